@@ -5,7 +5,7 @@ VENV := .venv
 BIN := target/release/unspoken
 
 .PHONY: demo test build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
-	tables-encrypt tables-pir figures clean
+	tables-encrypt tables-pir figures storm clean
 
 # Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, queries privately, and prints what was
 # sent.
@@ -61,6 +61,18 @@ peers:
 # Two minutes for each decoder; needs a nightly toolchain and cargo-fuzz.
 fuzz:
 	sh fuzz/run.sh
+
+# Constant time, kill storms, load, mutated requests; some minutes. All of them run, also after a finding. docs/storm.md
+# has the long forms.
+STORM := target/release/unspoken-storm
+storm:
+	cargo build --release -p unspoken-cli -p unspoken-storm
+	failed=; \
+	for attack in "constant-time" "kill pool --count 100" "kill database --count 40" "kill service --count 15" \
+	    "load --clients 16 --seconds 20" "mutate --count 2000"; do \
+	    $(STORM) $$attack || failed="$$failed; $$attack"; \
+	done; \
+	test -z "$$failed" || { echo "failed$$failed"; exit 1; }
 
 # The tables of docs/benchmarks.md.
 benchmarks: build-bench data

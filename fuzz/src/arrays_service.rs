@@ -11,7 +11,7 @@ use unspoken_arrays::{
     Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, PROTOCOL_VERSION, Program, ProgramSource,
 };
 use unspoken_matrix::{Graph, Operation};
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -35,8 +35,6 @@ struct Described {
     plan: String,
     #[prost(double, tag = "12")]
     bound: f64,
-    #[prost(string, tag = "20")]
-    application: String,
     #[prost(uint32, tag = "21")]
     tile: u32,
     #[prost(uint32, tag = "22")]
@@ -55,6 +53,8 @@ struct Described {
     error: f64,
     #[prost(double, tag = "28")]
     largest_input: f64,
+    #[prost(uint32, tag = "29")]
+    tile_rows: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -103,14 +103,14 @@ pub static DESCRIPTION: Target = Target {
         let Ok(mut message) = Described::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.application = "matrix".into();
         message.tile = 1 << (message.tile % 4);
+        message.tile_rows = if message.tile_rows % 2 == 0 { message.tile } else { 1 };
         message.blocks = 1;
         message.batch = 1 + message.batch % 8;
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         messages::repair_bound(&mut message.error, |bound| bound > 0.0);
         messages::repair_bound(&mut message.largest_input, |bound| bound > 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let sound = Described::decode(SERVER.describe().as_slice()).expect("a description");
@@ -123,7 +123,12 @@ pub static DESCRIPTION: Target = Target {
             output_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain([sound.clone()])
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 
@@ -200,7 +205,7 @@ static SERVER: LazyLock<MatrixServer> = LazyLock::new(|| {
     graph.push(Operation::Add, &[scaled, constant]).expect("fits");
     let options = Options { preset: Some(PRESET.into()), batch: 2, ..Options::default() };
     let program = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
-    MatrixServer::new(Program::plan(program).expect("plans"), 1.0).expect("serves")
+    MatrixServer::new(Program::plan(program).expect("plans")).expect("serves")
 });
 
 static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_classify::{ClassifyClient, Description, PROTOCOL_VERSION};
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::fixtures::{BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read};
@@ -76,7 +76,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_form(&mut message.query_form);
         messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.score_bound, |bound| bound > 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let sound = Described::decode(DESCRIPTION.to_bytes().as_slice()).expect("a description");
@@ -91,7 +91,12 @@ pub static DESCRIBED: Target = Target {
             keys: formed.keys.clone(),
             ..of(formed.preset)
         });
-        FINGERPRINTS.iter().map(of).chain(formed).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain(formed)
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 
@@ -107,13 +112,16 @@ fn serve_a_hostile_server(mut client: ClassifyClient) {
     messages::make_keys(client.keyring());
 }
 
-/// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle with its own key plan, and nothing else.
+/// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle with all keys of its own plan, and announces the
+/// memory of all keys of the bundle.
 pub static KEY_FRONT: Target = Target {
     name: "classify_key_front",
     run: |data| {
         let Ok(bytes) = CLASSIFIER.loaded_key_bytes(data) else { return false };
-        assert_eq!(bytes, KEYS.bytes());
-        assert!(data.starts_with(front()), "another plan was accepted");
+        let parameters = CLASSIFIER.description().parameters().rlwe();
+        let plan = KeyBundle::read_plan(parameters, &mut &data[..]).expect("a plan was read");
+        assert!(plan.covers(CLASSIFIER.header().key_plan()), "keys are missing");
+        assert_eq!(bytes, plan.memory_bytes(parameters.ring()));
         true
     },
     repair: |data| {

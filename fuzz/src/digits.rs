@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_digits::{Description, DigitsClient, PROTOCOL_VERSION};
 use unspoken_digits_model::{Image, PIXELS};
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -76,7 +76,7 @@ pub static DESCRIBED: Target = Target {
         message.batch = 1 << (message.batch % 3);
         messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let sound = Described::decode(DIGITS_DESCRIPTION.to_bytes().as_slice()).expect("a description");
@@ -88,7 +88,12 @@ pub static DESCRIBED: Target = Target {
             query_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain([sound.clone()])
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_embed::{Description, EmbedClient, PROTOCOL_VERSION};
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -76,7 +76,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_form(&mut message.query_form);
         messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let sound = Described::decode(EMBEDDING_DESCRIPTION.to_bytes().as_slice()).expect("a description");
@@ -90,7 +90,12 @@ pub static DESCRIBED: Target = Target {
             keys: formed.keys.clone(),
             ..of(formed.preset)
         });
-        FINGERPRINTS.iter().map(of).chain(formed).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain(formed)
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 

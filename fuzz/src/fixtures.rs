@@ -73,7 +73,7 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
     let texts: Vec<String> = (0..24).map(|i| texts[i % 4].to_owned()).collect();
     let labels: Vec<String> = (0..24).map(|i| ["spam", "ham"][i % 2].to_owned()).collect();
     let options = TrainOptions {
-        tokeniser: Tokeniser { bigrams: false, max_tokens: 8 },
+        tokeniser: Tokeniser { max_tokens: 8, ..Tokeniser::default() },
         subtables: 2,
         columns: 8,
         dimension: 4,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_protocol::{CkksHeader, Keyring};
+use unspoken_protocol::{CkksHeader, Keyring, Protocol, append_description_checksum};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
@@ -35,14 +35,17 @@ struct Vectors {
 impl Vectors {
     /// Encodes the message with its correct checksum.
     fn encoded(mut self) -> Vec<u8> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.model_id);
-        self.vectors.iter().for_each(|vector| {
-            hasher.update(vector);
-        });
-        self.checksum = hasher.finalize().as_bytes().to_vec();
+        self.checksum = Vec::new();
+        self.checksum = blake3::hash(&self.encode_to_vec()).as_bytes().to_vec();
         self.encode_to_vec()
     }
+}
+
+/// A description that begins with the kind and ends with a correct checksum.
+pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
+    let mut bytes = [protocol.first_field(), message.encode_to_vec()].concat();
+    append_description_checksum(&mut bytes);
+    bytes
 }
 
 /// Repairs a query: seeded ciphertexts with usable scales, for the model with this header.

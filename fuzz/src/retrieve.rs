@@ -18,8 +18,8 @@ use unspoken_protocol::{
 use unspoken_retrieve::{Description, PROTOCOL_VERSION, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_ring::modular::primes_descending;
 
-use crate::Target;
 use crate::fixtures::{CLIENT, query, read, rng};
+use crate::{Target, messages};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
@@ -157,7 +157,7 @@ pub static DESCRIBED: Target = Target {
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }
-        *data = message.encode_to_vec();
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let by_index = DescriptionMessage {
@@ -169,9 +169,17 @@ pub static DESCRIBED: Target = Target {
             most_queries: 16,
             entry_format: ENTRY_FORMAT,
         };
-        vec![RETRIEVER.describe(), by_index.encode_to_vec()]
+        vec![RETRIEVER.describe(), messages::description(Description::PROTOCOL, &by_index)]
     },
 };
+
+/// Bytes of the checksum of a request or an answer.
+const CHECKSUM_BYTES: usize = 8;
+
+fn append_checksum(bytes: &mut Vec<u8>) {
+    let hash = blake3::hash(bytes);
+    bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
+}
 
 /// `RetrieveServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
 /// selects the keys.
@@ -188,7 +196,9 @@ pub static REQUEST: Target = Target {
         let kind = usize::from(*kind) % CLIENTS.len();
         let each = client(CLIENTS[kind].0).description().query_bytes(CLIENTS[kind].0);
         let mut request = request.to_vec();
+        request.truncate(request.len().saturating_sub(CHECKSUM_BYTES));
         request.resize(each * (request.len() / each).clamp(1, 16), 0);
+        append_checksum(&mut request);
         *data = [vec![kind as u8], request].concat();
     },
     seeds: || {
@@ -211,8 +221,9 @@ pub static ANSWER: Target = Target {
     },
     repair: |data| {
         let sound = ANSWERED.as_slice();
-        data.resize(sound.len(), 0);
+        data.resize(sound.len() - CHECKSUM_BYTES, 0);
         data[8..16].copy_from_slice(&sound[8..16]);
+        append_checksum(data);
     },
     seeds: || vec![ANSWERED.clone()],
 };

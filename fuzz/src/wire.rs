@@ -37,7 +37,7 @@ pub static MESSAGES: Target = Target {
             application: "classify/spam".into(),
             length: 1 << 30,
             offset: 77,
-            expires_unix_seconds: 1_900_000_000,
+            expires: "2030-03-17T17:46:40Z".into(),
         };
         let problem = Problem {
             code: "too_large".into(),

@@ -138,7 +138,7 @@ url, model, state, stage, application = sys.argv[1:]
 def show(progress):
     if progress.stage == stage:
         print("ready", flush=True)
-client = unspoken.Client(url, model=model, state_dir=state, progress=show, patience=600,
+client = unspoken.Client(url, model=model, state_dir=state, progress=show, timeout=600,
                          application=application or None)
 try:
     print("asking", flush=True)
@@ -159,7 +159,7 @@ def interrupt(child):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
-@pytest.mark.parametrize("stage", ["making keys", "hashing keys", "classifying"])
+@pytest.mark.parametrize("stage", ["generating keys", "hashing keys", "classifying"])
 def test_control_c_stops_asking(service, state, model, tmp_path, stage):
     home = state if stage == "classifying" else tmp_path
     if home is state:
@@ -203,9 +203,6 @@ def test_lost_keys_are_made_again(model, tmp_path):
             service.stop()
             shutil.rmtree(tmp_path / "data")
             service.start()
-            with pytest.raises(unspoken.KeysExpiredError) as caught:
-                client.classify(HAM)
-            assert caught.value.code == "key_not_found"
             assert client.classify(SPAM)[0].tolist() == ["spam"] * 4
             assert client.usage.key_bytes == 2 * before.key_bytes > 0
             assert client.usage.messages == 8
@@ -214,8 +211,8 @@ def test_lost_keys_are_made_again(model, tmp_path):
 
 
 def test_a_service_that_is_not_there(model, tmp_path):
-    client = quiet("http://127.0.0.1:9", model=model, state_dir=tmp_path, patience=0.3)
-    with pytest.raises(unspoken.ConnectionFailedError, match="check the address"):
+    client = quiet("http://127.0.0.1:9", model=model, state_dir=tmp_path, timeout=0.5)
+    with pytest.raises(unspoken.ConnectionFailedError, match="connection refused"):
         client.connect()
     with pytest.raises(ConnectionError):
         client.classify(["a"])
@@ -224,10 +221,10 @@ def test_a_service_that_is_not_there(model, tmp_path):
 @pytest.mark.parametrize(
     ("url", "options", "message"),
     [
-        ("127.0.0.1:8080", {}, "127.0.0.1:8080"),
+        ("ftp://127.0.0.1:8080", {}, "needed https://HOST:PORT"),
         ("http://example.org", {"token": "unspoken_secret"}, "clear"),
         ("http://example.org", {}, "insecure_http"),
-        ("http://127.0.0.1:9", {"patience": -1.0}, "patience"),
+        ("http://127.0.0.1:9", {"timeout": -1.0}, "timeout"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_at_once(model, tmp_path, url, options, message):
@@ -304,3 +301,86 @@ def test_a_state_directory_that_cannot_be_made(model, tmp_path):
         client.connect()
     with pytest.raises(OSError, match="state directory"):
         client.connect()
+
+
+def test_waiting_is_reported_and_logged(model, tmp_path, caplog):
+    seen = []
+    options = {"state_dir": tmp_path, "timeout": 1, "progress": seen.append}
+    client = unspoken.Client("127.0.0.1:9", model=model, **options)
+    assert "http://127.0.0.1:9" in repr(client)
+    with pytest.raises(unspoken.ConnectionFailedError, match="start the service there"):
+        client.connect()
+    assert {each.stage for each in seen} == {"waiting"}
+    assert len(seen) > 1
+    assert (seen[0].done, seen[0].total) == (0, 1)
+    warnings = [record.getMessage() for record in caplog.records if record.name == "unspoken"]
+    assert len(warnings) == 1
+    assert "waiting for http://127.0.0.1:9: connection refused" in warnings[0]
+
+
+def test_a_name_that_does_not_exist_is_refused_at_once(model, tmp_path):
+    start = time.monotonic()
+    client = quiet(f"https://{'a' * 70}.example", model=model, state_dir=tmp_path)
+    with pytest.raises(unspoken.ConnectionFailedError, match="no host has this name"):
+        client.connect()
+    assert time.monotonic() - start < 5
+
+
+def test_costs_are_known_before_anything_is_sent(service, model, tmp_path):
+    seen = []
+    with unspoken.Client(service.url, model=model, state_dir=tmp_path, progress=seen.append) as client:
+        cost = client.cost(4)
+        assert client.usage == unspoken.Usage()
+        assert not seen
+        client.classify(HAM)
+        used = client.usage
+        assert cost.key_bytes == used.key_bytes > 0
+        assert (cost.questions, cost.queries) == (4, 1)
+        assert used.query_bytes <= cost.query_bytes < 1.02 * used.query_bytes + 200
+        assert used.answer_bytes <= cost.answer_bytes < 1.02 * used.answer_bytes + 200
+        assert client.cost(cost.batch + 1).queries == 2
+        assert client.cost(1).key_bytes == 0
+        with pytest.raises(unspoken.ConfigurationError, match="questions=-1"):
+            client.cost(-1)
+    stages = list(dict.fromkeys(each.stage for each in seen))
+    assert stages[:2] == ["keys to send", "generating keys"]
+    assert stages[-2:] == ["queries to send", "classifying"]
+    totals = {each.stage: each.total for each in seen}
+    assert totals["keys to send"] == used.key_bytes
+    assert totals["queries to send"] == cost.query_bytes
+
+
+def test_a_service_of_another_kind_is_named(
+    service, embedding_service, digits_service, retrieval_service, matrix_service, model, table, tmp_path
+):
+    quietly = {"state_dir": tmp_path, "progress": False}
+    clients = {
+        "classify": (
+            "unspoken.Client",
+            lambda url, name: quiet(url, model=model, state_dir=tmp_path, application=name),
+        ),
+        "embed": (
+            "unspoken.EmbeddingClient",
+            lambda url, name: unspoken.EmbeddingClient(url, table=table, application=name, **quietly),
+        ),
+        "digits": ("unspoken.DigitsClient", lambda url, name: unspoken.DigitsClient(url, application=name, **quietly)),
+        "retrieve": ("unspoken.RetrievalClient", lambda url, name: unspoken.RetrievalClient(url, name, **quietly)),
+        "matrix": ("unspoken.MatrixClient", lambda url, name: unspoken.MatrixClient(url, application=name, **quietly)),
+    }
+    services = {
+        "classify": (service.url, "classify/spam"),
+        "embed": (embedding_service.url, "embed/words"),
+        "digits": (digits_service.url, "digits/strokes"),
+        "retrieve": (retrieval_service.url, "pir/codes"),
+        "matrix": (matrix_service.url, "matrix/scores"),
+    }
+    for offered, (url, name) in services.items():
+        for asking, (_, client) in clients.items():
+            if asking == offered:
+                continue
+            with pytest.raises(unspoken.MismatchError) as caught:
+                client(url, name).connect()
+            article = "an" if offered == "embed" else "a"
+            assert f"{url} offers {name}, {article} {offered} application (" in str(caught.value)
+            needed = f"this client asks {asking} applications; use {clients[offered][0]}"
+            assert str(caught.value).endswith(needed)

@@ -56,8 +56,8 @@ def test_other_applications_are_refused(digits_service, embedding_service, state
 
 
 def test_images_are_checked_before_anything_is_sent(tmp_path):
-    client = quiet("http://127.0.0.1:9", state_dir=tmp_path, patience=0.1)
+    client = quiet("http://127.0.0.1:9", state_dir=tmp_path, timeout=0.1)
     with pytest.raises(ValueError, match="scale and crop"):
         client.recognise(np.zeros((28, 28)))
-    with pytest.raises(unspoken.ConfigurationError, match="patience"):
-        quiet("http://127.0.0.1:9", patience=-1.0)
+    with pytest.raises(unspoken.ConfigurationError, match="timeout"):
+        quiet("http://127.0.0.1:9", timeout=-1.0)

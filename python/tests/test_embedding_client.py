@@ -79,8 +79,8 @@ def test_an_unknown_token_is_named_before_anything_is_sent(matrix, tmp_path):
 def test_arguments_are_checked(table, tmp_path):
     with pytest.raises(unspoken.ModelError, match="client"):
         quiet("http://127.0.0.1:9", table=tmp_path / "absent")
-    with pytest.raises(unspoken.ConfigurationError, match="patience"):
-        quiet("http://127.0.0.1:9", table=table, patience=-1.0)
+    with pytest.raises(unspoken.ConfigurationError, match="timeout"):
+        quiet("http://127.0.0.1:9", table=table, timeout=-1.0)
     client = quiet("http://127.0.0.1:9", table=table, token="unspoken_secret")
     assert "secret" not in repr(client)
     with pytest.raises(TypeError, match="needed several texts"):

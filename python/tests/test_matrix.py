@@ -114,6 +114,52 @@ def test_selection_and_sums(secret):
     assert [row.shape for row in x] == [(4,)] * 5
 
 
+def test_rearrangements(secret):
+    a, b, u, v = random(5, 4, seed=1), random(5, 4, seed=2), random(4, seed=3), random(4, seed=4)
+    x, y, w, z = (secret.matrix(each) for each in (a, b, u, v))
+    for expression, expected in [
+        (x.reshape(2, -1), a.reshape(2, -1)),
+        (np.ravel(x), np.ravel(a)),
+        (x.reshape(10, 2).reshape(4, 5) @ y, a.reshape(4, 5) @ b),
+        (z[:, None] * w, v[:, None] * u),
+        (x @ z[:, None], a @ v[:, None]),
+        (np.concatenate([x, y[:2], a]), np.concatenate([a, b[:2], a])),
+        (np.hstack([x, y, x]), np.hstack([a, b, a])),
+        (np.stack([w, z], axis=1), np.stack([u, v], axis=1)),
+        (np.stack([x @ w, x @ z, x.sum(axis=1)]), np.stack([a @ u, a @ v, a.sum(axis=1)])),
+        (np.einsum("ij,kj->ik", x, y), a @ b.T),
+        (x.var(axis=0), a.var(axis=0)),
+        (np.roll(x, 3), np.roll(a, 3)),
+        (np.cumsum(z), np.cumsum(v)),
+    ]:
+        check(secret, expression, expected)
+    batch = random(3, 4, 6, seed=5)
+    check(secret, secret.matrix(batch).reshape(3, 8, 3).mT, np.swapaxes(batch.reshape(3, 8, 3), 1, 2))
+
+
+def test_reshapes_are_merged_and_cost_one_level():
+    v = unspoken.matrix("v", (64,))
+    assert v[:, None].T.squeeze().plan(preset=FAST).levels == 0
+    assert v.reshape(8, 8).reshape(4, 16).reshape(2, 32).plan(preset=FAST).levels == 1
+    program = unspoken.matrix("a", (16, 16)).ravel().plan(preset=FAST)
+    assert program.levels == 1
+    assert program.key_count <= 17
+
+
+def test_any_name_is_an_input(secret):
+    names = ["program", "self", "arrays", "keys", "inputs", "secret"]
+    total = sum(unspoken.matrix(name, (2, 2)) for name in names)
+    program = total.plan(preset=FAST)
+    inputs = secret.encrypt(program, **{name: np.eye(2) for name in names})
+    result = program.run(secret.keys(program, progress=False), inputs, progress=False)
+    np.testing.assert_allclose(secret.decrypt(result), len(names) * np.eye(2), rtol=0, atol=program.error)
+    with pytest.raises(TypeError, match="decrypt"):
+        np.sum(result)
+    for use in [bool, float, lambda r: r + 1, lambda r: np.ones((2, 2)) @ r, lambda r: r == r, lambda r: r[0]]:
+        with pytest.raises(TypeError, match="decrypt"):
+            use(result)
+
+
 def test_batches(secret):
     a, b = random(3, 4, 5, seed=1), random(5, 2, seed=2)
     x, y = secret.matrix(a), secret.matrix(b)
@@ -220,6 +266,21 @@ def test_shape_errors_read_as_numpys(secret):
         (lambda: a / 0, "other than 0"),
         (lambda: a**0, "positive integer"),
         (lambda: unspoken.matrix("a", (0, 3)), "1 or more"),
+        (lambda: a.reshape(4, 2), r"cannot reshape array of size 6 into shape \(4, 2\)"),
+        (lambda: a.reshape(-1, -1), "one unknown dimension"),
+        (lambda: a[:, None], "batch of an input"),
+        (lambda: np.stack([a, a]), "batch of an input"),
+        (lambda: np.concatenate([a, b]), r"found shapes \(2, 3\), \(4, 5\)"),
+        (lambda: a.squeeze(0), "not equal to one"),
+        (lambda: a.sum(axis=(0, 0)), "duplicate"),
+        (lambda: a.var(ddof=6), "fewer degrees"),
+        (lambda: a.transpose(0, 0), "each axis once"),
+        (lambda: batch.reshape(2, 18), "batch, 6"),
+        (lambda: batch.sum(axis=2).T, "mT"),
+        (lambda: batch @ batch.sum(axis=1), "one matrix"),
+        (lambda: batch.sum(axis=2) + np.ones((6, 2)), "first axis of an encrypted batch"),
+        (lambda: np.einsum("ij,jk->ik", a, b), r"'j' has extent 3 in shape \(2, 3\) and 4 in shape \(4, 5\)"),
+        (lambda: np.einsum("ij,kl->ijkl", a, b), "more than two axes"),
         (lambda: (a + unspoken.matrix("a", (2, 3))).plan(), "two inputs are called a"),
         (lambda: secret.matrix([[np.nan]]), "not finite"),
     ]:
@@ -236,7 +297,10 @@ def test_index_errors_read_as_numpys():
         ((slice(None), [0, 3]), "index 3 is out of bounds for axis 1 with size 3"),
         ([True, False, True], "boolean index did not match"),
         (([0, 1], [0, 1]), "ix_"),
-        (None, "new axis"),
+        (([0, 1], 0, None), "two steps"),
+        ([[0, 1], [1, 0]], "2 axes"),
+        ([[True, False, True], [False, True, False]], "2 axes"),
+        (True, "boolean index did not match"),
         ("x", "only integers"),
         (slice(2, 2), "nothing is left"),
     ]:
@@ -254,7 +318,8 @@ def test_what_encryption_cannot(secret):
         (lambda: bool(x), "compared"),
         (lambda: x < 1, "compared"),
         (lambda: x / x, "divides nothing"),
-        (lambda: np.sin(x), "__array_ufunc__|ufunc"),
+        (lambda: np.sin(x), "polynomial"),
+        (lambda: x[0:1].__setitem__(0, 1), "assigned"),
         (lambda: x + 1j, "real numbers"),
         (lambda: pickle.dumps(x), "to_bytes"),
         (lambda: pickle.dumps(secret), "save"),
@@ -276,8 +341,12 @@ def test_errors_of_planning_and_running(secret):
         of_two.compute(keys, progress=False)
     with pytest.raises(unspoken.MatrixError, match="deeper"):
         (y**1024).plan(preset=FAST)
-    with pytest.raises(unspoken.MatrixError, match="outgrow"):
-        _ = (y**64).plan(preset=FAST, largest=4).error
+    with pytest.raises(unspoken.MatrixError, match=r"multiply of .* values up to .* for inputs up to 1e1"):
+        (y**64).plan(preset=FAST, largest=10)
+    with pytest.raises(unspoken.MatrixError, match="below the error"):
+        (y * y).plan(preset=FAST, largest=1e-9)
+    with pytest.raises(unspoken.MatrixError, match=r"'y' with an entry beyond 1e0 at index \[2, 3\]"):
+        secret.encrypt((y + 1).plan(preset=FAST), y=np.eye(4) + 9 * (np.arange(16) == 11).reshape(4, 4))
     program = (y @ y).plan(preset=FAST)
     few, inputs = secret.keys(y.T.plan(preset=FAST), progress=False), secret.encrypt(program, y=np.eye(4))
     with pytest.raises(unspoken.MissingKeysError) as caught:
@@ -295,3 +364,50 @@ def test_fewer_keys_take_more_time():
     few = (y @ y).plan(preset=FAST, most_keys=20)
     assert few.key_count <= 21 < fast.key_count
     assert few.seconds > fast.seconds
+
+
+def test_large_entries_are_exact_to_the_bound_or_refused(secret):
+    a = 1e8 * random(3, 3, seed=1)
+    x, y = secret.matrix(a), secret.matrix(a.T)
+    product = x * y
+    program = product.plan(preset=FAST)
+    assert program.largest == abs(a).max()
+    assert 1 <= program.magnitude / program.largest**2 < 2
+    result = product.compute(secret.keys(product, progress=False), progress=False)
+    assert result.error == program.error < 1e6
+    np.testing.assert_allclose(secret.decrypt(result), a * a.T, rtol=0, atol=program.error)
+    # Without arrays the largest entry is 1, unless declared.
+    free = unspoken.matrix("a", (3, 3))
+    with pytest.raises(unspoken.MatrixError, match="largest="):
+        secret.encrypt((free * free).plan(preset=FAST), a=a)
+    assert (free + x).plan(preset=FAST).largest == abs(a).max()
+    assert (free + secret.matrix(a * 1e-12)).plan(preset=FAST).largest == 1.0
+
+
+def test_a_flipped_bit_in_a_message_is_refused(secret, tmp_path):
+    x = unspoken.matrix("x", (2, 2))
+    program = (x * 2).plan(preset=FAST)
+    keys, inputs = secret.keys((x.T @ x).plan(preset=FAST), progress=False), secret.encrypt(program, x=np.eye(2))
+    result = program.run(secret.keys(program, progress=False), inputs, progress=False)
+    for message in [program, program.signature, keys, inputs, result]:
+        data = bytearray(message.to_bytes())
+        for position in [0, 4, 6, 50, len(data) // 2, len(data) - 1]:
+            data[position] ^= 4
+            with pytest.raises(unspoken.MismatchError, match="damaged"):
+                type(message).from_bytes(bytes(data), accept_insecure=True)
+            data[position] ^= 4
+    secret.save(tmp_path / "secret")
+    data = bytearray((tmp_path / "secret").read_bytes())
+    data[20] ^= 1
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "secret").write_bytes(bytes(data))
+    with pytest.raises(unspoken.MismatchError, match="damaged"):
+        unspoken.MatrixSecret.load(tmp_path / "secret")
+
+
+def test_permutations_of_vectors_use_few_keys(secret):
+    a = random(900, seed=1)
+    order = np.random.default_rng(2).permutation(900)
+    program = check(secret, secret.matrix(a)[order], a[order])
+    assert "tiles of 1 x 1024" in str(program)
+    assert program.key_count < 40

@@ -49,5 +49,5 @@ def test_what_does_not_fit_is_not_sent(matrix_service, state):
         ]:
             with pytest.raises(unspoken.MatrixError, match=match):
                 client.compute(**wrong)
-        with pytest.raises(unspoken.MatrixError, match="entries beyond 1"):
+        with pytest.raises(unspoken.MatrixError, match="beyond 1e0 at index"):
             client.compute_to_share(8, **{**given, "b": np.full(3, 2.0)})

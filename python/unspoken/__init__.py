@@ -41,8 +41,8 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
-from unspoken._asking import ConnectionOptions, ServiceOptions, Usage
 from unspoken._client import Client
+from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
 from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
@@ -54,6 +54,7 @@ from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._retrieval_client import RetrievalClient
 from unspoken._table import CompressedTable, compress
+from unspoken._texts import TextWarning
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
     ConfigurationError,
@@ -79,6 +80,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectionFailedError",
     "ConnectionOptions",
+    "Cost",
     "DigitsClient",
     "DigitsNetwork",
     "EmbeddingClient",
@@ -105,6 +107,7 @@ __all__ = [
     "SecuredObject",
     "ServiceOptions",
     "StateError",
+    "TextWarning",
     "TimedOutError",
     "TrainingError",
     "UnknownTokenError",

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import PreparingClient, ServiceOptions
+from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._fasttext import FastText
-from unspoken._texts import text_list
+from unspoken._texts import text_list, warn_of_texts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -66,6 +66,11 @@ class Client(PreparingClient[_unspoken.Connection]):
             In the order of the client's `labels`. They carry the error of the encryption, which depends on the
             secret key: for scores that others will see use `classify_to_share`.
 
+        Warns
+        -----
+        TextWarning
+            If messages have more words than the model reads, or most of their words are unknown to it.
+
         Raises
         ------
         KeysExpiredError
@@ -78,8 +83,10 @@ class Client(PreparingClient[_unspoken.Connection]):
         >>> labels, scores = client.classify(["win a free prize"])  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             labels, scores = connection.classify(texts, None, self._progress)
+        # After the last answer: the time between requests must not depend on the texts.
+        warn_of_texts(self._words.coverage(texts)["warnings"], 2)
         return np.array(labels, dtype=np.str_), scores
 
     def classify_to_share(
@@ -102,6 +109,11 @@ class Client(PreparingClient[_unspoken.Connection]):
         labels, scores
             As for `classify`; the label is that of the largest noisy score.
 
+        Warns
+        -----
+        TextWarning
+            As for `classify`.
+
         Raises
         ------
         MismatchError
@@ -115,8 +127,9 @@ class Client(PreparingClient[_unspoken.Connection]):
         >>> labels, scores = client.classify_to_share(["win a free prize"], bits=10)  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             labels, scores = connection.classify(texts, bits, self._progress)
+        warn_of_texts(self._words.coverage(texts)["warnings"], 2)
         return np.array(labels, dtype=np.str_), scores
 
     @property
@@ -129,6 +142,10 @@ class Client(PreparingClient[_unspoken.Connection]):
         return _unspoken.Connection.open(
             self._service, self._application, self._words, self._state_dir, self._ready, self._progress
         )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.Connection.cost(self._service, self._application, self._words, self._state_dir, questions)
 
 
 def _words(model: str | PathLike[str] | FastText) -> _unspoken.Words:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import PreparingClient, ServiceOptions
+from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._digits import image_rows
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         >>> digits, scores = client.recognise(images)  # doctest: +SKIP
         """
         rows = image_rows(images)
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             scores = connection.recognise(rows, None, self._progress)
         return scores.argmax(axis=1), scores
 
@@ -107,7 +107,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         >>> digits, scores = client.recognise_to_share(images, bits=10)  # doctest: +SKIP
         """
         rows = image_rows(images)
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             scores = connection.recognise(rows, bits, self._progress)
         return scores.argmax(axis=1), scores
 
@@ -116,3 +116,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         return _unspoken.DigitsConnection.open(
             self._service, self._application, self._state_dir, self._ready, self._progress
         )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.DigitsConnection.cost(self._service, self._application, self._state_dir, questions)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import PreparingClient, ServiceOptions
+from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._table import CompressedTable
 from unspoken._texts import text_list
 
@@ -83,7 +83,7 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
         >>> client.embed(["good", "film"]).mean(axis=0)  # doctest: +SKIP
         """
         ids = self._codes.ids(text_list(tokens, "tokens"))
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             return connection.embed(ids, self._progress)
 
     @property
@@ -95,4 +95,10 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
         """Make keys and upload them, unless the service has them."""
         return _unspoken.EmbeddingConnection.open(
             self._service, self._application, self._codes, self._state_dir, self._ready, self._progress
+        )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.EmbeddingConnection.cost(
+            self._service, self._application, self._codes, self._state_dir, questions
         )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._estimator import Estimator
-from unspoken._texts import text_list
+from unspoken._texts import text_list, warn_of_texts
 from unspoken.errors import TrainingError
 
 
@@ -20,6 +20,8 @@ class FastText(Estimator[_unspoken.Model]):
 
     Each word is one column in each of a few subtables; a text's scores are the sums over its
     words. `fit` trains both, and the same seed, data and options give the same model bit for bit.
+    Words are those of Unicode, in lower case, without digits and punctuation; each character of
+    Chinese, Japanese (but Katakana) and Thai is a word, for which `bigrams` helps.
     It works with scikit-learn's tools where that is installed, and does not need it.
 
     Parameters
@@ -35,7 +37,8 @@ class FastText(Estimator[_unspoken.Model]):
     bigrams : bool
         Whether adjacent pairs of words are tokens too.
     max_tokens : int
-        Maximum tokens of a text; later ones are ignored. A service needs a power of two.
+        Maximum tokens of a text; later ones are ignored, with a `TextWarning`. A service needs a
+        power of two; twice as many halve the number of messages in a query.
     min_count : int
         Minimum count of a word in training; rarer words are unknown.
     max_vocabulary : int
@@ -62,6 +65,12 @@ class FastText(Estimator[_unspoken.Model]):
         The labels seen in training, sorted.
     validation_accuracy_ : float or None
         Accuracy on the validation part; `None` without one.
+    coverage_ : float
+        Share of the tokens in the texts passed to `fit` that the model knows. A text without words
+        counts as one unknown token. Not stored in files.
+    cut_ : int
+        Number of the texts passed to `fit` that have more than `max_tokens` tokens. Not stored in
+        files.
 
     Examples
     --------
@@ -140,6 +149,11 @@ class FastText(Estimator[_unspoken.Model]):
         KeyboardInterrupt
             On Control-C; the model is not changed.
 
+        Warns
+        -----
+        TextWarning
+            If texts have more than `max_tokens` tokens, or most tokens are unknown.
+
         Examples
         --------
         >>> import unspoken
@@ -165,6 +179,9 @@ class FastText(Estimator[_unspoken.Model]):
         progress = options.pop("progress")
         model = _unspoken.Model.fit(given, [names[i] for i in index], options, progress)
         self._keep(model, classes)
+        coverage = model.coverage(given)
+        self.coverage_, self.cut_ = coverage["known_share"], coverage["cut"]
+        warn_of_texts(coverage["warnings"], 2)
         return self
 
     def scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
@@ -175,6 +192,12 @@ class FastText(Estimator[_unspoken.Model]):
         ndarray of float64, shape (texts, classes)
             In the order of `classes_`.
 
+        Warns
+        -----
+        TextWarning
+            If texts have more than `max_tokens` tokens, or most tokens are unknown. So do the
+            methods that use the scores.
+
         Examples
         --------
         >>> import unspoken
@@ -182,8 +205,7 @@ class FastText(Estimator[_unspoken.Model]):
         >>> model.scores(["good", "bad", "bad"]).shape
         (3, 2)
         """
-        model = self._fitted("score texts")
-        return np.ascontiguousarray(model.scores(text_list(texts, "texts"))[:, self._order])
+        return self._scores(texts)
 
     def decision_function(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
         """Return confidences, in the form of scikit-learn.
@@ -201,7 +223,7 @@ class FastText(Estimator[_unspoken.Model]):
         >>> model.decision_function(["good", "bad"]) > 0
         array([ True, False])
         """
-        scores = self.scores(texts)
+        scores = self._scores(texts)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, texts: Iterable[str]) -> npt.NDArray[Any]:
@@ -214,9 +236,7 @@ class FastText(Estimator[_unspoken.Model]):
         >>> model.predict(["good"])
         array([1])
         """
-        best = self.scores(texts).argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[best]
-        return labels
+        return self._labels(self._scores(texts))
 
     def score(self, texts: Iterable[str], labels: npt.ArrayLike) -> float:
         """Return the fraction of texts whose predicted label is the given one.
@@ -228,7 +248,7 @@ class FastText(Estimator[_unspoken.Model]):
         >>> model.score(["good", "bad"], [1, 1])
         0.5
         """
-        predicted, wanted = self.predict(texts), np.asarray(labels)
+        predicted, wanted = self._labels(self._scores(texts)), np.asarray(labels)
         if predicted.shape != wanted.shape or len(wanted) == 0:
             raise ValueError(
                 f"score: found {len(predicted)} texts and labels of shape {wanted.shape}, "
@@ -283,6 +303,18 @@ class FastText(Estimator[_unspoken.Model]):
             classifier_tags=ClassifierTags(),
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
+
+    def _scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Return `scores`; warnings name the line that called the caller of this method."""
+        model = self._fitted("score texts")
+        given = text_list(texts, "texts")
+        warn_of_texts(model.coverage(given)["warnings"], 3)
+        return np.ascontiguousarray(model.scores(given)[:, self._order])
+
+    def _labels(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Return the label of the largest score in each row."""
+        labels: npt.NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return labels
 
     def _keep(self, model: _unspoken.Model, classes: npt.NDArray[Any]) -> None:
         """Store a model trained on these sorted labels; its label names are their texts."""

@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _matrix_arithmetic as arithmetic
+from unspoken import _matrix_functions as functions
 from unspoken import _matrix_index as index
+from unspoken import _matrix_numpy as protocol
+from unspoken import _matrix_rearrange as rearrange
+from unspoken._matrix_encrypted import Encrypted
 from unspoken._matrix_node import Bound, Node
-from unspoken._matrix_shape import sum_axis
+from unspoken._matrix_shape import integers, sum_axis
 from unspoken.errors import MatrixError
 
 if TYPE_CHECKING:
@@ -21,15 +25,20 @@ if TYPE_CHECKING:
 Plain = Union[npt.ArrayLike, npt.NDArray[np.float64]]
 
 
-class Matrix:
+class Matrix(Encrypted):
     """A matrix of an expression, created by `matrix` or `MatrixSecret.matrix`, and by operations.
 
     Operators compute nothing: they check shapes, as numpy does, and record the operation. `plan`
     determines the costs. Numpy arrays and numbers in an expression are plaintext.
 
     Supported are ``@``, ``+``, ``-``, ``*``, ``**`` with a positive integer, ``/`` by a number, ``.T``,
-    `sum`, `mean`, and selection of rows and columns by integers, slices, lists and masks. A 3-D
-    matrix is a batch: operations apply to each matrix, and numpy's rules hold for the last two axes.
+    the methods below, selection of rows and columns by integers, slices, lists and masks, and new axes
+    (``a[:, None]``). A 3-D matrix is a batch: operations apply to each matrix, and numpy's rules hold
+    for the last two axes.
+
+    Numpy's functions work where these operations suffice: ``numpy.add``, `dot`, `einsum`, `concatenate`,
+    `stack`, `where` with a plaintext mask, `diagonal`, `cumsum`, `roll` and others. Others raise
+    `TypeError`, which says what to do instead. No function returns an array of objects.
 
     Examples
     --------
@@ -45,9 +54,7 @@ class Matrix:
     unspoken.errors.MatrixError: matmul: (4, 3) @ (4, 3): inner dimensions 3 and 4 differ
     """
 
-    __array_ufunc__ = None  # makes numpy's operators use those of this class
-    __hash__ = object.__hash__
-    dtype = np.dtype(np.float64)
+    _remedy = "compute the expression and decrypt it (secret.decrypt(expression.compute(keys)))"
 
     def __init__(self, node: Node, batch: int | None, axes: tuple[bool, bool]) -> None:
         self._node = node
@@ -83,6 +90,10 @@ class Matrix:
 
     def __iter__(self) -> Iterator[Matrix]:
         """Iterate over the first axis."""
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        if self._batch is not None:
+            raise TypeError("the batch, axis 0, cannot be iterated: iterate over the decrypted results")
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
@@ -90,52 +101,67 @@ class Matrix:
         return f"<Matrix of shape {self.shape}>"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        """Raise: the entries are not known."""
+        """Raise: the entries are not known, and no array of objects is made."""
         raise TypeError(
-            "an encrypted matrix has no entries to read: compute the expression and decrypt it "
-            "(secret.decrypt(expression.compute(keys)))"
+            f"an encrypted matrix has no entries to read: {self._remedy}; to join expressions use numpy.concatenate, "
+            "numpy.stack or numpy.block"
         )
 
-    def __bool__(self) -> bool:
-        """Raise: encrypted entries cannot be compared."""
-        return self._uncomparable(None)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Apply a ufunc of numpy, or raise `TypeError`."""
+        return protocol.call_ufunc(ufunc, method, inputs, options)
 
-    def _uncomparable(self, _: object) -> NoReturn:
-        raise TypeError("encrypted entries cannot be compared: decrypt first")
+    def __array_function__(self, function: Callable[..., Any], types: Any, arguments: Any, options: Any) -> Any:
+        """Apply another function of numpy, or raise `TypeError`."""
+        return protocol.call_function(function, types, arguments, options)
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _uncomparable
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what to do instead of the methods of arrays that are not available."""
+            if hasattr(np.ndarray, name) and not name.startswith("_"):
+                raise AttributeError(f"an encrypted matrix has no {name}: {protocol.reason(name)}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __reduce__(self) -> NoReturn:
         """Raise: an expression may contain plaintext entries, which should not be sent."""
         raise TypeError("a matrix is not pickled: send plan().to_bytes() and the encrypted inputs' to_bytes()")
 
+    def __copy__(self) -> Matrix:
+        """Return this matrix, which never changes."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Matrix:
+        """Return this matrix, which never changes."""
+        return self
+
     # ------------------------------------------------------------------ products
 
     def __matmul__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self @ other``."""
-        return arithmetic.matmul(self, other) if isinstance(other, Matrix) else arithmetic.times_plain(self, other)
+        return arithmetic.matmul(self, other)
 
     def __rmatmul__(self, other: Plain) -> Matrix:
         """Return ``other @ self``."""
-        return arithmetic.plain_times(other, self)
+        return arithmetic.matmul(other, self)
 
     # ------------------------------------------------------------------ elementwise operations
 
     def __add__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self + other``."""
-        return arithmetic.combine("add", self, other)
+        return arithmetic.add(self, other)
 
     def __radd__(self, other: Plain) -> Matrix:
         """Return ``other + self``."""
-        return arithmetic.combine("add", self, other)
+        return arithmetic.add(other, self)
 
     def __sub__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self - other``."""
-        return arithmetic.combine("subtract", self, other)
+        return arithmetic.subtract(self, other)
 
     def __rsub__(self, other: Plain) -> Matrix:
         """Return ``other - self``."""
-        return arithmetic.combine("subtract", other, self)
+        return arithmetic.subtract(other, self)
 
     def __neg__(self) -> Matrix:
         """Return ``0 - self``, which consumes no level."""
@@ -147,60 +173,121 @@ class Matrix:
 
     def __mul__(self, other: Matrix | Plain) -> Matrix:
         """Return the elementwise product."""
-        if not isinstance(other, Matrix) and arithmetic.plain(other).ndim == 0:
-            return self._made(self._node.apply("scale", payload=float(arithmetic.plain(other))), self._axes)
-        return arithmetic.combine("multiply", self, other)
+        return arithmetic.multiply(self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Plain) -> Matrix:
         """Return ``self / other`` for numbers and plaintext arrays."""
-        if isinstance(other, Matrix):
-            raise TypeError("an encrypted matrix divides nothing: multiply by approximate inverses instead")
-        with np.errstate(divide="raise", invalid="raise"):
-            try:
-                return self * (1.0 / arithmetic.plain(other))
-            except FloatingPointError as error:
-                raise MatrixError(f"divide: {error}; needed divisors other than 0") from None
+        return arithmetic.divide(self, other)
 
     def __pow__(self, exponent: int) -> Matrix:
         """Return the entries to a positive integer power."""
-        if not isinstance(exponent, (int, np.integer)) or exponent < 1:
-            raise MatrixError(f"power: exponent {exponent}; needed a positive integer")
-        if exponent == 1:
-            return self
-        half = self ** (exponent // 2)
-        return half * half if exponent % 2 == 0 else half * half * self
+        return arithmetic.power(self, exponent)
+
+    def _undivided(self, _: object) -> NoReturn:
+        raise TypeError("only a / number is possible: multiply by an approximate inverse instead, or decrypt first")
+
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _undivided
+
+    def __rpow__(self, base: Plain) -> NoReturn:
+        """Raise: exponents are plaintext."""
+        arithmetic.power(base, self)
+        raise AssertionError
+
+    def __abs__(self) -> NoReturn:
+        """Raise: signs of encrypted entries are not known."""
+        protocol.refuse("abs")
+
+    def __round__(self, _: int | None = None) -> NoReturn:
+        """Raise: encrypted entries are not rounded."""
+        protocol.refuse("round")
 
     # ------------------------------------------------------------------ rearrangements and sums
 
     @property
     def T(self) -> Matrix:  # noqa: N802
         """The transpose; a vector's is itself. For batches there is `mT`."""
-        if self._batch is not None and len(self._core) == 2:
-            raise MatrixError(f"T: a batch of shape {self.shape}; needed two axes: use .mT, which transposes each")
-        return self if len(self._core) < 2 else self._made(self._node.apply("transpose"), (True, True))
+        return rearrange.transpose(self)
 
     @property
     def mT(self) -> Matrix:  # noqa: N802
         """The transpose of each matrix."""
-        if len(self._core) < 2:
-            raise MatrixError("mT: needed a matrix, at least two axes")
-        return self._made(self._node.apply("transpose"), (True, True))
+        return rearrange.transpose_each(self)
 
-    def transpose(self) -> Matrix:
-        """Return `T`.
+    def transpose(self, *axes: Any) -> Matrix:
+        """Return `T`, or the matrix with its axes in another order.
 
         Examples
         --------
         >>> import unspoken
         >>> unspoken.matrix("a", (4, 3)).transpose().shape
         (3, 4)
+        >>> unspoken.matrix("a", (8, 4, 3)).transpose(0, 2, 1).shape
+        (8, 3, 4)
         """
-        return self.T
+        return rearrange.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Matrix:
+        """Return the matrix with two axes exchanged.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 3)).swapaxes(0, 1).shape
+        (3, 4)
+        """
+        return rearrange.swapaxes(self, axis1, axis2)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Matrix:
+        """Return the entries in row-major order in another shape, of at most two axes besides the batch.
+
+        It consumes one level; the number of keys grows with the number of rows before and after. New
+        axes of length 1, and their removal, are free, or one level if a vector changes its direction.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 3)).reshape(2, -1).shape
+        (2, 6)
+        """
+        if order not in ("C", "A", "K", None):
+            raise TypeError(f"reshape: order={order!r} is not available for encrypted matrices: use a.T.reshape")
+        if not shape:
+            raise TypeError("reshape: needed a shape")
+        return rearrange.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def ravel(self, order: str = "C") -> Matrix:
+        """Return the entries in row-major order as a vector. Costs are those of `reshape`.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 3)).ravel().shape
+        (12,)
+        """
+        return self.reshape(-1, order=order)
+
+    flatten = ravel
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Matrix:
+        """Return the same entries without axes of length 1.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 1)).squeeze().shape
+        (4,)
+        """
+        return rearrange.squeeze(self, axis)
+
+    def copy(self) -> Matrix:
+        """Return this matrix, which never changes."""
+        return self
 
     def __getitem__(self, key: Any) -> Matrix:
-        """Select rows and columns: integers, slices, lists, masks, and ``numpy.ix_``."""
+        """Select rows and columns: integers, slices, lists, masks, and ``numpy.ix_``; None adds an axis."""
+        key, added = index.new_axes(key, self.ndim)
         picked = index.select(key, self.shape, self._batch is not None)
         node, axes = self._node, list(self._axes)
         there = [axis for axis in (0, 1) if axes[axis]]
@@ -208,10 +295,28 @@ class Matrix:
             if indices is not None:
                 node = node.apply(("rows", "columns")[axis], payload=indices)
             axes[axis] = kept
-        return self._made(node, (axes[0], axes[1]))
+        selected = self._made(node, (axes[0], axes[1]))
+        return rearrange.expand_dims(selected, added) if added else selected
 
-    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Matrix:
-        """Return sums over an axis, or over all.
+    def dot(self, other: Matrix | Plain, out: None = None) -> Matrix:
+        """Return the product, as numpy's ``dot``: for matrices and vectors that of ``@``.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 3)).dot([1.0, 2.0, 3.0]).shape
+        (4,)
+        """
+        return functions.dot(self, other, out)
+
+    def sum(
+        self,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Matrix:
+        """Return sums over an axis, or over all. `dtype` and `out` are numpy's, and must be left out.
 
         Examples
         --------
@@ -219,6 +324,7 @@ class Matrix:
         >>> unspoken.matrix("a", (4, 3)).sum(axis=0, keepdims=True).shape
         (1, 3)
         """
+        protocol.check_defaults("sum", dtype=dtype, out=out)
         over = sum_axis(axis, self.shape, self._batch is not None)
         there = [matrix_axis for matrix_axis in (0, 1) if self._axes[matrix_axis]]
         summed = {there[each] for each in over}
@@ -229,7 +335,13 @@ class Matrix:
         axes = tuple(self._axes[each] and (keepdims or each not in gone) for each in (0, 1))
         return self._made(node, (axes[0], axes[1]))
 
-    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Matrix:
+    def mean(
+        self,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Matrix:
         """Return means over an axis, or over all.
 
         Examples
@@ -239,8 +351,37 @@ class Matrix:
         (4,)
         """
         over = sum_axis(axis, self.shape, self._batch is not None)
-        count = int(np.prod([self._core[each] for each in over]))
-        return self.sum(axis, keepdims) * (1.0 / count)
+        return self.sum(axis, dtype, out, keepdims) * (1.0 / self._extent(over))
+
+    def var(
+        self,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Matrix:
+        """Return variances over an axis, or over all: the mean of the squares minus the square of the mean.
+
+        Its error is relative to the squares. If the mean is much larger than the deviations, subtract
+        a plaintext estimate of it first.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 3)).var(axis=0, ddof=1).shape
+        (3,)
+        """
+        count = self._extent(sum_axis(axis, self.shape, self._batch is not None))
+        if ddof >= count:
+            raise MatrixError(f"var: ddof={ddof} of {count} entries; needed fewer degrees than entries")
+        squares = (self * self).sum(axis, dtype, out, keepdims) * (1.0 / (count - ddof))
+        mean = self.sum(axis, keepdims=keepdims) * float((count * (count - ddof)) ** -0.5)
+        return squares - mean * mean
+
+    def _extent(self, axes: tuple[int, ...]) -> int:
+        """Return the number of entries along axes, counted without the batch."""
+        return int(np.prod([self._core[each] for each in axes]))
 
     # ------------------------------------------------------------------ plan and run
 
@@ -252,13 +393,21 @@ class Matrix:
         Parameters
         ----------
         preset : str, optional
-            Name of a parameter set; default: the first of the 50-bit and 30-bit sets that is deep enough.
+            Name of a parameter set; default: the first of the 50-bit and 30-bit sets that is deep enough
+            and has room for all values.
         largest : float, optional
-            Largest entry to predict the error for; default: that of the arrays, or 1.
+            Largest magnitude of an input's entry; default: that of the arrays, or 1. The plan has room for
+            every value of a run with such inputs, and `MatrixSecret.encrypt` refuses larger entries.
         most_keys : int, optional
             Maximum rotation keys of one product: fewer keys need more time.
         tile, blocks : int, optional
             Layout of matrices in ciphertexts, powers of two; default: the fastest.
+
+        Raises
+        ------
+        MatrixError
+            If values may outgrow the parameters, or the result may be smaller than its error: the
+            message names the step, the values found and what fits.
 
         Examples
         --------
@@ -322,13 +471,13 @@ class Matrix:
         return Matrix(node, self._batch, axes)
 
     def _as_row(self) -> Matrix:
-        return self if not self._axes[0] else self._made(self._node.apply("transpose"), (False, True))
+        return self if not self._axes[0] else self._made(self._node.transpose(), (False, True))
 
     def _as_column(self) -> Matrix:
-        return self if self._axes[0] else self._made(self._node.apply("transpose"), (True, False))
+        return self if self._axes[0] else self._made(self._node.transpose(), (True, False))
 
 
-def matrix(name: str, shape: tuple[int, ...]) -> Matrix:
+def matrix(name: str, shape: int | tuple[int, ...]) -> Matrix:
     """Return an encrypted input without data, for writing expressions.
 
     Parameters
@@ -345,12 +494,14 @@ def matrix(name: str, shape: tuple[int, ...]) -> Matrix:
     >>> unspoken.matrix("a", shape=(8, 64, 64))
     <Matrix of shape (8, 64, 64)>
     """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"matrix: name {name!r}; needed text: unspoken.matrix('a', (4, 3))")
     return from_input(name, shape, None)
 
 
-def from_input(name: str, shape: tuple[int, ...], bound: Bound | None) -> Matrix:
+def from_input(name: str, shape: int | tuple[int, ...], bound: Bound | None) -> Matrix:
     """Return an input, with or without an array bound to it."""
-    shape = tuple(int(extent) for extent in ((shape,) if isinstance(shape, (int, np.integer)) else shape))
+    shape = integers(shape, "matrix: shape")
     if not 1 <= len(shape) <= 3 or min(shape) < 1:
         raise MatrixError(
             f"matrix: shape {shape}; needed (rows, columns), (n,) or (batch, rows, columns), of 1 or more each"

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import PreparingClient
+from unspoken._client_base import PreparingClient
 from unspoken._matrix_program import MatrixSignature
 from unspoken._matrix_secret import named_matrices
 
@@ -81,23 +81,23 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
     @property
     def signature(self) -> MatrixSignature:
         """Shapes, parameters and keys of the program. Connects, if there is no connection yet."""
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             return MatrixSignature(connection.signature())
 
     @property
     def error(self) -> float:
         """Predicted largest error of an entry, for inputs up to `largest`. Connects as `signature` does."""
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             return connection.error[0]
 
     @property
     def largest(self) -> float:
         """Largest entry of inputs that the service predicts the error for. Connects as `signature` does."""
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             return connection.error[1]
 
     def _compute(self, arrays: dict[str, npt.ArrayLike], bits: int | None) -> npt.NDArray[np.float64]:
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             signature = MatrixSignature(connection.signature())
             inputs = named_matrices(signature.inputs, arrays)
             return connection.compute(inputs, bits, self._progress).reshape(signature.shape)
@@ -107,3 +107,7 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
         return _unspoken.MatrixConnection.open(
             self._service, self._application, self._state_dir, self._ready, self._progress
         )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.MatrixConnection.cost(self._service, self._application, self._state_dir, questions)

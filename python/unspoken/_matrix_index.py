@@ -10,6 +10,34 @@ import numpy as np
 Picked = tuple[Optional[list[int]], bool]
 
 
+def new_axes(key: Any, ndim: int) -> tuple[Any, tuple[int, ...]]:
+    """Return the key without None, and the places of the new axes in the result.
+
+    Examples
+    --------
+    >>> new_axes((None, slice(2), None), 1)
+    ((slice(None, 2, None), Ellipsis), (0, 2))
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if not any(each is None for each in keys):
+        return key, ()
+    if any(np.ndim(each) > 0 for each in keys if each is not None) and any(_is_integer(each) for each in keys):
+        raise IndexError("a list with an integer and a new axis (None) in one index: needed two steps: a[0][:, None]")
+    given = sum(each is not None and each is not Ellipsis for each in keys)
+    if not any(each is Ellipsis for each in keys):
+        keys.append(Ellipsis)
+    places, place = [], 0
+    for each in keys:
+        if each is None:
+            places.append(place)
+        place += max(ndim - given, 0) if each is Ellipsis else int(not _is_integer(each))
+    return tuple(each for each in keys if each is not None), tuple(places)
+
+
+def _is_integer(key: Any) -> bool:
+    return key is not None and key is not Ellipsis and not isinstance(key, slice) and np.ndim(key) == 0
+
+
 def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
     """Return what ``array[key]`` selects along each axis except the batch.
 
@@ -31,9 +59,10 @@ def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
             raise IndexError("the batch cannot be indexed: use a[:, rows, columns], and select after decrypting")
     extents = shape[1:] if batched else shape
     lists = [i for i, each in enumerate(keys) if np.ndim(each) > 0]
-    if len(lists) == 2 and not _is_open_mesh(keys):
+    mesh = len(lists) == 2 and _is_open_mesh(keys)
+    if len(lists) == 2 and not mesh:
         raise IndexError("two lists pick single entries in numpy, which is not done here: use numpy.ix_(rows, columns)")
-    return [_along(each, extent, axis) for axis, (each, extent) in enumerate(zip(keys, extents))]
+    return [_along(each, extent, axis, mesh) for axis, (each, extent) in enumerate(zip(keys, extents))]
 
 
 def _without_ellipsis(keys: list[Any], axes: int) -> list[Any]:
@@ -53,16 +82,16 @@ def _is_open_mesh(keys: list[Any]) -> bool:
     return len(rows) == 2 and len(columns) == 2 and rows[1] == 1 and columns[0] == 1
 
 
-def _along(key: Any, extent: int, axis: int) -> Picked:
+def _along(key: Any, extent: int, axis: int, mesh: bool) -> Picked:
     """Return what a key selects along one axis."""
     if isinstance(key, slice):
         whole = key.indices(extent) == (0, extent, 1)
         return (None if whole else _some(list(range(*key.indices(extent))), axis)), True
-    if key is None:
-        raise IndexError("a new axis (None) cannot be added to an encrypted matrix")
     values = np.asarray(key)
+    if values.ndim > 1 and not mesh:
+        raise IndexError(f"an index of {values.ndim} axes; needed integers, slices, lists and masks of one axis")
     if values.dtype.kind == "b":
-        if values.size != extent:
+        if values.shape != (extent,):
             raise IndexError(
                 f"boolean index did not match indexed array along axis {axis}; "
                 f"size of axis is {extent} but size of corresponding boolean axis is {values.size}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unspoken._matrix_secret import MatrixSecret
 
 Values = npt.NDArray[np.float64]
-# Payload of an operation besides its operands: weights or values, indices, a number or an axis.
+# Payload of an operation besides its operands: weights or values, indices or a shape, a number or an axis.
 Payload = Union[Values, Sequence[int], float, None]
 
 
@@ -67,6 +67,18 @@ class Node:
         (1, 3)
         """
         return Node._of(kind, (self, *others), payload)
+
+    def reshape(self, shape: tuple[int, int]) -> Node:
+        """Return the entries in row-major order in another shape; of several reshapes, only the last is done."""
+        definition = self.definition
+        source = self
+        if isinstance(definition, _unspoken.MatrixOperation) and definition.kind == "reshape":
+            source = self.operands[0]
+        return source if source.shape == shape else source.apply("reshape", payload=shape)
+
+    def transpose(self) -> Node:
+        """Return the transpose; that of a row or a column is a reshape, which is cheaper."""
+        return self.reshape(self.shape[::-1]) if 1 in self.shape else self.apply("transpose")
 
     @staticmethod
     def _of(kind: str, operands: tuple[Node, ...], payload: Payload) -> Node:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from unspoken import _unspoken
-from unspoken.errors import MatrixError
+from unspoken._matrix_encrypted import Encrypted
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
@@ -74,6 +73,16 @@ class MatrixSignature(Message[_unspoken.MatrixSignature]):
         return tuple(self._compiled.shape)
 
     @property
+    def largest(self) -> float:
+        """Largest magnitude of an input's entry: `MatrixSecret.encrypt` refuses larger ones."""
+        return self._compiled.largest
+
+    @property
+    def magnitude(self) -> float:
+        """Bound of the magnitude of the result's entries."""
+        return self._compiled.magnitude
+
+    @property
     def key_count(self) -> int:
         """Number of keys the server needs."""
         return self._compiled.keys
@@ -108,11 +117,9 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
            [1., 1., 2.]])
     """
 
-    def __init__(self, compiled: _unspoken.MatrixProgram, largest: float = 1.0) -> None:
+    def __init__(self, compiled: _unspoken.MatrixProgram) -> None:
         super().__init__(compiled)
         self.signature = MatrixSignature(compiled.signature())
-        self.largest = largest
-        self._precision: tuple[float, float, bool] | None = None
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixProgram:
@@ -171,26 +178,23 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return self._compiled.methods
 
     @property
+    def largest(self) -> float:
+        """Largest magnitude of an input's entry: `MatrixSecret.encrypt` refuses larger ones."""
+        return self.signature.largest
+
+    @property
+    def magnitude(self) -> float:
+        """Bound of the magnitude of the result's entries, for all inputs up to `largest`."""
+        return self.signature.magnitude
+
+    @property
     def error(self) -> float:
-        """Predicted largest error of an entry.
+        """Predicted largest error of an entry, for all inputs up to `largest`.
 
-        By a simulation, which takes about as long as a run, on random inputs with entries up to
-        `largest`: four times the worst error seen, at least sixteen times the root mean square.
-
-        Raises
-        ------
-        MatrixError
-            If intermediate values outgrow the parameters: the result would be wrong.
+        By a simulation on the largest inputs, which takes about as long as a run: four times the
+        worst error seen, at least sixteen times the root mean square. Computed once.
         """
-        if self._precision is None:
-            self._precision = self._compiled.precision(self.largest, 0)
-        error, largest, overflow = self._precision
-        if overflow:
-            raise MatrixError(
-                f"predict the error: values of inputs up to {self.largest:g} (results up to {largest:.3g}) outgrow "
-                f"preset {self.preset}; needed smaller values: scale the inputs"
-            )
-        return error
+        return self._compiled.error()
 
     def explain(self) -> str:
         """Return the table of ``str``, and the predicted error.
@@ -208,13 +212,14 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
     def __str__(self) -> str:
         """Return a table of its costs."""
         signature = self.signature._compiled
-        tile = signature.tile
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
+        tile = " x ".join(str(extent) for extent in signature.tile)
         rows = {
             "preset": self.preset,
             "inputs": shapes,
             "result": str(self.shape),
-            "layout": f"tiles of {tile} x {tile}, {signature.blocks} blocks, {signature.vectors} runs",
+            "entries": f"up to {self.largest:g}, of the result up to {self.magnitude:.3g}",
+            "layout": f"tiles of {tile}, {signature.blocks} blocks, {signature.vectors} runs",
             "products": ", ".join(self.methods) or "none of two encrypted matrices",
             "levels": f"{self.levels}, from {signature.level} to {self._compiled.output_level}",
             "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",
@@ -249,7 +254,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         MissingKeysError
             If keys are missing; the message names all of them.
         MatrixError
-            If inputs are missing or of another program.
+            If inputs are missing or of another program, or `error` leaves nothing of the result.
         KeyboardInterrupt
             On Control-C, within a key switch.
 
@@ -308,10 +313,13 @@ class MatrixInputs(Message[_unspoken.MatrixInputs]):
         return f"<MatrixInputs {', '.join(self._compiled.names)}, encrypted>"
 
 
-class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
-    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`."""
+class EncryptedMatrix(Encrypted, Message[_unspoken.EncryptedMatrix]):
+    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`.
 
-    dtype = np.dtype(np.float64)
+    It has a shape, but no operations: the program has them all.
+    """
+
+    _remedy = "use secret.decrypt(result)"
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> EncryptedMatrix:
@@ -329,15 +337,23 @@ class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
         """The shape, as in numpy."""
         return tuple(self._compiled.shape)
 
+    @property
+    def error(self) -> float:
+        """Bound of the error of an entry, as the server states it: `MatrixProgram.error`."""
+        return self._compiled.error
+
     def __len__(self) -> int:
         """Return the extent of the first axis."""
         if not self.shape:
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __array__(self, *_: object, **__: object) -> Any:
-        """Raise: the entries are encrypted."""
-        raise TypeError("the entries are encrypted: use secret.decrypt(result)")
+    def _unusable(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"a result is not used in another expression: {self._remedy}")
+
+    __array_ufunc__ = __array_function__ = __getitem__ = _unusable
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _unusable
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = _unusable
 
     def __repr__(self) -> str:
         """Return the shape."""
@@ -349,15 +365,16 @@ def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise TypeError(f"plan() got unexpected arguments {', '.join(unknown)}; there are {', '.join(_OPTIONS)}")
-    largest = options.pop("largest", None)
-    if largest is None:
-        largest = _largest_of(matrix.bound())
-    wanted = {name: options.get(name) for name in ("preset", "most_keys", "tile", "blocks")}
+    wanted = {name: options.get(name) for name in _OPTIONS}
+    wanted["largest"] = _largest_of(matrix) if wanted["largest"] is None else float(wanted["largest"])
     axes = (matrix._batch is not None, *matrix._axes)
     graph = matrix._node.graph()
-    return MatrixProgram(graph.plan(axes, {**wanted, "batch": matrix._batch or 1}), float(largest))
+    return MatrixProgram(graph.plan(axes, {**wanted, "batch": matrix._batch or 1}))
 
 
-def _largest_of(bound: Mapping[str, Any]) -> float:
-    """Return the largest entry of the arrays bound to inputs, or 1."""
-    return max((float(np.abs(each.values).max()) for each in bound.values()), default=1.0) or 1.0
+def _largest_of(matrix: Matrix) -> float:
+    """Return the largest entry of the arrays bound to inputs; 1 or more if there are inputs without arrays."""
+    inputs = matrix._node.inputs().values()
+    arrays = [each.bound.values for each in inputs if each.bound is not None]
+    largest = max((float(np.abs(values).max()) for values in arrays), default=0.0)
+    return largest if largest > 0 and len(arrays) == len(inputs) else max(largest, 1.0)

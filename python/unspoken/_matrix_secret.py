@@ -98,13 +98,14 @@ class MatrixSecret:
         array = _real(values, "matrix").copy()
         return from_input("", array.shape, Bound(array, self))
 
-    def encrypt(self, program: MatrixProgram | MatrixSignature, **arrays: npt.ArrayLike) -> MatrixInputs:
+    def encrypt(self, program: MatrixProgram | MatrixSignature, /, **arrays: npt.ArrayLike) -> MatrixInputs:
         """Encrypt inputs of a program, given by name; others can be encrypted by another call.
 
         Raises
         ------
         MatrixError
-            If there is no input of that name, its shape is wrong, or an entry is not finite.
+            If there is no input of that name, its shape is wrong, or an entry is not finite or beyond
+            ``program.largest``: plan with ``largest=`` for larger entries.
 
         Examples
         --------
@@ -154,7 +155,9 @@ class MatrixSecret:
         Raises
         ------
         MatrixError
-            If the inputs were encrypted under another secret.
+            If the inputs were encrypted under another secret, the error bound of the result leaves
+            nothing of it, or an entry is beyond its bound: then the result was changed or computed
+            with other keys.
 
         Examples
         --------
@@ -178,7 +181,7 @@ class MatrixSecret:
         result : EncryptedMatrix
             The result of the service.
         error : float
-            Largest error of an entry: `MatrixProgram.error`, for inputs no larger than its `largest`.
+            Largest error of an entry: `MatrixProgram.error`.
         bits : int
             From 1 to 45. More bits hide errors better and leave less precision.
 

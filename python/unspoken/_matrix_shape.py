@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -12,30 +14,65 @@ from unspoken.errors import MatrixError
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
 
+    Array = Union[Matrix, npt.NDArray[np.float64]]
 
-def mismatch(first: tuple[int, ...], second: tuple[int, ...]) -> MatrixError:
-    """Return the error for shapes that do not broadcast.
+
+def integers(values: object, what: str) -> tuple[int, ...]:
+    """Return an integer, or several, as a tuple; numbers with a fraction are refused.
 
     Examples
     --------
-    >>> str(mismatch((2, 3), (4, 3)))
+    >>> integers(3, "shape"), integers([2, -1], "shape")
+    ((3,), (2, -1))
+    """
+    given = tuple(values) if isinstance(values, Iterable) else (values,)
+    try:
+        return tuple(operator.index(each) for each in given)
+    except TypeError:
+        raise TypeError(f"{what} {values}; needed integers") from None
+
+
+def core(array: Array) -> tuple[int, ...]:
+    """Return the shape without the batch."""
+    return array.shape if isinstance(array, np.ndarray) else array._core
+
+
+def batch(array: Array) -> int | None:
+    """Return the number of matrices of a batch, or None."""
+    return None if isinstance(array, np.ndarray) else array._batch
+
+
+def mismatch(first: Array, second: Array) -> MatrixError:
+    """Return the error for shapes that do not broadcast, or whose batches do not.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> str(mismatch(unspoken.matrix("a", (2, 3)), unspoken.matrix("b", (4, 3))))
     'operands could not be broadcast together with shapes (2, 3) (4, 3)'
     """
-    return MatrixError(f"operands could not be broadcast together with shapes {first} {second}")
+    message = f"operands could not be broadcast together with shapes {first.shape} {second.shape}"
+    try:
+        np.broadcast_shapes(first.shape, second.shape)
+    except ValueError:
+        return MatrixError(message)
+    return MatrixError(
+        f"{message}: the first axis of an encrypted batch is not combined with other axes; "
+        "needed two batches of the same size, or an operand without that axis"
+    )
 
 
-def check_inner(first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    """Raise unless ``first @ second`` is defined; both shapes are without the batch."""
-    if not first or not second:
-        raise MatrixError(f"matmul: {first} @ {second}: needed at least one axis of both; for numbers use *")
-    inner = second[0]
-    if first[-1] != inner:
-        raise MatrixError(f"matmul: {first} @ {second}: inner dimensions {first[-1]} and {inner} differ")
+def check_inner(first: Array, second: Array) -> None:
+    """Raise unless ``first @ second`` is defined."""
+    shapes = f"matmul: {first.shape} @ {second.shape}"
+    if not core(first) or not core(second):
+        raise MatrixError(f"{shapes}: needed at least one axis of both; for numbers use *")
+    inner = core(second)[-2:][0]
+    if core(first)[-1] != inner:
+        raise MatrixError(f"{shapes}: inner dimensions {core(first)[-1]} and {inner} differ")
 
 
-def broadcast_cores(
-    first: Matrix | npt.NDArray[np.float64], second: Matrix | npt.NDArray[np.float64]
-) -> tuple[int, ...]:
+def broadcast_cores(first: Array, second: Array) -> tuple[int, ...]:
     """Return the common shape without the batch.
 
     Examples
@@ -44,19 +81,32 @@ def broadcast_cores(
     >>> broadcast_cores(unspoken.matrix("a", (8, 4, 3)), np.ones(3))
     (4, 3)
     """
-    cores = [each.shape if isinstance(each, np.ndarray) else each._core for each in (first, second)]
-    batches = [None if isinstance(each, np.ndarray) else each._batch for each in (first, second)]
+    cores = [core(first), core(second)]
     # A batch of vectors has two axes: beside a matrix, numpy would treat it as a matrix.
-    for core, batch, other in zip(cores, batches, cores[::-1]):
-        if batch is not None and len(core) < len(other) and batches != [None, None]:
-            raise mismatch(first.shape, second.shape)
+    for each, other in ((first, second), (second, first)):
+        if batch(each) is not None and len(core(each)) < len(core(other)):
+            raise mismatch(first, second)
     try:
         return np.broadcast_shapes(*cores)
     except ValueError:
-        raise mismatch(first.shape, second.shape) from None
+        raise mismatch(first, second) from None
 
 
-def sum_axis(axis: int | tuple[int, ...] | None, shape: tuple[int, ...], batched: bool) -> tuple[int, ...]:
+def axis_number(axis: Any, ndim: int) -> int:
+    """Return an axis counted from the first.
+
+    Examples
+    --------
+    >>> axis_number(-1, 2)
+    1
+    """
+    (number,) = integers(axis, "axis")
+    if not -ndim <= number < ndim:
+        raise MatrixError(f"axis {number} is out of bounds for array of dimension {ndim}")
+    return number % ndim
+
+
+def sum_axis(axis: Any, shape: tuple[int, ...], batched: bool) -> tuple[int, ...]:
     """Return the axes to sum over, counted without the batch.
 
     Examples
@@ -64,17 +114,30 @@ def sum_axis(axis: int | tuple[int, ...] | None, shape: tuple[int, ...], batched
     >>> sum_axis(-1, (8, 4, 3), batched=True)
     (1,)
     """
-    if axis is None:
-        axes = tuple(range(len(shape)))
-    else:
-        wanted = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
-        for each in wanted:
-            if not -len(shape) <= each < len(shape):
-                raise MatrixError(f"axis {each} is out of bounds for array of dimension {len(shape)}")
-        axes = tuple(sorted({int(each) % len(shape) for each in wanted}))
+    wanted = range(len(shape)) if axis is None else integers(axis, "axis")
+    axes = tuple(sorted(axis_number(each, len(shape)) for each in wanted))
+    if len(set(axes)) < len(axes):
+        raise MatrixError(f"duplicate value in axis {axis}")
     if batched and 0 in axes:
         raise MatrixError(
             f"sum: the batch, axis 0 of shape {shape}, cannot be summed; needed axis=-1, -2 or (-2, -1): "
             "sum the decrypted results"
         )
     return tuple(each - int(batched) for each in axes)
+
+
+def reshaped(shape: object, size: int) -> tuple[int, ...]:
+    """Return the shape of so many entries that a shape with at most one -1 stands for.
+
+    Examples
+    --------
+    >>> reshaped((3, -1), 12)
+    (3, 4)
+    """
+    wanted = integers(shape, "reshape: shape")
+    known = int(np.prod([each for each in wanted if each != -1]))
+    if wanted.count(-1) > 1:
+        raise MatrixError("can only specify one unknown dimension")
+    if any(each < 1 and each != -1 for each in wanted) or size % known or (-1 not in wanted and size != known):
+        raise MatrixError(f"cannot reshape array of size {size} into shape {wanted}")
+    return tuple(size // known if each == -1 else each for each in wanted)

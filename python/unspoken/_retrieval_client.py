@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, Union
 
 from unspoken import _unspoken
-from unspoken._asking import ConnectionOptions, ServiceClient
+from unspoken._client_base import ConnectionOptions, ServiceClient
 from unspoken.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         if isinstance(keys, (str, bytes)):
             raise TypeError(f"get_many: found one {type(keys).__name__}, needed several keys; use get for one")
         wanted = [_key_bytes(key) for key in keys]
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             return connection.get(wanted, self._progress)
 
     def get_index(self, index: int) -> bytes | None:
@@ -151,7 +151,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         # Out of range for every database, so it is refused like every index that is too large: after a query.
         if not 0 <= index < 2**64:
             index = 2**64 - 1
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             return connection.get_index([index], self._progress)[0]
 
     @property
@@ -163,6 +163,12 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         """Make keys and upload them, unless the service has them."""
         return _unspoken.RetrievalConnection.open(
             self._service, self._application, self._query, self._state_dir, self._progress
+        )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.RetrievalConnection.cost(
+            self._service, self._application, self._query, self._state_dir, questions
         )
 
 

@@ -1,12 +1,14 @@
-//! The common format of all messages and files: kind, parameters, and numbers of fixed width.
+//! The common format of all messages and files: kind, parameters, numbers of fixed width, and a checksum at the end.
 
-use unspoken_protocol::Handshake;
+use unspoken_protocol::{Handshake, ProtocolError, append_checksum, checked};
 
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
 
 /// Version of the format.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// The version whose messages had no checksum.
+const UNCHECKED_VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"uspa";
 
 /// Kind of a message or file.
@@ -73,7 +75,9 @@ impl Writer {
         self.0.extend(bytes);
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    /// Appends the checksum.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        append_checksum(&mut self.0);
         self.0
     }
 }
@@ -85,13 +89,18 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the common fields and builds the parameters; insecure ones only if `accept_insecure`.
+    /// Compares the checksum, reads the common fields and builds the parameters; insecure ones only if
+    /// `accept_insecure`.
     pub(crate) fn new(
         object: Object,
         bytes: &'a [u8],
         accept_insecure: bool,
     ) -> Result<(Self, BuiltPreset), ArraysError> {
-        let mut input = Reader { object, rest: bytes };
+        let content = match checked(object.name(), bytes) {
+            Ok(content) => content,
+            Err(damaged) => return Err(Reader { object, rest: bytes }.explain(damaged)),
+        };
+        let mut input = Reader { object, rest: content };
         if input.take(MAGIC.len())? != MAGIC {
             return Err(input.refuse("another kind of file", "one that begins with 'uspa'"));
         }
@@ -103,6 +112,18 @@ impl<'a> Reader<'a> {
             return Err(input.refuse(format!("object kind {kind}"), format!("kind {}", object as u8)));
         }
         Ok((input, preset))
+    }
+
+    /// Explains a wrong checksum: files of other kinds and of earlier versions have none.
+    fn explain(mut self, damaged: ProtocolError) -> ArraysError {
+        match (self.array(), self.array()) {
+            (Ok(MAGIC), Ok(version)) if u16::from_le_bytes(version) == UNCHECKED_VERSION => {
+                let needed = format!("version {VERSION}, which has a checksum: make it again");
+                self.refuse(format!("version {UNCHECKED_VERSION}"), needed)
+            }
+            (Ok(MAGIC), _) => damaged.into(),
+            _ => self.refuse("another kind of file, or damaged bytes", "one that begins with 'uspa'"),
+        }
     }
 
     pub(crate) fn what(&self) -> &'static str {
@@ -121,7 +142,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], ArraysError> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ArraysError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
@@ -144,6 +165,15 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn f64(&mut self) -> Result<f64, ArraysError> {
         Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// Reads a finite number that is not negative.
+    pub(crate) fn bound(&mut self) -> Result<f64, ArraysError> {
+        let bound = self.f64()?;
+        if bound.is_finite() && bound >= 0.0 {
+            return Ok(bound);
+        }
+        Err(self.refuse(format!("a bound of {bound}"), "a finite number that is not negative"))
     }
 
     pub(crate) fn block(&mut self) -> Result<&'a [u8], ArraysError> {

@@ -82,6 +82,10 @@ impl ClientHalf for MatrixClient {
         1
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.answer_bytes()
     }
@@ -93,7 +97,7 @@ impl ClientHalf for MatrixClient {
             let mut vectors = Vec::with_capacity(signature.input_vectors());
             for (input, values) in signature.in_order(question.borrow())? {
                 for slots in signature.encode(input, values)?.into_iter().flatten() {
-                    // Values that do not fit their scale are refused here, before anything is sent.
+                    // Values that do not fit are refused here, before anything is sent.
                     encoder.encode(&slots, signature.level(), scale)?;
                     vectors.push(slots);
                 }
@@ -143,6 +147,10 @@ impl MatrixClient {
 impl CkksClientHalf for MatrixClient {
     fn keyring(&self) -> &Keyring {
         &self.keyring
+    }
+
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
     }
 
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {

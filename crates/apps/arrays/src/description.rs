@@ -2,19 +2,21 @@
 
 use prost::Message;
 use unspoken_ckks::CkksParameters;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, ProtocolError, output_bytes};
+use unspoken_protocol::{
+    ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
+};
 
 use crate::error::ArraysError;
 use crate::program::{Precision, Program};
 use crate::proto;
 use crate::shape::{ArrayShape, Axes};
-use crate::signature::{Input, Signature};
+use crate::signature::{Input, Signature, SignatureParts};
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
-/// Name of the application in descriptions.
-const APPLICATION: &str = "matrix";
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "matrix", version: PROTOCOL_VERSION };
 
 /// Context of the hash that identifies a program.
 const ID_CONTEXT: &str = "unspoken 2026 shapes, layout and keys of a matrix program";
@@ -28,12 +30,12 @@ pub struct Description {
 }
 
 impl Description {
-    /// The description of a program with this `precision` on inputs with entries up to `largest_input`.
-    pub(crate) fn new(program: &Program, precision: Precision, largest_input: f64) -> Self {
+    /// The description of a program with this `precision`.
+    pub(crate) fn new(program: &Program, precision: Precision) -> Self {
         let signature = program.signature();
         let own = proto::Description {
-            application: APPLICATION.into(),
             tile: signature.layout().dim() as u32,
+            tile_rows: signature.layout().tile().0 as u32,
             blocks: signature.layout().blocks() as u32,
             query_level: signature.level() as u32,
             output_level: program.output_level() as u32,
@@ -44,14 +46,13 @@ impl Description {
                 .map(|input| proto::Input { name: input.name.clone(), shape: Some(write_shape(input.shape)) })
                 .collect(),
             output: Some(write_shape(signature.output())),
-            largest_input,
+            largest_input: signature.largest(),
         };
         let parameters = signature.preset.parameters();
         let id = program_id(signature, &own);
-        // Larger numbers do not fit the modulus.
-        let bound = (parameters.log2_modulus(program.output_level()) - parameters.scale().log2() - 1.0).exp2();
+        let bound = precision.limit();
         let keys = signature.key_plan().clone();
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, APPLICATION.into(), bound)
+        let header = CkksHeader::new(PROTOCOL, parameters, &id, keys, PROTOCOL.kind.into(), bound)
             .with_error_bound(precision.error);
         Description { header, own, signature: signature.clone() }
     }
@@ -93,7 +94,7 @@ impl Description {
         self.header.error_bound().unwrap_or(0.0)
     }
 
-    /// The largest entry of inputs for which the error bound holds.
+    /// The largest entry of inputs, for which the error bound holds. Larger ones are refused before anything is sent.
     pub fn largest_input(&self) -> f64 {
         self.own.largest_input
     }
@@ -115,21 +116,23 @@ impl Description {
 impl ApplicationDescription for Description {
     type Error = ArraysError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
-        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
-        if own.application != APPLICATION {
-            let found = format!("application {:?}", own.application.chars().take(20).collect::<String>());
-            return Err(ProtocolError::mismatch("description", found, "\"matrix\", of a matrix program").into());
-        }
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
         let input = |input: &proto::Input| Input { name: input.name.clone(), shape: read_shape(input.shape) };
-        let signature = Signature::checked(
-            header.parameters().name(),
-            (own.tile as usize, own.blocks as usize),
-            (own.query_level as usize, own.batch as usize),
-            own.inputs.iter().map(input).collect(),
-            read_shape(own.output),
-            header.key_plan().clone(),
-        )?;
+        let parts = SignatureParts {
+            tile: (own.tile_rows as usize, own.tile as usize),
+            blocks: own.blocks as usize,
+            level: own.query_level as usize,
+            batch: own.batch as usize,
+            inputs: own.inputs.iter().map(input).collect(),
+            output: read_shape(own.output),
+            keys: header.key_plan().clone(),
+            largest: own.largest_input,
+            magnitude: header.bound(),
+        };
+        let signature = Signature::checked(header.parameters().name(), parts)?;
         if header.error_bound().is_none() || !(own.largest_input > 0.0 && own.largest_input.is_finite()) {
             let found = format!("error bound {:?} for inputs up to {}", header.error_bound(), own.largest_input);
             return Err(ProtocolError::mismatch("description", found, "positive finite numbers").into());
@@ -143,8 +146,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.header.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.header.key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

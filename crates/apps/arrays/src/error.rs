@@ -29,6 +29,16 @@ pub enum ArraysError {
         /// The value needed, and what to do.
         needed: String,
     },
+    /// Values that are too large or too small for every parameter set that was tried.
+    #[error("{operation}: found {found}; needed {needed}")]
+    Magnitude {
+        /// The operation.
+        operation: &'static str,
+        /// The values found, and where.
+        found: String,
+        /// The values that fit, and what to do.
+        needed: String,
+    },
     /// Bytes cannot be decoded.
     #[error("cannot read {what}: found {found}, needed {needed}")]
     Decode {
@@ -53,8 +63,9 @@ impl ArraysError {
 
     /// Whether bytes were malformed, or of other parameters.
     pub fn is_malformed(&self) -> bool {
-        let mismatch = matches!(self, ArraysError::Protocol(ProtocolError::Mismatch { .. }));
-        mismatch || matches!(self, ArraysError::Decode { .. }) || matches!(self.rlwe(), Some(RlweError::Decode { .. }))
+        let protocol =
+            matches!(self, ArraysError::Protocol(ProtocolError::Mismatch { .. } | ProtocolError::Damaged { .. }));
+        protocol || matches!(self, ArraysError::Decode { .. }) || matches!(self.rlwe(), Some(RlweError::Decode { .. }))
     }
 
     fn rlwe(&self) -> Option<&RlweError> {
@@ -73,7 +84,9 @@ impl ApplicationError for ArraysError {
             ArraysError::Encrypt(error) => error.kind(),
             ArraysError::Protocol(error) => error.kind(),
             ArraysError::Decode { .. } => ErrorKind::Malformed,
-            ArraysError::Matrix(_) | ArraysError::Mismatch { .. } => ErrorKind::Mismatch,
+            ArraysError::Matrix(_) | ArraysError::Mismatch { .. } | ArraysError::Magnitude { .. } => {
+                ErrorKind::Mismatch
+            }
         }
     }
 }

@@ -34,6 +34,10 @@ pub(crate) fn write_graph(graph: &Graph, inputs: impl IntoIterator<Item = Axes>,
             }
             Payload::Number(number) => out.f64(number),
             Payload::Axis(axis) => out.u8(axis_code(axis)),
+            Payload::Shape((rows, columns)) => {
+                out.u32(rows);
+                out.u32(columns);
+            }
         }
     }
 }
@@ -61,6 +65,7 @@ pub(crate) fn read_graph(input: &mut Reader<'_>) -> Result<(Graph, Vec<Axes>), A
             PayloadKind::Indices => Payload::Indices(Cow::Owned(read_indices(input)?)),
             PayloadKind::Number => Payload::Number(input.f64()?),
             PayloadKind::Axis => Payload::Axis(read_axis(input)?),
+            PayloadKind::Shape => Payload::Shape((input.u32()?, input.u32()?)),
         };
         graph.push(Operation::new(kind, payload)?, &operands)?;
     }

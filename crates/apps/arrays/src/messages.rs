@@ -6,6 +6,7 @@ use unspoken_matrix::{EncryptedMatrix, Layout};
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
+use crate::program::Precision;
 use crate::secret::SecretId;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES};
 
@@ -32,6 +33,8 @@ pub struct EncryptedResult {
     pub(crate) secret_id: SecretId,
     pub(crate) shape: ArrayShape,
     pub(crate) batch: usize,
+    /// Bounds that the server states.
+    pub(crate) precision: Precision,
     pub(crate) groups: Vec<EncryptedMatrix<Ciphertext>>,
 }
 
@@ -47,7 +50,7 @@ impl EncryptedInputs {
     }
 
     /// Serialises the inputs: the identifier of their secret, tile and blocks, then for each input name, shape, batch,
-    /// groups.
+    /// groups; then a checksum.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::EncryptedInputs, &self.preset);
         out.rest(&self.secret_id.0);
@@ -103,7 +106,18 @@ impl EncryptedResult {
         self.preset.parameters().name()
     }
 
-    /// Serialises the result: the identifier of its secret, tile and blocks, batch, shape, groups.
+    /// Bound of the error of its entries, from the server's simulation.
+    pub fn error(&self) -> f64 {
+        self.precision.error
+    }
+
+    /// Bound of the absolute value of its entries for inputs as large as declared, from the server's plan.
+    pub fn largest(&self) -> f64 {
+        self.precision.largest
+    }
+
+    /// Serialises the result: the identifier of its secret, tile and blocks, batch, shape, bound of the error, bound of
+    /// the entries, groups, checksum.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::EncryptedResult, &self.preset);
         out.rest(&self.secret_id.0);
@@ -112,6 +126,8 @@ impl EncryptedResult {
         }
         out.u32(self.batch);
         self.shape.write(&mut out);
+        out.f64(self.precision.error);
+        out.f64(self.precision.largest);
         write_groups(&self.groups, &mut out, |tile| tile.to_bytes(self.preset.parameters()));
         out.finish()
     }
@@ -125,6 +141,7 @@ impl EncryptedResult {
         let secret_id = SecretId::read(&mut input)?;
         let layout = read_layout(&mut input, &preset)?;
         let (batch, shape) = (input.u32()?, ArrayShape::read(&mut input)?);
+        let precision = Precision { error: input.bound()?, largest: input.bound()? };
         let tile = |tile: &[u8]| Ciphertext::from_bytes(preset.parameters(), tile);
         let groups = read_groups(&mut input, layout, shape, tile)?;
         let held: usize = groups.iter().map(EncryptedMatrix::batch).sum();
@@ -134,18 +151,19 @@ impl EncryptedResult {
             return Err(input.refuse(format!("a batch of {batch}"), format!("one that fills {held} places")));
         }
         input.finish()?;
-        Ok(EncryptedResult { preset, secret_id, shape, batch, groups })
+        Ok(EncryptedResult { preset, secret_id, shape, batch, precision, groups })
     }
 }
 
-fn write_layout(layout: Layout, out: &mut Writer) {
-    out.u32(layout.dim());
-    out.u32(layout.blocks());
+/// Writes rows and columns of a tile, and the number of blocks.
+pub(crate) fn write_layout(layout: Layout, out: &mut Writer) {
+    let (rows, columns) = layout.tile();
+    [rows, columns, layout.blocks()].into_iter().for_each(|number| out.u32(number));
 }
 
-fn read_layout(input: &mut Reader<'_>, preset: &BuiltPreset) -> Result<Layout, ArraysError> {
-    let (dim, blocks) = (input.u32()?, input.u32()?);
-    Ok(Layout::new(preset.parameters(), dim, blocks)?)
+pub(crate) fn read_layout(input: &mut Reader<'_>, preset: &BuiltPreset) -> Result<Layout, ArraysError> {
+    let (rows, columns, blocks) = (input.u32()?, input.u32()?, input.u32()?);
+    Ok(Layout::with_tile(preset.parameters(), (rows, columns), blocks)?)
 }
 
 /// Writes the number of groups, the batch of each (the same for all), then the tiles of all.
@@ -170,7 +188,7 @@ fn read_groups<V>(
         let needed = format!("at least one, and 1 to {} in each", layout.parallel());
         return Err(input.refuse(format!("{groups} groups of {batch} matrices"), needed));
     }
-    let tiles = layout.tiles(shape.matrix.0) * layout.tiles(shape.matrix.1);
+    let tiles = layout.tiles(shape.matrix);
     let mut matrices = Vec::new();
     for _ in 0..groups {
         let mut read = Vec::new();

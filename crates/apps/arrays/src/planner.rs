@@ -1,7 +1,7 @@
 //! Choice of parameters, layout and level for a graph.
 
-use unspoken_ckks::CkksParameters;
-use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, plan};
+use unspoken_ckks::{CkksParameters, NoiseModel};
+use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, StepOverflow, ValueBounds, plan};
 
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
@@ -18,6 +18,14 @@ const HEADROOM_BITS: f64 = 20.0;
 /// padding.
 const SMALLEST_TILE: usize = 4;
 
+/// Largest entry of the inputs if none is declared.
+const LARGEST: f64 = 1.0;
+
+/// A result must be larger than this many times the noise of one rounding: [`Precision::error`] is at least that.
+///
+/// [`Precision::error`]: crate::Precision::error
+const LEAST_DEVIATIONS: f64 = 16.0;
+
 /// Options of the planner. What is left out is chosen for the shortest time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
@@ -27,19 +35,34 @@ pub struct Options {
     pub batch: usize,
     /// Maximum number of rotation keys for a product of two matrices.
     pub most_keys: Option<usize>,
-    /// Rows and columns of a tile, a power of two.
+    /// Columns of a tile, a power of two; also its rows, unless `one_row` is true.
     pub tile: Option<usize>,
     /// Blocks of the encoding space, a power of two up to the tile.
     pub blocks: Option<usize>,
+    /// Whether tiles have one row, which is possible for expressions of row vectors alone, and chosen for them if
+    /// `tile` and `blocks` are left out; otherwise tiles are square.
+    pub one_row: Option<bool>,
+    /// Largest absolute value of an input's entry; 1 if it is left out. The level and the parameter set have room for
+    /// all values of a run with such inputs, and others are refused at encryption.
+    pub largest: Option<f64>,
+}
+
+impl Options {
+    /// Largest absolute value of an input's entry.
+    pub(crate) fn largest(&self) -> f64 {
+        self.largest.unwrap_or(LARGEST)
+    }
 }
 
 /// The plan of a graph, for its last node, and the preset.
 pub(crate) struct Choice {
     pub(crate) preset: BuiltPreset,
     pub(crate) inner: unspoken_matrix::Program,
+    /// Bound of the absolute value of the result's entries, a power of two.
+    pub(crate) magnitude: f64,
 }
 
-/// Plans for each layout, and selects the plan with the shortest predicted time for the whole batch.
+/// Plans for the first preset with enough levels and room.
 pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysError> {
     const OPERATION: &str = "plan an expression";
     if graph.nodes().is_empty() {
@@ -52,26 +75,119 @@ pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysE
         let found = format!("a batch of {}", options.batch);
         return Err(ArraysError::mismatch(OPERATION, found, format!("1 to {MAX_BATCH} matrices")));
     }
+    let largest = options.largest();
+    if !(largest > 0.0 && largest.is_finite()) {
+        let found = format!("largest = {largest}");
+        return Err(ArraysError::mismatch(
+            OPERATION,
+            found,
+            "a positive finite number: the largest entry of the inputs",
+        ));
+    }
     if let Some(name) = &options.preset {
         return with_preset(graph, options, name);
     }
-    let mut last = None;
+    let (mut too_deep, mut too_large) = (None, None);
     for name in PRESETS {
         match with_preset(graph, options, name) {
-            Err(error @ ArraysError::Matrix(MatrixError::Depth { .. })) => last = Some(error),
+            Err(error @ ArraysError::Matrix(MatrixError::Depth { .. })) => too_deep = Some(error),
+            // The first preset has the most room.
+            Err(error @ ArraysError::Magnitude { .. }) => too_large = too_large.or(Some(error)),
             done => return done,
         }
     }
-    Err(last.unwrap_or_else(|| ArraysError::mismatch(OPERATION, "no preset", "at least one")))
+    let none = || ArraysError::mismatch(OPERATION, "no preset", "at least one");
+    Err(too_large.or(too_deep).unwrap_or_else(none))
 }
 
+/// Plans at the lowest output level at which all values fit.
 fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, ArraysError> {
     let preset = BuiltPreset::find(name)?;
+    let parameters = preset.parameters();
+    let room = parameters.log2_modulus(0) - parameters.scale().log2();
+    let mut floor = usize::from(room < HEADROOM_BITS);
+    let mut overflow = None;
+    loop {
+        let inner = match cheapest(&preset, graph, options, floor) {
+            Err(ArraysError::Matrix(MatrixError::Depth { .. })) if overflow.is_some() => {
+                return Err(too_large(parameters, options, overflow.as_ref()));
+            }
+            planned => planned?,
+        };
+        let batch = options.batch.min(inner.layout().parallel());
+        let ValueBounds { output, overflow: found, excess_bits } =
+            inner.bounds(parameters, options.largest(), batch)?;
+        let Some(found) = found else {
+            check_left(&preset, options, &inner, output)?;
+            // Clients see it: a power of two says less about constants.
+            let magnitude = if output > 0.0 { output.log2().ceil().exp2() } else { 0.0 };
+            return Ok(Choice { preset, inner, magnitude });
+        };
+        // Every level has room for about one scale more.
+        let levels = (excess_bits / parameters.scale().log2()).ceil();
+        if levels > parameters.max_level() as f64 {
+            return Err(too_large(parameters, options, Some(&found)));
+        }
+        floor += (levels as usize).max(1);
+        overflow = Some(found);
+    }
+}
+
+/// The error of values that do not fit.
+fn too_large(parameters: &CkksParameters, options: &Options, overflow: Option<&StepOverflow>) -> ArraysError {
+    let (name, largest) = (parameters.name(), options.largest());
+    let found = overflow.map_or_else(String::new, |StepOverflow { step, largest: values, excess_bits, level }| {
+        format!(
+            "step '{step}' with values up to {values:.2e} for inputs up to {largest:e}, too large for preset '{name}' \
+             at level {level} by a factor of 2^{excess_bits:.1}"
+        )
+    });
+    let needed = "smaller values: declare the largest entry of the inputs (largest=), or scale inputs or weights down; \
+                  or a preset with more levels";
+    ArraysError::Magnitude { operation: "plan an expression", found, needed: needed.into() }
+}
+
+/// Refuses a result whose entries are below the noise of one rounding.
+fn check_left(
+    preset: &BuiltPreset,
+    options: &Options,
+    inner: &unspoken_matrix::Program,
+    magnitude: f64,
+) -> Result<(), ArraysError> {
+    let parameters = preset.parameters();
+    let noise = NoiseModel::new(parameters);
+    let rounded = inner.output_level() < inner.level();
+    let deviation = if rounded { noise.rounding(2) } else { noise.encryption() } / parameters.scale();
+    let least = LEAST_DEVIATIONS * deviation;
+    // A result of zeros is exact.
+    if magnitude == 0.0 || magnitude > least {
+        return Ok(());
+    }
+    let (name, largest) = (parameters.name(), options.largest());
+    let found = format!(
+        "a result with entries up to {magnitude:.2e} for inputs up to {largest:e}, below the error of preset '{name}'"
+    );
+    let needed = format!(
+        "more than {least:.1e}: scale the inputs or the weights up, and the result down after decryption; or declare \
+         the largest entry of the inputs (largest=) if it is larger"
+    );
+    Err(ArraysError::Magnitude { operation: "plan an expression", found, needed })
+}
+
+/// Plans for each layout, and selects the plan with the shortest predicted time for the whole batch.
+fn cheapest(
+    preset: &BuiltPreset,
+    graph: &Graph,
+    options: &Options,
+    floor: usize,
+) -> Result<unspoken_matrix::Program, ArraysError> {
     let budget = Budget { most_keys: options.most_keys };
     let mut best: Option<(f64, unspoken_matrix::Program)> = None;
     let mut refused = None;
     for layout in layouts(preset.parameters(), graph, options)? {
-        match plan_low(&preset, graph, layout, budget) {
+        match plan_low(preset, graph, layout, (budget, floor)) {
+            // Vectors need no other tiles.
+            Ok(program) if layout.tile().0 < layout.tile().1 => return Ok(program),
             Ok(program) => {
                 let seconds = program.seconds() * options.batch.div_ceil(layout.parallel()) as f64;
                 if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
@@ -83,25 +199,25 @@ fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, A
         }
     }
     match (best, refused) {
-        (Some((_, inner)), _) => Ok(Choice { preset, inner }),
+        (Some((_, program)), _) => Ok(program),
         (None, Some(error)) => Err(error),
         (None, None) => {
-            let found = format!("too many tiles for preset '{name}' with {} slots", preset.parameters().slots());
+            let (name, slots) = (preset.parameters().name(), preset.parameters().slots());
+            let found = format!("too many tiles for preset '{name}' with {slots} slots");
             Err(ArraysError::mismatch("lay out matrices", found, "larger tiles, or smaller matrices"))
         }
     }
 }
 
-/// Plans at the lowest level that suffices: lower levels have smaller keys and faster operations.
+/// Plans at the lowest level that suffices for an output level of `floor`: lower levels have smaller keys and faster
+/// operations.
 fn plan_low(
     preset: &BuiltPreset,
     graph: &Graph,
     layout: Layout,
-    budget: Budget,
+    (budget, floor): (Budget, usize),
 ) -> Result<unspoken_matrix::Program, ArraysError> {
     let parameters = preset.parameters();
-    let room = parameters.log2_modulus(0) - parameters.scale().log2();
-    let floor = usize::from(room < HEADROOM_BITS);
     let mut level = parameters.max_level().min(parameters.circuit_level());
     let mut program = plan(preset.encoder(), graph, layout, level, budget)?;
     // With fewer levels, only methods that need even fewer may remain.
@@ -124,26 +240,68 @@ fn plan_low(
 /// Candidate layouts, simplest first.
 fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Result<Vec<Layout>, ArraysError> {
     let shapes: Vec<_> = graph.nodes().iter().map(|node| node.shape()).collect();
-    let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
-    // Only products of two encrypted matrices can use slots besides the tile.
-    let multiplies = graph.nodes().iter().any(|node| node.operation().kind() == OperationKind::MatMul);
+    let free = options.tile.is_none() && options.blocks.is_none();
+    let rows = match options.one_row {
+        Some(one_row) => vec![one_row],
+        None if free && of_vectors(graph) => vec![true, false],
+        None => vec![false],
+    };
     let (mut layouts, mut refused) = (Vec::new(), None);
-    for tile in tiles {
-        let most =
-            if multiplies { (parameters.slots() / tile.saturating_pow(2).max(1)).clamp(1, tile.max(1)) } else { 1 };
-        let blocks = options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks]);
-        for blocks in blocks {
-            match Layout::new(parameters, tile, blocks) {
-                Ok(layout) if shapes.iter().all(|&shape| fits_tiles(layout, shape)) => layouts.push(layout),
-                Ok(_) => {}
-                Err(error) => refused = refused.or(Some(error)),
-            }
+    for (tile, blocks) in rows.into_iter().flat_map(|one_row| tiles_and_blocks(parameters, graph, options, one_row)) {
+        match Layout::with_tile(parameters, tile, blocks) {
+            Ok(layout) if shapes.iter().all(|&shape| fits_tiles(layout, shape)) => layouts.push(layout),
+            Ok(_) => {}
+            Err(error) => refused = refused.or(Some(error)),
         }
     }
     match refused {
         Some(error) if layouts.is_empty() => Err(error.into()),
         _ => Ok(layouts),
     }
+}
+
+/// Whether all nodes are row vectors and operations that are possible in tiles of one row.
+fn of_vectors(graph: &Graph) -> bool {
+    use OperationKind as Kind;
+    graph.nodes().iter().all(|node| {
+        let kind = node.operation().kind();
+        let possible = matches!(
+            kind,
+            Kind::Input
+                | Kind::Constant
+                | Kind::Columns
+                | Kind::Add
+                | Kind::Subtract
+                | Kind::Multiply
+                | Kind::Scale
+                | Kind::Sum
+        );
+        node.shape().0 == 1 && possible
+    })
+}
+
+/// Rows and columns of the candidate tiles, and their numbers of blocks.
+fn tiles_and_blocks(
+    parameters: &CkksParameters,
+    graph: &Graph,
+    options: &Options,
+    one_row: bool,
+) -> Vec<((usize, usize), usize)> {
+    let shapes: Vec<_> = graph.nodes().iter().map(|node| node.shape()).collect();
+    if one_row {
+        let longest = shapes.iter().map(|&(_, columns)| columns).max().unwrap_or(1);
+        let columns = options.tile.unwrap_or(longest.next_power_of_two().min(parameters.slots()));
+        return vec![((1, columns), options.blocks.unwrap_or(1))];
+    }
+    let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
+    // Only products of two encrypted matrices can use slots besides the tile.
+    let multiplies = graph.nodes().iter().any(|node| node.operation().kind() == OperationKind::MatMul);
+    let blocks = |tile: usize| {
+        let most =
+            if multiplies { (parameters.slots() / tile.saturating_pow(2).max(1)).clamp(1, tile.max(1)) } else { 1 };
+        options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks])
+    };
+    tiles.into_iter().flat_map(|tile| blocks(tile).into_iter().map(move |blocks| ((tile, tile), blocks))).collect()
 }
 
 /// The tile that holds the largest matrix, if one can, and smaller ones that need less padding.

@@ -1,9 +1,10 @@
 //! Planned graphs, and their runs on encrypted inputs.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ndarray::Array3;
-use unspoken_ckks::{Arithmetic, Ciphertext, ErrorStatistics, Evaluator, Simulator};
+use ndarray::Array2;
+use unspoken_ckks::{Arithmetic, Ciphertext, ErrorStatistics, Evaluator, Simulator, WorstCase};
 use unspoken_matrix::{EncryptedMatrix, Graph, Layout, encode_tiles};
 use unspoken_rlwe::RlweError;
 
@@ -11,7 +12,7 @@ use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
 use crate::graph_bytes::{read_graph, write_graph};
 use crate::keys::Keys;
-use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult};
+use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult, read_layout, write_layout};
 use crate::planner::{Choice, Options, choose};
 use crate::shape::{ArrayShape, Axes, check_graph};
 use crate::signature::{Input, Signature};
@@ -35,22 +36,43 @@ pub struct Program {
     signature: Signature,
     inner: unspoken_matrix::Program,
     most_keys: Option<usize>,
+    /// Computed when it is first needed.
+    precision: OnceLock<Precision>,
 }
 
-/// Precision of a run, by a simulation on random inputs.
+/// Precision of results, for inputs whose entries have absolute values up to [`Signature::largest`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
-    /// Bound of the error of a result's entries for inputs of the same size: four times the worst error of the
-    /// simulation, and at least sixteen times its root mean square.
+    /// Bound of the error of a result's entries, by a simulation on the largest inputs: four times its worst error, and
+    /// at least sixteen times its root mean square; plus the error of decoding.
     pub error: f64,
-    /// The largest entry of the exact result.
+    /// Bound of the absolute value of the exact result's entries.
     pub largest: f64,
-    /// Whether a value exceeded its modulus during the run, so that the result would be meaningless.
-    pub overflow: bool,
+}
+
+impl Precision {
+    /// Refuses results whose error may be as large as their entries.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<(), ArraysError> {
+        // A result of zeros is exact.
+        if self.error < self.largest || self.largest == 0.0 {
+            return Ok(());
+        }
+        let found = format!("a result with entries up to {:.1e} and errors up to {:.1e}", self.largest, self.error);
+        let needed = "smaller errors: scale the inputs up, and the result down after decryption; declare the largest \
+                      entry of the inputs (largest=); or use a preset with a larger scale";
+        Err(ArraysError::Magnitude { operation, found, needed: needed.into() })
+    }
+
+    /// No entry of a decrypted result is larger than this.
+    pub(crate) fn limit(&self) -> f64 {
+        self.largest * (1.0 + 1e-9) + self.error
+    }
 }
 
 /// A simulation of fewer entries than this is repeated.
 const LEAST_ENTRIES: usize = 16;
+/// Error of a decoding, which computes with numbers of 53 bits, relative to the largest entry.
+const DECODING: f64 = 1.0 / (1u64 << 46) as f64;
 /// Maximum number of simulations.
 const MOST_RUNS: u64 = 4;
 
@@ -58,8 +80,8 @@ impl Program {
     /// Plans the last node of a graph.
     ///
     /// # Errors
-    /// If no preset has enough levels, options do not exist, the graph is too large, or axes do not match its inputs
-    /// and its result.
+    /// If no preset has enough levels, or room for the values of inputs as large as declared; if options do not exist,
+    /// the graph is too large, or axes do not match its inputs and its result.
     pub fn plan(source: ProgramSource) -> Result<Self, ArraysError> {
         const OPERATION: &str = "plan an expression";
         let ProgramSource { graph, inputs, output, options } = source;
@@ -73,12 +95,13 @@ impl Program {
             Ok(Input { name: name.into(), shape: ArrayShape { matrix, axes }.check("input")? })
         });
         let inputs = named.collect::<Result<_, ArraysError>>()?;
-        let Choice { preset, inner } = choose(&graph, &options)?;
+        let Choice { preset, inner, magnitude } = choose(&graph, &options)?;
         let matrix = graph.nodes().last().map_or((0, 0), |last| last.shape());
         let output = ArrayShape { matrix, axes: output }.check(OPERATION)?;
         let (layout, level, keys) = (inner.layout(), inner.level(), inner.key_plan().clone());
-        let signature = Signature { preset, layout, level, batch: options.batch, inputs, output, keys };
-        Ok(Program { graph, signature, inner, most_keys: options.most_keys })
+        let (batch, largest) = (options.batch, options.largest());
+        let signature = Signature { preset, layout, level, batch, inputs, output, keys, largest, magnitude };
+        Ok(Program { graph, signature, inner, most_keys: options.most_keys, precision: OnceLock::new() })
     }
 
     /// The part of the program that the client knows.
@@ -117,10 +140,12 @@ impl Program {
     }
 
     /// Runs the program on encrypted inputs, which may be in several messages. `progress` receives the number of groups
-    /// of the batch that are done, and the number of all groups.
+    /// of the batch that are done, and the number of all groups. The first run computes [`Program::precision`] too,
+    /// which the result contains.
     ///
     /// # Errors
-    /// If inputs or keys are missing (the error names all of them) or do not match, or the work was cancelled.
+    /// If inputs or keys are missing (the error names all of them) or do not match, the error of the result may be as
+    /// large as its entries, or the work was cancelled.
     pub fn run(
         &self,
         keys: &Keys,
@@ -141,6 +166,8 @@ impl Program {
         let entries = self.entries(inputs)?;
         let evaluator = Evaluator::new(preset.encoder(), keys.expanded()?).with_cancel(cancel);
         evaluator.require_keys("the program", &self.signature.keys)?;
+        let precision = self.precision()?;
+        precision.check(OPERATION)?;
         let (count, mut groups) = (self.signature.groups(), Vec::new());
         for group in 0..count {
             progress(group, count);
@@ -157,7 +184,7 @@ impl Program {
         }
         progress(count, count);
         let (shape, batch) = (self.signature.output, self.signature.batch);
-        Ok(EncryptedResult { preset: preset.clone(), secret_id: keys.secret_id, shape, batch, groups })
+        Ok(EncryptedResult { preset: preset.clone(), secret_id: keys.secret_id, shape, batch, precision, groups })
     }
 
     /// The entry of each input, in the order of the inputs.
@@ -206,57 +233,66 @@ impl Program {
         Ok(self.inner.run(arithmetic, inputs)?)
     }
 
-    /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the
-    /// exact results. Takes about as long as a run of one group.
+    /// The error of results, by a simulation of the worst case, and the bound of their entries. The first call takes
+    /// about as long as a run of one group.
+    ///
+    /// The simulated inputs all have the largest absolute value, and every difference and every negative weight adds up
+    /// ([`WorstCase`]): errors of products grow with the values.
     ///
     /// # Errors
-    /// If the entries do not fit their scale.
-    pub fn precision(&self, largest: f64, seed: u64) -> Result<Precision, ArraysError> {
+    /// If the simulated values do not fit their scale, which the plan rules out.
+    pub fn precision(&self) -> Result<Precision, ArraysError> {
+        if let Some(precision) = self.precision.get() {
+            return Ok(*precision);
+        }
+        let error = self.simulated_error()?;
+        let precision = Precision { error, largest: self.signature.magnitude };
+        Ok(*self.precision.get_or_init(|| precision))
+    }
+
+    fn simulated_error(&self) -> Result<f64, ArraysError> {
         let (mut worst, mut squares, mut count) = (0.0f64, 0.0f64, 0usize);
-        let (mut greatest, mut overflow) = (0.0f64, false);
+        let Signature { layout, largest, .. } = self.signature;
         for run in 0..MOST_RUNS {
-            let simulator = Simulator::new(self.signature.preset.encoder(), seed.wrapping_add(run));
-            let mut random = UniformNumbers::new(seed, run);
+            let simulator = Simulator::new(self.signature.preset.encoder(), run);
             let given = self.signature.inputs.iter().map(|input| {
-                let (rows, columns) = input.shape.matrix;
-                let batch = if input.shape.axes.batch { self.signature.group() } else { 1 };
-                let values = Array3::from_shape_simple_fn((batch, rows, columns), || largest * random.next());
-                let group = self.signature.grouped(&values, input.shape.axes.batch).swap_remove(0);
+                let group = vec![Array2::from_elem(input.shape.matrix, largest); self.signature.group()];
                 let scale = self.signature.preset.parameters().scale();
-                encode_tiles(self.signature.layout, &group)?
+                encode_tiles(layout, &group)?
                     .try_map(|slots| Ok::<_, ArraysError>(simulator.encrypt(slots, self.signature.level, scale)?))
             });
             let given = given.collect::<Result<Vec<_>, ArraysError>>()?;
-            let result = self.evaluate(&simulator, &given)?;
-            let slots = entry_slots(self.signature.layout, self.signature.output.matrix, self.signature.group());
+            let result = self.evaluate(&WorstCase::new(&simulator), &given)?;
+            if let Some(overflow) = simulator.overflows().first() {
+                let found = format!("values beyond the modulus in '{}'", overflow.operation);
+                let needed = "a plan with room for them; this is a bug".into();
+                return Err(ArraysError::Magnitude { operation: "simulate a run", found, needed });
+            }
+            let slots = entry_slots(layout, self.signature.output.matrix, self.signature.group());
             for (tile, slots) in result.tiles().iter().zip(slots) {
                 let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
-                let (noisy, exact) = (pick(tile.noisy()), pick(tile.exact()));
-                let error = ErrorStatistics::between(&noisy, &exact);
-                // Numbers outside the range of the simulation exceed every modulus.
-                overflow |= noisy.iter().chain(&exact).any(|value| !value.is_finite());
+                let exact = pick(tile.exact());
+                let error = ErrorStatistics::between(&pick(tile.noisy()), &exact);
                 worst = worst.max(error.worst);
                 squares += error.rms.powi(2) * exact.len() as f64;
                 count += exact.len();
-                greatest = exact.iter().map(|z| z.norm()).fold(greatest, f64::max);
             }
-            overflow |= !simulator.overflows().is_empty();
             if count >= LEAST_ENTRIES {
                 break;
             }
         }
         let rms = (squares / count.max(1) as f64).sqrt();
-        Ok(Precision { error: (4.0 * worst).max(16.0 * rms), largest: greatest, overflow })
+        Ok((4.0 * worst).max(16.0 * rms) + DECODING * self.signature.magnitude)
     }
 
-    /// Serialises the program, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans
-    /// again.
+    /// Serialises the program, constants included: batch, bound on keys, largest entry of inputs, tile, blocks, output,
+    /// graph, checksum. The reader plans again.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::Program, &self.signature.preset);
         out.u32(self.signature.batch);
         out.u32(self.most_keys.map_or(0, |most| most.saturating_add(1)));
-        out.u32(self.signature.layout.dim());
-        out.u32(self.signature.layout.blocks());
+        out.f64(self.signature.largest);
+        write_layout(self.signature.layout, &mut out);
         self.signature.output.write(&mut out);
         write_graph(&self.graph, self.signature.inputs.iter().map(|input| input.shape.axes), &mut out);
         out.finish()
@@ -278,7 +314,8 @@ impl Program {
     pub fn decode(bytes: &[u8], accept_insecure: bool) -> Result<ProgramSource, ArraysError> {
         let (mut input, preset) = Reader::new(Object::Program, bytes, accept_insecure)?;
         let (batch, most_keys) = (input.u32()?, input.u32()?.checked_sub(1));
-        let (tile, blocks) = (Some(input.u32()?), Some(input.u32()?));
+        let largest = Some(input.bound()?);
+        let layout = read_layout(&mut input, &preset)?;
         let (output, (graph, inputs)) = (ArrayShape::read(&mut input)?, read_graph(&mut input)?);
         let result = graph.nodes().last().map_or((0, 0), |last| last.shape());
         if output.matrix != result {
@@ -286,36 +323,22 @@ impl Program {
         }
         input.finish()?;
         let preset = Some(preset.parameters().name().to_owned());
-        let options = Options { preset, batch, most_keys, tile, blocks };
+        let (rows, columns) = layout.tile();
+        let (tile, blocks, one_row) = (Some(columns), Some(layout.blocks()), Some(rows < columns));
+        let options = Options { preset, batch, most_keys, tile, blocks, one_row, largest };
         Ok(ProgramSource { graph, inputs, output: output.axes, options })
     }
 }
 
 /// For each tile, the slots of the entries of a matrix of this shape.
 fn entry_slots(layout: Layout, (rows, columns): (usize, usize), batch: usize) -> Vec<Vec<usize>> {
-    let d = layout.dim();
-    let mut slots = vec![Vec::new(); layout.tiles(rows) * layout.tiles(columns)];
+    let ((height, width), (_, across)) = (layout.tile(), layout.grid((rows, columns)));
+    let mut slots = vec![Vec::new(); layout.tiles((rows, columns))];
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-        let tile = row / d * layout.tiles(columns) + column / d;
-        slots[tile].extend((0..batch).map(|p| layout.slot(p, row % d, column % d)));
+        let tile = row / height * across + column / width;
+        slots[tile].extend((0..batch).map(|p| layout.slot(p, row % height, column % width)));
     }
     slots
-}
-
-/// Uniform numbers in [-1, 1] from a seed.
-struct UniformNumbers(blake3::OutputReader);
-
-impl UniformNumbers {
-    fn new(seed: u64, run: u64) -> Self {
-        let bytes = [seed.to_le_bytes(), run.to_le_bytes()].concat();
-        UniformNumbers(blake3::Hasher::new().update(&bytes).finalize_xof())
-    }
-
-    fn next(&mut self) -> f64 {
-        let mut bytes = [0; 4];
-        self.0.fill(&mut bytes);
-        2.0 * f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX) - 1.0
-    }
 }
 
 fn missing(names: &[&str]) -> ArraysError {

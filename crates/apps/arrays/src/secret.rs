@@ -9,10 +9,10 @@ use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
 use unspoken_matrix::EncryptedMatrix;
-use unspoken_protocol::SharingNoise;
+use unspoken_protocol::{CHECKSUM_BYTES, SharingNoise, append_checksum, checked};
 use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::bytes::Reader;
 use crate::client::add_noise;
@@ -24,6 +24,10 @@ use crate::signature::{ENCRYPT, Signature, decode_groups};
 
 const SECRET_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"uspm";
+/// Version of the bytes of a secret. The first one had neither a version nor a checksum.
+const VERSION: u16 = 2;
+const FILE_BYTES: usize = MAGIC.len() + size_of::<u16>() + SECRET_BYTES + CHECKSUM_BYTES;
+const DECRYPT: &str = "decrypt a result";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
 const ID_LABEL: &str = "unspoken 2026 public name of a matrix secret";
 
@@ -79,28 +83,43 @@ impl Secret {
         Secret { bytes, keys: Mutex::default() }
     }
 
-    /// The bytes of the secret, for storage by its owner. Treat them as secret.
+    /// The bytes of the secret, for storage by its owner: 'uspm', version (u16), 32 bytes, checksum. Treat them as
+    /// secret.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::new([&MAGIC, self.bytes.as_slice()].concat())
+        // As long as the result, so that no part of it is moved and left behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES));
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.bytes.as_slice());
+        append_checksum(&mut bytes);
+        bytes
     }
 
-    /// Reads the output of [`Secret::to_bytes`].
+    /// Reads the output of [`Secret::to_bytes`], also of the version without a checksum.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything else.
+    /// [`ArraysError::Decode`] for anything else, or
+    /// [`ProtocolError::Damaged`](unspoken_protocol::ProtocolError::Damaged).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
+        const WHAT: &str = "a matrix secret";
         let refuse = |found: String| ArraysError::Decode {
-            what: "a matrix secret",
+            what: WHAT,
             found,
-            needed: format!("{SECRET_BYTES} bytes after 'uspm'"),
+            needed: "a file that begins with 'uspm', as save() wrote it".into(),
         };
-        let rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?;
-        let mut secret = Box::new(Zeroizing::new([0; SECRET_BYTES]));
-        if rest.len() != SECRET_BYTES {
-            return Err(refuse(format!("{} bytes", rest.len())));
-        }
-        secret.copy_from_slice(rest);
-        Ok(Self::from_parts(secret))
+        let secret = if bytes.len() == MAGIC.len() + SECRET_BYTES {
+            bytes.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?
+        } else if bytes.len() == FILE_BYTES {
+            let content = checked(WHAT, bytes)?;
+            let rest = content.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?;
+            let version = VERSION.to_le_bytes();
+            rest.strip_prefix(&version).ok_or_else(|| refuse("another version; update this software".into()))?
+        } else {
+            return Err(refuse(format!("{} bytes", bytes.len())));
+        };
+        let mut copy = Box::new(Zeroizing::new([0; SECRET_BYTES]));
+        copy.copy_from_slice(secret);
+        Ok(Self::from_parts(copy))
     }
 
     fn secret_id(&self) -> SecretId {
@@ -134,7 +153,7 @@ impl Secret {
     /// without that axis. Inputs that are left out may be encrypted by other calls.
     ///
     /// # Errors
-    /// If a name is unknown, a shape differs, or values do not fit their scale.
+    /// If a name is unknown, a shape differs, or an entry is larger than [`Signature::largest`].
     pub fn encrypt(
         &self,
         signature: &Signature,
@@ -194,24 +213,34 @@ impl Secret {
     /// its owner may see them. For others, use [`Secret::decrypt_to_share`].
     ///
     /// # Errors
-    /// If the result was computed from inputs of another secret.
+    /// If the result was computed from inputs of another secret, its error bound leaves nothing of its entries, or an
+    /// entry is beyond its bound: then the ciphertexts were changed, or computed with keys of another secret.
     pub fn decrypt(&self, result: &EncryptedResult) -> Result<Array3<f64>, ArraysError> {
         if result.secret_id != self.secret_id() {
             let needed = "the secret that encrypted the inputs";
-            return Err(ArraysError::mismatch("decrypt", "a result under another secret", needed));
+            return Err(ArraysError::mismatch(DECRYPT, "a result under another secret", needed));
         }
+        result.precision.check(DECRYPT)?;
         let key = self.key(&result.preset)?;
         let encoder = result.preset.encoder();
         let open = |tile: &Ciphertext| Ok(encoder.decrypt(tile, &key.secret)?);
         let groups = result.groups.iter().map(|group| group.try_map(open));
         let groups = groups.collect::<Result<Vec<_>, ArraysError>>()?;
-        Ok(decode_groups(&groups, result.batch, result.shape))
+        let mut values = decode_groups(&groups, result.batch, result.shape);
+        if values.iter().all(|value| value.abs() <= result.precision.limit()) {
+            return Ok(values);
+        }
+        values.iter_mut().for_each(Zeroize::zeroize);
+        let found = format!("an entry beyond the bound of the result, {:.1e}", result.precision.limit());
+        let needed = "ciphertexts as they were computed, with keys and inputs of this secret: they were changed, or \
+                      the server computed something else; run the program again";
+        Err(ArraysError::mismatch(DECRYPT, found, needed))
     }
 
     /// Like [`Secret::decrypt`], for results that will be shown to others: with noise of standard deviation
     /// `2^bits * error_bound`, and rounded. See [`SharingNoise`] for its guarantee and limits. `error_bound` is
-    /// [`Precision::error`](crate::Precision::error) of the program for inputs as large as those encrypted. Each call
-    /// draws new noise: share a result once.
+    /// [`Precision::error`](crate::Precision::error) of the program, or [`EncryptedResult::error`] of an honest server.
+    /// Each call draws new noise: share a result once.
     ///
     /// # Errors
     /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.

@@ -13,9 +13,6 @@ use crate::description::Description;
 use crate::error::ArraysError;
 use crate::program::Program;
 
-/// Seed of the simulation that bounds the error. It is constant, so that descriptions of one program are the same.
-const SEED: u64 = 0;
-
 /// A program that never sees its inputs.
 pub struct MatrixServer {
     program: Program,
@@ -24,37 +21,33 @@ pub struct MatrixServer {
 }
 
 impl MatrixServer {
-    /// Serves a program. Simulates runs on inputs with entries up to `largest_input`, which takes about as long as a
-    /// run, to determine the error of results for the description.
+    /// Serves a program for inputs as large as it was planned for. Simulates a run, which takes about as long as one,
+    /// to determine the error of results for the description.
     ///
     /// # Errors
-    /// If values of such runs exceed their modulus.
-    pub fn new(program: Program, largest_input: f64) -> Result<Self, ArraysError> {
-        if !(largest_input > 0.0 && largest_input.is_finite()) {
-            let needed = "a positive finite number";
-            return Err(ArraysError::mismatch("serve a program", format!("largest input {largest_input}"), needed));
-        }
-        let precision = program.precision(largest_input, SEED)?;
-        if precision.overflow {
-            let found = format!("values that outgrow their modulus for inputs up to {largest_input}");
-            return Err(ArraysError::mismatch("serve a program", found, "smaller inputs, or a preset with more room"));
-        }
-        let description = Description::new(&program, precision, largest_input);
+    /// If the error of results may be as large as their entries.
+    pub fn new(program: Program) -> Result<Self, ArraysError> {
+        let precision = program.precision()?;
+        precision.check("serve a program")?;
+        let description = Description::new(&program, precision);
         Ok(MatrixServer { program, seeds: SeedGuard::default(), description })
     }
 
     /// Like [`MatrixServer::new`], for a program in a file with the output of [`Program::to_bytes`]; insecure presets
-    /// only if `accept_insecure`.
+    /// only if `accept_insecure`. With `largest`, the program is planned for inputs with entries up to that size
+    /// instead of the size in the file.
     ///
     /// # Errors
-    /// If the file cannot be read or is not a program, or an error of [`MatrixServer::new`].
-    pub fn open(path: &Path, largest_input: f64, accept_insecure: bool) -> Result<Self, ArraysError> {
+    /// If the file cannot be read or is not a program, or an error of [`Program::plan`] or [`MatrixServer::new`].
+    pub fn open(path: &Path, largest: Option<f64>, accept_insecure: bool) -> Result<Self, ArraysError> {
         let bytes = std::fs::read(path).map_err(|error| ArraysError::Decode {
             what: "a program",
             found: format!("{}: {error}", path.display()),
             needed: "a file with the bytes of a program".into(),
         })?;
-        Self::new(Program::from_bytes(&bytes, accept_insecure)?, largest_input)
+        let mut source = Program::decode(&bytes, accept_insecure)?;
+        source.options.largest = largest.or(source.options.largest);
+        Self::new(Program::plan(source)?)
     }
 
     /// The program.

@@ -87,6 +87,12 @@ impl ArrayShape {
         matrices.to_shape(needed.as_slice()).map(|array| array.to_owned()).map_err(|_| refuse())
     }
 
+    /// The index in an array of this shape of an entry of its matrices, given as (batch, row, column).
+    pub(crate) fn index(&self, (batch, row, column): (usize, usize, usize)) -> Vec<usize> {
+        let axes = [(self.axes.batch, batch), (self.axes.rows, row), (self.axes.columns, column)];
+        axes.into_iter().filter(|(there, _)| *there).map(|(_, index)| index).collect()
+    }
+
     /// Returns the shape unchanged, or an error if it is too large or lacks an axis of extent above 1.
     pub(crate) fn check(self, operation: &'static str) -> Result<Self, ArraysError> {
         let (rows, columns) = self.matrix;
@@ -121,8 +127,8 @@ impl ArrayShape {
 }
 
 /// Whether the number of tiles of a matrix of this shape is within the limit.
-pub(crate) fn fits_tiles(layout: Layout, (rows, columns): (usize, usize)) -> bool {
-    layout.tiles(rows).saturating_mul(layout.tiles(columns)) <= MAX_TILES
+pub(crate) fn fits_tiles(layout: Layout, shape: (usize, usize)) -> bool {
+    layout.tiles(shape) <= MAX_TILES
 }
 
 /// Refuses graphs with too many nodes or too large matrices.

@@ -11,6 +11,7 @@ use zeroize::Zeroize;
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
+use crate::messages::{read_layout, write_layout};
 use crate::preset::BuiltPreset;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES, fits_tiles};
 
@@ -37,6 +38,23 @@ pub struct Signature {
     pub(crate) inputs: Vec<Input>,
     pub(crate) output: ArrayShape,
     pub(crate) keys: KeyPlan,
+    /// Largest absolute value of an input's entry.
+    pub(crate) largest: f64,
+    /// Bound of the absolute value of the result's entries.
+    pub(crate) magnitude: f64,
+}
+
+/// The parts of a signature that must be checked, besides the preset.
+pub(crate) struct SignatureParts {
+    pub(crate) tile: (usize, usize),
+    pub(crate) blocks: usize,
+    pub(crate) level: usize,
+    pub(crate) batch: usize,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) output: ArrayShape,
+    pub(crate) keys: KeyPlan,
+    pub(crate) largest: f64,
+    pub(crate) magnitude: f64,
 }
 
 impl Signature {
@@ -80,6 +98,17 @@ impl Signature {
         self.output
     }
 
+    /// Largest absolute value of an input's entry: others are refused at encryption.
+    pub fn largest(&self) -> f64 {
+        self.largest
+    }
+
+    /// Bound of the absolute value of the result's entries. It depends on the constants of the program, and is a power
+    /// of two, which says little about them.
+    pub fn magnitude(&self) -> f64 {
+        self.magnitude
+    }
+
     /// The keys that the server needs.
     pub fn key_plan(&self) -> &KeyPlan {
         &self.keys
@@ -98,15 +127,19 @@ impl Signature {
         })
     }
 
-    /// Serialises the signature: tile, blocks, level, batch, the inputs, the output, the key plan.
+    /// Serialises the signature: tile, blocks, level, batch, largest entry of inputs and result, the inputs, the
+    /// output, the key plan, a checksum.
     ///
     /// # Errors
     /// If there are more keys than a bundle can hold.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ArraysError> {
         let mut out = Writer::new(Object::Signature, &self.preset);
-        for number in [self.layout.dim(), self.layout.blocks(), self.level, self.batch, self.inputs.len()] {
-            out.u32(number);
-        }
+        write_layout(self.layout, &mut out);
+        out.u32(self.level);
+        out.u32(self.batch);
+        out.f64(self.largest);
+        out.f64(self.magnitude);
+        out.u32(self.inputs.len());
         for input in &self.inputs {
             out.text(&input.name);
             input.shape.write(&mut out);
@@ -121,11 +154,12 @@ impl Signature {
     /// Reads the output of [`Signature::to_bytes`]; insecure presets, which are for tests, only if `accept_insecure`.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything else.
+    /// [`ArraysError::Decode`] for anything else, or `ProtocolError::Damaged` if a bit has changed.
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
         let (mut input, preset) = Reader::new(Object::Signature, bytes, accept_insecure)?;
-        let (dim, blocks) = (input.u32()?, input.u32()?);
+        let layout = read_layout(&mut input, &preset)?;
         let (level, batch) = (input.u32()?, input.u32()?);
+        let (largest, magnitude) = (input.bound()?, input.bound()?);
         let count = input.count(MAX_NODES, 14)?;
         let mut inputs = Vec::new();
         for _ in 0..count {
@@ -137,26 +171,26 @@ impl Signature {
         if !rest.is_empty() {
             return Err(refuse(format!("{} surplus bytes", rest.len()), "the end"));
         }
-        Self::checked(preset.parameters().name(), (dim, blocks), (level, batch), inputs, output, keys)
+        let (tile, blocks) = (layout.tile(), layout.blocks());
+        let parts = SignatureParts { tile, blocks, level, batch, inputs, output, keys, largest, magnitude };
+        Self::checked(preset.parameters().name(), parts)
     }
 
     /// Builds a signature from untrusted parts, and checks it.
-    pub(crate) fn checked(
-        preset: &str,
-        (dim, blocks): (usize, usize),
-        (level, batch): (usize, usize),
-        inputs: Vec<Input>,
-        output: ArrayShape,
-        keys: KeyPlan,
-    ) -> Result<Self, ArraysError> {
+    pub(crate) fn checked(preset: &str, parts: SignatureParts) -> Result<Self, ArraysError> {
+        let SignatureParts { tile, blocks, level, batch, inputs, output, keys, largest, magnitude } = parts;
         let preset = BuiltPreset::find(preset)?;
-        let layout = Layout::new(preset.parameters(), dim, blocks)?;
+        let layout = Layout::with_tile(preset.parameters(), tile, blocks)?;
         if level > preset.parameters().max_level() || !(1..=MAX_BATCH).contains(&batch) {
             let needed = format!("at most {} and 1 to {MAX_BATCH}", preset.parameters().max_level());
             return Err(refuse(format!("level {level} and a batch of {batch}"), needed));
         }
         if inputs.is_empty() || inputs.len() > MAX_NODES {
             return Err(refuse(format!("{} inputs", inputs.len()), format!("1 to {MAX_NODES}")));
+        }
+        if !(largest > 0.0 && largest.is_finite() && magnitude >= 0.0 && magnitude.is_finite()) {
+            let found = format!("inputs up to {largest} and results up to {magnitude}");
+            return Err(refuse(found, "positive finite numbers"));
         }
         let mut names = BTreeSet::new();
         for Input { name, shape } in &inputs {
@@ -168,10 +202,14 @@ impl Signature {
         output.check(WHAT)?;
         for shape in inputs.iter().map(|input| input.shape).chain([output]) {
             if !fits_tiles(layout, shape.matrix) {
-                return Err(refuse(format!("tiles of {dim} for shape {:?}", shape.matrix), "larger tiles"));
+                let (rows, columns) = tile;
+                return Err(refuse(
+                    format!("tiles of {rows} x {columns} for shape {:?}", shape.matrix),
+                    "larger tiles",
+                ));
             }
         }
-        let signature = Signature { preset, layout, level, batch, inputs, output, keys };
+        let signature = Signature { preset, layout, level, batch, inputs, output, keys, largest, magnitude };
         signature.check_use()?;
         Ok(signature)
     }
@@ -205,7 +243,7 @@ impl Signature {
 
     /// Number of tiles of each matrix of an array.
     pub(crate) fn tiles(&self, shape: ArrayShape) -> usize {
-        self.layout.tiles(shape.matrix.0).saturating_mul(self.layout.tiles(shape.matrix.1))
+        self.layout.tiles(shape.matrix)
     }
 
     /// Number of groups of an input: one for an array without a batch, which is used with all groups of the others.
@@ -232,10 +270,27 @@ impl Signature {
         self.inputs.iter().map(find).collect()
     }
 
+    /// Refuses entries that are larger than declared, or not finite. All are examined, and the branch on the result is
+    /// the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+    #[inline(never)]
+    fn check_entries(&self, input: &Input, values: &Array3<f64>) -> Result<(), ArraysError> {
+        let fits = |value: f64| value.abs() <= self.largest;
+        let bad = values.iter().fold(0, |seen, &value| seen | std::hint::black_box(u8::from(!fits(value))));
+        if bad == 0 {
+            return Ok(());
+        }
+        // The message names the index and not the value, which is secret.
+        let index = values.indexed_iter().find(|(_, value)| !fits(**value)).map_or((0, 0, 0), |(index, _)| index);
+        let (name, index, largest) = (&input.name, input.shape.index(index), self.largest);
+        let found = format!("input '{name}' with an entry beyond {largest:e} at index {index:?}");
+        let needed = "entries up to that size: plan the program for the largest entry (largest=), or scale the input";
+        Err(ArraysError::Magnitude { operation: ENCRYPT, found, needed: needed.into() })
+    }
+
     /// The slots of an input: for each group of its batch, those of every tile.
     ///
     /// # Errors
-    /// If the array is of another shape.
+    /// If the array is of another shape, or an entry is larger than declared.
     pub(crate) fn encode(&self, input: &Input, values: &Array3<f64>) -> Result<Vec<Vec<Slots>>, ArraysError> {
         let shape = input.shape;
         let needed = (if shape.axes.batch { self.batch } else { 1 }, shape.matrix.0, shape.matrix.1);
@@ -243,6 +298,7 @@ impl Signature {
             let found = format!("'{}' of shape {:?}", input.name, values.dim());
             return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
         }
+        self.check_entries(input, values)?;
         let mut groups = Vec::new();
         for mut matrices in self.grouped(values, shape.axes.batch) {
             let tiles = encode_tiles(self.layout, &matrices)?.into_tiles();

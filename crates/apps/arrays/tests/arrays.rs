@@ -1,5 +1,8 @@
 //! Programs between client and server: planning, serialisation, runs, decryption; and refusals.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
@@ -63,6 +66,8 @@ fn every_kind() -> Program {
         Operation::Columns(vec![3, 0, 1, 2]),
         Operation::TimesLeft(Array2::eye(4)),
         Operation::TimesRight(Array2::eye(4)),
+        Operation::Reshape((2, 8)),
+        Operation::Reshape((4, 4)),
     ] {
         y = graph.push(operation, &[y]).unwrap();
     }
@@ -96,14 +101,13 @@ fn expected(a: &Array3<f64>, b: &Array3<f64>) -> Array3<f64> {
 }
 
 #[test]
-fn bytes_of_programs_are_those_of_version_1() {
-    // Hashes from the release before graphs moved to `unspoken-matrix`.
-    for (program, hash) in [
-        (network(3), "dcb8ae9f86d0063d06c28c95f2d590f0e684b0375834c9680c15e3832d9932ef"),
-        (every_kind(), "d888adf776a87d29514660be650deff28d02f3f4e69e88e659615a8979649d44"),
-    ] {
-        assert_eq!(blake3::hash(&program.to_bytes()).to_string(), hash);
-    }
+fn bytes_of_programs_are_those_of_version_2() {
+    let hashes = [network(3), every_kind()].map(|program| blake3::hash(&program.to_bytes()).to_string());
+    let expected = [
+        "0eb3ea0475e153386297e4d361a07e5ebc5c9dcc418b0768d7b1425df1e12ba5",
+        "4cb9bdc6c274660c8ea7f26ea84fac7ea06c435ae157a2477c7690f24d14dd59",
+    ];
+    assert_eq!(hashes, expected);
 }
 
 #[test]
@@ -132,8 +136,9 @@ fn client_and_server_share_bytes_alone() {
 
         let again = Secret::from_bytes(&secret.to_bytes()).unwrap();
         let error = worst(&again.decrypt(&answer).unwrap(), &expected(&a, &b));
-        let precision = server.precision(1.0, 7).unwrap();
-        assert!(!precision.overflow && error < precision.error, "{error:e} {precision:?}");
+        let precision = server.precision().unwrap();
+        assert!(error < precision.error, "{error:e} {precision:?}");
+        assert_eq!((answer.error(), answer.largest()), (precision.error, precision.largest));
         assert!(precision.error < 2f64.powi(-20));
         let other = Secret::generate().unwrap();
         assert!(other.decrypt(&answer).unwrap_err().to_string().contains("another secret"));
@@ -201,10 +206,11 @@ fn too_deep_says_how_deep() {
     let error = Program::plan(source(graph.clone(), options(1))).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains(PRESET) && error.contains("deeper"), "{error}");
     // Without a named preset, the planner chooses the deeper one.
-    let program = Program::plan(source(graph, Options { batch: 1, ..Options::default() })).unwrap();
-    assert_eq!(program.signature().preset(), "n15_real_depth17_scale30");
-    // Large values to the power of 4096 exceed it, and the simulation reports this.
-    assert!(program.precision(8.0, 1).unwrap().overflow);
+    let chosen = |largest| Program::plan(source(graph.clone(), Options { batch: 1, largest, ..Options::default() }));
+    assert_eq!(chosen(None).unwrap().signature().preset(), "n15_real_depth17_scale30");
+    // Large values to the power of 4096 exceed it.
+    let error = chosen(Some(8.0)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("too large for preset 'n15_real_depth17_scale30'") && error.contains("largest="), "{error}");
 }
 
 #[test]
@@ -243,4 +249,46 @@ fn damaged_bytes_are_refused() {
         assert!(Signature::from_bytes(&longer, true).is_err() && EncryptedInputs::from_bytes(&longer, true).is_err());
     }
     assert!(Secret::from_bytes(b"uspm").is_err());
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let (program, secret) = (network(1), Secret::generate().unwrap());
+    let inputs = [("a".into(), random((1, 4, 3), 1)), ("b".into(), random((1, 3, 5), 2))];
+    let inputs = secret.encrypt(program.signature(), &inputs).unwrap();
+    let keys = secret.keys(&[program.signature()], |_, _| {}, &GO).unwrap();
+    let result = program.run(&keys, &[&inputs], |_, _| {}, &GO).unwrap();
+    // One key: the bytes of many take long to hash for every bit.
+    let mut graph = Graph::new();
+    let x = graph.input("x", (2, 2)).unwrap();
+    graph.push(Operation::Multiply, &[x, x]).unwrap();
+    let square = Program::plan(source(graph, options(1))).unwrap();
+    let keys = secret.keys(&[square.signature()], |_, _| {}, &GO).unwrap();
+    assert_eq!(keys.len(), 1);
+    let read = |error: ArraysError| error.to_string();
+    damage::assert_damage_is_refused(&[
+        ("program", program.to_bytes(), &|bytes| Program::decode(bytes, true).map(drop).map_err(read)),
+        ("signature", program.signature().to_bytes().unwrap(), &|bytes| {
+            Signature::from_bytes(bytes, true).map(drop).map_err(read)
+        }),
+        ("inputs", inputs.to_bytes(), &|bytes| EncryptedInputs::from_bytes(bytes, true).map(drop).map_err(read)),
+        ("keys", keys.to_bytes(), &|bytes| Keys::from_bytes(bytes, true).map(drop).map_err(read)),
+        ("result", result.to_bytes(), &|bytes| EncryptedResult::from_bytes(bytes, true).map(drop).map_err(read)),
+        ("secret", secret.to_bytes().to_vec(), &|bytes| Secret::from_bytes(bytes).map(drop).map_err(read)),
+    ]);
+}
+
+#[test]
+fn bytes_without_a_checksum_are_of_an_earlier_version() {
+    let (program, secret) = (network(1), Secret::generate().unwrap());
+    let mut earlier = program.to_bytes();
+    earlier[4] = 1;
+    let error = Program::decode(&earlier, true).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("version 1") && error.contains("make it again"), "{error}");
+    let error = Program::decode(b"PK\x03\x04 another file", true).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("begins with 'uspa'"), "{error}");
+    // A secret of the earlier version is still read: it opens what was encrypted with it.
+    let bytes = secret.to_bytes();
+    let earlier = Secret::from_bytes(&[&bytes[..4], &bytes[6..38]].concat()).unwrap();
+    assert_eq!(earlier.to_bytes(), bytes);
 }

@@ -1,16 +1,19 @@
 //! A program as an application: a description, keys, a query, an answer; and refusals.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3, Axis};
 use unspoken_arrays::{
-    Axes, Description, EncodedInputs, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource,
-    Signature,
+    ArraysError, Axes, Description, EncodedInputs, MatrixClient, MatrixServer, NamedArrays, Options, Program,
+    ProgramSource, Signature,
 };
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyGenerator, KeyLoader,
-    ServerHalf,
+    ServerHalf, append_description_checksum,
 };
 use unspoken_rlwe::EvaluationKeys;
 
@@ -75,10 +78,10 @@ fn encode(client: &MatrixClient, inputs: &NamedArrays) -> Vec<EncodedInputs> {
 #[test]
 fn a_client_gets_the_result_of_a_description_without_operations_and_constants() {
     let batch = 40;
-    let server = MatrixServer::new(program(batch, weights(1)), 1.0).unwrap();
+    let server = MatrixServer::new(program(batch, weights(1))).unwrap();
     assert!(server.program().signature().groups() > 1);
     // The same program with other constants: a client may see a different error bound, and nothing else.
-    let other = MatrixServer::new(program(batch, weights(2)), 1.0).unwrap();
+    let other = MatrixServer::new(program(batch, weights(2))).unwrap();
     assert_eq!(server.header().model_id(), other.header().model_id());
     assert_eq!(server.header().key_plan(), other.header().key_plan());
 
@@ -90,6 +93,10 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     assert!(query.len() <= server.query_bytes());
     let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
     assert!(answer.len() <= server.answer_bytes() && answer.len() <= client.answer_bytes(1));
+    let predicted = [client.query_bytes(1), client.expected_answer_bytes(1)];
+    for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+        assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+    }
     client.check_answer(&answer, 1).unwrap();
     let values = client.read(&answer, &encoded).unwrap().remove(0);
     let exact = expected(&inputs, &weights(1));
@@ -105,6 +112,8 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     assert!((0.8..1.2).contains(&spread), "{spread}");
     let mut large = inputs.clone();
     large[0].1[[0, 0, 0]] = 1.5;
+    let error = client.encode(&[&large]).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("'b' with an entry beyond 1e0 at index [0, 0]"), "{error}");
     assert!(client.share(&large, &values, 16).unwrap_err().to_string().contains("'b' with entries beyond 1"));
     assert!(client.share(&inputs, &values, 0).is_err());
 
@@ -118,20 +127,20 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
 fn a_program_is_served_from_a_file() {
     let path = std::env::temp_dir().join(format!("unspoken-matrix-{}.program", std::process::id()));
     std::fs::write(&path, program(1, weights(1)).to_bytes()).unwrap();
-    let (accepted, refused) = (MatrixServer::open(&path, 1.0, true), MatrixServer::open(&path, 1.0, false));
-    let described = MatrixServer::new(program(1, weights(1)), 1.0).unwrap().describe();
+    let (accepted, refused) = (MatrixServer::open(&path, None, true), MatrixServer::open(&path, None, false));
+    let described = MatrixServer::new(program(1, weights(1))).unwrap().describe();
     assert_eq!(accepted.unwrap().describe(), described, "descriptions of one program are the same");
     assert!(refused.map(|_| ()).unwrap_err().to_string().contains("a secure one"));
     std::fs::write(&path, b"uspa").unwrap();
-    assert!(MatrixServer::open(&path, 1.0, true).is_err());
+    assert!(MatrixServer::open(&path, None, true).is_err());
     std::fs::remove_file(&path).unwrap();
-    let error = MatrixServer::open(&path, 1.0, true).map(|_| ()).unwrap_err().to_string();
+    let error = MatrixServer::open(&path, None, true).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("a file with the bytes of a program"), "{error}");
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let server = MatrixServer::new(program(3, weights(1)), 1.0).unwrap();
+    let server = MatrixServer::new(program(3, weights(1))).unwrap();
     let mut client = open(&server);
     let keys = keys(&server, &client);
     let inputs = inputs(3);
@@ -151,7 +160,7 @@ fn what_does_not_fit_is_refused() {
     let encoded = encode(&client, &inputs);
     let query = client.query(&encoded).unwrap();
     let kind = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap_err().kind();
-    assert_eq!(kind(&query[..query.len() - 1]), ErrorKind::Mismatch);
+    assert_eq!(kind(&query[..query.len() - 1]), ErrorKind::Malformed);
     let header = server.header();
     let mut vectors = header.unpack("query", &query, query.len(), usize::MAX).unwrap();
     // One vector too few; two vectors under one seed; the same query again.
@@ -165,31 +174,56 @@ fn what_does_not_fit_is_refused() {
     let error = server.answer(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 
-    let overflow = MatrixServer::new(program(1, weights(1) * 1e12), 1e3).map(|_| ()).unwrap_err().to_string();
-    assert!(overflow.contains("outgrow their modulus"), "{overflow}");
-    assert!(MatrixServer::new(program(1, weights(1)), 0.0).is_err());
+    let path = std::env::temp_dir().join(format!("unspoken-matrix-large-{}.program", std::process::id()));
+    std::fs::write(&path, program(1, weights(1)).to_bytes()).unwrap();
+    let open = |largest| MatrixServer::open(&path, Some(largest), true);
+    assert_eq!(open(1e3).unwrap().description().largest_input(), 1e3);
+    let error = open(1e70).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("too large for preset"), "{error}");
+    assert!(open(0.0).is_err());
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
 fn descriptions_are_checked() {
-    let server = MatrixServer::new(program(3, weights(1)), 1.0).unwrap();
+    let server = MatrixServer::new(program(3, weights(1))).unwrap();
     let bytes = server.describe();
     assert!(Description::from_bytes(&bytes).map(|_| ()).unwrap_err().to_string().contains("a secure one"));
     let read = Description::read(&bytes, true).unwrap();
     assert_eq!(read.to_bytes(), bytes);
-    assert_eq!(read.signature().to_bytes().unwrap(), server.program().signature().to_bytes().unwrap());
+    // The description's bound of the result includes its error.
+    assert!(read.signature().magnitude() >= server.program().signature().magnitude());
+    assert_eq!(read.signature().largest(), server.program().signature().largest());
     assert!(server.working_bytes() > server.program().working_bytes());
-    // However the bytes are damaged, an accepted description is that of a possible program.
+    // However the fields change, an accepted description is that of a possible program.
     let mut accepted = 0;
-    for position in 0..bytes.len() {
-        let mut damaged = bytes.clone();
-        damaged[position] ^= 0x04;
-        if let Ok(read) = Description::insecure_from_bytes(&damaged) {
+    let fields = bytes.len() - 34;
+    for position in 0..fields {
+        let mut changed = bytes[..fields].to_vec();
+        changed[position] ^= 0x04;
+        append_description_checksum(&mut changed);
+        if let Ok(read) = Description::insecure_from_bytes(&changed) {
             let signature = read.signature().to_bytes().unwrap();
             assert!(Signature::from_bytes(&signature, true).is_ok(), "{position}");
             assert!(read.error_bound() > 0.0 && read.largest_input() > 0.0, "{position}");
             accepted += 1;
         }
     }
-    assert!(accepted > 0 && accepted < bytes.len());
+    assert!(accepted > 0 && accepted < fields);
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let server = MatrixServer::new(program(1, weights(1))).unwrap();
+    let mut client = open(&server);
+    let keys = keys(&server, &client);
+    let encoded = encode(&client, &inputs(1));
+    let query = client.query(&encoded).unwrap();
+    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let text = |error: ArraysError| error.to_string();
+    damage::assert_damage_is_refused(&[
+        ("description", server.describe(), &|bytes| Description::insecure_from_bytes(bytes).map(drop).map_err(text)),
+        ("query", query, &|bytes| server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(text)),
+        ("answer", answer, &|bytes| client.read(bytes, &encoded).map(drop).map_err(text)),
+    ]);
 }

@@ -78,8 +78,16 @@ impl ClientHalf for ClassifyClient {
         self.description.batch()
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.index.answer_bytes(self.description.vectors())
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
     fn encode<Q: Borrow<str>>(&self, messages: &[Q]) -> Result<Vec<EncodedMessage>, ClassifyError> {
@@ -128,6 +136,10 @@ impl ClientHalf for ClassifyClient {
 impl CkksClientHalf for ClassifyClient {
     fn keyring(&self) -> &Keyring {
         &self.keyring
+    }
+
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
     }
 
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {

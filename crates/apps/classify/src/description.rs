@@ -1,14 +1,17 @@
 //! The description of a classifier, which client and server must both know.
 
 use unspoken_ckks::CkksParameters;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
 use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::ClassifyError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
+
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "classify", version: PROTOCOL_VERSION };
 
 /// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
@@ -88,8 +91,10 @@ fn fields(own: &proto::Description) -> IndexFields<'_> {
 impl ApplicationDescription for Description {
     type Error = ClassifyError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ClassifyError> {
-        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
         let plausible = (2..=1024).contains(&own.classes)
             && own.max_tokens.is_power_of_two()
             && own.max_tokens as usize <= header.parameters().slots()
@@ -102,8 +107,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.index.header().fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.index.header().key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

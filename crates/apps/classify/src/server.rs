@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, Simulator};
+use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
 use unspoken_fasttext::ScoreTables;
-use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
+use unspoken_lookup::{Lookup, OutputForm, Plan, Precision, Table, Task, best_plan, output_unit, simulated_outputs};
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
@@ -13,7 +13,7 @@ use unspoken_protocol::{
 use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{Description, PROTOCOL_VERSION};
+use crate::description::{Description, PROTOCOL};
 use crate::error::ClassifyError;
 use crate::proto;
 
@@ -24,6 +24,7 @@ pub struct ClassifyServer {
     lookup: Lookup,
     token_sum: InnerSum,
     description: Description,
+    precision: Option<Precision>,
 }
 
 /// Time of one answer by stage, in seconds.
@@ -54,11 +55,13 @@ impl ClassifyServer {
         Self::new(tables, parameters, form, plan)
     }
 
-    /// Prepares a model for a preset, a form of query and a plan.
+    /// Prepares a model for a preset, a form of query and a plan. The tables are scaled to the preset; clients get
+    /// scores in the model's units.
     ///
     /// # Errors
-    /// If the preset has too few levels for the plan, its modulus has no room for the model's scores, plan and form do
-    /// not match, or the form is compact and the preset not made for bootstrapping.
+    /// If all scores are 0 or below the error bound, the preset has too few levels for the plan, its modulus has no
+    /// room for the model's scores, plan and form do not match, or the form is compact and the preset not made for
+    /// bootstrapping.
     pub fn new(
         tables: &ScoreTables,
         parameters: &CkksParameters,
@@ -75,17 +78,20 @@ impl ClassifyServer {
             let needed = format!("at most {}, padding included", IndexDescription::MAX_COLUMNS);
             return Err(ClassifyError::mismatch("columns", columns, needed));
         }
-        let subtable = |t: usize| {
-            let widened = |row: &[f64]| row.iter().copied().chain(std::iter::repeat(0.0)).take(columns).collect();
-            let rows: Vec<Vec<f64>> = (0..shape.classes).filter_map(|c| tables.row(t, c)).map(widened).collect();
-            Table::new(shape.classes, &rows.concat())
-        };
-        let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
         // Two scores share a slot: one is the real part, one the imaginary part.
         let bound = tables.score_bound() * std::f64::consts::SQRT_2;
         // After a bootstrap there are more levels than needed: one more level is room for the scores.
         let level = (form == QueryForm::Compact).then(|| plan.depth(columns) + 1);
-        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, level)?;
+        let unit = output_unit(parameters, plan, columns, level, bound)?;
+        let subtable = |t: usize| {
+            let widened = |row: &[f64]| {
+                row.iter().map(|score| score / unit).chain(std::iter::repeat(0.0)).take(columns).collect()
+            };
+            let rows: Vec<Vec<f64>> = (0..shape.classes).filter_map(|c| tables.row(t, c)).map(widened).collect();
+            Table::new(shape.classes, &rows.concat())
+        };
+        let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound / unit, level)?;
         let query = QueryCodec::for_lookup(form, &lookup)?;
         if !lookup.is_centred() {
             return Err(ClassifyError::mismatch(
@@ -102,9 +108,12 @@ impl ClassifyServer {
         let reader = QueryReader::new(&encoder, query)?;
         key_plan.extend(&reader.key_plan());
         let model_id = tables.id().to_bytes();
-        let error = error_bound(&encoder, &lookup, form, &token_sum)?;
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound)
-            .with_error_bound(error);
+        let error = error_bound(&encoder, &lookup, form, &token_sum)?.map(|error| error * unit);
+        let precision = error.map(|error| check_precision(tables, parameters, error)).transpose()?;
+        let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
+            .with_unit(unit)
+            .with_error_bound(error.unwrap_or(0.0))
+            .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and the root of unity of an index depends on the padded width.
@@ -115,12 +124,18 @@ impl ClassifyServer {
             query_form: form.to_string(),
         };
         let description = Description::new(header, own)?;
-        Ok(ClassifyServer { encoder, reader, lookup, token_sum, description })
+        Ok(ClassifyServer { encoder, reader, lookup, token_sum, description, precision })
     }
 
     /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// The model's scores beside the error bound, in the model's units; `None` for compact queries, whose error is not
+    /// known.
+    pub fn precision(&self) -> Option<Precision> {
+        self.precision
     }
 
     /// Like [`ServerHalf::answer`], and also returns the time of each stage.
@@ -196,31 +211,45 @@ impl ServerHalf for ClassifyServer {
     }
 }
 
-/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries, because
-/// their bootstrap is not simulated.
+/// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,
+/// because their bootstrap is not simulated.
 fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,
     form: QueryForm,
     token_sum: &InnerSum,
-) -> Result<f64, ClassifyError> {
+) -> Result<Option<f64>, ClassifyError> {
     if form == QueryForm::Compact {
-        return Ok(0.0);
+        return Ok(None);
     }
     let simulator = Simulator::new(encoder, 0);
-    let (subtables, _, columns) = lookup.shape();
-    let (encoding, slots) = (lookup.plan().index_encoding(), lookup.parameters().slots());
-    let mut query = Vec::new();
-    for t in 0..subtables {
-        for vector in 0..encoding.vectors(columns) {
-            let value = |slot: usize| encoding.value(Some((31 * slot + 17 * t + slot / 7) % columns), columns, vector);
-            let values: Vec<Complex64> = (0..slots).map(value).collect();
-            let vector = simulator.encrypt(&values, lookup.input_level(), lookup.input_scale());
-            query.push(vector.map_err(ProtocolError::from)?);
-        }
-    }
-    let outputs = lookup.run(&simulator, &query)?;
+    let outputs = simulated_outputs(&simulator, lookup)?;
     let sum = |output| Ok(token_sum.apply(&simulator, output).map_err(ProtocolError::from)?.error());
     let errors = outputs.iter().map(sum).collect::<Result<Vec<_>, ClassifyError>>()?;
-    Ok(simulated_error_bound(&errors))
+    Ok(Some(simulated_error_bound(&errors)))
+}
+
+/// Compares the bound of the error with the differences that decide on a label: for each column of a subtable, that of
+/// its largest and its smallest score. Refuses tables whose scores are all below the error.
+fn check_precision(
+    tables: &ScoreTables,
+    parameters: &CkksParameters,
+    error_bound: f64,
+) -> Result<Precision, ClassifyError> {
+    let shape = tables.shape();
+    let spread = |t: usize, j: usize| {
+        let column = (0..shape.classes).filter_map(|c| tables.row(t, c)?.get(j).copied());
+        let (low, high) = column.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), z| (low.min(z), high.max(z)));
+        high - low
+    };
+    let spreads = (0..shape.subtables).flat_map(|t| (0..shape.columns).map(move |j| (t, j))).map(|(t, j)| spread(t, j));
+    let largest = tables.values().iter().fold(0.0f64, |largest, z| largest.max(z.abs()));
+    if tables.score_bound() <= error_bound {
+        return Err(ClassifyError::mismatch(
+            "score tables",
+            format!("scores of messages up to {:.1e}", tables.score_bound()),
+            format!("more than the error bound of preset {}, {error_bound:.1e}; use another preset", parameters.name()),
+        ));
+    }
+    Ok(Precision::new(error_bound, largest, spreads))
 }

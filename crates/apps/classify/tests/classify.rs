@@ -1,5 +1,8 @@
 //! Both halves against each other and against the plaintext model, at a small insecure ring.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -123,6 +126,11 @@ fn every_form_of_query_gives_the_models_scores() {
         assert!(query.len() <= server.description().query_bytes());
         assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len());
         let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        // What the client says before it sends is what travels.
+        let predicted = [client.query_bytes(GOOD.len()), client.expected_answer_bytes(GOOD.len())];
+        for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+            assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{form}: {predicted} {bytes}");
+        }
         for (message, classified) in GOOD.iter().zip(read(&client, &answer, &GOOD).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
@@ -292,4 +300,23 @@ fn compact_queries_have_no_bound_to_share_by() {
     let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Compact).unwrap();
     let error = client(&model, &server).sharing_noise(10).unwrap_err().to_string();
     assert!(error.contains("compact queries have none"), "{error}");
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let mut client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let query = encrypt(&mut client, &["x"]).unwrap();
+    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    damage::assert_damage_is_refused(&[
+        ("description", server.describe(), &|bytes| {
+            Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
+        }),
+        ("query", query, &|bytes| {
+            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+        }),
+        ("answer", answer, &|bytes| read(&client, bytes, &["x"]).map(drop).map_err(|error| error.to_string())),
+    ]);
 }

@@ -49,8 +49,16 @@ impl ClientHalf for DigitsClient {
         self.description.batch()
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.answer_bytes()
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
     /// Accepts every image; all have the same size.
@@ -99,6 +107,10 @@ impl DigitsClient {
 impl CkksClientHalf for DigitsClient {
     fn keyring(&self) -> &Keyring {
         &self.keyring
+    }
+
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
     }
 
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {

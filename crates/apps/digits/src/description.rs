@@ -3,13 +3,18 @@
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_cnn::ImageLayout;
 use unspoken_digits_model::Shape;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, ProtocolError, output_bytes};
+use unspoken_protocol::{
+    ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
+};
 
 use crate::error::DigitsError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
+
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "digits", version: PROTOCOL_VERSION };
 
 /// Name of the circuit, which determines the layout of images.
 pub(crate) const CIRCUIT: &str = "owner";
@@ -102,8 +107,10 @@ impl Description {
 impl ApplicationDescription for Description {
     type Error = DigitsError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, DigitsError> {
-        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
         if own.circuit != CIRCUIT {
             let found = format!("circuit {:?}", own.circuit.chars().take(20).collect::<String>());
             return Err(ProtocolError::mismatch("description", found, "\"owner\", of a recogniser of digits").into());
@@ -122,8 +129,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.header.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.header.key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

@@ -11,7 +11,7 @@ use unspoken_protocol::{
 };
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{CIRCUIT, Description, PROTOCOL_VERSION};
+use crate::description::{CIRCUIT, Description, PROTOCOL};
 use crate::error::DigitsError;
 
 /// A network that never sees an image: plaintext weights on encrypted pixels.
@@ -33,8 +33,9 @@ impl DigitsServer {
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
         let encoder = Encoder::new(parameters);
         let (keys, error) = (circuit.key_plan().clone(), error_bound(&encoder, &circuit)?);
-        let header =
-            CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, CIRCUIT.into(), bound).with_error_bound(error);
+        let header = CkksHeader::new(PROTOCOL, parameters, &id, keys, CIRCUIT.into(), bound)
+            .with_error_bound(error)
+            .with_answer(1, 0, circuit.scale());
         let description = Description::new(header, circuit.layout(), circuit.input_level());
         Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description })
     }

@@ -4,6 +4,9 @@
 #[path = "../../../circuits/cnn/tests/common/mod.rs"]
 mod common;
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::sync::atomic::AtomicBool;
 
 use common::{PRESET, images, network, worst};
@@ -63,6 +66,10 @@ fn encrypted_digits_are_the_networks() {
             assert!(query.len() <= server.query_bytes());
             let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
             assert!(answer.len() <= server.answer_bytes());
+            let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
+            for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+                assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+            }
             let read = read(&client, &answer, &images).unwrap();
             let exact: Vec<[f64; 10]> = images.iter().map(|image| network.scores(image)).collect();
             let scores: Vec<[f64; 10]> = read.iter().map(|one| one.scores).collect();
@@ -149,13 +156,31 @@ fn descriptions_that_make_no_sense_are_refused() {
         (0x38, 0, "power of two"),
         (0x40, 60, "query level"),
     ] {
-        let bytes = [&sound[..], &[field, value]].concat();
-        let error = Description::insecure_from_bytes(&bytes).unwrap_err().to_string();
+        let error =
+            Description::insecure_from_bytes(&damage::with_fields(&sound, &[field, value])).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
-    let error = Description::insecure_from_bytes(&[&sound[..], &[0x4a, 0]].concat()).unwrap_err().to_string();
+    let error = Description::insecure_from_bytes(&damage::with_fields(&sound, &[0x4a, 0])).unwrap_err().to_string();
     assert!(error.contains("circuit \"\""), "{error}");
     let description = Description::insecure_from_bytes(&sound).unwrap();
     assert_eq!(description.to_bytes(), sound);
     assert_eq!(description.header().model_id(), network(Shape::LITE).id().to_bytes());
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let server = server(Shape::LITE, None);
+    let mut client = client(&server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let query = encrypt(&mut client, &images(1)).unwrap();
+    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    damage::assert_damage_is_refused(&[
+        ("description", server.describe(), &|bytes| {
+            Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
+        }),
+        ("query", query, &|bytes| {
+            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+        }),
+        ("answer", answer, &|bytes| read(&client, bytes, &images(1)).map(drop).map_err(|error| error.to_string())),
+    ]);
 }

@@ -65,8 +65,16 @@ impl ClientHalf for EmbedClient {
         self.description.batch()
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.index.answer_bytes(self.description.vectors())
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
     fn encode<Q: Borrow<usize>>(&self, ids: &[Q]) -> Result<Vec<EncodedToken>, EmbedError> {
@@ -113,6 +121,10 @@ impl CkksClientHalf for EmbedClient {
         &self.keyring
     }
 
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         self.description.index.prepare(&mut self.keyring, needs)
     }
@@ -125,7 +137,7 @@ impl EmbedClient {
     }
 
     /// Decrypts an answer with that many vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
-    /// from the result of a following layer. Returns the first `tokens` slots of each vector.
+    /// from the result of a following layer. Returns the first `tokens` slots of each vector, times the header's unit.
     ///
     /// # Errors
     /// If the answer is malformed, of another table, or has another number of vectors.

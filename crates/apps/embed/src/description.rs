@@ -2,14 +2,17 @@
 
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
 use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::EmbedError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
+
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "embed", version: PROTOCOL_VERSION };
 
 /// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
@@ -92,8 +95,10 @@ fn fields(own: &proto::Description) -> IndexFields<'_> {
 impl ApplicationDescription for Description {
     type Error = EmbedError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, EmbedError> {
-        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
         let plausible = own.subtables <= 16 && own.columns >= 4 && (1..=4096).contains(&own.width);
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
@@ -103,8 +108,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.index.header().fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.index.header().key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {
@@ -129,7 +134,7 @@ mod tests {
     fn answers_that_are_too_large_are_refused() {
         let parameters = Preset::find("n15_depth10_scale50").unwrap().build().unwrap();
         let query_level = parameters.max_level() as u32;
-        let header = CkksHeader::new(PROTOCOL_VERSION, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 1.0);
+        let header = CkksHeader::new(PROTOCOL, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 1.0);
         let read = |width| {
             let query_form = QueryForm::Direct.to_string();
             let own = proto::Description { subtables: 2, columns: 16, query_level, query_form, width, pairs: true };

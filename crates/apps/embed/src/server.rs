@@ -2,19 +2,21 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS};
+use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS, Simulated, Simulator};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan, estimates, padded_columns,
+    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit,
+    padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
-    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes, write_output,
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
+    simulated_error_bound, write_output,
 };
 use unspoken_query::{QueryCodec, QueryForm, QueryReader};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{Description, PROTOCOL_VERSION};
+use crate::description::{Description, PROTOCOL};
 use crate::error::EmbedError;
 use crate::proto;
 
@@ -24,6 +26,9 @@ const SCALE_BITS: f64 = 45.0;
 /// Number of levels tried above the minimum that a plan needs, if the modulus at that level has no room for its
 /// outputs.
 const MORE_LEVELS: usize = 2;
+
+/// Number of rows of a table whose errors are simulated.
+const SIMULATED_ROWS: usize = 4;
 
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +56,7 @@ pub struct EmbedServer {
     reader: QueryReader,
     lookup: Lookup,
     description: Description,
+    precision: Option<Precision>,
 }
 
 impl EmbedServer {
@@ -93,10 +99,12 @@ impl EmbedServer {
         })
     }
 
-    /// Prepares a compressed table for a preset.
+    /// Prepares a compressed table for a preset. The table is scaled to the preset; clients get embeddings in the
+    /// table's units.
     ///
     /// # Errors
-    /// If the preset has too few levels for the plan, or its modulus has no room for the table's numbers.
+    /// If all entries are 0 or below the error bound, the preset has too few levels for the plan, or its modulus has no
+    /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
         let plan = match options.plan {
@@ -109,13 +117,19 @@ impl EmbedServer {
             Table::new(shape.width, &entries)
         };
         let tables = (0..shape.subtables).map(table).collect::<Result<Vec<_>, _>>()?;
-        let lookup = prepare(parameters, &tables, plan, options, subtables.bound())?;
+        let scaled = prepare(parameters, &tables, plan, options, subtables.bound())?;
         let encoder = Encoder::new(parameters);
+        let error = error_bound(&encoder, &tables, &scaled, options)?;
+        let precision = error.map(|error| check_precision(subtables, parameters, error)).transpose()?;
+        let Scaled { lookup, unit } = scaled;
         let reader = QueryReader::new(&encoder, QueryCodec::for_lookup(options.query, &lookup)?)?;
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&reader.key_plan());
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
+            .with_unit(unit)
+            .with_error_bound(error.unwrap_or(0.0))
+            .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and the root of unity of an index depends on the padded width.
@@ -126,12 +140,18 @@ impl EmbedServer {
             query_form: options.query.to_string(),
         };
         let description = Description::new(header, own)?;
-        Ok(EmbedServer { encoder, reader, lookup, description })
+        Ok(EmbedServer { encoder, reader, lookup, description, precision })
     }
 
     /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// The table's entries beside the error bound, in the table's units; `None` for compact queries, whose error is not
+    /// known.
+    pub fn precision(&self) -> Option<Precision> {
+        self.precision
     }
 
     /// The encoder, for an [`Evaluator`] of a following layer.
@@ -145,8 +165,10 @@ impl EmbedServer {
     }
 
     /// Computes the encrypted embeddings for a client's query of untrusted bytes, at the level and scale of
-    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Stops soon after
-    /// `cancel` is set.
+    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Their numbers are in
+    /// the header's unit ([`CkksHeader::unit`]): a following linear layer keeps it, and
+    /// [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it. Stops soon after `cancel` is
+    /// set.
     ///
     /// # Errors
     /// If the query is malformed or does not match, or when cancelled.
@@ -232,6 +254,13 @@ fn room_levels(parameters: &CkksParameters) -> usize {
     (0..MORE_LEVELS).find(|&level| fits(level)).unwrap_or(MORE_LEVELS)
 }
 
+/// A lookup in scaled tables.
+struct Scaled {
+    lookup: Lookup,
+    /// The entries were divided by this.
+    unit: f64,
+}
+
 /// Prepares the lookup at the lowest level at which its outputs fit the modulus.
 fn prepare(
     parameters: &CkksParameters,
@@ -239,14 +268,68 @@ fn prepare(
     plan: Plan,
     options: &EmbedOptions,
     bound: f64,
-) -> Result<Lookup, LookupError> {
+) -> Result<Scaled, LookupError> {
     // In pairs, two numbers share a slot: one is the real part, one the imaginary part.
     let bound = if options.form == OutputForm::Pairs { bound * std::f64::consts::SQRT_2 } else { bound };
-    let lowest = plan.depth(tables.first().map_or(4, Table::columns)) + options.spare_levels;
-    let attempt = |level: usize| Lookup::new(parameters, tables, plan, options.form, bound, Some(level));
+    let columns = tables.first().map_or(4, Table::columns);
+    let lowest = plan.depth(columns) + options.spare_levels;
+    let attempt = |level: usize| {
+        let unit = output_unit(parameters, plan, columns, Some(level), bound)?;
+        let scaled = tables.iter().map(|table| table.divided_by(unit)).collect::<Result<Vec<_>, _>>()?;
+        let lookup = Lookup::new(parameters, &scaled, plan, options.form, bound / unit, Some(level))?;
+        Ok(Scaled { lookup, unit })
+    };
     let first = attempt(lowest);
     (lowest + 1..=(lowest + MORE_LEVELS).min(parameters.circuit_level())).fold(first, |found, level| match found {
         Err(LookupError::Plan { .. }) => attempt(level),
         found => found,
     })
+}
+
+/// A bound of the error of an embedding's numbers, from a simulated query whose slots are all full, for the rows with
+/// the largest entries: the error of a row grows with them. `None` for compact queries, because their bootstrap is not
+/// simulated.
+fn error_bound(
+    encoder: &Encoder,
+    tables: &[Table],
+    scaled: &Scaled,
+    options: &EmbedOptions,
+) -> Result<Option<f64>, LookupError> {
+    if options.query == QueryForm::Compact {
+        return Ok(None);
+    }
+    let Scaled { lookup, unit } = scaled;
+    let rows = tables.first().map_or(0, Table::rows);
+    let size = |r: usize| tables.iter().flat_map(|table| table.row(r)).map(|x| x * x).sum::<f64>();
+    let mut largest: Vec<(usize, f64)> = (0..rows).map(|r| (r, size(r))).collect();
+    largest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    largest.truncate(SIMULATED_ROWS);
+    let few = |table: &Table| {
+        let entries: Vec<f64> = largest.iter().flat_map(|&(r, _)| table.row(r)).map(|x| x / unit).collect();
+        Table::new(largest.len(), &entries)
+    };
+    let few = tables.iter().map(few).collect::<Result<Vec<_>, _>>()?;
+    let (plan, level) = (lookup.plan(), Some(lookup.input_level()));
+    let simulated = Lookup::new(lookup.parameters(), &few, plan, options.form, lookup.bound(), level)?;
+    let outputs = simulated_outputs(&Simulator::new(encoder, 0), &simulated)?;
+    let errors: Vec<_> = outputs.iter().map(Simulated::error).collect();
+    Ok(Some(simulated_error_bound(&errors) * unit))
+}
+
+/// Compares the bound of the error with the entries. Refuses tables whose numbers are all below the error.
+fn check_precision(
+    subtables: &Subtables,
+    parameters: &CkksParameters,
+    error_bound: f64,
+) -> Result<Precision, EmbedError> {
+    let entries = || subtables.values().iter().map(|&entry| f64::from(entry));
+    if subtables.bound() <= error_bound {
+        return Err(EmbedError::mismatch(
+            "table",
+            format!("numbers up to {:.1e}", subtables.bound()),
+            format!("more than the error bound of preset {}, {error_bound:.1e}; use another preset", parameters.name()),
+        ));
+    }
+    let largest = entries().fold(0.0f64, |largest, entry| largest.max(entry.abs()));
+    Ok(Precision::new(error_bound, largest, entries()))
 }

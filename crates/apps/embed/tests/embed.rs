@@ -1,5 +1,8 @@
 //! Both halves against each other and against the plaintext table, at a small insecure ring.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +11,9 @@ use unspoken_embed::{Description, EmbedClient, EmbedError, EmbedOptions, EmbedSe
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, Shape, TokenList, compress};
 use unspoken_encrypt::Needs;
 use unspoken_lookup::{OutputForm, Plan};
-use unspoken_protocol::{ApplicationError, CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf};
+use unspoken_protocol::{
+    ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf,
+};
 use unspoken_query::QueryForm;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -28,8 +33,13 @@ fn read(client: &EmbedClient, answer: &[u8], questions: &[usize]) -> Result<Vec<
 
 /// A compressed table of tokens `w0`, `w1`, .. with a row for unknown ones.
 fn table(columns: usize, seed: u64) -> CompressedTable {
+    table_of(columns, seed, 1.0)
+}
+
+/// The same with all numbers times `magnitude`.
+fn table_of(columns: usize, seed: u64, magnitude: f32) -> CompressedTable {
     let tokens = TokenList::new((0..TOKENS).map(|i| format!("w{i}")).collect()).unwrap();
-    let values = (0..TOKENS * WIDTH).map(|i| 3.0 * ((i * i) as f32 * 0.37).sin() + 0.5).collect();
+    let values = (0..TOKENS * WIDTH).map(|i| magnitude * (3.0 * ((i * i) as f32 * 0.37).sin() + 0.5)).collect();
     let table = EmbeddingTable::new(tokens, WIDTH, values).unwrap().with_unknown().unwrap();
     let options = CompressOptions { columns, seed, rounds: 3, ..CompressOptions::default() };
     compress(&table, &options, &mut |_| {}, &GO).unwrap()
@@ -81,6 +91,40 @@ fn encrypted_embeddings_are_the_tables() {
             assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
     }
+}
+
+#[test]
+fn embeddings_of_every_magnitude_are_the_tables() {
+    let ids: Vec<usize> = (0..=TOKENS).collect();
+    for magnitude in [1e-15, 1e-8, 1.0, 2e5] {
+        let table = table_of(30, 0, magnitude);
+        for form in [OutputForm::Pairs, OutputForm::Rows] {
+            let server = server(&table, EmbedOptions { form, ..EmbedOptions::default() });
+            let mut client = client(&table, &server);
+            let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+            let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
+            let bound = client.description().header().error_bound().unwrap();
+            assert!(bound < 1e-4 * f64::from(magnitude), "{magnitude:e}: {bound:e}");
+            for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
+                for (found, &clear) in found.iter().zip(&table.reconstruct_row(id).unwrap()) {
+                    // The clear numbers are rounded to 24 bits.
+                    let error = (found - f64::from(clear)).abs() - f64::from(clear).abs() * 2f64.powi(-24);
+                    assert!(error < bound, "{magnitude:e}, token {id}: {found:e} {clear:e} {bound:e}");
+                }
+            }
+            let precision = server.precision().unwrap();
+            assert!(precision.error_bound == bound && !precision.is_low(), "{precision}");
+            assert!((client.sharing_noise(4).unwrap().deviation() / bound - 16.0).abs() < 1e-9);
+        }
+    }
+}
+
+#[test]
+fn a_table_of_zeros_is_refused() {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let table = table_of(16, 0, 0.0);
+    let error = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("every entry is 0"), "{error}");
 }
 
 #[test]
@@ -208,4 +252,23 @@ fn the_preset_follows_from_the_shape() {
     assert!(narrow >= 6 && wide >= 10 && narrow <= wide, "{narrow} {wide}");
     assert!(depth(64, 4).unwrap() >= 10);
     assert!(depth(64, 100).unwrap_err().to_string().contains("spare levels"));
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let table = table(16, 0);
+    let server = server(&table, EmbedOptions::default());
+    let mut client = client(&table, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let query = encrypt(&mut client, &[1]).unwrap();
+    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    damage::assert_damage_is_refused(&[
+        ("description", server.describe(), &|bytes| {
+            Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
+        }),
+        ("query", query, &|bytes| {
+            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+        }),
+        ("answer", answer, &|bytes| read(&client, bytes, &[1]).map(drop).map_err(|error| error.to_string())),
+    ]);
 }

@@ -8,6 +8,8 @@ use zeroize::Zeroizing;
 
 use crate::client_id::ClientId;
 use crate::error::{ApplicationError, ProtocolError};
+use crate::key_set::KeySetId;
+use crate::kind::Protocol;
 
 /// Loading of the keys of an application's clients, for a service.
 pub trait KeyLoader: Send + Sync + 'static {
@@ -16,19 +18,26 @@ pub trait KeyLoader: Send + Sync + 'static {
     /// Errors of keys.
     type KeyError: ApplicationError;
 
+    /// Identifies the parameters and the kind of the keys. Applications with the same key set have the same type of
+    /// keys, and each can load the bundles of the others.
+    fn key_set(&self) -> KeySetId;
+
     /// Version of the format of bundles.
     fn key_format(&self) -> u32;
 
     /// Bytes at the start of a bundle that [`KeyLoader::loaded_key_bytes`] reads.
     fn key_front_bytes(&self) -> usize;
 
-    /// Maximum length of a bundle in bytes.
+    /// Maximum length in bytes of a bundle with the keys of this application alone.
     fn max_key_bytes(&self) -> u64;
+
+    /// Maximum memory in bytes of the loaded keys of this application alone.
+    fn key_memory_bytes(&self) -> u64;
 
     /// Reads the start of a key bundle and returns the bytes of memory that its keys will need.
     ///
     /// # Errors
-    /// If it is malformed, of other parameters, or not the keys that the application requested.
+    /// If it is malformed, of other parameters, or lacks keys that the application needs.
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, Self::KeyError>;
 
     /// Reads and expands a key bundle of untrusted bytes.
@@ -36,6 +45,12 @@ pub trait KeyLoader: Send + Sync + 'static {
     /// # Errors
     /// If it is malformed, of other parameters, lacks a key, or reading fails.
     fn load_keys(&self, bundle: &mut impl Read) -> Result<Self::Keys, Self::KeyError>;
+
+    /// Checks that keys that another application of this key set loaded are all that this one needs.
+    ///
+    /// # Errors
+    /// If a key is missing.
+    fn check_keys(&self, keys: &Self::Keys) -> Result<(), Self::KeyError>;
 }
 
 /// The server's half of an application: a model or a database that never sees the questions.
@@ -43,8 +58,17 @@ pub trait ServerHalf: KeyLoader {
     /// Errors of answers.
     type Error: ApplicationError;
 
-    /// The description for clients.
+    /// The description for clients. It may change while the application is served, and the limits on queries and
+    /// answers with it: clients then read it again.
     fn describe(&self) -> Vec<u8>;
+
+    /// Checks that answers are computed from the newest data, as far as known. Called often.
+    ///
+    /// # Errors
+    /// Why they are not, and what the owner of the service should do. Strangers may read it.
+    fn check_ready(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Maximum length of a query in bytes.
     fn query_bytes(&self) -> usize;
@@ -77,15 +101,18 @@ pub trait ApplicationDescription: Sized {
     /// Errors of descriptions.
     type Error: ApplicationError;
 
+    /// Kind and version of the application.
+    const PROTOCOL: Protocol;
+
     /// Reads a description from untrusted bytes.
     ///
     /// # Errors
-    /// If it is malformed, of another version, of an unknown parameter set, or of an insecure one without
+    /// If it is malformed, of another kind or version, of an unknown parameter set, or of an insecure one without
     /// `accept_insecure`, or if it requests more than an application needs.
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, Self::Error>;
 
-    /// Identifies the numbers of the parameter set.
-    fn fingerprint(&self) -> [u8; 16];
+    /// Identifies the parameters and the kind of the client's keys.
+    fn key_set(&self) -> KeySetId;
 
     /// Keeps the bound of the error from falling below that of an `earlier` description of the same service, if the
     /// answers have errors.
@@ -103,11 +130,25 @@ pub trait KeyGenerator {
     /// Only for invalid parameters of the key, which the check of the parameters rules out.
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, Self::KeyError>;
 
+    /// Describes which keys the bundle has that [`KeyGenerator::write_keys`] writes. The description is not secret.
+    fn bundle_contents(&self) -> Vec<u8>;
+
+    /// Whether a bundle of this secret, described by [`bundle_contents`](Self::bundle_contents) when it was made, has
+    /// all keys that this application needs.
+    fn is_covered_by(&self, contents: &[u8]) -> bool {
+        contents == self.bundle_contents()
+    }
+
+    /// Sets the keys that [`KeyGenerator::write_keys`] makes besides those of this application: all that a bundle of
+    /// these contents has. None, if `contents` is not of this secret's parameters, or if the bundle would have more
+    /// than `most_bytes` bytes. Does nothing where keys are not shared.
+    fn set_shared_keys(&mut self, _contents: &[u8], _most_bytes: u64) {}
+
     /// Bytes of the key bundle that [`KeyGenerator::write_keys`] writes.
     fn key_bytes(&self) -> u64;
 
     /// Makes the keys with which a service computes and writes them as a bundle. `progress` receives the number of keys
-    /// done and in total. Every call makes new keys for the same secret.
+    /// done and in total. Every call makes new keys for the same secret, with new randomness.
     ///
     /// # Errors
     /// If writing fails, or when `cancel` is set.
@@ -142,9 +183,10 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// Name of the activity in progress messages, for instance "classifying".
     const VERB: &'static str;
 
-    /// Identifies the secret key for this description and this model: clients of one name share one secret.
-    fn secret_name(description: &Self::Description, _model: &Self::Model) -> [u8; 16] {
-        description.fingerprint()
+    /// Identifies the secret key for this description and this model: all applications of a service with the same name
+    /// share one secret key and one bundle.
+    fn secret_name(description: &Self::Description, _model: &Self::Model) -> KeySetId {
+        description.key_set()
     }
 
     /// Opens a client with a stored secret key, whose switching keys the server may have already, or with a new one.
@@ -157,12 +199,6 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// The server's description.
     fn description(&self) -> &Self::Description;
 
-    /// The data, besides the secret, for which keys are made, given the bytes of the description. If it changes, keys
-    /// are made again. By default the whole description.
-    fn keys_are_for(&self, description: &[u8]) -> Vec<u8> {
-        description.to_vec()
-    }
-
     /// Refuses a description that must not follow an earlier one of the same service, which the client accepted.
     ///
     /// # Errors
@@ -174,8 +210,17 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// Maximum number of questions in one query.
     fn batch(&self) -> usize;
 
+    /// Maximum length in bytes of a query of that many questions.
+    fn query_bytes(&self, questions: usize) -> usize;
+
     /// Maximum length in bytes of the answer to a query of that many questions, according to the description.
     fn answer_bytes(&self, questions: usize) -> usize;
+
+    /// Expected length in bytes of the answer to a query of that many questions, for people: the service may send any
+    /// length up to [`answer_bytes`](Self::answer_bytes), which is the default.
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.answer_bytes(questions)
+    }
 
     /// Encodes questions for encryption.
     ///

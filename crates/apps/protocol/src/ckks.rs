@@ -4,12 +4,13 @@ use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle};
+use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, MAX_BUNDLE_KEYS};
 use zeroize::Zeroizing;
 
 use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
+use crate::key_set::KeySetId;
 use crate::keyring::Keyring;
 use crate::share::SharingNoise;
 
@@ -23,33 +24,42 @@ impl<H: CkksServerHalf> KeyLoader for H {
     type Keys = EvaluationKeys;
     type KeyError = ProtocolError;
 
+    fn key_set(&self) -> KeySetId {
+        self.header().key_set()
+    }
+
     fn key_format(&self) -> u32 {
         FORMAT_VERSION.into()
     }
 
-    /// Length of the plan.
+    /// Length of the longest plan: a bundle may have more keys than this application needs.
     fn key_front_bytes(&self) -> usize {
-        KeyBundle::plan_bytes(self.header().key_plan())
+        KeyBundle::most_plan_bytes(MAX_BUNDLE_KEYS)
     }
 
     fn max_key_bytes(&self) -> u64 {
         KeyBundle::byte_len(self.header().parameters().rlwe(), self.header().key_plan())
     }
 
+    fn key_memory_bytes(&self) -> u64 {
+        self.header().key_plan().memory_bytes(self.header().parameters().ring())
+    }
+
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
         let parameters = self.header().parameters();
         let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
-        if plan != *self.header().key_plan() {
-            let needed = "exactly the keys of the description; read it again and make new keys";
-            return Err(ProtocolError::mismatch("key bundle", format!("{} keys of another plan", plan.len()), needed));
-        }
+        self.header().check_covered(&plan)?;
         Ok(plan.memory_bytes(parameters.ring()))
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
         let keys = KeyBundle::read(self.header().parameters().rlwe(), bundle)?;
-        keys.check("the application", self.header().key_plan())?;
+        self.check_keys(&keys)?;
         Ok(keys)
+    }
+
+    fn check_keys(&self, keys: &EvaluationKeys) -> Result<(), ProtocolError> {
+        Ok(keys.check("the application", self.header().key_plan())?)
     }
 }
 
@@ -63,6 +73,9 @@ pub trait CkksDescription: ApplicationDescription {
 pub trait CkksClientHalf {
     /// The secret key.
     fn keyring(&self) -> &Keyring;
+
+    /// The secret key, and the keys to make.
+    fn keyring_mut(&mut self) -> &mut Keyring;
 
     /// Keeps encryptions of zero ready from now on, so that a query needs only encoding and one addition per vector; a
     /// thread makes them. `needs.burst` counts queries here. Returns the plan: nothing is kept if queries are not
@@ -91,6 +104,18 @@ impl<H: CkksClientHalf> KeyGenerator for H {
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
         self.keyring().secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.keyring().bundle_contents()
+    }
+
+    fn is_covered_by(&self, contents: &[u8]) -> bool {
+        self.keyring().is_covered_by(contents)
+    }
+
+    fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) {
+        self.keyring_mut().set_shared_keys(contents, most_bytes);
     }
 
     fn key_bytes(&self) -> u64 {

@@ -32,6 +32,15 @@ pub enum ProtocolError {
         /// The value needed.
         needed: String,
     },
+    /// The checksum of a message does not match its bytes.
+    #[error(
+        "{what}: found damaged bytes, whose checksum is wrong; needed the bytes as they were written: send or copy \
+         them again"
+    )]
+    Damaged {
+        /// The message.
+        what: &'static str,
+    },
 }
 
 impl ProtocolError {
@@ -112,6 +121,7 @@ impl ApplicationError for ProtocolError {
             ProtocolError::Rlwe(error) => error.kind(),
             ProtocolError::Encrypt(error) => error.kind(),
             ProtocolError::Mismatch { .. } => ErrorKind::Mismatch,
+            ProtocolError::Damaged { .. } => ErrorKind::Malformed,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The handshake: the first fields of every description, and their check.
+//! The handshake: version and parameters of every description, and their check.
 
 use unspoken_ckks::{CkksParameters, Preset};
 
@@ -47,7 +47,7 @@ impl ParameterFamily for CkksPresets {
     }
 }
 
-/// The start of every description: the version of the application's protocol, and the parameter set. All of it is
+/// Common fields of every description: the version of the application's protocol, and the parameter set. All of it is
 /// untrusted until [`Handshake::accept`].
 #[derive(Clone, Copy, Debug)]
 pub struct Handshake<'a> {

@@ -5,10 +5,13 @@ use prost::{DecodeError, Message};
 use unspoken_ckks::{CkksParameters, NoiseModel};
 use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
+use crate::checksum::{append_checksum_field, append_description_checksum, checked_description, checked_fields};
 use crate::error::ProtocolError;
 use crate::handshake::{CkksPresets, Handshake};
+use crate::key_set::KeySetId;
+use crate::kind::Protocol;
 use crate::limits::{self, LimitExceeded};
-use crate::transfer::largest_output_scale;
+use crate::transfer::{largest_output_scale, sent_output_bytes};
 use crate::v1;
 
 /// Longest name of a model or a plan, in bytes.
@@ -16,13 +19,18 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// A description whose bound of the error is smaller than the [`error_floor`] by more than this factor is refused.
 const MAX_UNDERSTATEMENT: f64 = 1024.0;
+/// Units from 2 to the power of minus this to 2 to the power of this are accepted.
+const MAX_UNIT_EXPONENT: i32 = 300;
 /// Number of the field of a message's vectors.
 const VECTORS_TAG: u32 = 2;
+/// Number of the last field of a query or an answer, its checksum.
+const VECTORS_CHECKSUM_TAG: u32 = 3;
 
 /// The part of a description that all CKKS applications share: version of the protocol, preset, model, keys, bound of
 /// the answers.
 #[derive(Clone, Debug)]
 pub struct CkksHeader {
+    protocol: Protocol,
     parameters: CkksParameters,
     key_plan: KeyPlan,
     message: v1::CkksHeader,
@@ -31,10 +39,10 @@ pub struct CkksHeader {
 }
 
 impl CkksHeader {
-    /// A server's header: the version of the application's protocol, and the model's identity. `bound` bounds the
-    /// absolute value of every number in an answer; `plan` is a name for human readers.
+    /// A server's header: kind and version of the application, and the model's identity. `bound` bounds the
+    /// absolute value of every number in an answer; `plan` is a name for human readers. The numbers have the unit 1.
     pub fn new(
-        version: u32,
+        protocol: Protocol,
         parameters: &CkksParameters,
         model_id: &[u8],
         key_plan: KeyPlan,
@@ -44,7 +52,7 @@ impl CkksHeader {
         let requirement =
             |(kind, chain): (KeyKind, usize)| v1::KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
         let message = v1::CkksHeader {
-            version,
+            version: protocol.version,
             preset: parameters.name().into(),
             fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
             model_id: model_id.to_vec(),
@@ -52,8 +60,11 @@ impl CkksHeader {
             plan,
             bound,
             error: 0.0,
+            checksum: Vec::new(),
+            unit: 0.0,
+            answer_bytes: 0,
         };
-        CkksHeader { parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
+        CkksHeader { protocol, parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
     }
 
     /// The same header with a bound of the error of the answer's numbers, from
@@ -63,40 +74,63 @@ impl CkksHeader {
         self
     }
 
+    /// The same header for answers in this unit, a power of two: clients multiply decrypted numbers by it. The bounds
+    /// of the numbers and of their errors are those of the products, so they stay as they are.
+    pub fn with_unit(mut self, unit: f64) -> Self {
+        self.message.unit = unit;
+        self.least_error = error_floor(&self.parameters) * unit;
+        self
+    }
+
+    /// The same header with the expected length of an answer: that many vectors, which
+    /// [`write_output`](crate::write_output) writes from outputs of this level and scale.
+    pub fn with_answer(mut self, vectors: usize, level: usize, scale: f64) -> Self {
+        let vector = sent_output_bytes(&self.parameters, level, scale);
+        self.message.answer_bytes = self.packed_bytes(vectors, vectors.saturating_mul(vector)) as u64;
+        self
+    }
+
     /// Reads a description from untrusted bytes: the header, and the message with the application's own fields. Builds
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Handshake::accept`], or if the bytes are malformed, request keys that do not exist or are too many,
-    /// or claim errors that are much smaller than those of a fresh encryption.
+    /// Those of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed, request
+    /// keys that do not exist or are too many, or claim errors that are much smaller than those of a fresh encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
-        version: u32,
+        protocol: Protocol,
         accept_insecure: bool,
     ) -> Result<(Self, M), ProtocolError> {
+        protocol.check_kind(bytes)?;
+        let bytes = checked_description(bytes, protocol.version, |bytes| {
+            decode("description", bytes).ok().map(|message: v1::CkksHeader| message.version)
+        })?;
         let message: v1::CkksHeader = decode("description", bytes)?;
         let handshake =
             Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
-        let parameters = handshake.accept::<CkksPresets>(version, accept_insecure)?;
+        let parameters = handshake.accept::<CkksPresets>(protocol.version, accept_insecure)?;
         let bounded = [message.bound, message.error].iter().all(|bound| bound.is_finite() && *bound >= 0.0);
         if !bounded || message.model_id.len().max(message.plan.len()) > MAX_NAME_BYTES {
             let needed = format!("finite bounds, and names of at most {MAX_NAME_BYTES} bytes");
             return Err(ProtocolError::mismatch("description", format!("bound {}", message.bound), needed));
         }
-        let least_error = error_floor(&parameters);
+        check_unit(unit_of(&message))?;
+        let least_error = error_floor(&parameters) * unit_of(&message);
         if message.error > 0.0 && message.error < least_error / MAX_UNDERSTATEMENT {
             let found = format!("bound {:e} of the error", message.error);
             let needed = format!("about {least_error:.1e} or more for this preset; do not trust this service");
             return Err(ProtocolError::mismatch("description", found, needed));
         }
         let key_plan = requested_keys(&parameters, &message.keys)?;
-        Ok((CkksHeader { parameters, key_plan, message, least_error }, decode("description", bytes)?))
+        Ok((CkksHeader { protocol, parameters, key_plan, message, least_error }, decode("description", bytes)?))
     }
 
-    /// Serialises the header, followed by the fields of the application's own message.
+    /// Serialises the kind of the application, the header, the fields of the application's own message, and a checksum.
     pub fn to_bytes(&self, own: &impl Message) -> Vec<u8> {
-        let mut bytes = self.message.encode_to_vec();
+        let mut bytes = self.protocol.first_field();
+        bytes.extend(self.message.encode_to_vec());
         bytes.extend(own.encode_to_vec());
+        append_description_checksum(&mut bytes);
         bytes
     }
 
@@ -105,9 +139,27 @@ impl CkksHeader {
         &self.parameters
     }
 
-    /// Identifies the numbers of the parameters.
-    pub fn fingerprint(&self) -> [u8; 16] {
-        self.parameters.rlwe().fingerprint().0
+    /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. These stay apart
+    /// from others, so that a client makes them only for applications that need them.
+    pub fn key_set(&self) -> KeySetId {
+        let kind = if self.bootstraps() { "switching keys, bootstraps" } else { "switching keys" };
+        KeySetId::new(kind, &self.parameters.rlwe().fingerprint().0)
+    }
+
+    /// Whether the server bootstraps.
+    pub(crate) fn bootstraps(&self) -> bool {
+        limits::check_key_kinds(&self.key_plan, false).is_err()
+    }
+
+    /// Refuses a bundle of these keys if one that the server needs is missing.
+    pub(crate) fn check_covered(&self, plan: &KeyPlan) -> Result<(), ProtocolError> {
+        if plan.covers(&self.key_plan) {
+            return Ok(());
+        }
+        let missing = self.key_plan.iter().filter(|&(kind, chain)| !plan.covers_key(kind, chain)).count();
+        let found = format!("a bundle of {} keys, without {missing} that the application needs", plan.len());
+        let needed = format!("all {} of its description; read it again and upload new keys", self.key_plan.len());
+        Err(ProtocolError::mismatch("key bundle", found, needed))
     }
 
     /// The keys that the server needs.
@@ -125,9 +177,21 @@ impl CkksHeader {
         &self.message.plan
     }
 
+    /// The factor between decrypted numbers and the numbers of an answer, a power of two. A server scales a model so
+    /// that its numbers use the range of the parameters, and describes the unit.
+    pub fn unit(&self) -> f64 {
+        unit_of(&self.message)
+    }
+
     /// Bound of the absolute value of every number in an answer.
     pub fn bound(&self) -> f64 {
         self.message.bound
+    }
+
+    /// Expected length of an answer in bytes, at most `most`, which is also the result if the service does not say it.
+    /// For people only: the service may send another length.
+    pub fn expected_answer_bytes(&self, most: usize) -> usize {
+        usize::try_from(self.message.answer_bytes).ok().filter(|bytes| (1..=most).contains(bytes)).unwrap_or(most)
     }
 
     /// Bound of the error of an answer's numbers, if the service knows one. It is never below
@@ -139,7 +203,7 @@ impl CkksHeader {
     /// The smallest error of an answer's numbers that a client assumes. The client computes it from the parameters: the
     /// noise of a fresh encryption at the default scale, plus the rounding of an answer at the largest scale of an
     /// answer, as root mean squares of slots:
-    /// `encryption / scale + rounding / largest_output_scale` with the terms of [`NoiseModel`]. After
+    /// `encryption / scale + rounding / largest_output_scale` with the terms of [`NoiseModel`], times the unit. After
     /// [`CkksHeader::keep_error_bound`] it is the bound of an earlier description, if that is larger.
     pub fn least_error(&self) -> f64 {
         self.least_error
@@ -179,8 +243,9 @@ impl CkksHeader {
     /// Serialises a query or an answer of these vectors.
     pub fn pack(&self, vectors: Vec<Vec<u8>>) -> Vec<u8> {
         let model_id = self.message.model_id.clone();
-        let checksum = checksum(&model_id, &vectors);
-        v1::Vectors { model_id, vectors, checksum }.encode_to_vec()
+        let mut bytes = v1::Vectors { model_id, vectors, checksum: Vec::new() }.encode_to_vec();
+        append_checksum_field(&mut bytes, VECTORS_CHECKSUM_TAG);
+        bytes
     }
 
     /// Maximum length of the result of [`CkksHeader::pack`] for `vectors` vectors of `bytes` bytes in total.
@@ -205,14 +270,12 @@ impl CkksHeader {
             let found = format!("{} bytes", bytes.len());
             return Err(ProtocolError::mismatch(what, found, format!("at most {most} bytes")));
         }
+        let bytes = checked_fields(what, bytes, VECTORS_CHECKSUM_TAG)?;
         let count = count_fields(bytes, VECTORS_TAG).map_err(|error| malformed(what, error))?;
         if count > vectors {
             return Err(ProtocolError::mismatch(what, format!("{count} vectors"), format!("at most {vectors}")));
         }
         let message: v1::Vectors = decode(what, bytes)?;
-        if checksum(&message.model_id, &message.vectors) != message.checksum {
-            return Err(ProtocolError::mismatch(what, "a wrong checksum", "undamaged bytes; send it again"));
-        }
         if message.model_id != self.message.model_id {
             let needed = "this model's; read the description again";
             return Err(ProtocolError::mismatch(what, "one of another model", needed));
@@ -221,7 +284,22 @@ impl CkksHeader {
     }
 }
 
-/// See [`CkksHeader::least_error`].
+fn unit_of(message: &v1::CkksHeader) -> f64 {
+    if message.unit == 0.0 { 1.0 } else { message.unit }
+}
+
+/// A unit is a power of two, so that multiplying by it is exact.
+fn check_unit(unit: f64) -> Result<(), ProtocolError> {
+    let largest = f64::from(MAX_UNIT_EXPONENT).exp2();
+    // A power of two has no bits in its mantissa.
+    if (1.0 / largest..=largest).contains(&unit) && unit.to_bits() << 12 == 0 {
+        return Ok(());
+    }
+    let needed = format!("a power of two from 2^-{MAX_UNIT_EXPONENT} to 2^{MAX_UNIT_EXPONENT}");
+    Err(ProtocolError::mismatch("unit of the answers", unit, needed))
+}
+
+/// See [`CkksHeader::least_error`]. The unit is 1.
 fn error_floor(parameters: &CkksParameters) -> f64 {
     let noise = NoiseModel::new(parameters);
     noise.encryption() / parameters.scale() + noise.rounding(2) / largest_output_scale(parameters)
@@ -246,16 +324,6 @@ fn count_fields(mut bytes: &[u8], tag: u32) -> Result<usize, DecodeError> {
         count += usize::from(found == tag);
     }
     Ok(count)
-}
-
-/// BLAKE3 of the model's id and of the vectors, concatenated.
-fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(model_id);
-    vectors.iter().for_each(|vector| {
-        hasher.update(vector);
-    });
-    hasher.finalize().as_bytes().to_vec()
 }
 
 /// The keys that a service requests.
@@ -285,15 +353,17 @@ mod tests {
     use crate::handshake::ParameterFamily;
     use crate::share::SharingNoise;
 
-    const VERSION: u32 = 7;
+    const PROTOCOL: Protocol = Protocol { kind: "test", version: 7 };
 
     fn header(preset: &str, key_plan: KeyPlan) -> CkksHeader {
         let parameters = CkksPresets::build(preset).unwrap();
-        CkksHeader::new(VERSION, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
+        CkksHeader::new(PROTOCOL, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
     }
 
     fn opened(message: &v1::CkksHeader) -> Result<CkksHeader, ProtocolError> {
-        CkksHeader::read::<Own>(&message.encode_to_vec(), VERSION, true).map(|(header, _)| header)
+        let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
+        append_description_checksum(&mut bytes);
+        CkksHeader::read::<Own>(&bytes, PROTOCOL, true).map(|(header, _)| header)
     }
 
     #[test]
@@ -332,10 +402,10 @@ mod tests {
         let header = header("insecure_n11_depth9_scale50", KeyPlan::new());
         // Each message ignores the tags of the other.
         let bytes = header.to_bytes(&Own { width: 77 });
-        let (read, own) = CkksHeader::read::<Own>(&bytes, VERSION, true).unwrap();
+        let (read, own) = CkksHeader::read::<Own>(&bytes, PROTOCOL, true).unwrap();
         assert_eq!((read.message, own.width), (header.message.clone(), 77));
         for (message, part) in [
-            (v1::CkksHeader { version: VERSION + 1, ..header.message.clone() }, "update the older side"),
+            (v1::CkksHeader { version: PROTOCOL.version + 1, ..header.message.clone() }, "update the older side"),
             (v1::CkksHeader { preset: "n1".into(), ..header.message.clone() }, "n1"),
             (v1::CkksHeader { fingerprint: vec![0; 16], ..header.message.clone() }, "same release"),
             (v1::CkksHeader { bound: f64::NAN, ..header.message.clone() }, "finite"),
@@ -345,7 +415,7 @@ mod tests {
             let error = opened(&message).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        let error = CkksHeader::read::<Own>(&bytes, VERSION, false).unwrap_err().to_string();
+        let error = CkksHeader::read::<Own>(&bytes, PROTOCOL, false).unwrap_err().to_string();
         assert!(error.contains("a secure one"), "{error}");
     }
 
@@ -372,6 +442,27 @@ mod tests {
         assert_eq!(noise.deviation(), floor * 2f64.powi(30));
     }
 
+    #[test]
+    fn bounds_are_those_of_the_numbers_in_their_unit() {
+        let plain = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        let floor = plain.least_error();
+        assert_eq!((plain.unit(), plain.message.unit), (1.0, 0.0));
+        for exponent in [-300, -40, 0, 30, 300] {
+            let unit = f64::from(exponent).exp2();
+            let small = plain.clone().with_unit(unit).with_error_bound(1e-3 * unit);
+            let read = opened(&small.message).unwrap();
+            assert_eq!((read.unit(), read.least_error()), (unit, floor * unit));
+            assert_eq!((read.bound(), read.error_bound()), (2.0, Some(1e-3 * unit)));
+            // The floor of the error has the same unit, so that noise hides as much of the error.
+            let claim = v1::CkksHeader { error: floor / 2000.0 * unit, ..small.message.clone() };
+            assert!(opened(&claim).unwrap_err().to_string().contains("do not trust this service"));
+        }
+        for unit in [-1.0, 3.0, f64::NAN, f64::INFINITY, 5e-324, 301f64.exp2()] {
+            let error = opened(&v1::CkksHeader { unit, ..plain.message.clone() }).unwrap_err().to_string();
+            assert!(error.starts_with("unit of the answers: found"), "{error}");
+        }
+    }
+
     #[derive(Clone, PartialEq, Message)]
     struct Own {
         #[prost(uint32, tag = "5")]
@@ -389,15 +480,17 @@ mod tests {
         assert_eq!(ours.unpack("query", &packed, packed.len(), 3).unwrap(), vectors);
         assert!(ours.unpack("query", &packed, packed.len() - 1, 3).is_err());
         assert!(theirs.unpack("query", &packed, 1000, 3).unwrap_err().to_string().contains("another model"));
-        for position in 0..packed.len() {
+        for bit in 0..8 * packed.len() {
             let mut damaged = packed.clone();
-            damaged[position] ^= 0x11;
-            assert!(ours.unpack("query", &damaged, 1000, 3).is_err(), "{position}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let error = ours.unpack("query", &damaged, 1000, 3).unwrap_err();
+            assert!(matches!(error, ProtocolError::Damaged { what: "query" }), "{bit}: {error}");
         }
         let error = ours.unpack("answer", &packed, 1000, 2).unwrap_err().to_string();
         assert_eq!(error, "answer: found 3 vectors, needed at most 2");
-        // Refused before it is decoded: the checksum is missing as well.
-        let empty = [VECTORS_TAG as u8 * 8 + 2, 0].repeat(1 << 20);
+        // Refused before it is decoded.
+        let mut empty = [VECTORS_TAG as u8 * 8 + 2, 0].repeat(1 << 20);
+        append_checksum_field(&mut empty, VECTORS_CHECKSUM_TAG);
         let error = ours.unpack("answer", &empty, empty.len(), 2).unwrap_err().to_string();
         assert!(error.contains("1048576 vectors"), "{error}");
     }

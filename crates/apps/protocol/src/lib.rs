@@ -1,26 +1,32 @@
 #![doc = include_str!("../README.md")]
 
 mod application;
+mod checksum;
 mod ckks;
 mod client_id;
 mod counters;
 mod error;
 mod handshake;
 mod header;
+mod key_set;
 mod keyring;
+mod kind;
 pub mod limits;
 mod replay;
 mod share;
 mod transfer;
 
 pub use application::{ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf};
+pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf};
 pub use client_id::ClientId;
 pub use counters::DurableCounters;
 pub use error::{ApplicationError, ErrorKind, ProtocolError};
 pub use handshake::{CkksPresets, Handshake, ParameterFamily};
 pub use header::CkksHeader;
+pub use key_set::KeySetId;
 pub use keyring::Keyring;
+pub use kind::{Protocol, application_kind};
 pub use replay::{ReplayGuard, SeedGuard};
 pub use share::{SharingNoise, simulated_error_bound};
 pub use transfer::{output_bytes, write_output};

@@ -17,20 +17,25 @@ pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// # Errors
 /// Only for parameters that the ring refuses, which the check of the parameters rules out.
 pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
-    let (ring, least) = (parameters.ring(), least_output_scale_bits(parameters));
-    let (mut chain, mut scale) = (output.inner().chain(), output.scale());
+    let (chain, scale) = sent_chain(parameters, output.inner().chain(), output.scale());
+    let small = output.inner().rescale(parameters.ring(), output.inner().chain() - chain)?;
+    let mut bytes = scale.to_le_bytes().to_vec();
+    bytes.extend(small.to_bytes(parameters.rlwe()));
+    Ok(bytes)
+}
+
+/// The primes and the scale at which [`write_output`] sends an output of `chain` primes.
+fn sent_chain(parameters: &CkksParameters, mut chain: usize, mut scale: f64) -> (usize, f64) {
+    let least = least_output_scale_bits(parameters);
     while chain > 1 {
-        let prime = f64::from(ring.chain()[chain - 1]);
+        let prime = f64::from(parameters.ring().chain()[chain - 1]);
         if (scale / prime).log2() < least {
             break;
         }
         scale /= prime;
         chain -= 1;
     }
-    let small = output.inner().rescale(ring, output.inner().chain() - chain)?;
-    let mut bytes = scale.to_le_bytes().to_vec();
-    bytes.extend(small.to_bytes(parameters.rlwe()));
-    Ok(bytes)
+    (chain, scale)
 }
 
 /// `log2` of the scale below which [`write_output`] does not rescale.
@@ -51,7 +56,16 @@ pub(crate) fn largest_output_scale(parameters: &CkksParameters) -> f64 {
 
 /// Maximum length of the result of [`write_output`] for an output of level `level`.
 pub fn output_bytes(parameters: &CkksParameters, level: usize) -> usize {
-    let residues = parameters.ring().residue_bytes(Basis::chain(parameters.chain(level)));
+    bytes_of_chain(parameters, parameters.chain(level))
+}
+
+/// Length of the result of [`write_output`] for an output of this level and scale.
+pub(crate) fn sent_output_bytes(parameters: &CkksParameters, level: usize, scale: f64) -> usize {
+    bytes_of_chain(parameters, sent_chain(parameters, parameters.chain(level), scale).0)
+}
+
+fn bytes_of_chain(parameters: &CkksParameters, chain: usize) -> usize {
+    let residues = parameters.ring().residue_bytes(Basis::chain(chain));
     8 + rlwe::HEADER_BYTES + 3 + 2 * residues
 }
 

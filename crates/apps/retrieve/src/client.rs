@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, Query, Response, SeededKeys};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, DurableCounters, KeyGenerator};
+use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -154,6 +154,13 @@ impl KeyGenerator for RetrieveClient {
         Ok(Zeroizing::new(self.key.to_vec()))
     }
 
+    /// The parameters and the kind of queries. The keys do not depend on the database: they serve all databases of
+    /// these parameters, and stay valid when one is rebuilt.
+    fn bundle_contents(&self) -> Vec<u8> {
+        let fingerprint = self.description.parameters().fingerprint();
+        [&fingerprint[..], self.options.mode.to_string().as_bytes()].concat()
+    }
+
     fn key_bytes(&self) -> u64 {
         SeededKeys::byte_len(self.description.parameters(), self.options.mode)
     }
@@ -186,11 +193,9 @@ impl ClientHalf for RetrieveClient {
     const VERB: &'static str = "retrieving";
 
     /// Each kind of queries has a secret of its own, because their keys differ.
-    fn secret_name(description: &Description, options: &RetrieveOptions) -> [u8; 16] {
-        let mut name = description.fingerprint();
-        let kind = blake3::hash(options.mode.to_string().as_bytes());
-        name.iter_mut().zip(kind.as_bytes()).for_each(|(byte, kind)| *byte ^= kind);
-        name
+    fn secret_name(description: &Description, options: &RetrieveOptions) -> KeySetId {
+        let kind = format!("private retrieval, {} queries", options.mode);
+        KeySetId::new(&kind, &description.parameters().fingerprint())
     }
 
     fn open(description: Description, options: RetrieveOptions, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
@@ -215,11 +220,6 @@ impl ClientHalf for RetrieveClient {
         &self.description
     }
 
-    /// The keys do not depend on the database: they stay valid when it is rebuilt.
-    fn keys_are_for(&self, _description: &[u8]) -> Vec<u8> {
-        self.description.parameters().fingerprint().to_vec()
-    }
-
     /// Refuses a database by index with room for fewer records than before. A client that asks for one of the missing
     /// records would stop or report an error, so a service that describes any size it likes could find the index by
     /// bisection. A change between index and key is refused too: after it, the number of records of before is unknown.
@@ -242,6 +242,11 @@ impl ClientHalf for RetrieveClient {
     /// [`Description::most_questions`].
     fn batch(&self) -> usize {
         self.description.most_questions()
+    }
+
+    fn query_bytes(&self, questions: usize) -> usize {
+        let queries = candidates(self.description.layout()) as usize * questions;
+        message::request_bytes(&self.description, self.options.mode, queries)
     }
 
     fn answer_bytes(&self, questions: usize) -> usize {
@@ -333,8 +338,9 @@ mod tests {
         let description = Description::new(&parameters, layout).unwrap();
         let options = RetrieveOptions::new(Mode::Packed, NoCounters);
         let client = RetrieveClient::open(description.clone(), options, None).unwrap();
-        let mut answer = message::write_answer(&description, 1, std::iter::empty());
-        answer.resize(description.answer_bytes(4), 0);
+        let planes = 4 * layout.planes(&parameters);
+        let zero = Response::from_bytes(&parameters, &vec![0; Response::byte_len(&parameters)]).unwrap();
+        let answer = message::write_answer(&description, 1, std::iter::repeat_n(&zero, planes));
         // Reads with a failure at every response in `failing`, and counts the responses.
         let read = |indices: [u64; 4], failing: &[usize]| {
             let encoded = client.encode(&indices.map(Question::Index)).unwrap();

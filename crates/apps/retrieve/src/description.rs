@@ -2,13 +2,19 @@
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
-use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily, ProtocolError, limits};
+use unspoken_protocol::{
+    ApplicationDescription, Handshake, KeySetId, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
+    checked_description, limits,
+};
 
 use crate::error::RetrieveError;
 use crate::proto::{self, description};
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
+
+/// Kind and version of the application.
+const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSION };
 
 /// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
 const MOST_QUERIES: u32 = 16;
@@ -55,17 +61,20 @@ impl Description {
         Ok(description)
     }
 
-    /// Serialises the description.
+    /// Serialises the description, with a checksum as its last field.
     pub fn to_bytes(&self) -> Vec<u8> {
-        proto::Description {
+        let message = proto::Description {
             version: PROTOCOL_VERSION,
             preset: self.parameters.name().into(),
             fingerprint: self.parameters.fingerprint().to_vec(),
             layout: Some(layout_message(self.layout)),
             most_queries: self.most_queries,
             entry_format: ENTRY_FORMAT,
-        }
-        .encode_to_vec()
+            checksum: Vec::new(),
+        };
+        let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
+        append_description_checksum(&mut bytes);
+        bytes
     }
 
     /// The parameters.
@@ -101,7 +110,8 @@ impl Description {
 
     /// Length in bytes of the answer to a request of that many queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
-        crate::message::HEADER_BYTES + queries * self.responses() * Response::byte_len(&self.parameters)
+        let responses = queries * self.responses() * Response::byte_len(&self.parameters);
+        crate::message::HEADER_BYTES + responses + crate::message::CHECKSUM_BYTES
     }
 
     /// Number of responses to each query.
@@ -143,7 +153,12 @@ impl ParameterFamily for PirPresets {
 impl ApplicationDescription for Description {
     type Error = RetrieveError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, RetrieveError> {
+        PROTOCOL.check_kind(bytes)?;
+        let version_of = |bytes: &[u8]| Some(proto::Description::decode(bytes).ok()?.version);
+        let bytes = checked_description(bytes, PROTOCOL_VERSION, version_of)?;
         let message = proto::Description::decode(bytes)
             .map_err(|error| RetrieveError::mismatch("description", error, "a protobuf message"))?;
         let handshake =
@@ -156,8 +171,8 @@ impl ApplicationDescription for Description {
         Self::checked(parameters, read_layout(message.layout)?, message.most_queries)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.parameters.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new("private retrieval", &self.parameters.fingerprint())
     }
 }
 

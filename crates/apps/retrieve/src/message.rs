@@ -1,6 +1,8 @@
-//! Serialisation of requests and answers.
+//! Serialisation of requests and answers. Both end with a checksum, the first 8 bytes of BLAKE3 of the bytes before it:
+//! a request is not much longer, and damage stays unnoticed once in 2^64.
 
 use unspoken_pir::{Mode, Query, Response};
+use unspoken_protocol::ProtocolError;
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -8,13 +10,35 @@ use crate::error::RetrieveError;
 /// Bytes before the responses of an answer: the version, and the id of the layout.
 pub(crate) const HEADER_BYTES: usize = 16;
 
+/// Bytes of the checksum of a request or an answer.
+pub(crate) const CHECKSUM_BYTES: usize = 8;
+
 /// Bytes of the first number of session queries, and of the body of each.
 const WORD: usize = size_of::<u32>();
 
 /// Maximum length of a request of any kind, in bytes.
 pub(crate) fn most_request_bytes(description: &Description) -> usize {
     let longest = Mode::ALL.into_iter().map(|mode| description.query_bytes(mode)).max().unwrap_or_default();
-    longest * description.most_queries()
+    longest * description.most_queries() + CHECKSUM_BYTES
+}
+
+fn append_checksum(bytes: &mut Vec<u8>) {
+    let hash = blake3::hash(bytes);
+    bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
+}
+
+/// The bytes before the checksum, after a comparison with it.
+fn checked<'a>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], RetrieveError> {
+    match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
+        Some((content, checksum)) if blake3::hash(content).as_bytes().starts_with(checksum) => Ok(content),
+        _ => Err(ProtocolError::Damaged { what }.into()),
+    }
+}
+
+/// Length of a request of that many queries, in bytes.
+pub(crate) fn request_bytes(description: &Description, mode: Mode, queries: usize) -> usize {
+    let repeated = if mode == Mode::Session { WORD * queries.saturating_sub(1) } else { 0 };
+    description.query_bytes(mode) * queries - repeated + CHECKSUM_BYTES
 }
 
 /// Concatenates queries. Those of a session must have consecutive numbers, of which only the first is written.
@@ -25,14 +49,16 @@ pub(crate) fn write_request(description: &Description, queries: &[Query]) -> Vec
         let repeated = if query.mode() == Mode::Session && !bytes.is_empty() { WORD } else { 0 };
         bytes.extend(query_bytes.into_iter().skip(repeated));
     }
+    append_checksum(&mut bytes);
     bytes
 }
 
 /// Reads a request from untrusted bytes.
 ///
 /// # Errors
-/// If it is not a whole number of queries of that kind, has no queries or too many, or one is malformed.
+/// If it is damaged, is not a whole number of queries of that kind, has no queries or too many, or one is malformed.
 pub(crate) fn read_request(description: &Description, mode: Mode, bytes: &[u8]) -> Result<Vec<Query>, RetrieveError> {
+    let bytes = checked("request", bytes)?;
     let length = description.query_bytes(mode);
     let first = if mode == Mode::Session { WORD } else { 0 };
     let each = length - first;
@@ -67,6 +93,7 @@ pub(crate) fn write_answer<'a>(
     let mut bytes = version.to_le_bytes().to_vec();
     bytes.extend(description.layout_id());
     responses.for_each(|response| bytes.extend(response.to_bytes(description.parameters())));
+    append_checksum(&mut bytes);
     bytes
 }
 
@@ -74,7 +101,7 @@ pub(crate) fn write_answer<'a>(
 /// query.
 ///
 /// # Errors
-/// If it has another length, was computed for another layout, or a response is malformed.
+/// If it is damaged, has another length, was computed for another layout, or a response is malformed.
 pub(crate) fn read_answer(
     description: &Description,
     queries: usize,
@@ -85,7 +112,8 @@ pub(crate) fn read_answer(
         let needed = format!("{needed} bytes for {queries} queries");
         RetrieveError::mismatch("answer", format!("{} bytes", bytes.len()), needed)
     };
-    let (version, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
+    let content = checked("answer", bytes)?;
+    let (version, rest) = content.split_first_chunk().ok_or_else(wrong)?;
     let (id, rest) = rest.split_first_chunk().ok_or_else(wrong)?;
     if *id != description.layout_id() {
         let needed = "one computed for the description's; connect again";

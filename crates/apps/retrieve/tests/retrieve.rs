@@ -1,5 +1,8 @@
 //! Questions and answers in both layouts and with all kinds of queries, at insecure parameters.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, Staleness,
+    TableView, VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
@@ -59,7 +63,8 @@ impl DatabaseVersion for Cells {
 
 struct TestDatabase {
     parameters: PirParameters,
-    current: Arc<Mutex<Arc<Cells>>>,
+    current: Mutex<Arc<Cells>>,
+    staleness: Mutex<Option<Staleness>>,
 }
 
 impl VersionedDatabase for TestDatabase {
@@ -75,6 +80,10 @@ impl VersionedDatabase for TestDatabase {
 
     fn resident_bytes(&self) -> u64 {
         0
+    }
+
+    fn staleness(&self) -> Option<Staleness> {
+        *self.staleness.lock().unwrap()
     }
 }
 
@@ -102,17 +111,17 @@ fn found(record: &[u8], version: u64) -> Answer {
 }
 
 struct Pair {
-    server: RetrieveServer<TestDatabase>,
+    server: RetrieveServer<Arc<TestDatabase>>,
     client: RetrieveClient,
     keys: PreparedKeys,
     bundle: Vec<u8>,
 }
 
 impl Pair {
-    fn new(cells: Arc<Cells>, options: RetrieveOptions) -> (Self, Arc<Mutex<Arc<Cells>>>) {
-        let current = Arc::new(Mutex::new(cells));
-        let parameters = Preset::InsecureN11.build().unwrap();
-        let server = RetrieveServer::new(TestDatabase { parameters, current: Arc::clone(&current) }).unwrap();
+    fn new(cells: Arc<Cells>, options: RetrieveOptions) -> (Self, Arc<TestDatabase>) {
+        let (parameters, current) = (Preset::InsecureN11.build().unwrap(), Mutex::new(cells));
+        let database = Arc::new(TestDatabase { parameters, current, staleness: Mutex::default() });
+        let server = RetrieveServer::new(Arc::clone(&database)).unwrap();
         let description = Description::read(&server.describe(), true).unwrap();
         let client = RetrieveClient::open(description, options, None).unwrap();
         let mut bundle = Vec::new();
@@ -121,7 +130,7 @@ impl Pair {
         assert!(bundle.len() as u64 <= server.max_key_bytes());
         assert!(server.loaded_key_bytes(&bundle[..server.key_front_bytes()]).unwrap() > 0);
         let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
-        (Pair { server, client, keys, bundle }, current)
+        (Pair { server, client, keys, bundle }, database)
     }
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
@@ -144,6 +153,13 @@ impl Pair {
     fn read(&self, answer: &[u8], questions: &[Question]) -> Result<Vec<Answer>, RetrieveError> {
         self.client.read(answer, &self.client.encode(questions)?)
     }
+}
+
+/// A request or an answer with a checksum of its own.
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let hash = blake3::hash(&bytes);
+    bytes.extend(&hash.as_bytes()[..8]);
+    bytes
 }
 
 fn parameters() -> PirParameters {
@@ -194,7 +210,7 @@ fn records_are_found_by_key_and_absent_keys_look_alike() {
     let key = |key: &str| Question::Key(key.as_bytes().to_vec());
     let lengths =
         ["A00", "Z99", "a very long key that is not there"].map(|name| pair.query(&[key(name)]).unwrap().len());
-    assert_eq!(lengths, [72; 3]);
+    assert_eq!(lengths, [2 * 36 + 8; 3]);
     let questions = [key("A00"), key("A01"), key("Z99"), key("A02")];
     let found: Vec<Option<Vec<u8>>> =
         pair.ask(&questions).into_iter().map(|answer| answer.record.map(|record| record.to_vec())).collect();
@@ -204,7 +220,7 @@ fn records_are_found_by_key_and_absent_keys_look_alike() {
 }
 
 #[test]
-fn one_query_of_256_bytes_travels_in_36_and_comes_back_in_2000() {
+fn one_query_of_256_bytes_travels_in_44_and_comes_back_in_2008() {
     let layout = Layout::Index { records: 500, length: Length::Fixed(256) };
     let cells: Vec<Vec<u8>> = (0..500).map(|i| vec![i as u8; 256]).collect();
     let cells = Cells::new(&parameters(), layout, 1, &cells);
@@ -212,9 +228,9 @@ fn one_query_of_256_bytes_travels_in_36_and_comes_back_in_2000() {
         let options = options(mode);
         let (mut pair, _) = Pair::new(Arc::clone(&cells), options);
         let query = pair.query(&[Question::Index(300)]).unwrap();
-        assert_eq!(query.len(), bytes);
+        assert_eq!(query.len(), bytes + 8, "a checksum of 8 bytes");
         let answer = pair.answer(&query);
-        assert_eq!(answer.len(), 2000);
+        assert_eq!(answer.len(), 2008);
         let found = pair.read(&answer, &[Question::Index(300)]).unwrap();
         assert_eq!(found[0].record.as_deref(), Some(&vec![44; 256]));
     }
@@ -223,17 +239,70 @@ fn one_query_of_256_bytes_travels_in_36_and_comes_back_in_2000() {
 #[test]
 fn every_answer_is_of_one_version_and_says_which() {
     let (layout, mut cells) = by_index();
-    let (mut pair, current) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
     assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
     cells[1] = layout.cell(Some(b"changed")).unwrap();
-    *current.lock().unwrap() = Cells::new(&parameters(), layout, 4, &cells);
+    *database.current.lock().unwrap() = Cells::new(&parameters(), layout, 4, &cells);
     assert_eq!(pair.ask(&[Question::Index(1)])[0], found(b"changed", 4));
-    // A database in another layout needs a new service.
-    let (layout, cells) = by_key(&[]);
-    *current.lock().unwrap() = Cells::new(&parameters(), layout, 5, &cells);
+}
+
+#[test]
+fn a_server_follows_its_database_into_another_layout() {
+    let (layout, mut cells) = by_index();
+    let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
+    let (described, limits) = (pair.server.describe(), (pair.server.query_bytes(), pair.server.answer_bytes()));
+
+    // Longer records, and more of them: the limits of queries and answers change.
+    let larger = Layout::Index { records: 1100, length: Length::Variable { max: 1200 } };
+    cells = (0..1100).map(|i| larger.cell(Some(&vec![i as u8; i])).unwrap()).collect();
+    *database.current.lock().unwrap() = Cells::new(&parameters(), larger, 4, &cells);
+    assert_ne!(pair.server.describe(), described);
+    // Both layouts have one row of cells, so queries keep their size.
+    assert_eq!(pair.server.query_bytes(), limits.0);
+    assert!(pair.server.answer_bytes() > limits.1);
+    pair.server.check_ready().unwrap();
+    // A query of a client that has the old description is refused, or its answer is.
+    let query = pair.query(&[Question::Index(1)]).unwrap();
+    let answer = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false));
+    let error = answer.and_then(|answer| pair.read(&answer, &[Question::Index(1)])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+    // With the new description and the same secret and keys it is answered.
+    let secret = pair.client.secret_bytes().unwrap();
+    let description = Description::read(&pair.server.describe(), true).unwrap();
+    RetrieveClient::check_change(pair.client.description(), &description).unwrap();
+    pair.client = RetrieveClient::open(description, options(Mode::Packed), Some(&secret)).unwrap();
+    assert_eq!(pair.ask(&[Question::Index(1099)])[0], found(&[75; 1099], 4));
+
+    // By key, after that.
+    let (layout, cells) = by_key(&[("A00", "cholera")]);
+    *database.current.lock().unwrap() = Cells::new(&parameters(), layout, 5, &cells);
+    let description = Description::read(&pair.server.describe(), true).unwrap();
+    pair.client = RetrieveClient::open(description, options(Mode::Packed), Some(&secret)).unwrap();
+    assert_eq!(pair.ask(&[Question::Key(b"A00".into())])[0], found(b"cholera", 5));
+}
+
+#[test]
+fn a_server_whose_database_is_stale_says_so() {
+    let (layout, cells) = by_index();
+    let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    pair.server.check_ready().unwrap();
+    // A version that cannot be read: the one before is served.
+    *database.staleness.lock().unwrap() = Some(Staleness::Unreadable);
+    let reason = pair.server.check_ready().unwrap_err().to_string();
+    assert!(reason.contains("an earlier one") && reason.contains("log"), "{reason}");
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
+    // A database that is no longer there is not served.
+    *database.staleness.lock().unwrap() = Some(Staleness::Replaced);
     let query = pair.query(&[Question::Index(1)]).unwrap();
     let refused = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false)).unwrap_err();
-    assert!(refused.to_string().contains("started anew"), "{refused}");
+    for error in [refused, pair.server.check_ready().unwrap_err()] {
+        assert!(error.to_string().contains("restart of the service"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "the client is told");
+    }
+    *database.staleness.lock().unwrap() = None;
+    pair.server.check_ready().unwrap();
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
 }
 
 #[test]
@@ -262,7 +331,7 @@ fn session_numbers_that_come_again_are_refused() {
     let (mut pair, _) =
         Pair::new(Cells::new(&parameters(), layout, 3, &cells), RetrieveOptions::new(Mode::Session, numbers.clone()));
     let first = pair.query(&[Question::Index(1), Question::Index(2)]).unwrap();
-    assert_eq!(first.len(), 12);
+    assert_eq!(first.len(), 12 + 8);
     // The same bytes again are a retry.
     assert_eq!(pair.answer(&first), pair.answer(&first));
     *numbers.0.lock().unwrap() = 1;
@@ -271,8 +340,9 @@ fn session_numbers_that_come_again_are_refused() {
     assert!(refused.to_string().contains("never used"), "{refused}");
     *numbers.0.lock().unwrap() = u32::MAX - 1;
     let last = pair.query(&[Question::Index(1)]).unwrap();
-    let overflowing = [&last[..], &[0; 8]].concat();
-    assert!(pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).is_err());
+    let overflowing = with_checksum([&last[..last.len() - 8], &[0; 8]].concat());
+    let refused = pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).unwrap_err();
+    assert!(refused.to_string().contains("numbers below 2^32"), "{refused}");
 }
 
 #[test]
@@ -280,8 +350,10 @@ fn what_does_not_fit_is_named() {
     let (layout, cells) = by_index();
     let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    for wrong in [&query[..query.len() - 1], &[], &query.repeat(17)] {
-        let error = pair.server.answer(CLIENT, &pair.keys, wrong, &AtomicBool::new(false)).unwrap_err();
+    let queries = &query[..query.len() - 8];
+    for wrong in [queries[1..].to_vec(), vec![], queries.repeat(17)] {
+        let wrong = with_checksum(wrong);
+        let error = pair.server.answer(CLIENT, &pair.keys, &wrong, &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
         assert!(error.to_string().contains("packed queries"), "{error}");
     }
@@ -307,10 +379,9 @@ fn descriptions_are_checked() {
     assert!(error.contains("a secure one"), "{error}");
     assert!(Description::read(&bytes[..bytes.len() - 1], true).is_err());
     assert!(Description::read(&[], true).is_err());
-    // The last field is the version of the mapping from records to entries: a client of another version would read
-    // pads.
-    let (format, before) = bytes.split_last().unwrap();
-    let error = Description::read(&[before, &[format + 1]].concat(), true).unwrap_err().to_string();
+    // The version of the mapping from records to entries: a client of another version would read pads.
+    let changed = damage::with_fields(&bytes, &[7 << 3, ENTRY_FORMAT as u8 + 1]);
+    let error = Description::read(&changed, true).unwrap_err().to_string();
     assert!(error.contains("entries") && error.contains("update"), "{error}");
     for wrong in [
         Layout::Keys { buckets: 0, bucket_bytes: 256, candidates: 2, seed: [0; 16] },
@@ -378,8 +449,30 @@ fn one_client_cannot_use_up_the_session_numbers_of_another() {
     // number.
     let attacker = ClientId::new([2; 16]);
     let answer = |client, query: &[u8]| pair.server.answer(client, &pair.keys, query, &AtomicBool::new(false));
-    answer(attacker, &[&query[..4], &[9; 4]].concat()).unwrap();
-    answer(attacker, &[255, 255, 255, 255, 0, 0, 0, 0]).unwrap();
+    let with_checksum = |request: &[u8]| [request, &blake3::hash(request).as_bytes()[..8]].concat();
+    answer(attacker, &with_checksum(&[&query[..4], &[9; 4]].concat())).unwrap();
+    answer(attacker, &with_checksum(&[255, 255, 255, 255, 0, 0, 0, 0])).unwrap();
     answer(CLIENT, &query).unwrap();
     assert!(pair.server.prepared_bytes() > 1 << 20, "the memory of numbers is counted");
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let (layout, cells) = by_index();
+    for mode in Mode::ALL {
+        let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(mode));
+        let question = [Question::Index(5)];
+        let request = pair.query(&question).unwrap();
+        let answer = pair.answer(&request);
+        damage::assert_damage_is_refused(&[
+            ("description", pair.server.describe(), &|bytes| {
+                Description::read(bytes, true).map(drop).map_err(|error| error.to_string())
+            }),
+            ("request", request, &|bytes| {
+                let answer = pair.server.answer(CLIENT, &pair.keys, bytes, &AtomicBool::new(false));
+                answer.map(drop).map_err(|error| error.to_string())
+            }),
+            ("answer", answer, &|bytes| pair.read(bytes, &question).map(drop).map_err(|error| error.to_string())),
+        ]);
+    }
 }

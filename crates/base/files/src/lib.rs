@@ -101,6 +101,67 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
+/// Refuses a directory that another user prepared: it must belong to the user as whom the process runs, root included,
+/// and only that user and its group may write to it. A symbolic link at the end of the path must belong to that user or
+/// to root.
+///
+/// # Errors
+/// The error of the operating system, or [`io::ErrorKind::PermissionDenied`], which says what was found.
+pub fn check_own_directory(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        const WRITABLE_BY_ALL: u32 = 0o002;
+        let user = rustix::process::geteuid().as_raw();
+        let plain: std::path::PathBuf = path.components().collect();
+        let link = fs::symlink_metadata(&plain)?;
+        if link.is_symlink() && ![user, 0].contains(&link.uid()) {
+            return Err(not_own(path, &format!("a symbolic link of user {}, not {user}", link.uid())));
+        }
+        let directory = fs::metadata(&plain)?;
+        if !directory.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{}: not a directory", path.display())));
+        }
+        if directory.uid() != user {
+            return Err(not_own(path, &format!("a directory of user {}, not {user}", directory.uid())));
+        }
+        if directory.mode() & WRITABLE_BY_ALL != 0 {
+            return Err(not_own(path, "a directory that every user may write to"));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// Opens a file to lock, which is created if missing. A symbolic link in its place is refused, not followed.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn open_lock_file(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Ok(File::from(file)),
+            Err(rustix::io::Errno::LOOP) => {
+                let found = format!("{}: found a symbolic link, needed a file; remove it", path.display());
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, found))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+    #[cfg(not(unix))]
+    OpenOptions::new().create(true).truncate(false).write(true).open(path)
+}
+
+#[cfg(unix)]
+fn not_own(path: &Path, found: &str) -> io::Error {
+    let needed = "a directory of the user as whom this process runs; name another one, or remove it";
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: found {found}, needed {needed}", path.display()))
+}
+
 /// Opens a directory of the effective user, and follows no symbolic link at the end of the path.
 #[cfg(unix)]
 fn open_own_directory(path: &Path) -> io::Result<File> {
@@ -108,21 +169,17 @@ fn open_own_directory(path: &Path) -> io::Result<File> {
 
     use rustix::fs::{Mode, OFlags};
 
-    let refuse = |found: String| {
-        let needed = "a directory of the user as whom this process runs; name another one, or remove it";
-        io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: found {found}, needed {needed}", path.display()))
-    };
     // Without a slash at the end, which would follow a link.
     let plain: std::path::PathBuf = path.components().collect();
     if fs::symlink_metadata(&plain)?.is_symlink() {
-        return Err(refuse("a symbolic link".into()));
+        return Err(not_own(path, "a symbolic link"));
     }
     // The flags refuse a link that has taken the directory's place since.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = File::from(rustix::fs::open(&plain, flags, Mode::empty())?);
     let (owner, user) = (directory.metadata()?.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
-        return Err(refuse(format!("a directory of user {owner}, not {user}")));
+        return Err(not_own(path, &format!("a directory of user {owner}, not {user}")));
     }
     Ok(directory)
 }

@@ -24,6 +24,7 @@ pub struct Lookup {
     columns: usize,
     input: LevelScale,
     output: LevelScale,
+    bound: f64,
     /// For each row, the sum of its means over the subtables; 0 for plans that need no constants.
     constants: Vec<f64>,
     program: Program,
@@ -92,6 +93,7 @@ impl Lookup {
             columns,
             input,
             output,
+            bound,
             constants,
             program,
             working_bytes,
@@ -131,6 +133,11 @@ impl Lookup {
     /// The scale of the outputs.
     pub fn output_scale(&self) -> f64 {
         self.output.scale
+    }
+
+    /// The largest magnitude that an output may reach.
+    pub fn bound(&self) -> f64 {
+        self.bound
     }
 
     /// Number of output vectors.

@@ -143,8 +143,10 @@ impl Plan {
     pub fn depth(self, columns: usize) -> usize {
         let log2_n = columns.ilog2() as usize - 1;
         match self {
-            Plan::Paper | Plan::LazyLast | Plan::BabyGiant { .. } => log2_n + 1,
-            Plan::ComplexFirst => log2_n,
+            Plan::Paper => log2_n + 1,
+            Plan::ComplexFirst | Plan::LazyLast => log2_n,
+            // With `m = n/2` the only multiple of `m` is the highest of the first powers.
+            Plan::BabyGiant { babies } => log2_n + usize::from(4 * babies < columns),
             Plan::Cosine { babies } => cosine::depth(columns, babies),
             Plan::Indicator => indicator_squarings(columns) + 2,
             Plan::OneHot => 1,

@@ -75,6 +75,15 @@ pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -
     output_bits(parameters, 0, bound) + rescaled
 }
 
+/// Minimum of [`output_bits`] for the outputs of a plan. Plans whose outputs are rescaled have used a level for the
+/// matrix.
+pub(crate) fn least_output_bits(plan: Plan) -> f64 {
+    match plan {
+        Plan::Paper | Plan::Indicator | Plan::OneHot => -MATRIX_BITS,
+        Plan::ComplexFirst | Plan::LazyLast | Plan::BabyGiant { .. } | Plan::Cosine { .. } => MATRIX_BITS,
+    }
+}
+
 /// Compiles a plan to a program and the level and scale of its outputs.
 pub(crate) struct Compiler<'a> {
     pub(crate) parameters: &'a CkksParameters,
@@ -125,8 +134,10 @@ impl Compiler<'_> {
         power_shapes(start, count, self.parameters).ok_or_else(|| self.too_shallow())
     }
 
-    /// The largest scale at which an output of this level cannot overflow, at least `least_bits` above the default.
-    fn output_scale(&self, level: usize, least_bits: f64) -> Result<f64, LookupError> {
+    /// The largest scale at which an output of this level cannot overflow, at least [`least_output_bits`] above the
+    /// default.
+    fn output_scale(&self, level: usize) -> Result<f64, LookupError> {
+        let least_bits = least_output_bits(self.plan);
         let default = self.parameters.scale().log2();
         let bits = output_bits(self.parameters, level, self.bound);
         if bits < least_bits {
@@ -194,7 +205,7 @@ impl Compiler<'_> {
             return Err(self.too_shallow());
         }
         // The matrix is scaled up by the modulus of the level, which the rescale divides by.
-        let scale = self.output_scale(level - 1, -MATRIX_BITS)?;
+        let scale = self.output_scale(level - 1)?;
         let scales: Vec<f64> = parts.iter().map(|s| s.scale).collect();
         let outputs = vec![scale * self.parameters.level_modulus(level); self.tables[0].rows()];
         let prepare = |t| {
@@ -208,7 +219,7 @@ impl Compiler<'_> {
     fn complex_first(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
         let shapes = self.power_shapes(self.input, n)?;
         let level = shapes[n - 1].level;
-        let scale = self.output_scale(level, MATRIX_BITS)?;
+        let scale = self.output_scale(level)?;
         let scales: Vec<f64> = shapes.iter().map(|s| s.scale).collect();
         let matrices = self.prepare(level, &scales, |_| scale, 0..n)?;
         Ok((Program::Complex { matrices }, LevelScale { level, scale }))
@@ -247,7 +258,7 @@ impl Compiler<'_> {
     /// sums.
     pub(crate) fn product_output(&self, level: usize) -> Result<(LevelScale, f64), LookupError> {
         let below = level.checked_sub(1).ok_or_else(|| self.too_shallow())?;
-        let output = LevelScale { level: below, scale: self.output_scale(below, MATRIX_BITS)? };
+        let output = LevelScale { level: below, scale: self.output_scale(below)? };
         Ok((output, output.scale * self.parameters.level_modulus(level)))
     }
 

@@ -55,6 +55,14 @@ impl Table {
         Ok(Table { rows, columns, entries: padded })
     }
 
+    /// The table with all entries divided by `unit`.
+    ///
+    /// # Errors
+    /// If a quotient is not finite or above 10^12 in magnitude.
+    pub fn divided_by(&self, unit: f64) -> Result<Self, LookupError> {
+        Table::new(self.rows, &self.entries.iter().map(|entry| entry / unit).collect::<Vec<_>>())
+    }
+
     /// Rows `d`.
     pub fn rows(&self) -> usize {
         self.rows

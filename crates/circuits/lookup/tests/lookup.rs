@@ -221,8 +221,8 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     for (plan, level, what) in [
         (Plan::Indicator, None, "deeper preset"),
         (Plan::Paper, Some(2), "level 4 or more"),
-        (Plan::BabyGiant { babies: 4 }, Some(2), "level 4 or more"),
-        (Plan::LazyLast, Some(1), "level 4 or more"),
+        (Plan::BabyGiant { babies: 4 }, Some(2), "level 3 or more"),
+        (Plan::LazyLast, Some(1), "level 3 or more"),
         (Plan::BabyGiant { babies: 3 }, None, "power of two"),
         (Plan::BabyGiant { babies: 8 }, None, "power of two up to 4"),
         (Plan::Cosine { babies: 4 }, None, "lists the plans of a preset"),

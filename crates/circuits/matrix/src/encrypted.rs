@@ -71,7 +71,7 @@ impl<V> EncryptedMatrix<V> {
 
     /// Number of rows and columns of tiles.
     pub fn grid(&self) -> (usize, usize) {
-        (self.layout.tiles(self.shape.0), self.layout.tiles(self.shape.1))
+        self.layout.grid(self.shape)
     }
 
     pub(crate) fn tile(&self, row: usize, column: usize) -> &V {
@@ -129,7 +129,8 @@ fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<u
         );
         return Err(shape_error("batch of matrices", reason));
     }
-    layout.tiles(shape.0).checked_mul(layout.tiles(shape.1)).ok_or_else(|| {
+    let (rows, columns) = layout.grid(shape);
+    rows.checked_mul(columns).ok_or_else(|| {
         shape_error(
             "matrix",
             format!("shape {} has more tiles than can be counted; needed fewer", display_shape(shape)),
@@ -152,11 +153,11 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
         );
         return Err(shape_error("batch of matrices", reason));
     }
-    let (d, columns) = (layout.dim(), layout.tiles(shape.1));
+    let ((rows, columns), (_, across)) = (layout.tile(), layout.grid(shape));
     let mut tiles = vec![vec![Complex64::default(); layout.slots()]; count];
     for (p, matrix) in matrices.iter().enumerate() {
         for ((row, column), &value) in matrix.indexed_iter() {
-            tiles[row / d * columns + column / d][layout.slot(p, row % d, column % d)] = value.into();
+            tiles[row / rows * across + column / columns][layout.slot(p, row % rows, column % columns)] = value.into();
         }
     }
     EncryptedMatrix::from_tiles(layout, shape, matrices.len(), tiles)
@@ -164,9 +165,9 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
 
 /// The matrices whose tiles have these slots.
 pub fn decode_tiles(tiles: &EncryptedMatrix<impl AsRef<[Complex64]>>) -> Vec<Array2<f64>> {
-    let (layout, d) = (tiles.layout, tiles.layout.dim());
+    let (layout, (rows, columns)) = (tiles.layout, tiles.layout.tile());
     let entry = |p: usize, row: usize, column: usize| {
-        tiles.tile(row / d, column / d).as_ref()[layout.slot(p, row % d, column % d)].re
+        tiles.tile(row / rows, column / columns).as_ref()[layout.slot(p, row % rows, column % columns)].re
     };
     (0..tiles.batch).map(|p| Array2::from_shape_fn(tiles.shape, |(row, column)| entry(p, row, column))).collect()
 }

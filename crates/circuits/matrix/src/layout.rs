@@ -4,19 +4,23 @@ use unspoken_ckks::{CkksParameters, Complex64};
 
 use crate::error::MatrixError;
 
-/// The layout of `d x d` tiles in a vector of slots.
+/// The layout of `d x d` tiles, or of tiles of one row, in a vector of slots.
 ///
 /// Position `block d^2 + row d + column` of matrix `p` is slot `position * parallel + p`. The encoding space of a tile
 /// has `blocks d^2` positions. The tile is block 0; the other `blocks - 1` blocks are working space for products, and
 /// zero in a clean tile. `parallel = slots / (blocks d^2)` matrices are interleaved, so that a rotation by a multiple
 /// of `parallel` is cyclic in the encoding space of each of them.
 ///
+/// A tile of one row is for expressions of row vectors alone, without products of matrices: a long vector needs fewer
+/// ciphertexts than with square tiles, of which it would fill one row.
+///
 /// Sources: section 4.2.2 of *New Permutation Decomposition Techniques for Efficient Homomorphic Permutation*, whose
 /// `m` is `blocks` here; interleaved matrices as in Jiang, Kim, Lauter and Song (CCS 2018), section 4.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     slots: usize,
-    dim: usize,
+    /// Rows and columns of a tile.
+    tile: (usize, usize),
     blocks: usize,
 }
 
@@ -27,28 +31,65 @@ impl Layout {
     /// If `dim` is not a power of two, `blocks` is not a power of two up to `dim`, or the encoding space has more
     /// positions than there are slots.
     pub fn new(parameters: &CkksParameters, dim: usize, blocks: usize) -> Result<Self, MatrixError> {
+        Self::with_tile(parameters, (dim, dim), blocks)
+    }
+
+    /// The layout of row vectors of up to `length` entries, in tiles of one row.
+    ///
+    /// # Errors
+    /// If `length` is not a power of two up to the number of slots.
+    pub fn of_vectors(parameters: &CkksParameters, length: usize) -> Result<Self, MatrixError> {
+        Self::with_tile(parameters, (1, length), 1)
+    }
+
+    /// The layout of tiles with these numbers of rows and columns, which are equal unless there is one row and one
+    /// block.
+    ///
+    /// # Errors
+    /// Those of [`Layout::new`] and [`Layout::of_vectors`].
+    pub fn with_tile(parameters: &CkksParameters, tile: (usize, usize), blocks: usize) -> Result<Self, MatrixError> {
         let refuse =
             |found: String, needed: String| Err(MatrixError::Layout { operation: "lay out matrices", found, needed });
-        if !dim.is_power_of_two() {
-            return refuse(format!("tiles of dimension {dim}"), "a power of two; pad to the next one".into());
+        let (rows, columns) = tile;
+        if rows != columns && (rows, blocks) != (1, 1) {
+            let found = format!("tiles of {rows} x {columns} with {blocks} blocks");
+            return refuse(found, "as many rows as columns, or one row and one block".into());
         }
-        if !blocks.is_power_of_two() || blocks > dim {
-            return refuse(format!("{blocks} blocks"), format!("a power of two from 1 to the dimension, {dim}"));
+        if !columns.is_power_of_two() {
+            return refuse(format!("tiles of dimension {columns}"), "a power of two; pad to the next one".into());
+        }
+        if !blocks.is_power_of_two() || blocks > columns {
+            return refuse(format!("{blocks} blocks"), format!("a power of two from 1 to the dimension, {columns}"));
         }
         let slots = parameters.slots();
-        let space = dim.checked_mul(dim).and_then(|tile| tile.checked_mul(blocks));
+        let space = rows.checked_mul(columns).and_then(|tile| tile.checked_mul(blocks));
         match space {
-            Some(space) if space <= slots => Ok(Layout { slots, dim, blocks }),
+            Some(space) if space <= slots => Ok(Layout { slots, tile, blocks }),
             _ => refuse(
-                format!("a space of {blocks} blocks of {dim} x {dim}"),
+                format!("a space of {blocks} blocks of {rows} x {columns}"),
                 format!("at most the {slots} slots; use fewer blocks, or smaller tiles"),
             ),
         }
     }
 
-    /// Dimension of a tile: its number of rows and of columns.
+    /// Rows and columns of a tile.
+    pub fn tile(&self) -> (usize, usize) {
+        self.tile
+    }
+
+    /// Number of columns of a tile; for square tiles also the number of rows.
     pub fn dim(&self) -> usize {
-        self.dim
+        self.tile.1
+    }
+
+    /// Refuses tiles of one row for an operation that needs square tiles.
+    pub(crate) fn check_square(&self, operation: &'static str) -> Result<(), MatrixError> {
+        let (rows, columns) = self.tile;
+        if rows == columns {
+            return Ok(());
+        }
+        let needed = "square tiles: tiles of one row are for vectors, without products of matrices".into();
+        Err(MatrixError::Layout { operation, found: format!("tiles of {rows} x {columns}"), needed })
     }
 
     /// Number of blocks of the encoding space, including the tile.
@@ -58,7 +99,7 @@ impl Layout {
 
     /// Number of matrices that fit one vector.
     pub fn parallel(&self) -> usize {
-        self.slots / (self.blocks * self.dim * self.dim)
+        self.slots / (self.blocks * self.positions())
     }
 
     /// Number of slots of a vector.
@@ -68,12 +109,23 @@ impl Layout {
 
     /// The slot of an entry of the matrix with number `matrix`.
     pub fn slot(&self, matrix: usize, row: usize, column: usize) -> usize {
-        (row * self.dim + column) * self.parallel() + matrix
+        (row * self.dim() + column) * self.parallel() + matrix
     }
 
-    /// Number of tiles along an extent of this many rows or columns.
-    pub fn tiles(&self, extent: usize) -> usize {
-        extent.div_ceil(self.dim)
+    /// Number of rows and columns of tiles of a matrix of this shape.
+    pub fn grid(&self, (rows, columns): (usize, usize)) -> (usize, usize) {
+        (rows.div_ceil(self.tile.0), columns.div_ceil(self.tile.1))
+    }
+
+    /// Number of tiles of a matrix of this shape, at most `usize::MAX`.
+    pub fn tiles(&self, shape: (usize, usize)) -> usize {
+        let (rows, columns) = self.grid(shape);
+        rows.saturating_mul(columns)
+    }
+
+    /// Number of positions of a tile.
+    fn positions(&self) -> usize {
+        self.tile.0 * self.tile.1
     }
 
     /// Distance of neighbouring columns in slots.
@@ -83,20 +135,20 @@ impl Layout {
 
     /// Distance of neighbouring rows in slots.
     pub(crate) fn row_step(&self) -> usize {
-        self.dim * self.parallel()
+        self.dim() * self.parallel()
     }
 
     /// Distance of neighbouring blocks in slots.
     pub(crate) fn block_step(&self) -> usize {
-        self.dim * self.dim * self.parallel()
+        self.positions() * self.parallel()
     }
 
     /// The slots with `value(block, row, column)` at each position, the same for all matrices.
     pub(crate) fn fill(&self, value: impl Fn(usize, usize, usize) -> f64) -> Vec<Complex64> {
-        let d = self.dim;
+        let (rows, columns) = self.tile;
         let at = |slot: usize| {
             let position = slot / self.parallel();
-            Complex64::from(value(position / (d * d), position / d % d, position % d))
+            Complex64::from(value(position / self.positions(), position / columns % rows, position % columns))
         };
         (0..self.slots).map(at).collect()
     }

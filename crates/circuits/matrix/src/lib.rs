@@ -6,6 +6,7 @@ mod error;
 mod graph;
 mod layout;
 mod linear;
+mod permuted;
 mod product;
 mod reduce;
 mod rows;
@@ -15,9 +16,12 @@ mod tile;
 pub use elementwise::{add, multiply, scale, subtract};
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::MatrixError;
-pub use graph::{Budget, Graph, Node, Operation, OperationKind, Payload, PayloadKind, Program, plan};
+pub use graph::{
+    Budget, Graph, Node, Operation, OperationKind, Payload, PayloadKind, Program, StepOverflow, ValueBounds, plan,
+};
 pub use layout::Layout;
 pub use linear::{LinearMap, Operand};
+pub use permuted::VectorPermutation;
 pub use product::{Estimate, Method, Product, Task, estimates};
 pub use reduce::{Axis, MatrixVector, Sum, TileMask};
 pub use rows::{EncryptedRows, RowsProduct};

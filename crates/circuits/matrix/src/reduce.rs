@@ -102,7 +102,7 @@ impl Sum {
         level: usize,
         scale: f64,
     ) -> Result<Self, MatrixError> {
-        let rows = InnerSum::with_radix(layout.row_step() as i64, layout.dim(), 0, RADIX)?;
+        let rows = InnerSum::with_radix(layout.row_step() as i64, layout.tile().0, 0, RADIX)?;
         let columns = InnerSum::with_radix(layout.column_step() as i64, layout.dim(), 0, RADIX)?;
         let (over_rows, over_columns) = (axis != Axis::Columns, axis != Axis::Rows);
         let kept = |block, row, column| block == 0 && !(over_rows && row > 0) && !(over_columns && column > 0);
@@ -165,6 +165,7 @@ impl MatrixVector {
         matrix: Operand,
         vector: Operand,
     ) -> Result<Self, MatrixError> {
+        layout.check_square(VECTOR)?;
         let level = matrix.level.min(vector.level);
         check_depth(VECTOR, level.min(parameters.max_level()), 2, REMEDY)?;
         let scale = matrix.scale * vector.scale / parameters.level_modulus(level);

@@ -84,6 +84,7 @@ impl SkewedMatrix<Vec<Complex64>> {
     /// # Errors
     /// If there are no matrices or more than the layout holds, their shapes differ, or the shape is empty.
     pub fn encode(layout: Layout, matrices: &[Array2<f64>], exponent: usize) -> Result<Self, MatrixError> {
+        layout.check_square("skew a matrix")?;
         let exponent = exponent % layout.dim();
         let skew = |slots: &Vec<Complex64>| Ok::<_, MatrixError>(skewed(layout, slots, exponent));
         Ok(SkewedMatrix { matrix: encode_tiles(layout, matrices)?.try_map(skew)?, exponent })

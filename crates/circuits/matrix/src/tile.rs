@@ -35,12 +35,17 @@ pub(crate) fn transform(
     unit: usize,
     terms: impl IntoIterator<Item = Term>,
 ) -> Result<LinearTransform, MatrixError> {
-    let (d, parallel) = (layout.dim(), layout.parallel());
-    // With a single block, rotations by rows are cyclic, so a shift up is also a shift down.
-    let cyclic = layout.blocks() == 1 && unit == d;
+    let ((rows, columns), parallel) = (layout.tile(), layout.parallel());
+    // With a single block, rotations by rows are cyclic, so a shift up is also a shift down; so are rotations of a
+    // single row by columns.
+    let period = match (layout.blocks(), rows) {
+        (1, 1) => Some(columns / unit.min(columns)),
+        (1, _) if unit == columns => Some(rows),
+        _ => None,
+    };
     let mut diagonals: BTreeMap<i64, Vec<Complex64>> = BTreeMap::new();
     for Term { row, column, index, weight } in terms {
-        let index = if cyclic { index.rem_euclid(d as i64) } else { index };
+        let index = period.map_or(index, |period| index.rem_euclid(period as i64));
         let diagonal = diagonals.entry(index).or_insert_with(|| vec![Complex64::default(); layout.slots()]);
         let first = layout.slot(0, row, column);
         diagonal[first..first + parallel].fill(weight.into());

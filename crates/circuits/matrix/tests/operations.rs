@@ -107,6 +107,41 @@ fn rows_and_columns_in_any_order() {
 }
 
 #[test]
+fn reshapes() {
+    let mut client = Client::new(REAL);
+    let shapes = [((1, 1), (1, 1)), ((8, 8), (4, 16)), ((8, 8), (1, 64)), ((6, 4), (3, 8)), ((17, 9), (9, 17))];
+    for layout in layouts(&client) {
+        for (shape, to) in shapes.into_iter().chain([((64, 1), (8, 8)), ((3, 5), (15, 1)), ((5, 12), (4, 15))]) {
+            let map = |c: &Client, input| {
+                let map = LinearMap::reshape(c.parameters(), layout, input, to).unwrap();
+                assert_eq!((map.depth(), map.output_shape()), (1, to));
+                // Within a tile there is a diagonal for each pair of a row before and a row after with common entries.
+                let keys = map.key_plan().len();
+                let one_tile = layout.grid(shape) == (1, 1) && layout.grid(to) == (1, 1);
+                assert!(!one_tile || keys < shape.0 + to.0, "{shape:?} to {to:?}: {keys}");
+                map
+            };
+            let reshaped = |m: &Array2<f64>| Array2::from_shape_vec(to, m.iter().copied().collect()).unwrap();
+            check_map(&mut client, layout, shape, map, reshaped);
+        }
+        let input = Operand { shape: (4, 6), level: LEVEL, scale: client.parameters().scale() };
+        let error = LinearMap::reshape(client.parameters(), layout, input, (5, 5)).err().unwrap().to_string();
+        assert!(error.contains("(4, 6) to (5, 5); needed a shape with as many entries"), "{error}");
+    }
+}
+
+#[test]
+fn reshapes_in_tiles_of_one_row() {
+    let mut client = Client::new(REAL);
+    let layout = Layout::of_vectors(client.parameters(), 16).unwrap();
+    for (shape, to) in [((1, 24), (2, 12)), ((3, 20), (1, 60)), ((1, 12), (1, 12)), ((4, 5), (10, 2))] {
+        let map = |c: &Client, input| LinearMap::reshape(c.parameters(), layout, input, to).unwrap();
+        let reshaped = |m: &Array2<f64>| Array2::from_shape_vec(to, m.iter().copied().collect()).unwrap();
+        check_map(&mut client, layout, shape, map, reshaped);
+    }
+}
+
+#[test]
 fn products_with_plaintexts() {
     let mut client = Client::new(REAL);
     for layout in layouts(&client) {

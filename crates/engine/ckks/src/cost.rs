@@ -81,7 +81,7 @@ impl Cost {
     }
 
     /// Cost of a rotation from digits that are raised already, left undivided. Its inner product counts
-    /// [`HOISTED_WEIGHT`] times.
+    /// `HOISTED_WEIGHT` times.
     pub fn hoisted_rotation(ring: &Ring, chain: usize) -> Self {
         let extended = chain + ring.special().len();
         let mut cost = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
@@ -152,7 +152,7 @@ impl Cost {
 
     /// Cost of `count` products of ciphertexts with plaintext vectors that are encoded already, summed
     /// ([`Arithmetic::sum_products`](crate::Arithmetic::sum_products)). Every product reads three polynomials from
-    /// memory, which counts [`STREAMED_WEIGHT`] times.
+    /// memory, which counts `STREAMED_WEIGHT` times.
     pub fn sum_of_products(ring: &Ring, chain: usize, count: u64) -> Self {
         let mut product = Self::elementwise(ring, 4 * chain).times(STREAMED_WEIGHT);
         product.plaintext_products = 1;

@@ -7,6 +7,7 @@
 
 use std::f64::consts::PI;
 use std::fmt;
+use std::hint::black_box;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -207,9 +208,7 @@ impl Encoder {
             let needed = format!("the ring degree, {degree}");
             return Err(CkksError::Shape { operation: OPERATION, found: values.len(), needed });
         }
-        if let Some(index) = values.iter().position(|x| !x.is_finite()) {
-            return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite real number" });
-        }
+        check_each(OPERATION, values, |x| !x.is_finite(), "a finite real number")?;
         let scaled: Zeroizing<Vec<f64>> = Zeroizing::new(values.iter().map(|x| x * scale).collect());
         Ok(Plaintext { poly: self.round(OPERATION, &scaled, level, false)?, level, scale })
     }
@@ -286,12 +285,8 @@ impl Encoder {
             return Err(CkksError::Shape { operation, found: values.len(), needed });
         }
         let real = self.parameters.ring().kind() == RingKind::ConjugateInvariant;
-        let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
-        if let Some(index) = values.iter().position(bad) {
-            let needed = if real { "a finite real number" } else { "a finite complex number" };
-            return Err(CkksError::Value { operation, index, needed });
-        }
-        Ok(())
+        let needed = if real { "a finite real number" } else { "a finite complex number" };
+        check_each(operation, values, |z| !z.re.is_finite() | !z.im.is_finite() | (real & (z.im != 0.0)), needed)
     }
 
     /// The slots of the polynomial with these coefficients, divided by `scale`.
@@ -333,7 +328,7 @@ impl Encoder {
             return Err(CkksError::Level { operation, found: max_level, needed: level });
         }
         let log2_limit = self.log2_limit(level);
-        if log2_largest(scaled) < log2_limit { Ok(()) } else { Err(CkksError::Overflow { operation, log2_limit }) }
+        check_largest(operation, largest(scaled), log2_limit)
     }
 
     /// Maximum bits of a coefficient at a level: half the modulus, and at most 126 bits, the limit of integers in the
@@ -351,11 +346,45 @@ impl Encoder {
     }
 }
 
-/// Bits of the largest coefficient, at least 0; infinite if one is NaN.
-pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
+/// Refuses a list in which a value is bad. All values are examined, and the branch on the result, whether the caller
+/// gets an error, is the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+#[inline(never)]
+fn check_each<T>(
+    operation: &'static str,
+    values: &[T],
+    bad: impl Fn(&T) -> bool,
+    needed: &'static str,
+) -> Result<(), CkksError> {
+    if !any(values, &bad) {
+        return Ok(());
+    }
+    let index = values.iter().position(bad).unwrap_or(0);
+    Err(CkksError::Value { operation, index, needed })
+}
+
+/// Whether a value is bad, without a branch on one.
+#[inline(never)]
+fn any<T>(values: &[T], bad: impl Fn(&T) -> bool) -> bool {
+    values.iter().fold(0, |seen, value| seen | black_box(u8::from(bad(value)))) != 0
+}
+
+/// The largest magnitude, at least 1; NaN if a coefficient is. No branch depends on the coefficients.
+fn largest(scaled: &[f64]) -> f64 {
     // The bit patterns of magnitudes are ordered like the numbers, and NaN is above infinity.
     let magnitude = |x: &f64| x.to_bits() & (u64::MAX >> 1);
-    let largest = f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max));
+    f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max))
+}
+
+/// Refuses a magnitude that does not fit. Compares it with the limit, because a logarithm looks up tables. As for
+/// [`check_each`], the branch is the only one that depends on the coefficients.
+#[inline(never)]
+fn check_largest(operation: &'static str, largest: f64, log2_limit: f64) -> Result<(), CkksError> {
+    if largest < log2_limit.exp2() { Ok(()) } else { Err(CkksError::Overflow { operation, log2_limit }) }
+}
+
+/// Bits of the largest coefficient, at least 0; infinite if one is NaN. Takes time that depends on it.
+pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
+    let largest = largest(scaled);
     if largest.is_nan() { f64::INFINITY } else { largest.log2() }
 }
 

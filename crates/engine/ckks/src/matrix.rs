@@ -61,6 +61,12 @@ impl PreparedMatrix {
         Ok(PreparedMatrix { level, input_scales, output_scales, entries, packed })
     }
 
+    /// The matrix of the absolute values.
+    pub(crate) fn absolute(&self, parameters: &CkksParameters) -> Result<Self, CkksError> {
+        let entry = |row, column| Complex64::from(self.entry(row, column).norm());
+        PreparedMatrix::new(parameters, self.level, &self.input_scales, &self.output_scales, entry)
+    }
+
     /// Numbers of rows and columns.
     pub fn shape(&self) -> (usize, usize) {
         (self.output_scales.len(), self.input_scales.len())

@@ -6,6 +6,7 @@
 //! Coefficients: coefficient `i` is value `i`; products are negacyclic convolutions, which [`Encoder::encode_weights`]
 //! uses for inner products.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use unspoken_ring::modular::Modulus;
@@ -118,7 +119,7 @@ impl Encoder {
     /// # Errors
     /// If there are more values than slots or one is out of range.
     pub fn encode_slots(&self, values: &[i64]) -> Result<Plaintext, ExactError> {
-        let values = self.check("encode slots", values)?;
+        let values = self.check_range("encode slots", values)?;
         let ring = self.parameters.plain_ring();
         let modulus = Modulus::new(self.parameters.plain_modulus());
         let mut residues = Zeroizing::new(vec![0; self.parameters.slots()]);
@@ -136,7 +137,7 @@ impl Encoder {
     /// # Errors
     /// As for [`Encoder::encode_slots`].
     pub fn encode_coefficients(&self, values: &[i64]) -> Result<Plaintext, ExactError> {
-        let mut coefficients = self.check("encode coefficients", values)?;
+        let mut coefficients = self.check_range("encode coefficients", values)?;
         coefficients.resize(self.parameters.slots(), 0);
         Ok(Plaintext { parameters: self.parameters.clone(), coefficients })
     }
@@ -148,7 +149,7 @@ impl Encoder {
     /// # Errors
     /// As for [`Encoder::encode_slots`].
     pub fn encode_weights(&self, weights: &[i64]) -> Result<Plaintext, ExactError> {
-        let checked = self.check("encode weights", weights)?;
+        let checked = self.check_range("encode weights", weights)?;
         let degree = self.parameters.slots();
         let mut coefficients = Zeroizing::new(vec![0; degree]);
         for (i, &weight) in checked.iter().enumerate() {
@@ -192,15 +193,18 @@ impl Encoder {
         Plaintext { parameters: self.parameters.clone(), coefficients }
     }
 
-    /// Converts the values to words. Checks that there are not too many and that they are in range.
-    fn check(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
+    /// Converts the values to words. Checks that there are not too many and that they are in range. The branch on the
+    /// latter is the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+    #[inline(never)]
+    fn check_range(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
         let (found, needed) = (values.len(), self.parameters.slots());
         if found > needed {
             return Err(ExactError::Shape { operation, found, needed });
         }
         let modulus = self.parameters.plain_modulus();
         let limit = u64::from(modulus / 2);
-        if let Some(index) = values.iter().position(|value| value.unsigned_abs() > limit) {
+        if any_above(values, limit) {
+            let index = values.iter().position(|value| value.unsigned_abs() > limit).unwrap_or(0);
             return Err(ExactError::Value { operation, index, modulus });
         }
         // Room for a whole polynomial from the start, because a growing vector would leave copies in memory.
@@ -208,4 +212,10 @@ impl Encoder {
         words.extend(values.iter().map(|&value| value as i32));
         Ok(Zeroizing::new(words))
     }
+}
+
+/// Whether a value is above a limit in magnitude, without a branch on one.
+#[inline(never)]
+fn any_above(values: &[i64], limit: u64) -> bool {
+    values.iter().fold(0, |seen, value| seen | black_box(u8::from(value.unsigned_abs() > limit))) != 0
 }

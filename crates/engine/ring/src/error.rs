@@ -37,6 +37,14 @@ pub enum RingError {
         /// The backend asked for.
         found: &'static str,
     },
+    /// Another instruction set is the default of this process already.
+    #[error("set the default backend: found {found} in use, needed {needed}; set it before any other call")]
+    BackendInUse {
+        /// The one in use.
+        found: &'static str,
+        /// The one to be set.
+        needed: &'static str,
+    },
     /// An operand is over a wrong basis.
     #[error("{operation}: found a polynomial over {found}, needed {needed}")]
     Basis {

@@ -32,7 +32,7 @@ pub(crate) const fn digit_count(log2_bound: u32) -> usize {
 /// The nearest integer, ties to even, without a call or a branch. A number of at least 2^51 is returned unchanged, even
 /// if it has a half.
 #[inline(always)]
-fn nearest(x: f64) -> f64 {
+pub fn round_ties_even(x: f64) -> f64 {
     const LARGE: f64 = 2_251_799_813_685_248.0; // 2^51
     let rounded = (x + SHIFT) - SHIFT;
     if x.abs() < LARGE { rounded } else { x }
@@ -61,7 +61,7 @@ pub(crate) fn split(numbers: &[f64], log2_bound: u32, digits: &mut [u32], stride
     for (block, numbers) in numbers.chunks(BLOCK).enumerate() {
         let mut rests = [0f64; BLOCK];
         for (rest, &x) in rests.iter_mut().zip(numbers) {
-            *rest = nearest(x);
+            *rest = round_ties_even(x);
             fits &= x.abs() < bound;
         }
         for place in (0..digit_count(log2_bound)).rev() {
@@ -85,7 +85,7 @@ pub(crate) fn conversion_target(modulus: &Modulus, count: usize) -> ConversionTa
 /// The integer nearest to a number below 2^126 in magnitude, ties to even, without a branch or a call. For other
 /// numbers the result is unspecified.
 pub fn nearest_integer(x: f64) -> i128 {
-    let mut rest = nearest(x);
+    let mut rest = round_ties_even(x);
     (0..digit_count(MAX_LOG2_INTEGER)).rev().fold(0, |integer: i128, place| {
         let (unit, inverse) = unit(place);
         let digit = take_digit(&mut rest, unit, inverse).wrapping_sub(BIAS).cast_signed();
@@ -102,6 +102,9 @@ mod tests {
         let powers = (0..126).flat_map(|i| [2f64.powi(i), 2f64.powi(i) * 1.2345, 3f64.powi(i / 2) + 0.5]);
         for x in powers.chain([0.0, 0.5, 1.5, 0.49999999999999994, 4503599627370495.5]).flat_map(|x| [x, -x]) {
             assert_eq!(nearest_integer(x), x.round_ties_even() as i128, "{x}");
+            if x.abs() < 2f64.powi(51) {
+                assert_eq!(round_ties_even(x), x.round_ties_even(), "{x}");
+            }
         }
     }
 }

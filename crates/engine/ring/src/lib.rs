@@ -28,7 +28,7 @@ pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;
 pub use fork::process_generation;
 pub use gadget::{Decomposed, GadgetKey, GadgetKeyBuilder};
-pub use integer::nearest_integer;
+pub use integer::{nearest_integer, round_ties_even};
 pub use kernels::Backend;
 pub use matrix::RingMatrix;
 pub use ntt::RingKind;

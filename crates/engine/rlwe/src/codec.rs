@@ -246,7 +246,12 @@ impl KeyBundle {
 
     /// Bytes of the plan at the beginning of a bundle, which [`KeyBundle::read_plan`] reads.
     pub fn plan_bytes(plan: &KeyPlan) -> usize {
-        HEADER_BYTES + 4 + plan.len() * DESCRIPTOR_BYTES
+        Self::most_plan_bytes(plan.len())
+    }
+
+    /// Maximum bytes of the plan of a bundle of at most `keys` keys.
+    pub const fn most_plan_bytes(keys: usize) -> usize {
+        HEADER_BYTES + 4 + keys * DESCRIPTOR_BYTES
     }
 
     /// Writes the plan: the part before the keys.

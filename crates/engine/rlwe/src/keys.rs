@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ring::{Basis, GadgetKey, Poly, Ring, RingKind, SecretRng, Seed};
@@ -75,7 +76,8 @@ impl SecretKey {
     /// Reads the output of [`SecretKey::to_bytes`].
     ///
     /// # Errors
-    /// If the length does not fit the parameters or a coefficient is not ternary.
+    /// If the length does not fit the parameters or a coefficient is not ternary. Only that branch depends on them.
+    #[inline(never)]
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let degree = parameters.ring().degree();
         let bad =
@@ -85,11 +87,17 @@ impl SecretKey {
         }
         let unpack = |byte: &u8| [0, 2, 4, 6].map(|shift| i32::from(byte >> shift & 3) - 1);
         let coefficients = Zeroizing::new(bytes.iter().flat_map(unpack).collect::<Vec<i32>>());
-        if coefficients.contains(&2) {
+        if any_above_one(&coefficients) {
             return Err(bad("a coefficient above 1".into(), "coefficients -1, 0 and 1"));
         }
         Self::from_coefficients(parameters, &coefficients)
     }
+}
+
+/// Whether a coefficient is above 1, without a branch on one.
+#[inline(never)]
+fn any_above_one(coefficients: &[i32]) -> bool {
+    coefficients.iter().fold(0, |seen, &c| seen | black_box(u8::from(c > 1))) != 0
 }
 
 fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
@@ -245,6 +253,16 @@ impl KeyPlan {
     /// Adds all keys of `other`.
     pub fn extend(&mut self, other: &KeyPlan) {
         other.iter().for_each(|(kind, chain)| self.require(kind, chain));
+    }
+
+    /// Whether the plan has this key for ciphertexts of `chain` primes.
+    pub fn covers_key(&self, kind: KeyKind, chain: usize) -> bool {
+        self.0.get(&kind).is_some_and(|&covered| covered >= chain)
+    }
+
+    /// Whether keys of this plan can be used wherever those of `other` can.
+    pub fn covers(&self, other: &KeyPlan) -> bool {
+        other.iter().all(|(kind, chain)| self.covers_key(kind, chain))
     }
 
     /// The keys, each with the number of chain primes that it covers.

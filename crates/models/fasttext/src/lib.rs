@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod coverage;
 mod encoder;
 mod error;
 mod format;
@@ -11,11 +12,12 @@ mod tokenise;
 mod train;
 mod vocabulary;
 
+pub use coverage::TextCoverage;
 pub use encoder::{Codes, Encoder};
 pub use error::{ModelError, TrainError};
 pub use model::{Model, TrainingRecord};
 pub use shape::Shape;
 pub use tables::ScoreTables;
-pub use tokenise::Tokeniser;
+pub use tokenise::{Tokeniser, WordRule};
 pub use train::{Phase, Progress, TrainOptions, fit, fit_with_validation};
 pub use vocabulary::{UNKNOWN, Vocabulary};

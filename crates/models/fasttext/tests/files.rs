@@ -10,7 +10,7 @@ use common::{model, quick, separable};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
-use unspoken_fasttext::{Encoder, Model, ModelError, ScoreTables, TrainOptions};
+use unspoken_fasttext::{Encoder, Model, ModelError, ScoreTables, Tokeniser, TrainOptions, WordRule};
 use unspoken_store::FileError;
 
 fn saved() -> tempfile::TempDir {
@@ -92,16 +92,41 @@ fn halves_of_two_runs_do_not_join() {
 fn other_versions_and_kinds_are_refused_first() {
     let directory = saved();
     edit(directory.path(), "client.json", |v| {
-        v["version"] = json!(2);
+        v["version"] = json!(3);
         v["model"] = json!("of another form");
     });
     let error = Encoder::load(directory.path()).expect_err("refused");
     assert!(matches!(error, ModelError::File(FileError::Format { .. })), "{error}");
-    assert!(error.to_string().contains("version 2"), "{error}");
+    assert!(error.to_string().contains("version 3\", needed \"unspoken-fasttext-client version 1 to 2\""), "{error}");
 
     let directory = saved();
     edit(directory.path(), "server.json", |v| v["format"] = json!("unspoken-fasttext-client"));
     assert!(matches!(ScoreTables::load(directory.path()), Err(ModelError::File(FileError::Format { .. }))));
+}
+
+/// A model of a release before there was a choice of words.
+#[test]
+fn earlier_files_keep_their_words_and_their_version() {
+    let tokeniser = Tokeniser { words: WordRule::AsciiLetters, ..Tokeniser::default() };
+    let model = model(&TrainOptions { tokeniser, ..quick() });
+    let directory = tempfile::tempdir().expect("a directory");
+    model.save(directory.path()).expect("saves");
+    let text = fs::read_to_string(directory.path().join("client.json")).expect("reads");
+    let client: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(client["version"], json!(1));
+    assert_eq!(client["model"]["tokeniser"], json!({ "bigrams": false, "max_tokens": 128 }));
+    let loaded = Model::load(directory.path()).expect("loads");
+    assert_eq!(loaded, model);
+    // `priz` and `e` are words of these models, and unknown ones.
+    assert_eq!(loaded.scores("priz\u{e9}e free"), loaded.scores("zebra zebra free"));
+    assert_eq!(loaded.encoder().encode("приз").len(), 1);
+
+    let newer = saved();
+    let client = fs::read_to_string(newer.path().join("client.json")).expect("reads");
+    let client: Value = serde_json::from_str(&client).expect("JSON");
+    assert_eq!((&client["version"], &client["model"]["tokeniser"]["words"]), (&json!(2), &json!("unicode")));
+    edit(newer.path(), "client.json", |v| v["model"]["tokeniser"]["words"] = json!("syllables"));
+    assert!(matches!(Encoder::load(newer.path()), Err(ModelError::File(FileError::Json { .. }))));
 }
 
 #[test]

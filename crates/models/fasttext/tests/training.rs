@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{model, quick, separable};
-use unspoken_fasttext::{Phase, Tokeniser, TrainError, TrainOptions, fit, fit_with_validation};
+use unspoken_fasttext::{Phase, TextCoverage, Tokeniser, TrainError, TrainOptions, WordRule, fit, fit_with_validation};
 use unspoken_store::Dataset;
 
 fn never() -> AtomicBool {
@@ -113,6 +113,71 @@ fn scores_are_sums_of_table_entries() {
         assert!((0..4).all(|t| streams[t][i] == code[t]));
     }
     assert_eq!(codes.stream(4).count(), 0);
+}
+
+/// Messages in several scripts: the words of each class differ, one at least is in each message.
+fn messages(words: [[&str; 3]; 2], count: usize) -> Dataset {
+    let text = |i: usize| format!("{} {} {}", words[i % 2][i / 2 % 3], words[i % 2][i / 6 % 3], "и");
+    let labels = (0..count).map(|i| ["ham", "spam"][i % 2].to_owned());
+    Dataset::new((0..count).map(text).collect(), labels.collect()).expect("as many of each")
+}
+
+#[test]
+fn texts_of_other_alphabets_are_learnt() {
+    for words in [
+        [["привет", "Ужин", "дома"], ["ПРИЗ", "выигрыш", "бесплатно"]],
+        [["σπίτι", "ΑΎΡΙΟ", "βράδυ"], ["δώρο", "κέρδος", "δωρεάν"]],
+        [["家", "晚饭", "明天"], ["奖", "免费", "赢"]],
+        [["おうち", "ごはん", "あした"], ["プレゼント", "ムリョウ", "カチ"]],
+        [["été", "déjeuner", "maison"], ["gagné", "priorité", "immédiat"]],
+        [["\u{1F600}", "\u{1F3E0}", "\u{1F634}"], ["\u{1F4B0}", "\u{1F381}", "\u{1F911}"]],
+    ] {
+        let split = messages(words, 240).split(0.1, 0.3, 1).expect("splits");
+        let train = |words| {
+            let tokeniser = Tokeniser { words, ..Tokeniser::default() };
+            let options = TrainOptions { tokeniser, ..quick() };
+            fit_with_validation(&split.train, &split.validation, &options, &mut |_| {}, &never()).expect("trains")
+        };
+        let model = train(WordRule::Unicode);
+        assert_eq!(model.accuracy(&split.test), 1.0, "{words:?}");
+        let coverage = model.encoder().coverage(split.test.texts());
+        assert_eq!((coverage.texts, coverage.cut, coverage.known), (72, 0, coverage.tokens), "{words:?}");
+        assert_eq!(coverage.warnings().count(), 0);
+    }
+}
+
+#[test]
+fn models_that_know_no_word_of_a_text_say_so() {
+    let russian = messages([["привет", "ужин", "дома"], ["приз", "выигрыш", "бесплатно"]], 60);
+    let ascii = Tokeniser { words: WordRule::AsciiLetters, ..Tokeniser::default() };
+    let blind =
+        fit(russian.texts(), russian.labels(), &TrainOptions { tokeniser: ascii, ..quick() }, &mut |_| {}, &never());
+    for encoder in [blind.expect("trains").encoder(), model(&quick()).encoder()] {
+        let coverage = encoder.coverage(russian.texts());
+        assert_eq!((coverage.known, coverage.known_share()), (0, 0.0));
+        let warning = coverage.unknown_warning().expect("a warning");
+        assert!(warning.contains("(100.0 %) are not in the model's vocabulary"), "{warning}");
+    }
+    let model = model(&quick());
+    let half = model.encoder().coverage(&["win zebra", ""]);
+    assert_eq!((half.tokens, half.known), (3, 1));
+    assert!(half.unknown_warning().is_some());
+    assert!(model.encoder().coverage(&["win zebra"]).unknown_warning().is_none());
+    assert_eq!(model.encoder().coverage::<&str>(&[]).warnings().count(), 0);
+}
+
+#[test]
+fn messages_that_are_cut_are_counted() {
+    let tokeniser = Tokeniser { max_tokens: 4, ..Tokeniser::default() };
+    let model = model(&TrainOptions { tokeniser, ..quick() });
+    let texts = ["win free prize now", "win free prize now call", "the 1 2 3 4 5 6"];
+    let coverage = model.encoder().coverage(&texts);
+    assert_eq!(coverage, TextCoverage { texts: 3, cut: 1, max_tokens: 4, tokens: 9, known: 9 });
+    let warning = coverage.cut_warning().expect("a warning");
+    assert!(warning.starts_with("1 of 3 texts (33.3 %) have more than 4 tokens"), "{warning}");
+    assert!(warning.contains("--max-tokens"), "{warning}");
+    assert_eq!(coverage.warnings().count(), 1);
+    assert!(model.encoder().coverage(&texts[..1]).cut_warning().is_none());
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub struct FilePair {
     weights: PathBuf,
     kind: &'static str,
     version: u32,
+    oldest: u32,
 }
 
 /// Header of every JSON file, which is read before the rest.
@@ -49,7 +50,13 @@ impl FilePair {
             weights: directory.join(format!("{name}.safetensors")),
             kind,
             version,
+            oldest: version,
         }
+    }
+
+    /// Also reads files of the versions from `oldest`, whose content has the same fields or fewer.
+    pub fn reading_from(self, oldest: u32) -> Self {
+        Self { oldest, ..self }
     }
 
     /// Reads the JSON, of at most 256 MiB: its format and version first, then all of it.
@@ -60,15 +67,23 @@ impl FilePair {
         let bytes = read(&self.json, MAX_JSON_BYTES)?;
         let malformed = |source| FileError::Json { path: self.json.clone(), source };
         let header: Header = serde_json::from_slice(&bytes).map_err(malformed)?;
-        if header.format != self.kind || header.version != self.version {
+        if header.format != self.kind || !(self.oldest..=self.version).contains(&header.version) {
             return Err(FileError::Format {
                 path: self.json.clone(),
                 found: format!("{} version {}", header.format, header.version),
-                needed: format!("{} version {}", self.kind, self.version),
+                needed: format!("{} version {}", self.kind, self.versions()),
             });
         }
         let document: Document<T> = serde_json::from_slice(&bytes).map_err(malformed)?;
         Ok(document.model)
+    }
+
+    fn versions(&self) -> String {
+        if self.oldest == self.version {
+            self.version.to_string()
+        } else {
+            format!("{} to {}", self.oldest, self.version)
+        }
     }
 
     /// Reads the weights: one tensor with this name, type and shape, in a file with this checksum and at most 640 MiB.

@@ -13,6 +13,7 @@ use crate::geometry::Geometry;
 use crate::journal::most_versions;
 use crate::lock::Lock;
 use crate::manifest::{Manifest, sweep};
+use crate::newest::Newest;
 use crate::place::{Buckets, Random, place};
 use crate::records::{Collected, Duplicates, Record, Strings};
 use crate::store::{Monitor, Phase, Plan, Progress};
@@ -81,7 +82,8 @@ impl Builder {
     /// Builds a database of all records in the directory `dir`. Records with keys are read by key, records without keys
     /// by their number. Values are held in memory meanwhile; tables are not.
     ///
-    /// A crash leaves the previous state, and files or a hidden directory beside it that are not a database.
+    /// A crash leaves the previous state, and files or a hidden directory beside it that are not a database. The next
+    /// build of a database in `dir` removes them.
     ///
     /// # Errors
     /// If a record cannot be read or does not fit, two records have the same key, `dir` exists, or writing fails;
@@ -262,6 +264,7 @@ struct Target {
 impl Target {
     fn find(disk: &Disk, dir: &Path, replace: bool) -> Result<Self, DatabaseError> {
         let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
+        remove_unfinished(dir)?;
         let empty = match fs::read_dir(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => return Err(io_error("open the directory", dir)(error)),
@@ -278,7 +281,8 @@ impl Target {
         sweep(disk, dir, manifest.generation)?;
         // Continue after all version numbers that the journal may contain, so that a client never sees one number for
         // two contents.
-        let version = most_versions(dir, &manifest)?;
+        let recorded = Newest::read(dir, &manifest).map_or(0, Newest::version);
+        let version = most_versions(dir, &manifest)?.max(recorded);
         Ok(target(Some(lock), (manifest.generation, version)))
     }
 
@@ -294,7 +298,7 @@ impl Target {
         let geometry = Geometry::new(parameters, layout)?;
         let records = collected.keys.as_ref().map_or(collected.values.len(), |keys| keys.len()) as u64;
         let (generation, version) = (self.generation + 1, self.version + 1);
-        let dir = self.enter(disk)?;
+        let (dir, _lock) = self.enter(disk)?;
         let plan = Plan { disk, dir: &dir, geometry: &geometry, generation, version, records };
         let stored = plan.write(&mut cell, monitor).and_then(|manifest| {
             manifest.publish(disk, &dir)?;
@@ -312,17 +316,19 @@ impl Target {
         Ok(Built { layout, records, dropped: collected.dropped, value_bytes, cells_bytes, table_bytes, version })
     }
 
-    /// Creates the directory to write to.
-    fn enter(&self, disk: &Disk) -> Result<PathBuf, DatabaseError> {
+    /// Creates the directory to write to. A new one is locked until the build ends, so that other builds can tell it
+    /// from one that a killed process has left.
+    fn enter(&self, disk: &Disk) -> Result<(PathBuf, Option<Lock>), DatabaseError> {
         if self.lock.is_some() {
-            return Ok(self.dir.clone());
+            return Ok((self.dir.clone(), None));
         }
-        let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
         let mut number = [0; 8];
         getrandom::fill(&mut number).map_err(|error| DatabaseError::Source(error.to_string().into()))?;
-        let hidden = self.dir.with_file_name(format!(".{name}.building-{:016x}", u64::from_le_bytes(number)));
+        let name = format!("{}{:016x}", unfinished_prefix(&self.dir), u64::from_le_bytes(number));
+        let hidden = self.dir.with_file_name(name);
         disk.create_dir(&hidden)?;
-        Ok(hidden)
+        let lock = Lock::take(&hidden)?;
+        Ok((hidden, Some(lock)))
     }
 
     /// Publishes the files in the directory as the database.
@@ -331,8 +337,7 @@ impl Target {
             return sweep(disk, &self.dir, generation);
         }
         disk.rename(written, &self.dir)?;
-        let parent = self.dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-        disk.sync_dir(parent.unwrap_or(Path::new(".")))
+        disk.sync_dir(parent(&self.dir))
     }
 
     /// Removes the files written before an error.
@@ -341,4 +346,42 @@ impl Target {
             _ = fs::remove_dir_all(written);
         }
     }
+}
+
+/// Prefix of the names of directories in which new databases for `dir` are built.
+fn unfinished_prefix(dir: &Path) -> String {
+    format!(".{}.building-", dir.file_name().unwrap_or_default().to_string_lossy())
+}
+
+fn parent(dir: &Path) -> &Path {
+    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Removes the directories that killed builds of the database in `dir` have left. Keeps those of running builds, which
+/// are locked, and empty ones, which may belong to a build that has not locked them yet.
+fn remove_unfinished(dir: &Path) -> Result<(), DatabaseError> {
+    let (prefix, parent) = (unfinished_prefix(dir), parent(dir));
+    let entries = match fs::read_dir(parent) {
+        Ok(entries) => entries,
+        // Creating a directory there reports the error.
+        Err(_) => return Ok(()),
+    };
+    for entry in entries {
+        let entry = entry.map_err(io_error("list", parent))?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+        let ours = number.is_some_and(|number| number.len() == 16 && u64::from_str_radix(number, 16).is_ok());
+        if !ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = entry.path();
+        if !fs::read_dir(&path).is_ok_and(|mut files| files.next().is_some()) {
+            continue;
+        }
+        // A build that ends at this moment has renamed or removed it.
+        if let Ok(_lock) = Lock::take(&path) {
+            _ = fs::remove_dir_all(&path);
+        }
+    }
+    Ok(())
 }

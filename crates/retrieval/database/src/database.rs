@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use unspoken_pir::{PirParameters, VersionedDatabase};
+use unspoken_pir::{DatabaseVersion, PirParameters, Staleness, VersionedDatabase};
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
 use crate::journal::{Journal, Position};
 use crate::manifest::Manifest;
+use crate::newest::Newest;
 use crate::snapshot::Snapshot;
 
 /// Number of attempts to read a frame that may be incomplete because it is being written.
@@ -27,6 +28,8 @@ pub struct Database {
     parameters: PirParameters,
     current: RwLock<Arc<Snapshot>>,
     follower: Mutex<Follower>,
+    /// What the last [`Database::refresh`] found.
+    staleness: RwLock<Option<Staleness>>,
 }
 
 /// Position of the reader in the journal.
@@ -47,7 +50,7 @@ impl Database {
         let dir = dir.as_ref().to_path_buf();
         let (snapshot, follower) = newest(&dir)?;
         let (parameters, current) = (snapshot.parameters().clone(), RwLock::new(Arc::new(snapshot)));
-        Ok(Database { dir, parameters, current, follower: Mutex::new(follower) })
+        Ok(Database { dir, parameters, current, follower: Mutex::new(follower), staleness: RwLock::new(None) })
     }
 
     /// Directory of the database.
@@ -62,12 +65,22 @@ impl Database {
 
     /// Reads commits since the last call and returns whether there were any. If there were none, it only reads the
     /// manifest, a few hundred bytes, and the length of the journal. After a compaction or a replacement it maps and
-    /// checks the new files before it uses them.
+    /// checks the new files before it uses them. A replacement may have another layout: compare that of the snapshot.
     ///
     /// # Errors
-    /// As [`Database::open`], or if the database was replaced by one with another layout or other parameters, which
-    /// existing clients cannot read. Then the previous version is still served.
+    /// As [`Database::open`], or [`DatabaseError::Replaced`] if the database was replaced by one with other parameters,
+    /// or by one that was not written after it. Then the snapshot stays, and [`VersionedDatabase::staleness`] says so.
     pub fn refresh(&self) -> Result<bool, DatabaseError> {
+        let refreshed = self.load_newer();
+        let staleness = refreshed.as_ref().err().map(|error| match error {
+            DatabaseError::Replaced { .. } => Staleness::Replaced,
+            _ => Staleness::Unreadable,
+        });
+        *self.staleness.write().unwrap_or_else(PoisonError::into_inner) = staleness;
+        refreshed
+    }
+
+    fn load_newer(&self) -> Result<bool, DatabaseError> {
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let manifest = Manifest::read(&self.dir)?;
         let snapshot = if manifest != follower.manifest {
@@ -90,13 +103,17 @@ impl Database {
         Ok(true)
     }
 
-    /// Checks that clients of this database can read the next one.
+    /// Checks that clients of this database can use the next one, and that version numbers grow.
     fn check_successor(&self, follower: &Follower, next: &Manifest) -> Result<(), DatabaseError> {
-        let later = next.generation > follower.manifest.generation;
-        match later && next.is_read_like(&follower.manifest) {
-            true => Ok(()),
-            false => Err(DatabaseError::Replaced { dir: self.dir.clone() }),
+        let replaced = |found, needed| Err(DatabaseError::Replaced { dir: self.dir.clone(), found, needed });
+        if !next.has_parameters_of(&follower.manifest) {
+            return replaced("other parameters", "the same, because clients' keys depend on them");
         }
+        if next.generation <= follower.manifest.generation || next.version < self.snapshot().version() {
+            let needed = "one that `pir build --replace` or a compaction has written after it";
+            return replaced("a generation or a version that is not later", needed);
+        }
+        Ok(())
     }
 }
 
@@ -113,6 +130,10 @@ impl VersionedDatabase for Database {
 
     fn resident_bytes(&self) -> u64 {
         self.snapshot().resident_bytes()
+    }
+
+    fn staleness(&self) -> Option<Staleness> {
+        *self.staleness.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,8 +153,10 @@ fn newest(dir: &Path) -> Result<(Snapshot, Follower), DatabaseError> {
 /// The newest version of the generation that a manifest names.
 fn load(dir: &Path, manifest: &Manifest) -> Result<(Snapshot, Follower), DatabaseError> {
     let base = Arc::new(Generation::open(dir, manifest.clone())?);
+    let newest = Newest::read(dir, manifest)?;
     let (journal, start) = Journal::open(dir, manifest, &base.geometry)?;
     let (frames, position) = again(|| journal.read(start))?;
+    newest.check(dir, position)?;
     journal.sync()?;
     let snapshot = Snapshot::new(base).after(frames)?;
     Ok((snapshot, Follower { manifest: manifest.clone(), journal, position }))

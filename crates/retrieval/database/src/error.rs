@@ -62,7 +62,7 @@ pub enum DatabaseError {
         dir: PathBuf,
     },
     /// The directory exists.
-    #[error("{} is there already; build in another directory, or choose to replace it", dir.display())]
+    #[error("{} is there already; build in another directory, or replace it: --replace", dir.display())]
     Exists {
         /// The directory.
         dir: PathBuf,
@@ -77,14 +77,33 @@ pub enum DatabaseError {
         /// What was needed.
         needed: String,
     },
-    /// The open database was replaced by one with another layout.
+    /// The open database was replaced by one that cannot continue it.
     #[error(
-        "{} was replaced by a database with another layout; the old one is served until it is opened again",
+        "{} was replaced by a database with {found}, needed {needed}; open it again, or restart the service",
         dir.display()
     )]
     Replaced {
         /// The directory.
         dir: PathBuf,
+        /// What the new database has.
+        found: &'static str,
+        /// What continues the old one.
+        needed: &'static str,
+    },
+    /// The journal ends before the newest version that was committed.
+    #[error(
+        "versions are lost: {file} ends with version {found}, but version {needed} was committed; restore the database \
+         from a backup, or rebuild it; to continue without the lost versions, remove {record}"
+    )]
+    VersionsLost {
+        /// Name of the journal.
+        file: String,
+        /// The last version in the journal.
+        found: u64,
+        /// The newest version that was committed.
+        needed: u64,
+        /// Name of the file that records the newest version.
+        record: String,
     },
     /// Another process has opened the database for writing.
     #[error("{} is being changed by another process; wait until it has finished", dir.display())]
@@ -94,7 +113,7 @@ pub enum DatabaseError {
     },
     /// Two records have the same key.
     #[error(
-        "record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last",
+        "record {record} has the key '{}' of an earlier one; remove one of them, or keep one: --duplicates",
         key.escape_ascii()
     )]
     Duplicate {
@@ -120,7 +139,7 @@ pub enum DatabaseError {
     #[error("there are no records; a database has at least one")]
     Empty,
     /// There is no room for a record.
-    #[error("no room for another record: {what}; rebuild the database with a larger capacity")]
+    #[error("no room for another record: {what}; rebuild the database with more room: --capacity")]
     Full {
         /// What is full.
         what: &'static str,

@@ -99,6 +99,9 @@ impl Journal {
     /// Reads the next frame, if it was committed.
     fn frame(&self, from: Position) -> Result<Option<(Frame, Position)>, DatabaseError> {
         let length = self.length()?;
+        if length < from.offset {
+            return Err(self.corrupted(length..from.offset, "frames that were there are cut off"));
+        }
         if length < from.offset + BLOCK as u64 {
             return Ok(None);
         }
@@ -220,7 +223,7 @@ impl Position {
     }
 }
 
-/// Upper bound on the versions of a generation, even if its journal is damaged.
+/// Upper bound on the versions in a journal, even if it is damaged.
 pub(crate) fn most_versions(dir: &Path, manifest: &Manifest) -> Result<u64, DatabaseError> {
     let path = Files::new(dir, manifest.generation).journal;
     let bytes = match std::fs::metadata(&path) {

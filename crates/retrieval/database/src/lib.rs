@@ -12,6 +12,7 @@ mod geometry;
 mod journal;
 mod lock;
 mod manifest;
+mod newest;
 mod place;
 mod records;
 mod snapshot;

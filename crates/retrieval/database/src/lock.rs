@@ -1,6 +1,6 @@
 //! File lock that ensures one writer at a time.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use crate::error::{DatabaseError, io_error};
@@ -15,8 +15,7 @@ impl Lock {
     /// Takes the lock of a directory, without waiting.
     pub fn take(dir: &Path) -> Result<Self, DatabaseError> {
         let path = dir.join(NAME);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(io_error("open", &path))?;
+        let file = unspoken_files::open_lock_file(&path).map_err(io_error("open", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Lock(file)),
             Err(TryLockError::WouldBlock) => Err(DatabaseError::Locked { dir: dir.into() }),

@@ -54,6 +54,8 @@ pub(crate) struct Files {
     pub cells: PathBuf,
     pub sums: PathBuf,
     pub journal: PathBuf,
+    /// The number of the newest version; missing as long as the journal is empty.
+    pub newest: PathBuf,
 }
 
 impl Files {
@@ -64,11 +66,12 @@ impl Files {
             cells: name("cells", "bin"),
             sums: name("sums", "bin"),
             journal: name("journal", "log"),
+            newest: name("newest", "txt"),
         }
     }
 
-    pub fn all(&self) -> [&Path; 4] {
-        [&self.table, &self.cells, &self.sums, &self.journal]
+    pub fn all(&self) -> [&Path; 5] {
+        [&self.table, &self.cells, &self.sums, &self.journal, &self.newest]
     }
 }
 
@@ -122,9 +125,9 @@ impl Manifest {
         disk.replace(&dir.join(NAME), self.render()?.as_bytes())
     }
 
-    /// Whether clients of one database can read the other.
-    pub fn is_read_like(&self, other: &Manifest) -> bool {
-        (&self.preset, &self.parameters, self.layout) == (&other.preset, &other.parameters, other.layout)
+    /// Whether both databases have the same parameters, so that clients of one can use their keys with the other.
+    pub fn has_parameters_of(&self, other: &Manifest) -> bool {
+        (&self.preset, &self.parameters) == (&other.preset, &other.parameters)
     }
 
     /// The parameters that it names. They must be those of this program.
@@ -157,9 +160,11 @@ pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), Data
             let number = name.strip_prefix(kind).and_then(|name| name.strip_suffix(extension));
             number.is_some_and(|number| number.parse::<u64>().is_ok())
         };
-        let ours =
-            ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin")) || numbered("journal-", ".log");
-        let temporary = is_temporary_of(&dir.join(NAME), file_name);
+        let ours = ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin"))
+            || numbered("journal-", ".log")
+            || numbered("newest-", ".txt");
+        let replaced = [dir.join(NAME), kept.newest.clone()];
+        let temporary = replaced.iter().any(|path| is_temporary_of(path, file_name));
         if (ours && !kept.all().contains(&path.as_path())) || temporary {
             disk.remove(&path)?;
         }

@@ -15,6 +15,7 @@ use crate::geometry::Geometry;
 use crate::journal::{Frame, Journal, Position, append};
 use crate::lock::Lock;
 use crate::manifest::{Files, Manifest, sweep};
+use crate::newest::Newest;
 use crate::place::{Random, place};
 use crate::store::{Monitor, Plan, Progress};
 
@@ -57,12 +58,18 @@ impl Writer {
         let manifest = Manifest::read(dir)?;
         sweep(&disk, dir, manifest.generation)?;
         let (geometry, base, _) = open_cells(dir, &manifest)?;
+        let newest = Newest::read(dir, &manifest)?;
         let (reader, start) = Journal::open(dir, &manifest, &geometry)?;
         let (frames, position) = reader.read(start)?;
+        newest.check(dir, position)?;
         let journal = disk.open(&Files::new(dir, manifest.generation).journal)?;
         // Remove an uncommitted frame, and make the committed frames durable.
         journal.set_len(position.bytes())?;
         journal.sync()?;
+        // A crash may have come between a frame and the record of its version.
+        if position.version() > newest.version() {
+            Newest::record(&disk, dir, manifest.generation, position.version())?;
+        }
         let records = frames.last().map_or(manifest.records, |frame| frame.records);
         let committed = frames.into_iter().flat_map(|frame| frame.cells).collect();
         let mut seed = [0; 16];
@@ -209,6 +216,7 @@ impl Writer {
         let frame = Frame { version: self.version() + 1, records: self.records[1], cells };
         self.broken = true;
         self.position = append(&self.journal, self.position, &frame)?;
+        Newest::record(&self.disk, &self.dir, self.manifest.generation, frame.version)?;
         self.broken = false;
         self.records[0] = frame.records;
         self.committed.extend(frame.cells);

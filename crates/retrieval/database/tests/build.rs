@@ -5,8 +5,8 @@ mod common;
 use std::sync::atomic::AtomicBool;
 
 use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
-use unspoken_database::{Builder, Database, DatabaseError, Duplicates, Phase, Progress};
-use unspoken_pir::{DatabaseVersion, Layout, LayoutError, Length};
+use unspoken_database::{Builder, Database, DatabaseError, Duplicates, Phase, Progress, Writer};
+use unspoken_pir::{DatabaseVersion, Layout, LayoutError, Length, Preset, Staleness, VersionedDatabase};
 
 #[test]
 fn records_with_keys_are_found_and_absent_ones_are_not() {
@@ -110,11 +110,22 @@ fn what_is_there_is_replaced_only_when_that_is_asked_for() {
     // The previous version is complete as long as it is held.
     assert_eq!((old.version(), old.record(0).unwrap()), (1, Some(vec![1; 256])));
     check_tables(&old);
-    // A reader does not switch to another layout, because its clients know the old one.
+    // A reader switches to another layout, and follows the commits after it.
     build(&replace, &dir, [plain(vec![5; 2])]).unwrap();
-    assert!(matches!(database.refresh().unwrap_err(), DatabaseError::Replaced { .. }));
-    assert_eq!(database.snapshot().version(), 2);
-    assert_eq!(Database::open(&dir).unwrap().snapshot().record(0).unwrap(), Some(vec![5; 2]));
+    assert!(database.refresh().unwrap());
+    let rebuilt = database.snapshot();
+    assert_ne!(rebuilt.layout(), new.layout());
+    assert_eq!((rebuilt.version(), rebuilt.record(0).unwrap()), (3, Some(vec![5; 2])));
+    check_tables(&rebuilt);
+    check_tables(&new);
+    let mut writer = Writer::open(&dir).unwrap();
+    writer.set(0, &[6; 2]).unwrap();
+    assert_eq!(writer.commit().unwrap(), 4);
+    assert!(database.refresh().unwrap());
+    assert_eq!(database.snapshot().record(0).unwrap(), Some(vec![6; 2]));
+    drop(writer);
+    let replaced = build(&replace, &dir, [plain(vec![7; 2])]).unwrap().version;
+    assert!(replaced > 4 && database.refresh().unwrap());
     let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 6, "{names:?}");
     let other = temporary.path().join("other");
@@ -176,4 +187,70 @@ fn a_disk_that_is_too_small_is_told_before_it_is_filled() {
     let error = vast.build(&dir, [plain(vec![1])], |_| {}, &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, DatabaseError::Space { .. }), "{error}");
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_database_that_cannot_continue_the_open_one_is_refused_and_said_to_be_stale() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (dir, moved) = (temporary.path().join("database"), temporary.path().join("moved"));
+    build(&builder(), &dir, [plain(vec![1; 256])]).unwrap();
+    let database = Database::open(&dir).unwrap();
+    assert_eq!(database.staleness(), None);
+    // Removed: what is served stays until it is back.
+    std::fs::rename(&dir, &moved).unwrap();
+    assert!(matches!(database.refresh().unwrap_err(), DatabaseError::Missing { .. }));
+    assert_eq!(database.staleness(), Some(Staleness::Unreadable));
+    // Built again from nothing: version 1 has another content now.
+    build(&builder(), &dir, [plain(vec![2; 256])]).unwrap();
+    let error = database.refresh().unwrap_err().to_string();
+    assert!(error.contains("not later") && error.contains("restart the service"), "{error}");
+    assert_eq!((database.staleness(), database.snapshot().version()), (Some(Staleness::Replaced), 1));
+    std::fs::rename(&dir, temporary.path().join("again")).unwrap();
+    std::fs::rename(&moved, &dir).unwrap();
+    assert!(!database.refresh().unwrap());
+    assert_eq!(database.staleness(), None);
+    // Other parameters: the keys of clients do not fit.
+    build(&Builder { replace: true, ..Builder::new(Preset::N11) }, &dir, [plain(vec![3; 256])]).unwrap();
+    let error = database.refresh().unwrap_err().to_string();
+    assert!(error.contains("other parameters"), "{error}");
+    assert_eq!(database.staleness(), Some(Staleness::Replaced));
+}
+
+#[test]
+fn directories_that_killed_builds_have_left_are_removed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    let names = || {
+        let entries = std::fs::read_dir(temporary.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let leave = |name: &str| {
+        std::fs::create_dir(temporary.path().join(name)).unwrap();
+        std::fs::write(temporary.path().join(name).join("table-1.bin"), "x").unwrap();
+    };
+    leave(".database.building-0123456789abcdef");
+    // Not of this database, or not of a build.
+    let others =
+        [".database.building-0123456789abcdef.old", ".database.building-7", ".other.building-0123456789abcdef"];
+    others.iter().for_each(|name| leave(name));
+    // While one build runs, another one, which fails, does not remove its directory.
+    let progress = |progress: Progress| {
+        if progress.phase == Phase::Encode {
+            let running = names();
+            assert!(matches!(build(&builder(), &dir, []).unwrap_err(), DatabaseError::Empty));
+            assert_eq!(names(), running);
+            assert_eq!(running.len(), 4, "{running:?}");
+        }
+    };
+    builder().build(&dir, [plain(vec![1; 256])], progress, &GO_ON).unwrap();
+    let mut expected: Vec<&str> = others.to_vec();
+    expected.push("database");
+    expected.sort();
+    assert_eq!(names(), expected);
+    // A refused build removes them too.
+    leave(".database.building-0123456789abcdef");
+    assert!(matches!(build(&builder(), &dir, [plain(vec![3])]).unwrap_err(), DatabaseError::Exists { .. }));
+    assert_eq!(names(), expected);
 }

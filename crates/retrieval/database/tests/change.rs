@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Writer};
-use unspoken_pir::{DatabaseVersion, LayoutError, VersionedDatabase};
+use unspoken_pir::{DatabaseVersion, LayoutError, Staleness, VersionedDatabase};
 
 #[test]
 fn records_are_put_and_deleted_and_each_version_is_whole() {
@@ -77,7 +77,7 @@ fn buckets_are_filled_by_moving_others_until_there_is_no_room() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, DatabaseError::Full { .. }) && error.to_string().contains("larger"), "{error}");
+    assert!(matches!(error, DatabaseError::Full { .. }) && error.to_string().contains("--capacity"), "{error}");
     writer.commit().unwrap();
     database.refresh().unwrap();
     let snapshot = database.snapshot();
@@ -165,8 +165,8 @@ fn compaction_changes_the_files_and_nothing_else() {
     let mut names: Vec<_> =
         std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    let expected = ["cells-2.bin", "journal-2.log", "manifest.json", "sums-2.bin", "table-2.bin", "writer.lock"];
-    assert_eq!(names, expected);
+    let files = ["cells-2.bin", "journal-2.log", "manifest.json", "newest-2.txt", "sums-2.bin", "table-2.bin"];
+    assert_eq!(names, [&files[..], &["writer.lock"]].concat());
 }
 
 #[test]
@@ -202,4 +202,72 @@ fn readers_see_whole_versions_while_a_writer_commits_and_compacts() {
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 1));
     });
+}
+
+#[test]
+fn a_journal_that_lost_its_tail_is_found_out() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    build(&builder(), &dir, (0..20).map(|i| keyed(format!("key {i}"), value(i)))).unwrap();
+    let mut writer = Writer::open(&dir).unwrap();
+    let mut ends = vec![writer.journal_bytes()];
+    for version in 2..6 {
+        writer.put(b"key 3", version.to_string().as_bytes()).unwrap();
+        assert_eq!(writer.commit().unwrap(), version);
+        ends.push(writer.journal_bytes());
+    }
+    drop(writer);
+    let running = Database::open(&dir).unwrap();
+    let (journal, newest) = (dir.join("journal-1.log"), dir.join("newest-1.txt"));
+    let whole = std::fs::read(&journal).unwrap();
+    assert_eq!(*ends.last().unwrap(), whole.len() as u64);
+    for (version, &end) in (1..5u64).zip(&ends) {
+        // Between two frames, and inside one.
+        for cut in [end, end + 1, end + 100] {
+            std::fs::write(&journal, &whole[..cut as usize]).unwrap();
+            for error in [Database::open(&dir).unwrap_err(), Writer::open(&dir).unwrap_err()] {
+                let lost = matches!(error, DatabaseError::VersionsLost { found, needed: 5, .. } if found == version);
+                assert!(lost, "{version}: {error:?}");
+                assert!(error.to_string().contains("remove newest-1.txt"), "{error}");
+            }
+            let error = running.refresh().unwrap_err();
+            assert!(error.to_string().contains("cut off"), "{error}");
+            assert_eq!(running.staleness(), Some(Staleness::Unreadable));
+        }
+    }
+    // A replacement counts on from the newest version, whatever is left of the journal.
+    let copy = temporary.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(&dir).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let replaced = build(&Builder { replace: true, ..builder() }, &copy, [keyed("a".into(), vec![1])]).unwrap();
+    assert!(replaced.version > 5, "{}", replaced.version);
+    // Whoever accepts the loss can go on.
+    std::fs::write(&journal, &whole[..ends[1] as usize]).unwrap();
+    let number = std::fs::read(&newest).unwrap();
+    std::fs::remove_file(&newest).unwrap();
+    assert_eq!(Database::open(&dir).unwrap().snapshot().version(), 2);
+    std::fs::write(&journal, &whole).unwrap();
+    // A damaged number is found out. Without it, the writer takes that of the journal.
+    for at in 0..number.len() {
+        let mut bad = number.clone();
+        bad[at] ^= 1;
+        std::fs::write(&newest, bad).unwrap();
+        let error = Database::open(&dir).unwrap_err();
+        assert!(matches!(&error, DatabaseError::Corrupted { file, .. } if file == "newest-1.txt"), "{at}: {error}");
+    }
+    std::fs::remove_file(&newest).unwrap();
+    assert_eq!(Writer::open(&dir).unwrap().version(), 5);
+    assert_eq!(std::fs::read(&newest).unwrap(), number);
+    assert!(!running.refresh().unwrap());
+    // A compaction begins again, without files of before.
+    Writer::open(&dir).unwrap().compact(|_| (), &GO_ON).unwrap();
+    assert!(!newest.exists() && running.refresh().unwrap());
+    let mut writer = Writer::open(&dir).unwrap();
+    writer.put(b"key 3", b"six").unwrap();
+    assert_eq!(writer.commit().unwrap(), 6);
+    drop(writer);
+    std::fs::write(dir.join("journal-2.log"), &std::fs::read(dir.join("journal-2.log")).unwrap()[..64]).unwrap();
+    assert!(matches!(Database::open(&dir).unwrap_err(), DatabaseError::VersionsLost { found: 5, needed: 6, .. }));
 }

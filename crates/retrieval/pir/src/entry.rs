@@ -11,6 +11,7 @@
 
 use std::sync::LazyLock;
 
+use subtle::ConstantTimeEq;
 use unspoken_ring::Poly;
 use zeroize::{Zeroizing, zeroize_stack};
 
@@ -100,18 +101,23 @@ fn pads(plane: usize, number: u64) -> blake3::Hasher {
 /// Bytes of stack to wipe after hashing secret input: more than a hasher and its output use.
 pub(crate) const HASH_STACK_BYTES: usize = 8192;
 
-/// Removes the pad from a piece. Wipes the hasher and the pad, because both reveal the index.
+/// Removes the pad from a piece. Computes the pads of the whole entry and selects one with masks, because an offset
+/// would depend on the index. Wipes the hasher and the pads, because both reveal the index.
 pub(crate) fn remove_pad(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
     #[inline(never)]
-    fn write_pad(plane: usize, number: u64, position: u64, pad: &mut [u8]) {
-        let mut output = pads(plane, number).finalize_xof();
-        output.set_position(position);
-        output.fill(pad);
+    fn write_pads(plane: usize, number: u64, pads_of_entry: &mut [u8]) {
+        pads(plane, number).finalize_xof().fill(pads_of_entry);
     }
-    let (count, mut pad) = (parameters.pieces() as u64, Zeroizing::new(vec![0; piece.len()]));
-    write_pad(plane, index / count, index % count * parameters.piece_bytes() as u64, &mut pad);
+    let (count, length) = (parameters.pieces(), parameters.piece_bytes());
+    // The number of pieces is a power of two: a division would take longer for some indices.
+    let (number, place) = (index >> count.ilog2(), index & (count as u64 - 1));
+    let mut all = Zeroizing::new(vec![0; count * length]);
+    write_pads(plane, number, &mut all);
     zeroize_stack::<HASH_STACK_BYTES>();
-    piece.iter_mut().zip(pad.iter()).for_each(|(byte, pad)| *byte ^= pad);
+    for (candidate, pad) in (0u64..).zip(all.chunks(length)) {
+        let mask = 0u8.wrapping_sub(candidate.ct_eq(&place).unwrap_u8());
+        piece.iter_mut().zip(pad).for_each(|(byte, pad)| *byte ^= pad & mask);
+    }
 }
 
 /// Splits bytes into numbers of `bits` bits, the lowest first. `bits` divides 8.
@@ -161,8 +167,11 @@ mod tests {
             pads(plane, number).finalize_xof().fill(&mut entry);
             for (index, piece) in (number * 4..).zip(entry.chunks_mut(256)) {
                 assert!(seen.insert(piece.to_vec()));
+                let mut shorter = piece[..100].to_vec();
                 remove_pad(&parameters, plane, index, piece);
                 assert_eq!(piece, [0; 256]);
+                remove_pad(&parameters, plane, index, &mut shorter);
+                assert_eq!(shorter, [0; 100]);
             }
         }
     }

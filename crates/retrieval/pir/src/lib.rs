@@ -35,4 +35,4 @@ pub use response::Response;
 pub use secured::SecuredObject;
 pub use server::{PhaseTimes, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
-pub use version::{DatabaseVersion, VersionedDatabase};
+pub use version::{DatabaseVersion, Staleness, VersionedDatabase};

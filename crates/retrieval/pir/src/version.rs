@@ -31,6 +31,21 @@ pub trait VersionedDatabase: Send + Sync + 'static {
 
     /// Bytes of memory in use while the database is served; mapped files do not count.
     fn resident_bytes(&self) -> u64;
+
+    /// Why [`VersionedDatabase::current`] is not the newest version. `None` if it is, as far as known.
+    fn staleness(&self) -> Option<Staleness> {
+        None
+    }
+}
+
+/// Why the current version of a database is not the newest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    /// The newest version cannot be read. The one before is correct and may be served until it can.
+    Unreadable,
+    /// The database was replaced by one that cannot be served in its place. The current version belongs to a database
+    /// that is no longer there.
+    Replaced,
 }
 
 impl<V: VersionedDatabase> VersionedDatabase for Arc<V> {
@@ -46,5 +61,9 @@ impl<V: VersionedDatabase> VersionedDatabase for Arc<V> {
 
     fn resident_bytes(&self) -> u64 {
         V::resident_bytes(self)
+    }
+
+    fn staleness(&self) -> Option<Staleness> {
+        V::staleness(self)
     }
 }

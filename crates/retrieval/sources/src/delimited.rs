@@ -24,7 +24,7 @@ pub(crate) fn open(spec: &SourceSpec, delimiter: u8) -> Result<Source, SourceErr
         .delimiter(delimiter)
         .quoting(delimiter == b',')
         .buffer_capacity(BUFFER)
-        .from_reader(Bounded { file, left: MOST_LINE });
+        .from_reader(Bounded::new(file));
     let header = reader.byte_headers().cloned().map_err(|error| refuse(&path, 1, error))?;
     let columns = Columns::choose(spec, &names(&path, &header)?)?;
     let mut row = ByteRecord::new();
@@ -48,18 +48,19 @@ fn next(
     row: &mut ByteRecord,
     columns: &Columns,
 ) -> Result<Option<Record>, SourceError> {
-    reader.get_mut().left = MOST_LINE;
-    let line = reader.position().line();
-    if !reader.read_byte_record(row).map_err(|error| refuse(path, line, error))? {
+    let before = reader.position().clone();
+    reader.get_mut().begin_record(before.byte());
+    let found = reader.read_byte_record(row);
+    let line = before.line() + reader.get_ref().skipped_lines;
+    if !found.map_err(|error| refuse(path, line, error))? {
         return Ok(None);
     }
-    let place = Place { path, unit: "line", number: row.position().map_or(line, csv::Position::line) };
+    let place = Place { path, unit: "line", number: line };
     columns.record(&place, |i| Ok(row.get(i).map_or(Field::Null, Field::text))).map(Some)
 }
 
 fn refuse(path: &Path, line: u64, error: csv::Error) -> SourceError {
-    let number = error.position().map_or(line, csv::Position::line);
-    let place = Place { path, unit: "line", number };
+    let place = Place { path, unit: "line", number: line };
     let found = error.to_string();
     match error.into_kind() {
         ErrorKind::Io(source) if source.kind() == io::ErrorKind::FileTooLarge => {
@@ -75,15 +76,51 @@ fn refuse(path: &Path, line: u64, error: csv::Error) -> SourceError {
 
 /// A file that returns an error after a number of bytes for one record, so that an unclosed quotation mark does not
 /// fill the memory.
+///
+/// It also counts the ends of lines before the first byte of a record. The reader counts them as parts of the record:
+/// of a line that ends with CR LF it takes the LF only then, and blank lines too.
 struct Bounded {
     file: File,
     left: usize,
+    /// The bytes that the last read returned, and the number of bytes before them.
+    last: Vec<u8>,
+    before_last: u64,
+    /// Whether no byte of the record has been read yet but ends of lines, and their number.
+    at_start: bool,
+    skipped_lines: u64,
+}
+
+impl Bounded {
+    fn new(file: File) -> Self {
+        Bounded { file, left: MOST_LINE, last: Vec::new(), before_last: 0, at_start: false, skipped_lines: 0 }
+    }
+
+    /// Called before a record is read, of which the reader has taken `taken` bytes of the file.
+    fn begin_record(&mut self, taken: u64) {
+        (self.left, self.at_start, self.skipped_lines) = (MOST_LINE, true, 0);
+        self.count_lines(taken.saturating_sub(self.before_last) as usize);
+    }
+
+    /// Counts ends of lines in the last read from a position on, up to the first other byte.
+    fn count_lines(&mut self, from: usize) {
+        for &byte in self.last.get(from..).unwrap_or_default() {
+            self.at_start &= matches!(byte, b'\r' | b'\n');
+            if !self.at_start {
+                return;
+            }
+            self.skipped_lines += u64::from(byte == b'\n');
+        }
+    }
 }
 
 impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let given = self.file.read(buffer)?;
         self.left = self.left.checked_sub(given).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.before_last += self.last.len() as u64;
+        self.last.clear();
+        self.last.extend(buffer.iter().take(given));
+        self.count_lines(0);
         Ok(given)
     }
 }

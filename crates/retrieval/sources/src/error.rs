@@ -19,7 +19,7 @@ pub enum SourceError {
     },
     /// The kind of the file cannot be guessed from its name.
     #[error(
-        "read {path}: found the ending {found:?}, needed one of {needed}; rename the file or name its kind",
+        "read {path}: found the ending {found:?}, needed one of {needed}; rename the file or say its kind: --kind",
         path = path.display()
     )]
     Kind {
@@ -84,9 +84,9 @@ pub enum SourceError {
     Record {
         /// The file.
         path: PathBuf,
-        /// Unit of `number`: `line`, `row` or `file`.
+        /// Unit of `number`: `line`, `row`, `record` or `file`.
         unit: &'static str,
-        /// The number of the line, row or file, from 1.
+        /// The number of the line, row, record or file, from 1.
         number: u64,
         /// What was found.
         found: String,

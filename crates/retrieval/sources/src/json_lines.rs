@@ -1,23 +1,17 @@
 //! Files with a JSON object on each line.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use serde_json::value::RawValue;
-
 use crate::error::{Place, SourceError};
-use crate::field::Field;
-use crate::record::{MAX_RECORD_BYTES, Record, record, too_long};
+use crate::object::{BYTE_ORDER_MARK, object_record};
+use crate::record::{MAX_RECORD_BYTES, Record, too_long};
 use crate::source::Source;
 use crate::spec::SourceSpec;
 
 /// Maximum bytes of a line: room for a value and a key of maximum length, escaped.
 const MOST_LINE: usize = 4 * MAX_RECORD_BYTES;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-type Object<'a> = HashMap<String, &'a RawValue>;
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     let file = File::open(&spec.path).map_err(|source| SourceError::io(&spec.path, source))?;
@@ -63,33 +57,11 @@ impl Lines {
     }
 
     fn record(&self, spec: &SourceSpec) -> Result<Record, SourceError> {
-        let (place, line) = (self.place(&spec.path), self.line.trim_ascii());
-        let object: Object<'_> =
-            serde_json::from_slice(line).map_err(|error| place.refuse(error.to_string(), "one JSON object"))?;
-        let key = spec.key_column.as_deref().map(|name| field(&place, &object, name)).transpose()?;
-        let values = if spec.value_columns.is_empty() {
-            vec![("", Field::text(line))]
-        } else {
-            let named = spec.value_columns.iter().map(|name| Ok((name.as_str(), field(&place, &object, name)?)));
-            named.collect::<Result<_, SourceError>>()?
-        };
-        record(&place, key, values)
-    }
-}
-
-/// A member of an object. Numbers, lists and objects keep their text.
-fn field(place: &Place<'_>, object: &Object<'_>, name: &str) -> Result<Field, SourceError> {
-    let Some(raw) = object.get(name) else {
-        let mut names: Vec<String> = object.keys().cloned().collect();
-        names.sort_unstable();
-        return Err(place.refuse(format!("the members {}", crate::error::list(&names)), format!("{name:?}")));
-    };
-    match raw.get() {
-        "null" => Ok(Field::Null),
-        text if text.starts_with('"') => {
-            let text = serde_json::from_str(text).map_err(|error| place.refuse(error.to_string(), "text"))?;
-            Ok(Field::Text(text))
+        let line = self.line.trim_ascii();
+        if self.number == 1 && line.starts_with(b"[") {
+            let needed = "one JSON object; for a file that is one array of objects, say so: --kind json";
+            return Err(self.place(&spec.path).refuse("an array", needed));
         }
-        other => Ok(Field::Json(other.to_owned())),
+        object_record(&self.place(&spec.path), spec, line)
     }
 }

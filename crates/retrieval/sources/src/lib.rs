@@ -1,10 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod ahead;
 mod delimited;
 mod error;
 mod field;
 mod folder;
+mod json_array;
 mod json_lines;
+mod object;
 mod parquet;
 mod record;
 mod source;

@@ -3,7 +3,7 @@
 use crate::error::SourceError;
 use crate::record::Record;
 use crate::spec::{Kind, SourceSpec};
-use crate::{delimited, folder, json_lines, parquet, sqlite};
+use crate::{delimited, folder, json_array, json_lines, parquet, sqlite};
 
 /// Iterator over the records of a file, in the order of the file, or of a folder, in the order of the names. Records
 /// are read on demand. After an error the iterator ends.
@@ -26,6 +26,7 @@ impl Source {
             Kind::Csv => delimited::open(spec, b','),
             Kind::Tsv => delimited::open(spec, b'\t'),
             Kind::JsonLines => json_lines::open(spec),
+            Kind::JsonArray => json_array::open(spec),
             Kind::Sqlite => sqlite::open(spec),
             Kind::Parquet => parquet::open(spec),
             Kind::Folder => folder::open(spec),

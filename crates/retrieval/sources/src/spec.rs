@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::SourceError;
+use crate::json_array::begins_with_array;
 
 /// Kind of a source of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum Kind {
     Tsv,
     /// A JSON object on each line.
     JsonLines,
+    /// One JSON array of objects.
+    JsonArray,
     /// A table or a view of a SQLite database.
     Sqlite,
     /// An Apache Parquet file.
@@ -36,6 +39,9 @@ const ENDINGS: [(&str, Kind); 10] = [
     ("pq", Kind::Parquet),
 ];
 
+/// Ending of the names of files that contain an array of JSON objects, or one object on each line.
+const JSON_ENDING: &str = "json";
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -49,6 +55,7 @@ impl Kind {
             Kind::Csv => "a CSV file",
             Kind::Tsv => "a TSV file",
             Kind::JsonLines => "a file of JSON lines",
+            Kind::JsonArray => "a JSON array",
             Kind::Sqlite => "a SQLite database",
             Kind::Parquet => "a Parquet file",
             Kind::Folder => "a folder",
@@ -68,13 +75,13 @@ pub struct SourceSpec {
     /// The column of the keys; `None` for records read by index. The keys of a folder are the names of its files.
     pub key_column: Option<String>,
     /// The columns of the value, in order; if empty, all but the key. A single one is used unchanged, several become
-    /// one JSON object. For JSON lines without named columns, the value is the whole line.
+    /// one JSON object. For JSON without named columns, the value is the whole object.
     pub value_columns: Vec<String>,
 }
 
 impl SourceSpec {
     /// Selects all records of a file or directory, read by index (those of a folder by name). The kind is guessed from
-    /// the ending of the name.
+    /// the ending of the name; a file with another ending that begins with `[` is a JSON array.
     ///
     /// # Errors
     /// [`SourceError::Io`] if the path does not exist, [`SourceError::Kind`] for an unknown ending.
@@ -108,10 +115,20 @@ fn guess_kind(path: &Path) -> Result<Kind, SourceError> {
         return Ok(Kind::Folder);
     }
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    let known = ENDINGS.iter().find(|(known, _)| *known == ending);
-    known.map(|(_, kind)| *kind).ok_or_else(|| SourceError::Kind {
+    if let Some((_, kind)) = ENDINGS.iter().find(|(known, _)| *known == ending) {
+        return Ok(*kind);
+    }
+    // What is not a regular file, such as a pipe, can be read only once.
+    if metadata.is_file() && begins_with_array(path).map_err(|source| SourceError::io(path, source))? {
+        return Ok(Kind::JsonArray);
+    }
+    // Without an array, a file of JSON has objects on its lines.
+    if ending == JSON_ENDING {
+        return Ok(Kind::JsonLines);
+    }
+    Err(SourceError::Kind {
         path: path.to_owned(),
         found: ending,
-        needed: ENDINGS.map(|(ending, _)| format!(".{ending}")).join(", "),
+        needed: format!(".{JSON_ENDING}, {}", ENDINGS.map(|(ending, _)| format!(".{ending}")).join(", ")),
     })
 }

@@ -1,27 +1,18 @@
 //! Tables and views of SQLite databases.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
+use crate::ahead::read_ahead;
 use crate::error::{Place, SourceError, list};
 use crate::field::Field;
 use crate::record::{Columns, MAX_RECORD_BYTES, Record};
 use crate::source::Source;
 use crate::spec::SourceSpec;
-
-/// Limits of a batch of records that is read ahead: number of records, and bytes.
-const BATCH: usize = 1024;
-const BATCH_BYTES: usize = 1 << 20;
-/// Maximum number of batches read ahead.
-const BATCHES: usize = 2;
-
-type Batch = Vec<Result<Record, SourceError>>;
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     // Report a missing file as an I/O error of the operating system.
@@ -49,7 +40,7 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
         statement: format!("SELECT {} FROM {from}", if used.is_empty() { "NULL".into() } else { used.join(", ") }),
         columns: columns.projected(),
     };
-    Ok(Source::new(Box::new(reading.start().into_iter().flatten()), len))
+    Ok(Source::new(Box::new(read_ahead(move |take| reading.read(take))), len))
 }
 
 fn connect(spec: &SourceSpec) -> rusqlite::Result<Connection> {
@@ -96,7 +87,7 @@ fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// State of the reading thread: rows borrow from the statement, the statement from the connection.
+/// What is read: rows borrow from the statement, the statement from the connection.
 struct Reading {
     path: PathBuf,
     connection: Connection,
@@ -105,30 +96,6 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads ahead in a thread. The thread ends when the receiver is dropped.
-    fn start(self) -> Receiver<Batch> {
-        let (sender, receiver) = sync_channel(BATCHES);
-        thread::spawn(move || self.run(&sender));
-        receiver
-    }
-
-    fn run(&self, sender: &SyncSender<Batch>) {
-        let mut batch = Batch::new();
-        let mut bytes = 0;
-        let outcome = self.read(&mut |record| {
-            bytes += record.key.as_ref().map_or(0, Vec::len) + record.value.len();
-            batch.push(Ok(record));
-            if batch.len() < BATCH && bytes < BATCH_BYTES {
-                return true;
-            }
-            bytes = 0;
-            sender.send(std::mem::take(&mut batch)).is_ok()
-        });
-        batch.extend(outcome.err().map(Err));
-        // Ignore a dropped receiver.
-        sender.send(batch).ok();
-    }
-
     /// Calls `take` with records until it returns `false`.
     fn read(&self, take: &mut dyn FnMut(Record) -> bool) -> Result<(), SourceError> {
         let mut place = Place { path: &self.path, unit: "row", number: 1 };

@@ -78,6 +78,31 @@ fn mistakes_in_csv_are_named() {
 }
 
 #[test]
+fn lines_of_csv_are_counted_whatever_ends_them() {
+    for (end, other) in [("\n", "\r\n"), ("\r\n", "\n")] {
+        // The line of the record without a key: after records, blank lines, ends of two kinds, and fields with ends.
+        let cases = [
+            (format!("k,v{end}a,1{end},2{end}"), 3),
+            (format!("k,v{end}{end}{end}a,1{end}{end}{end}{end},2{end}"), 8),
+            (format!("k,v{end}a,1{other}{end}b,1{end},2"), 5),
+            (format!("k,v{end}a,\"1{end}{end}{other}\"{end}b,1{end},2{end}"), 7),
+            (format!("\u{feff}k,v{end},2{end}"), 2),
+            // More than the reader's buffer, in blank lines and in records.
+            (format!("k,v{end}a,1{end}{},2{end}", end.repeat(70_000)), 70_003),
+            (format!("k,v{end}{},2{end}", format!("abc,1234{end}").repeat(30_000)), 30_002),
+        ];
+        for (content, line) in cases {
+            let (_directory, path) = file("a.csv", &content);
+            let message = complaint(&path, "k", &[]);
+            assert!(message.contains(&format!("line {line}: found an empty key")), "{end:?} {line}: {message}");
+            let (_directory, path) = file("b.csv", content.replace(",2", "x"));
+            let message = complaint(&path, "k", &[]);
+            assert!(message.contains(&format!("line {line}: found 1 fields")), "{end:?} {line}: {message}");
+        }
+    }
+}
+
+#[test]
 fn an_error_ends_a_source() {
     let (_directory, path) = file("a.csv", "k\n1\n,\n3\n");
     let mut source = Source::open(&spec(&path, "k", &[])).unwrap();
@@ -124,6 +149,57 @@ fn mistakes_in_json_lines_are_named() {
 }
 
 #[test]
+fn elements_of_a_json_array_become_records() {
+    let array = "\u{feff} \n[ {\"id\": \"a\", \"n\": 1.50, \"t\": \" x \\\" [1, 2] \\\\\" , \"deep\": [ 1,\n {} ]},\n\
+                 {\"id\":7,\"n\":null}\r\n ] \n";
+    // Whatever the name, unless it says another kind.
+    for name in ["a.json", "records", "a.txt"] {
+        let (_directory, path) = file(name, array);
+        let whole = read(&path, "id", &[]).unwrap();
+        let first = "{\"id\":\"a\",\"n\":1.50,\"t\":\" x \\\" [1, 2] \\\\\",\"deep\":[1,{}]}";
+        assert_eq!(whole, [record("a", first), record("7", "{\"id\":7,\"n\":null}")]);
+        assert_eq!(read(&path, "", &["n"]).unwrap(), [record(None, "1.50"), record(None, "")]);
+    }
+    let (_directory, path) = file("a.json", "[]");
+    assert_eq!(read(&path, "", &[]).unwrap(), []);
+    let (_directory, path) = file("a.json", "{\"k\":1}\n{\"k\":2}\n");
+    assert_eq!(SourceSpec::guess(&path).unwrap().kind, Kind::JsonLines);
+    // Many records are read on demand.
+    let many: Vec<String> = (0..50_000).map(|i| format!("{{\"k\": {i}}}")).collect();
+    let (_directory, path) = file("a.json", format!("[{}]", many.join(",\n")));
+    assert_eq!(Source::open(&spec(&path, "k", &[])).unwrap().take(3).count(), 3);
+    let records = read(&path, "k", &["k"]).unwrap();
+    assert_eq!((records.len(), &records[49_999]), (50_000, &record("49999", "49999")));
+}
+
+#[test]
+fn mistakes_in_a_json_array_are_named() {
+    for (content, found) in [
+        ("[{\"k\":1},\n[1]]", "record 2: found invalid type: sequence"),
+        ("[{\"k\":1},{\"k\":", "record 2: found EOF"),
+        ("[{\"k\":1}\n{\"k\":2}]", "record 2: found expected `,` or `]` at line 2 column 1"),
+        ("[{\"k\":1}] x", "record 2: found trailing characters"),
+        ("[{\"k\":1},{\"j\":1}]", "record 2: found the members \"j\", needed \"k\""),
+        ("[{\"k\":{}}]", "record 1: found a list or an object as key"),
+        ("[{\"k\":\"\\ud800\"}]", "record 1: found"),
+    ] {
+        let (_directory, path) = file("a.json", content);
+        let message = complaint(&path, "k", &[]);
+        assert!(message.contains(found), "{content}: {message}");
+    }
+    let (_directory, path) = file("a.json", "[".repeat(100_000));
+    assert!(complaint(&path, "", &[]).contains("record 1: found"));
+    // An array that is said to be JSON lines, and JSON lines that are said to be an array.
+    let (_directory, path) = file("a.jsonl", "[\n{\"k\":1}\n]\n");
+    assert!(complaint(&path, "k", &[]).contains("line 1: found an array, needed one JSON object; for a file"));
+    assert!(complaint(&path, "k", &[]).contains("--kind json"));
+    let (_directory, path) = file("a.jsonl", "{\"k\":1}\n{\"k\":2}\n");
+    let array = SourceSpec { kind: Kind::JsonArray, ..spec(&path, "k", &[]) };
+    let message = Source::open(&array).unwrap().next().unwrap().unwrap_err().to_string();
+    assert!(message.contains("expected an array of objects (for an object on each line: --kind jsonl)"), "{message}");
+}
+
+#[test]
 fn records_that_are_too_long_are_refused() {
     let long = "x".repeat(MAX_RECORD_BYTES);
     let (_directory, path) = file("a.csv", format!("v,w\n{long},\n{long}x,\n"));
@@ -136,6 +212,8 @@ fn records_that_are_too_long_are_refused() {
     assert!(complaint(&path, "", &[]).contains("line 3: found a record of more than 67108864 bytes"));
     let (_directory, path) = file("b.jsonl", format!("{{}}\n{}", " ".repeat(5 * MAX_RECORD_BYTES)));
     assert!(complaint(&path, "", &[]).contains("line 2: found a record of more than 67108864 bytes"));
+    let (_directory, path) = file("b.json", format!("[{{}}, {}", " ".repeat(5 * MAX_RECORD_BYTES)));
+    assert!(complaint(&path, "", &[]).contains("record 2: found a record of more than 67108864 bytes"));
     let (directory, _) = file("c", format!("{long}x"));
     assert!(read(directory.path(), "", &[]).unwrap_err().to_string().contains("more than 16777216 bytes"));
 }

@@ -9,6 +9,7 @@ use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
 
 use crate::connect::{Connected, Target};
+use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::StateDir;
@@ -30,7 +31,9 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
     /// The secret key and the bundle's id are taken from `state` if they are stored there and the service still has the
-    /// bundle. Otherwise keys are made, uploaded and stored there. An interrupted upload is resumed.
+    /// bundle, also one that another application of the service uploaded, if it has all keys that this one needs.
+    /// Otherwise keys are made, uploaded and stored there: those of the other applications too, so that one bundle
+    /// serves all; the bundle before is then deleted. An interrupted upload is resumed.
     ///
     /// # Errors
     /// [`ClientError`], which says what to do about it.
@@ -82,22 +85,43 @@ impl<H: ClientHalf> ServiceClient<H> {
         &self.key
     }
 
+    /// The bytes that so many questions will take. The service has the keys already.
+    pub fn cost(&self, questions: usize) -> Cost {
+        Cost::of_questions(&self.half, questions)
+    }
+
+    /// The bytes that so many questions to an application will take, and those of the keys if the service does not
+    /// have them. Only the description is fetched; no keys are made, and nothing is stored.
+    ///
+    /// # Errors
+    /// As for [`ServiceClient::connect`].
+    pub fn predict_cost(
+        transport: Transport,
+        application: &str,
+        model: H::Model,
+        state: &StateDir,
+        questions: usize,
+        cancel: &Cancel,
+    ) -> Result<Cost, ClientError> {
+        Target::<H>::new(transport, application, model, state, false).cost(questions, cancel)
+    }
+
     /// Bytes and seconds used so far.
     pub fn usage(&self) -> UsageStats {
         self.usage
     }
 
     /// Asks questions under encryption, in as many queries as their number needs. If the service has changed its model
-    /// or database since this client connected, it connects again and asks once more.
+    /// or database since this client connected, or no longer has the client's keys, it connects again and asks once
+    /// more.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
     /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
     /// the same reason, do not let an error or an answer of one call decide whether you make the next.
     ///
     /// # Errors
-    /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,
-    /// the error is returned before anything is sent, and likewise [`ClientError::TooMuch`] if the answers may have
-    /// more than 2 GiB.
+    /// [`ClientError`]. If a question cannot be encoded, the error is returned before anything is sent, and likewise
+    /// [`ClientError::TooMuch`] if the answers may have more than 2 GiB.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
@@ -123,7 +147,9 @@ impl<H: ClientHalf> ServiceClient<H> {
         let answers = match self.send(&encoded, control, show) {
             Ok(answers) => answers,
             Err(error) => {
-                if !may_be_outdated(&error) || !self.target.has_changed(&self.described, cancel)? {
+                let connect_again = keys_are_gone(&error)
+                    || may_be_outdated(&error) && self.target.has_changed(&self.described, cancel)?;
+                if !connect_again {
                     return Err(error);
                 }
                 let Connected { half, key, described, usage } =
@@ -174,6 +200,9 @@ impl<H: ClientHalf> ServiceClient<H> {
         self.check_kept_bytes(encoded.len())?;
         let (verb, total, mut done) = (H::VERB, encoded.len(), 0);
         let mut answers = Vec::new();
+        if total > 0 {
+            (control.progress)(Progress::QueriesToSend(self.cost(total)));
+        }
         (control.progress)(Progress::Asking { verb, done, total });
         for batch in encoded.chunks(self.half.batch().max(1)) {
             let start = Instant::now();
@@ -197,14 +226,23 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 }
 
+/// Whether the service no longer has the keys: they expired, gave way to others, or were replaced by a bundle that
+/// another application of this client needed.
+fn keys_are_gone(error: &ClientError) -> bool {
+    matches!(error, ClientError::Transport(error) if error.code() == Some(ProblemCode::KeyNotFound))
+}
+
 /// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or
-/// database. None of these errors depends on decrypted data: a service that damages an answer must not learn from the
-/// client's next request whether that answer mattered.
+/// database: its query does not fit, or the answer has another length. None of these errors depends on decrypted data:
+/// a service that damages an answer must not learn from the client's next request whether that answer mattered.
 fn may_be_outdated(error: &ClientError) -> bool {
     match error {
         ClientError::Transport(transport::Error::Refused(problem)) => {
-            matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
+            use ProblemCode::{DoesNotFit, MalformedQuery, TooLarge};
+            matches!(problem.known_code(), Some(DoesNotFit | MalformedQuery | TooLarge))
         }
+        // An answer that is longer than the description allows.
+        ClientError::Transport(transport::Error::Protocol { .. }) => true,
         ClientError::Application(error) => matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Malformed),
         _ => false,
     }

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use unspoken_files::create_private_file;
-use unspoken_protocol::{ApplicationDescription, ClientHalf};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, application_kind};
 use unspoken_wire::ProblemCode;
-use unspoken_wire::v1::KeyState;
+use unspoken_wire::v1::{KeyState, Limits};
 
+use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
-use crate::state::{StateDir, Uploaded};
+use crate::state::{Entry, StateDir, Uploaded};
 use crate::transport::{self, Cancel, KeyId, Transport};
 
 /// The application to connect to, and the client's model and state.
@@ -45,57 +46,145 @@ impl<H: ClientHalf> Target<H> {
         Target { transport, application: application.into(), model, state: state.clone(), accept_insecure }
     }
 
-    /// Opens the half, with the stored secret key if there is one, and uploads its keys if the service does not have
-    /// them. The bound of the error does not fall below that of an `earlier` description.
+    /// Opens the half, with the stored secret key if there is one, and uploads its keys if the service has no bundle of
+    /// that secret with all of them. The bound of the error does not fall below that of an `earlier` description.
     pub(crate) fn connect(
         &self,
         earlier: Option<&H::Description>,
         control: &mut CallControl,
     ) -> Result<Connected<H>, ClientError> {
-        let offer = self.transport.describe(&self.application, control.cancel)?;
+        let offer = self.describe(control.cancel)?;
         let mut description = self.read(&offer.description)?;
         if let Some(earlier) = earlier {
             description.keep_error_bound(earlier);
         }
-        let name = H::secret_name(&description, &self.model);
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        let entry = self.state.entry(H::secret_name(&description, &self.model));
         let start = Instant::now();
         // Two processes that make keys here at the same time would mix their files.
-        let lock = self.state.lock(control.cancel).map_err(|error| match error.kind() {
+        let lock = entry.lock(control.cancel).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
             _ => at(error),
         })?;
         self.check_change(&description, &offer.description)?;
-        let entry = self.state.entry(&name);
         let stored = entry.secret().map_err(at)?;
-        let half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
+        let mut half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
             .map_err(ClientError::of_application)?;
         let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
-        let made_for = half.keys_are_for(&offer.description);
         if stored.is_none() {
             entry.store_secret(&secret).map_err(at)?;
         }
+        let held = entry.uploaded().map_err(at)?.filter(|uploaded| uploaded.is_of(&secret));
+        let held = self.still_held(held, control.cancel)?;
         let mut usage = UsageStats::default();
-        let bundle = entry.bundle(&secret, &made_for);
-        entry.remove_stale_bundles(&bundle).map_err(at)?;
-        let known = entry.uploaded().map_err(at)?.filter(|uploaded| uploaded.fits(&secret, &made_for));
-        let key = match find_uploaded(&self.transport, known, control.cancel)? {
-            Some(key) => {
-                remove_if_there(&bundle).map_err(at)?;
+        let key = match held {
+            Some((key, contents)) if half.is_covered_by(&contents) => {
+                entry.remove_stale_bundles(Path::new("")).map_err(at)?;
                 key
             }
-            None => {
-                write_bundle(&half, &bundle, control)?;
-                let key = self.upload_bundle(offer.limits.key_format, &bundle, control)?;
-                let uploaded = Uploaded::new(key.as_str(), &secret, &made_for);
-                entry.store_uploaded(&uploaded).map_err(at)?;
+            held => {
+                let key = self.upload(&mut half, &entry, &secret, held.as_ref(), &offer.limits, control)?;
                 usage.key_bytes = half.key_bytes();
+                if let Some((old, _)) = held {
+                    // The new bundle replaces it. If this fails, it expires.
+                    let _ = self.transport.delete_key(&old, control.cancel);
+                }
                 key
             }
         };
         drop(lock);
         usage.key_seconds = start.elapsed().as_secs_f64();
         Ok(Connected { half, key, described: offer.description, usage })
+    }
+
+    /// The bytes that so many questions will take, and those of the keys if the service does not have them. Makes and
+    /// stores nothing.
+    pub(crate) fn cost(&self, questions: usize, cancel: &Cancel) -> Result<Cost, ClientError> {
+        let offer = self.describe(cancel)?;
+        let description = self.read(&offer.description)?;
+        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        let entry = self.state.entry(H::secret_name(&description, &self.model));
+        let stored = entry.secret().map_err(at)?;
+        let held = entry.uploaded().map_err(at)?;
+        let mut half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
+            .map_err(ClientError::of_application)?;
+        let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
+        let held = self.still_held(held.filter(|held| held.is_of(&secret)), cancel)?;
+        let key_bytes = match &held {
+            Some((_, contents)) if half.is_covered_by(contents) => 0,
+            Some((_, contents)) => {
+                half.set_shared_keys(contents, offer.limits.max_key_bytes);
+                half.key_bytes()
+            }
+            None => half.key_bytes(),
+        };
+        Ok(Cost { key_bytes, ..Cost::of_questions(&half, questions) })
+    }
+
+    /// The description of the application, which is of this client's kind.
+    fn describe(&self, cancel: &Cancel) -> Result<transport::Description, ClientError> {
+        let offer = self.transport.describe(&self.application, cancel)?;
+        let needed = H::Description::PROTOCOL.kind;
+        match application_kind(&offer.description) {
+            Some(found) if found != needed => Err(ClientError::OtherKind {
+                url: self.transport.url().into(),
+                application: self.application.clone(),
+                found: found.into(),
+                needed,
+            }),
+            // One without a kind is refused when it is read.
+            _ => Ok(offer),
+        }
+    }
+
+    /// Makes and uploads a bundle with the keys of this application and those of the bundle that the service has, so
+    /// that it serves the applications of both. If the service has no room for such a bundle, with this application's
+    /// keys alone. Stores its id.
+    fn upload(
+        &self,
+        half: &mut H,
+        entry: &Entry<'_>,
+        secret: &[u8],
+        held: Option<&(KeyId, Vec<u8>)>,
+        limits: &Limits,
+        control: &mut CallControl,
+    ) -> Result<KeyId, ClientError> {
+        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        let alone = half.bundle_contents();
+        if let Some((_, contents)) = held {
+            half.set_shared_keys(contents, limits.max_key_bytes);
+        }
+        loop {
+            let contents = half.bundle_contents();
+            let bundle = entry.bundle(secret, &contents);
+            entry.remove_stale_bundles(&bundle).map_err(at)?;
+            (control.progress)(Progress::KeysToSend { bytes: half.key_bytes() });
+            write_bundle(half, &bundle, control)?;
+            match self.upload_bundle(limits.key_format, &bundle, control) {
+                Ok(key) => {
+                    entry.store_uploaded(&Uploaded::new(key.as_str(), secret, &contents)).map_err(at)?;
+                    return Ok(key);
+                }
+                Err(error) if contents != alone && is_too_large(&error) => {
+                    half.set_shared_keys(&[], 0);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The recorded bundle and its contents, if the service still has it.
+    fn still_held(&self, known: Option<Uploaded>, cancel: &Cancel) -> Result<Option<(KeyId, Vec<u8>)>, ClientError> {
+        let Some(uploaded) = known else { return Ok(None) };
+        let Ok(key) = KeyId::parse(&uploaded.id) else { return Ok(None) };
+        match self.transport.key_status(&key, cancel) {
+            Ok(status) if status.state() == KeyState::Ready => Ok(Some((key, uploaded.contents))),
+            Ok(_) => Ok(None),
+            Err(transport::Error::Refused(problem)) if problem.known_code() == Some(ProblemCode::KeyNotFound) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether the service's description of the application differs from `known`.
@@ -153,6 +242,13 @@ fn may_resume(error: &transport::Error) -> bool {
     }
 }
 
+/// Whether the service will never accept so large a bundle.
+fn is_too_large(error: &ClientError) -> bool {
+    let ClientError::Transport(transport::Error::Refused(problem)) = error else { return false };
+    let codes = [ProblemCode::TooLarge, ProblemCode::MemoryFull, ProblemCode::StorageFull, ProblemCode::TooManyKeys];
+    problem.retry_after.is_none() && problem.known_code().is_some_and(|code| codes.contains(&code))
+}
+
 fn of_key_error<H: ClientHalf>(error: H::KeyError) -> ClientError {
     let error: H::Error = error.into();
     ClientError::of_application(error)
@@ -186,20 +282,5 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-/// The bundle of an earlier run, if the service still has it.
-fn find_uploaded(
-    transport: &Transport,
-    known: Option<Uploaded>,
-    cancel: &Cancel,
-) -> Result<Option<KeyId>, ClientError> {
-    let Some(key) = known.and_then(|uploaded| KeyId::parse(&uploaded.id).ok()) else { return Ok(None) };
-    match transport.key_status(&key, cancel) {
-        Ok(status) if status.state() == KeyState::Ready => Ok(Some(key)),
-        Ok(_) => Ok(None),
-        Err(transport::Error::Refused(problem)) if problem.known_code() == Some(ProblemCode::KeyNotFound) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }

@@ -17,6 +17,18 @@ pub enum ClientError {
     /// An error of the application: keys, queries or answers. [`ClientError::application`] returns it as its own type.
     #[error("{0}")]
     Application(Box<dyn ApplicationError>),
+    /// The service offers an application of another kind under this name.
+    #[error("{url} offers {application}, which is of kind {found}; this client asks applications of kind {needed}")]
+    OtherKind {
+        /// The service.
+        url: String,
+        /// Name of the application.
+        application: String,
+        /// Kind of the application.
+        found: String,
+        /// Kind that the client needs.
+        needed: &'static str,
+    },
     /// The answers of one call may be too large to keep. Nothing was sent.
     #[error(
         "ask: found answers of up to {found} bytes, needed at most {needed}; ask at most {questions} questions a call"

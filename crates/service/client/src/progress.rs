@@ -1,5 +1,6 @@
 //! Progress of long calls, and usage counters.
 
+use crate::cost::Cost;
 use crate::transport::{Cancel, UploadProgress};
 
 /// Bytes sent and received, and seconds spent, since the client was made.
@@ -24,6 +25,13 @@ pub struct UsageStats {
 /// Progress of a long call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
+    /// Before keys are made and uploaded: the service does not have this client's keys.
+    KeysToSend {
+        /// Bytes of the key bundle.
+        bytes: u64,
+    },
+    /// Before queries are sent: what they will take.
+    QueriesToSend(Cost),
     /// Making switching keys.
     MakingKeys {
         /// Keys made.

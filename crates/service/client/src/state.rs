@@ -1,12 +1,15 @@
-//! State of a client on disk between runs: its secret key, and the id of the bundle at the service.
+//! State of a client on disk between runs: its secret keys, and the ids of the bundles at the service.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use unspoken_files::{Access, create_private_directory, is_temporary_of, replace_file};
-use unspoken_protocol::DurableCounters;
+use unspoken_files::{
+    Access, check_own_directory, create_private_directory, is_temporary_of, open_lock_file, replace_file,
+};
+use unspoken_protocol::{DurableCounters, KeySetId};
+use unspoken_ring::derive_bytes;
 use zeroize::Zeroizing;
 
 use crate::transport::Cancel;
@@ -20,55 +23,84 @@ const TAG: usize = 16;
 /// Prefix of the names of bundle files.
 const BUNDLE: &str = "bundle-";
 
-/// File name of the last description.
-const DESCRIPTION: &str = "description";
+/// Prefix of the names of files with a secret key.
+const SECRET: &str = "secret-";
+
+/// Prefix of the names of records of uploaded bundles.
+const UPLOAD: &str = "upload-";
+
+/// Prefix of the names of files with the last description of an application.
+const DESCRIPTION: &str = "description-";
+
+/// Digits of a bundle's id.
+const KEY_ID_DIGITS: usize = 32;
 
 /// Age above which a bundle of other parameters is removed, because its upload is not resumed any more.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
-/// A private directory for one client of one application of one service.
+/// Age above which a temporary file is removed: the process that wrote it has ended.
+const TEMPORARY: Duration = Duration::from_secs(600);
+
+/// A private directory for one client of one service, as one of its applications uses it.
 ///
-/// For each parameter set there is a file `secret-*.key`: anyone who reads it can decrypt every query. Only its owner
-/// may access the directory, and one process at a time makes keys in it.
+/// For each key set there is a file `secret-*.key`, which all applications of the service share: anyone who reads it
+/// can decrypt every query. Only its owner may access the directory, and one process at a time makes keys of a key set.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
+    /// Distinguishes the files of this application.
+    application: String,
 }
 
 impl StateDir {
-    /// Opens or makes the directory of an application of a service below `root`.
+    /// Opens or makes the directory of a service below `root`, for an application of the service.
     ///
     /// # Errors
-    /// If it cannot be made, or belongs to another user.
+    /// If it cannot be made, or if it or `root` belongs to another user.
     pub fn open(root: &Path, url: &str, application: &str) -> io::Result<Self> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(url.trim_end_matches('/').as_bytes());
-        hasher.update(&[0]);
-        hasher.update(application.as_bytes());
-        let name = hasher.finalize().to_hex();
-        let path = root.join(&name.as_str()[..2 * TAG]);
+        let path = service_directory(root, url);
         create_private_directory(&path)?;
-        let state = Self { path };
+        // Whoever may rename the directory could replace it.
+        check_own_directory(root)?;
+        let state = Self { path, application: tag(application.as_bytes()) };
         state.remove_temporaries()?;
         Ok(state)
     }
 
-    /// Removes temporary files that a crash left, one of which may hold a secret key. All but those of numbers are
-    /// written under the lock: while another process has it, none is removed.
-    fn remove_temporaries(&self) -> io::Result<()> {
-        let left = || -> io::Result<Vec<PathBuf>> {
-            let entries = fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>()?;
-            Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| is_own_temporary(path)).collect())
+    /// The ids of the bundles that a client with a directory below `root` has at a service, as far as it knows.
+    ///
+    /// # Errors
+    /// If the directory cannot be read. A missing one is no error.
+    pub fn uploaded_keys(root: &Path, url: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(service_directory(root, url)) {
+            Ok(entries) => entries.collect::<io::Result<Vec<_>>>()?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
         };
-        if left()?.is_empty() {
-            return Ok(());
+        let records = entries.iter().filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with(UPLOAD) && name.ends_with(".id")
+        });
+        let read = records.map(|record| Ok(read_if_there(&record.path())?.and_then(|bytes| Uploaded::read(&bytes))));
+        let read = read.collect::<io::Result<Vec<_>>>()?;
+        Ok(read.into_iter().flatten().map(|uploaded| uploaded.id).collect())
+    }
+
+    /// Removes temporary files that a crash left, one of which may hold a secret key.
+    fn remove_temporaries(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if !is_own_temporary(&entry.path()) {
+                continue;
+            }
+            // A file that is gone was renamed by the process that wrote it.
+            let age = |metadata: fs::Metadata| metadata.modified().ok()?.elapsed().ok();
+            if entry.metadata().ok().and_then(age).is_some_and(|age| age > TEMPORARY) {
+                remove_if_there(&entry.path())?;
+            }
         }
-        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("lock"))?;
-        match lock.try_lock() {
-            Ok(()) => left()?.into_iter().try_for_each(fs::remove_file),
-            Err(TryLockError::WouldBlock) => Ok(()),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(())
     }
 
     /// Path of the directory.
@@ -76,29 +108,17 @@ impl StateDir {
         &self.path
     }
 
-    /// Waits until no other process makes keys here; other processes wait until the returned file is dropped.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
-    pub(crate) fn lock(&self, cancel: &Cancel) -> io::Result<File> {
-        let file = OpenOptions::new().create(true).append(true).open(self.path.join("lock"))?;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(io::ErrorKind::Interrupted.into()),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
-    }
-
-    /// The last description of the service that a client with this state accepted.
+    /// The last description of the application that a client with this state accepted.
     pub(crate) fn description(&self) -> io::Result<Option<Vec<u8>>> {
-        read_if_there(&self.path.join(DESCRIPTION))
+        read_if_there(&self.description_path())
     }
 
     pub(crate) fn store_description(&self, description: &[u8]) -> io::Result<()> {
-        replace_file(&self.path.join(DESCRIPTION), description, Access::Owner)
+        replace_file(&self.description_path(), description, Access::Owner)
+    }
+
+    fn description_path(&self) -> PathBuf {
+        self.path.join(format!("{DESCRIPTION}{}", self.application))
     }
 
     fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
@@ -110,9 +130,9 @@ impl StateDir {
         self.path.join(format!("numbers-{}.next", hex::encode(session)))
     }
 
-    /// The files for the parameters with this fingerprint.
-    pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
-        Entry { state: self, parameters: hex::encode(fingerprint) }
+    /// The files of a key set.
+    pub(crate) fn entry(&self, keys: KeySetId) -> Entry<'_> {
+        Entry { state: self, keys: keys.to_string() }
     }
 }
 
@@ -123,7 +143,7 @@ impl DurableCounters for StateDir {
     }
 
     fn take(&self, session: &[u8; 16], count: u32) -> io::Result<u32> {
-        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
+        let lock = open_lock_file(&self.path.join("numbers.lock"))?;
         lock.lock()?;
         let path = self.numbers_path(session);
         let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
@@ -143,58 +163,86 @@ impl DurableCounters for StateDir {
     }
 }
 
-/// The files of one parameter set.
+/// The files of one key set.
 pub(crate) struct Entry<'a> {
     state: &'a StateDir,
-    parameters: String,
+    keys: String,
 }
 
-/// Record of the bundle at the service: its id, and a hash of what it was made from.
+/// Record of the bundle at the service: its id, the keys that it has, and a hash of their secret.
 pub(crate) struct Uploaded {
     pub(crate) id: String,
+    /// As described by the half that made them.
+    pub(crate) contents: Vec<u8>,
     made_from: [u8; 2 * TAG],
 }
 
 impl Uploaded {
-    /// The record of a bundle made from this secret for this description.
-    pub(crate) fn new(id: &str, secret: &[u8], description: &[u8]) -> Self {
-        Uploaded { id: id.into(), made_from: origin(secret, description) }
+    /// The record of a bundle of this secret.
+    pub(crate) fn new(id: &str, secret: &[u8], contents: &[u8]) -> Self {
+        Uploaded { id: id.into(), contents: contents.into(), made_from: origin(secret, &[]) }
     }
 
-    /// Whether the bundle was made from exactly this secret and this description.
-    pub(crate) fn fits(&self, secret: &[u8], description: &[u8]) -> bool {
-        self.made_from == origin(secret, description)
+    /// Whether the bundle was made from exactly this secret.
+    pub(crate) fn is_of(&self, secret: &[u8]) -> bool {
+        self.made_from == origin(secret, &[])
+    }
+
+    /// The hash, the id, and the contents, each but the last of a fixed length.
+    fn to_bytes(&self) -> Vec<u8> {
+        [&self.made_from, self.id.as_bytes(), &self.contents].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (made_from, rest) = bytes.split_first_chunk()?;
+        let (id, contents) = rest.split_at_checked(KEY_ID_DIGITS)?;
+        let id = String::from_utf8(id.to_vec()).ok()?;
+        Some(Uploaded { id, contents: contents.into(), made_from: *made_from })
     }
 }
 
 impl Entry<'_> {
     pub(crate) fn secret(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
-        Ok(read_if_there(&self.file("secret", "key"))?.map(Zeroizing::new))
+        Ok(read_if_there(&self.file(SECRET, "key"))?.map(Zeroizing::new))
     }
 
     pub(crate) fn store_secret(&self, secret: &[u8]) -> io::Result<()> {
-        replace_file(&self.file("secret", "key"), secret, Access::Owner)
+        replace_file(&self.file(SECRET, "key"), secret, Access::Owner)
     }
 
     pub(crate) fn uploaded(&self) -> io::Result<Option<Uploaded>> {
-        let Some(bytes) = read_if_there(&self.file("upload", "id"))? else { return Ok(None) };
-        let Some((made_from, id)) = bytes.split_first_chunk() else { return Ok(None) };
-        Ok(Some(Uploaded { id: String::from_utf8_lossy(id).into_owned(), made_from: *made_from }))
+        Ok(read_if_there(&self.file(UPLOAD, "id"))?.and_then(|bytes| Uploaded::read(&bytes)))
     }
 
     pub(crate) fn store_uploaded(&self, uploaded: &Uploaded) -> io::Result<()> {
-        let record = [&uploaded.made_from, uploaded.id.as_bytes()].concat();
-        replace_file(&self.file("upload", "id"), &record, Access::Owner)
+        replace_file(&self.file(UPLOAD, "id"), &uploaded.to_bytes(), Access::Owner)
     }
 
-    /// Path of the bundle while it is made and sent. The name depends on secret and description, so that a file that an
-    /// earlier attempt left is used for nothing else.
-    pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
-        self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, description))))
+    /// Waits until no other process makes keys of this set here; other processes wait until the returned file is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
+    pub(crate) fn lock(&self, cancel: &Cancel) -> io::Result<File> {
+        let file = open_lock_file(&self.file("lock-", "lock"))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(io::ErrorKind::Interrupted.into()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 
-    /// Removes bundles that no upload needs any more: those of these parameters except `current`, and old ones of other
-    /// parameters.
+    /// Path of the bundle while it is made and sent. The name depends on the secret and the keys, so that a file left
+    /// by an earlier attempt is used for nothing else.
+    pub(crate) fn bundle(&self, secret: &[u8], contents: &[u8]) -> PathBuf {
+        self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, contents))))
+    }
+
+    /// Removes bundles that no upload needs any more: those of this key set except `current`, and old ones of other
+    /// key sets.
     pub(crate) fn remove_stale_bundles(&self, current: &Path) -> io::Result<()> {
         let own = self.bundle_prefix();
         for entry in fs::read_dir(&self.state.path)? {
@@ -213,22 +261,31 @@ impl Entry<'_> {
     }
 
     fn bundle_prefix(&self) -> String {
-        format!("{BUNDLE}{}-", self.parameters)
+        format!("{BUNDLE}{}-", self.keys)
     }
 
     fn file(&self, what: &str, ending: &str) -> PathBuf {
-        self.state.path.join(format!("{what}-{}.{ending}", self.parameters))
+        self.state.path.join(format!("{what}{}.{ending}", self.keys))
     }
 }
 
-/// Hash that identifies a secret and a description without revealing them.
-fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
-    let mut hasher =
-        blake3::Hasher::new_derive_key("unspoken client state 2026: a secret key and what it was used for");
-    hasher.update(&(secret.len() as u64).to_le_bytes());
-    hasher.update(secret);
-    hasher.update(description);
-    *hasher.finalize().as_bytes()
+/// Hash that identifies a secret and the contents of a bundle, and reveals no secret. Nothing of the secret stays on
+/// the stack.
+fn origin(secret: &[u8], contents: &[u8]) -> [u8; 2 * TAG] {
+    let mut hash = [0; 2 * TAG];
+    let length = (secret.len() as u64).to_le_bytes();
+    derive_bytes("unspoken client state 2026: a secret key and its bundle", &[&length, secret, contents], &mut hash);
+    hash
+}
+
+/// Directory of a service below `root`.
+fn service_directory(root: &Path, url: &str) -> PathBuf {
+    root.join(format!("service-{}", tag(url.trim_end_matches('/').as_bytes())))
+}
+
+/// Short hash of a text, for the name of a file or directory.
+fn tag(text: &[u8]) -> String {
+    blake3::hash(text).to_hex()[..2 * TAG].to_owned()
 }
 
 /// Whether a path is that of a temporary file of a secret, an upload or a description.
@@ -237,9 +294,16 @@ fn is_own_temporary(path: &Path) -> bool {
     let text = name.to_string_lossy();
     // ".target.random.tmp".
     let Some(target) = text.strip_prefix('.').and_then(|rest| rest.rsplitn(3, '.').nth(2)) else { return false };
-    let own = [("secret-", ".key"), ("upload-", ".id"), (DESCRIPTION, "")];
+    let own = [(SECRET, ".key"), (UPLOAD, ".id"), (DESCRIPTION, "")];
     own.iter().any(|(start, end)| target.starts_with(start) && target.ends_with(end))
         && is_temporary_of(Path::new(target), name)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -256,8 +320,8 @@ mod tests {
 
     #[test]
     fn no_number_is_taken_twice() {
-        let root = std::env::temp_dir().join(format!("unspoken-numbers-{}", std::process::id()));
-        let state = StateDir::open(&root, "http://127.0.0.1:1", "pir/codes").unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let state = StateDir::open(root.path(), "http://127.0.0.1:1", "pir/codes").unwrap();
         let secret = [7; 16];
         assert!(state.take(&secret, 3).unwrap_err().to_string().contains("is lost"));
         state.start(&secret).unwrap();
@@ -269,45 +333,57 @@ mod tests {
         assert!(state.take(&[8; 16], 1).is_err());
         fs::write(state.numbers_path(&secret), b"abc").unwrap();
         assert!(state.take(&secret, 1).unwrap_err().to_string().contains("damaged"));
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
-    fn temporary_files_of_a_crash_are_removed_unless_they_are_in_use() {
-        let root = std::env::temp_dir().join(format!("unspoken-temporaries-{}", std::process::id()));
-        let open = || StateDir::open(&root, "http://127.0.0.1:1", "classify/spam").unwrap();
+    fn temporary_files_of_a_crash_are_removed_unless_they_may_be_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let open = || StateDir::open(root.path(), "http://127.0.0.1:1", "classify/spam").unwrap();
         let state = open();
-        let left = [".secret-07.key.a1B2c3.tmp", ".upload-07.id.a1B2c3.tmp", ".description.a1B2c3.tmp"];
+        let left = [".secret-07.key.a1B2c3.tmp", ".upload-07.id.a1B2c3.tmp", ".description-07.a1B2c3.tmp"];
         let kept = [".numbers-07.next.a1B2c3.tmp", ".secret-07.key.tmp", "secret-07.key", ".other.a1B2c3.tmp"];
         let path = |name: &str| state.path().join(name);
+        let there = |names: &[&str]| names.iter().all(|name| path(name).exists());
         left.iter().chain(&kept).for_each(|name| fs::write(path(name), b"key").unwrap());
-        let lock = state.lock(&Cancel::new()).unwrap();
         open();
-        assert!(left.iter().chain(&kept).all(|name| path(name).exists()), "another process writes");
-        drop(lock);
+        assert!(there(&left) && there(&kept), "another process may be writing");
+        let long_ago = std::time::SystemTime::now() - 2 * TEMPORARY;
+        for name in left.iter().chain(&kept) {
+            File::options().append(true).open(path(name)).unwrap().set_modified(long_ago).unwrap();
+        }
         open();
-        assert!(left.iter().all(|name| !path(name).exists()) && kept.iter().all(|name| path(name).exists()));
-        fs::remove_dir_all(root).unwrap();
+        assert!(left.iter().all(|name| !path(name).exists()) && there(&kept));
     }
 
     #[test]
-    fn a_record_fits_only_what_it_was_made_from() {
-        let root = std::env::temp_dir().join(format!("unspoken-state-{}", std::process::id()));
-        let state = StateDir::open(&root, "http://127.0.0.1:1/", "classify/spam").unwrap();
-        assert_eq!(state.path(), StateDir::open(&root, "http://127.0.0.1:1", "classify/spam").unwrap().path());
-        let entry = state.entry(&[7; 16]);
+    fn a_record_fits_only_the_secret_it_was_made_from() {
+        let root = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|kind| KeySetId::new(kind, &[7; 16]));
+        let open = |url, application| StateDir::open(root.path(), url, application).unwrap();
+        let state = open("http://127.0.0.1:1/", "classify/spam");
+        let entry = state.entry(one);
         assert!(entry.secret().unwrap().is_none());
         entry.store_secret(b"secret").unwrap();
-        entry.store_uploaded(&Uploaded::new("id", b"secret", b"description")).unwrap();
-        let found = entry.uploaded().unwrap().unwrap();
-        assert_eq!(found.id, "id");
-        assert!(found.fits(b"secret", b"description"));
-        assert!(!found.fits(b"secret", b"another"));
-        assert!(!found.fits(b"another", b"description"));
-        assert!(state.entry(&[8; 16]).secret().unwrap().is_none());
+        let id = "0123456789abcdef0123456789abcdef";
+        entry.store_uploaded(&Uploaded::new(id, b"secret", b"contents")).unwrap();
+        // Another application of the service has the same keys, but another description.
+        let other = open("http://127.0.0.1:1", "embed/words");
+        assert_eq!(other.entry(one).secret().unwrap().unwrap().as_slice(), b"secret");
+        let found = other.entry(one).uploaded().unwrap().unwrap();
+        assert_eq!((found.id.as_str(), found.contents.as_slice()), (id, &b"contents"[..]));
+        assert!(found.is_of(b"secret") && !found.is_of(b"another"));
+        state.store_description(b"description").unwrap();
+        assert!(other.description().unwrap().is_none());
+        assert_eq!(state.description().unwrap().unwrap(), b"description");
+        assert_eq!(StateDir::uploaded_keys(root.path(), "http://127.0.0.1:1").unwrap(), [id]);
+        // Another service and another key set share nothing.
+        assert!(open("http://127.0.0.1:2", "classify/spam").entry(one).secret().unwrap().is_none());
+        assert!(StateDir::uploaded_keys(root.path(), "http://127.0.0.1:2").unwrap().is_empty());
+        assert!(StateDir::uploaded_keys(root.path(), "http://127.0.0.1:3").unwrap().is_empty());
+        assert!(state.entry(two).secret().unwrap().is_none());
         assert_ne!(entry.bundle(b"a", b"b"), entry.bundle(b"ab", b""));
-        let (current, other) = (entry.bundle(b"secret", b"description"), state.entry(&[8; 16]).bundle(b"a", b"b"));
-        let stale = [entry.bundle(b"earlier", b"description"), entry.bundle(b"earlier", b"").with_extension("part")];
+        let (current, other) = (entry.bundle(b"secret", b"contents"), state.entry(two).bundle(b"a", b"b"));
+        let stale = [entry.bundle(b"earlier", b"contents"), entry.bundle(b"earlier", b"").with_extension("part")];
         for path in [&current, &other, &stale[0], &stale[1]] {
             fs::write(path, b"keys").unwrap();
         }
@@ -322,8 +398,38 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode(state.path()), 0o700);
-            assert_eq!(mode(&entry.file("secret", "key")), 0o600);
+            assert_eq!(mode(&entry.file(SECRET, "key")), 0o600);
         }
-        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_another_user_prepared_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let open = || StateDir::open(root.path(), "http://127.0.0.1:1", "classify/spam");
+        // A planted link in place of a lock would create or lock another file.
+        let state = open().unwrap();
+        let entry = state.entry(KeySetId::new("one", &[7; 16]));
+        let target = root.path().join("target");
+        symlink(&target, entry.file("lock-", "lock")).unwrap();
+        symlink(&target, state.path().join("numbers.lock")).unwrap();
+        let error = entry.lock(&Cancel::new()).unwrap_err().to_string();
+        assert!(error.contains("found a symbolic link"), "{error}");
+        state.start(&[1; 16]).unwrap();
+        assert!(state.take(&[1; 16], 1).is_err());
+        assert!(!target.exists());
+        // A root to which others may write.
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = open().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("every user may write"), "{error}");
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        open().unwrap();
+        // A root of another user: only root can prepare one here, and root is the user that must not use it.
+        if std::os::unix::fs::chown(root.path(), Some(12345), None).is_ok() {
+            let error = open().unwrap_err().to_string();
+            assert!(error.contains("a directory of user 12345"), "{error}");
+        }
     }
 }

@@ -1,18 +1,21 @@
 //! What a hostile service sees: the number of requests depends only on the number of questions.
 
+mod common;
+
 use std::borrow::Borrow;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use common::{Cells, TestDatabase, half, record};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
-use unspoken_pir::{
-    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+use unspoken_pir::{Mode, PreparedKeys};
+use unspoken_protocol::{
+    ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, KeySetId, Protocol, ServerHalf,
 };
-use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
 };
@@ -20,69 +23,6 @@ use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
 use zeroize::Zeroizing;
 
 const APPLICATION: &str = "pir/test";
-
-/// Bytes of the longest record.
-const LENGTH: u32 = 60;
-
-struct Cells {
-    layout: Layout,
-    table: Database,
-}
-
-impl Cells {
-    /// A database of `records` records, some of them damaged: the padding after the record is not zero.
-    fn new(records: u64, damaged: &[u64]) -> Self {
-        let parameters = parameters();
-        let layout = Layout::Index { records, length: Length::Variable { max: LENGTH } };
-        let cells = (0..records).flat_map(|i| {
-            let mut cell = layout.cell(Some(&record(i))).unwrap();
-            cell[LENGTH as usize] |= u8::from(damaged.contains(&i));
-            cell.resize(parameters.piece_bytes(), 0);
-            cell
-        });
-        Cells { layout, table: Database::new(&parameters, 0, &cells.collect::<Vec<u8>>()).unwrap() }
-    }
-}
-
-fn record(index: u64) -> Vec<u8> {
-    format!("record {index}").into_bytes()
-}
-
-fn parameters() -> PirParameters {
-    Preset::InsecureN11.build().unwrap()
-}
-
-impl DatabaseVersion for Cells {
-    fn version(&self) -> u64 {
-        1
-    }
-
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    fn planes(&self) -> Vec<TableView<'_>> {
-        vec![self.table.view()]
-    }
-}
-
-struct TestDatabase(PirParameters, Arc<Cells>);
-
-impl VersionedDatabase for TestDatabase {
-    type Version = Cells;
-
-    fn parameters(&self) -> &PirParameters {
-        &self.0
-    }
-
-    fn current(&self) -> Arc<Cells> {
-        Arc::clone(&self.1)
-    }
-
-    fn resident_bytes(&self) -> u64 {
-        0
-    }
-}
 
 /// A database that can be replaced while it is served, and a log of the requests for it.
 #[derive(Clone)]
@@ -107,13 +47,13 @@ impl Watched {
     }
 }
 
-fn half(cells: Cells) -> RetrieveServer<TestDatabase> {
-    RetrieveServer::new(TestDatabase(parameters(), Arc::new(cells))).unwrap()
-}
-
 impl KeyLoader for Watched {
     type Keys = PreparedKeys;
     type KeyError = RetrieveError;
+
+    fn key_set(&self) -> KeySetId {
+        self.lock().0.key_set()
+    }
 
     fn key_format(&self) -> u32 {
         self.lock().0.key_format()
@@ -127,12 +67,20 @@ impl KeyLoader for Watched {
         self.lock().0.max_key_bytes()
     }
 
+    fn key_memory_bytes(&self) -> u64 {
+        self.lock().0.key_memory_bytes()
+    }
+
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         self.lock().0.loaded_key_bytes(front)
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
         self.lock().0.load_keys(bundle)
+    }
+
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+        self.lock().0.check_keys(keys)
     }
 }
 
@@ -216,6 +164,10 @@ impl KeyGenerator for Counting {
         self.0.secret_bytes()
     }
 
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.0.bundle_contents()
+    }
+
     fn key_bytes(&self) -> u64 {
         self.0.key_bytes()
     }
@@ -252,6 +204,10 @@ impl ClientHalf for Counting {
         self.0.batch()
     }
 
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.0.query_bytes(questions)
+    }
+
     /// A description of large answers.
     fn answer_bytes(&self, _questions: usize) -> usize {
         512 << 20
@@ -267,6 +223,94 @@ impl ClientHalf for Counting {
 
     fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
         self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read(answer, questions)
+    }
+}
+
+/// A client half of another kind of application, whose description nothing can be read from.
+struct Other(RetrieveClient);
+
+/// Its description.
+struct OtherDescription;
+
+impl ApplicationDescription for OtherDescription {
+    type Error = RetrieveError;
+
+    const PROTOCOL: Protocol = Protocol { kind: "other", version: 1 };
+
+    fn read(_: &[u8], _: bool) -> Result<Self, RetrieveError> {
+        Ok(OtherDescription)
+    }
+
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new("other", &[0; 16])
+    }
+}
+
+impl KeyGenerator for Other {
+    type KeyError = RetrieveError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+        self.0.secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.0.bundle_contents()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.0.key_bytes()
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RetrieveError> {
+        self.0.write_keys(out, progress, cancel)
+    }
+}
+
+impl ClientHalf for Other {
+    type Error = RetrieveError;
+    type Description = OtherDescription;
+    type Model = ();
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "asking";
+
+    fn open(_: OtherDescription, (): (), _: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        unreachable!("a description of another kind is refused before a client is opened")
+    }
+
+    fn description(&self) -> &OtherDescription {
+        &OtherDescription
+    }
+
+    fn batch(&self) -> usize {
+        self.0.batch()
+    }
+
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.0.query_bytes(questions)
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        self.0.answer_bytes(questions)
+    }
+
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+        self.0.encode(questions)
+    }
+
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+        self.0.query(questions)
+    }
+
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
         self.0.read(answer, questions)
     }
 }
@@ -366,6 +410,37 @@ fn a_database_that_shrank_is_refused_whatever_was_asked_for() {
     }
     assert_eq!(observed[0], observed[1]);
     assert_eq!(observed[0][0], "query");
+}
+
+#[test]
+fn the_cost_of_questions_is_known_before_they_are_asked() {
+    let service = Service::start(&Watched::new(Cells::new(100, &[])));
+    let state = service.state("one");
+    for mode in [Mode::Packed, Mode::Session] {
+        let options = RetrieveOptions::new(mode, state.clone());
+        let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+        let connected =
+            ServiceClient::insecure_connect(transport, APPLICATION, options, &state, &mut |_| {}, &Cancel::new());
+        let mut client: ServiceClient<RetrieveClient> = connected.unwrap();
+        // Full requests, and the rest.
+        let indices: Vec<u64> = (0..35).collect();
+        let cost = client.cost(indices.len());
+        assert_eq!((cost.questions, cost.batch, cost.queries, cost.key_bytes), (35, 16, 3, 0));
+        ask(&mut client, &indices).unwrap();
+        let usage = client.usage();
+        assert_eq!((cost.query_bytes, cost.answer_bytes), (usage.query_bytes, usage.answer_bytes), "{mode}");
+    }
+}
+
+#[test]
+fn an_application_of_another_kind_is_named() {
+    let service = Service::start(&Watched::new(Cells::new(100, &[])));
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let state = service.state("one");
+    let connected = ServiceClient::<Other>::connect(transport, APPLICATION, (), &state, &mut |_| {}, &Cancel::new());
+    let error = connected.err().unwrap();
+    let found = matches!(&error, ClientError::OtherKind { found, needed: "other", .. } if found == "retrieve");
+    assert!(found && error.to_string().contains(&service.url), "{error}");
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig};
+use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig, UnreachableCause, Waiting};
 use unspoken_wire::v1::{ApplicationList, KeyStatus, Problem};
 use unspoken_wire::{Message, ProblemCode};
 
@@ -115,8 +116,128 @@ fn it_gives_up_in_the_time_allowed_and_says_why() {
         Error::GaveUp { last, .. } => assert!(matches!(**last, Error::Unreachable { .. })),
         other => panic!("{other}"),
     }
-    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(error.to_string().contains("connection refused, nothing listens at this port; start the"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+/// Fails and returns the error, the time, and what was waited for.
+fn failure(mut config: TransportConfig) -> (Error, Duration, Vec<Waiting>) {
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&waits);
+    config.on_wait = Some(Arc::new(move |wait: &Waiting| seen.lock().unwrap().push(wait.clone())));
+    let start = Instant::now();
+    let error = Transport::new(config).unwrap().applications(&Cancel::new()).unwrap_err();
+    let waits = waits.lock().unwrap().clone();
+    (error, start.elapsed(), waits)
+}
+
+#[test]
+fn errors_that_cannot_heal_are_reported_at_once_with_their_cause() {
+    let peer = |response: &[u8]| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, response) = (listener.local_addr().unwrap(), response.to_vec());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(&response);
+            }
+        });
+        address
+    };
+    let plain = peer(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    // A fatal alert of TLS.
+    let tls = peer(&[0x15, 3, 3, 0, 2, 2, 70]);
+    // No name server has to be asked about a label of more than 63 letters.
+    let nowhere = format!("{}.example:8443", "a".repeat(70));
+    for (url, cause, says) in [
+        (format!("https://{nowhere}"), UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
+        (format!("http://{nowhere}"), UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
+        (format!("https://{plain}"), UnreachableCause::NotHttps, "the port speaks http, not https; write http://"),
+        (format!("http://{tls}"), UnreachableCause::NotHttp, "write https:// in the address"),
+    ] {
+        let (error, time, waits) = failure(TransportConfig { insecure_http: true, ..TransportConfig::new(&url) });
+        assert!(matches!(&error, Error::Unreachable { cause: found, .. } if *found == cause), "{error}");
+        assert!(error.to_string().contains(says) && error.to_string().contains(&url), "{error}");
+        assert!(time < Duration::from_secs(5) && waits.is_empty(), "{time:?} {waits:?}");
+    }
+}
+
+#[test]
+fn it_says_at_once_what_it_waits_for() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut config = config(nobody);
+    config.retry.connect_patience = Duration::from_millis(400);
+    let (error, time, waits) = failure(config.clone());
+    assert!(matches!(error, Error::GaveUp { .. }), "{error}");
+    assert!(time < Duration::from_secs(3), "{time:?}");
+    assert!(waits.len() >= 2 && waits[0].tries == 1 && waits[0].spent < Duration::from_millis(300), "{waits:?}");
+    let said = format!("waiting for http://{nobody}: connection refused, nothing listens at this port; giving up in");
+    assert!(waits[0].to_string().starts_with(&said), "{}", waits[0]);
+    // A timeout takes the place of both limits.
+    let (error, time, _) = failure(config.with_timeout(1.0).unwrap());
+    assert!(matches!(error, Error::GaveUp { .. }), "{error}");
+    assert!((Duration::from_millis(450)..Duration::from_secs(4)).contains(&time), "{time:?}");
+}
+
+#[test]
+fn a_service_that_answered_once_is_waited_for_longer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = config(listener.local_addr().unwrap());
+    (config.retry.connect_patience, config.retry.patience) = (Duration::ZERO, Duration::from_secs(1));
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_head(&mut stream);
+        stream.write_all(&names()).unwrap();
+    });
+    let transport = Transport::new(config).unwrap();
+    transport.applications(&Cancel::new()).unwrap();
+    serving.join().unwrap();
+    let start = Instant::now();
+    let error = transport.applications(&Cancel::new()).unwrap_err();
+    assert!(error.to_string().contains("connection refused"), "{error}");
+    assert!(start.elapsed() > Duration::from_millis(300), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_timeout_bounds_every_wait() {
+    // Connections are accepted by the system, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(silent.local_addr().unwrap()).with_timeout(0.4).unwrap();
+    let transport = Transport::new(config.clone()).unwrap();
+    let (key, cancel) = (KeyId::parse(KEY).unwrap(), Cancel::new());
+    let start = Instant::now();
+    for error in [
+        transport.applications(&cancel).unwrap_err(),
+        transport.ask("a/b", &key, vec![1], &cancel).unwrap_err(),
+        transport.upload_keys("a/b", 1, &mut std::io::Cursor::new([5; 10]), |_| {}, &cancel).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+        assert!(error.to_string().contains("no answer within 0.4 s; allow more with --timeout SECONDS"), "{error}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(config.clone().with_timeout(seconds), Err(Error::Config { .. })), "{seconds}");
+    }
+}
+
+#[test]
+fn a_service_that_accepts_and_does_not_answer_is_shown() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (error, _, waits) = failure(config(silent.local_addr().unwrap()).with_timeout(3.5).unwrap());
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert!(waits[0].to_string().contains("connected, but no answer yet; giving up in 0 s"), "{}", waits[0]);
+}
+
+#[test]
+fn an_address_without_a_scheme_is_understood() {
+    let peer = Peer::start(vec![names()]);
+    let transport = Transport::new(TransportConfig::new(peer.address.to_string())).unwrap();
+    assert_eq!(transport.url(), format!("http://{}", peer.address));
+    assert_eq!(transport.applications(&Cancel::new()).unwrap(), ["a/b"]);
+    let distant = Transport::new(TransportConfig::new("ask.example.org:8080")).unwrap();
+    assert_eq!(distant.url(), "https://ask.example.org:8080");
 }
 
 #[test]
@@ -171,7 +292,7 @@ fn it_works_inside_an_asynchronous_runtime_too() {
 
 #[test]
 fn what_cannot_be_sent_is_refused_here() {
-    for url in ["", "localhost", "ftp://localhost", "http://"] {
+    for url in ["", "ftp://localhost", "http://", "two words"] {
         let refused = Transport::new(TransportConfig::new(url));
         assert!(matches!(refused.err(), Some(Error::Config { .. })), "{url:?}");
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::ClientId;
+use unspoken_protocol::{ClientId, KeySetId};
 use unspoken_wire::{ProblemCode, is_application_name};
 
 /// An application of the service, e.g. a text classifier.
@@ -25,8 +25,31 @@ pub trait Application: Send + Sync + 'static {
     /// What a client needs before it makes keys: the bytes of a message that the application defines.
     fn describe(&self) -> Vec<u8>;
 
-    /// Limits on keys, queries and answers. Read once, when the service starts.
+    /// Limits on keys, queries and answers. Those on queries and answers may change with the description.
     fn limits(&self) -> ApplicationLimits;
+
+    /// Checks that answers are computed from the newest data, as far as known. Called for every check of readiness.
+    ///
+    /// # Errors
+    /// Why they are not, and what to do. Everyone who reaches the service can read it.
+    fn check_ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Identifies the parameters and the kind of the keys. Applications of one key set have the same
+    /// [`Keys`](Self::Keys), and each may get bundles and loaded keys of the others. By default the application shares
+    /// its keys with no other. Read once, when the service starts.
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new(self.name(), &[0; 16])
+    }
+
+    /// Checks that keys that another application of this key set loaded are all that this one needs.
+    ///
+    /// # Errors
+    /// [`ApplicationError::DoesNotFit`], which names what is missing.
+    fn check_keys(&self, _keys: &Self::Keys) -> Result<(), ApplicationError> {
+        Ok(())
+    }
 
     /// Bytes of memory that the loaded keys will need, computed from the first
     /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer if the bundle is shorter). Called as soon
@@ -75,8 +98,10 @@ pub struct ApplicationLimits {
     /// Bytes at the start of a bundle that
     /// [`loaded_key_bytes`](Application::loaded_key_bytes) needs.
     pub header_bytes: usize,
-    /// Largest key bundle, in bytes.
+    /// Largest key bundle with the keys of this application alone, in bytes.
     pub max_key_bytes: u64,
+    /// Largest memory of the loaded keys of this application alone, in bytes.
+    pub key_memory_bytes: u64,
     /// Largest query, in bytes.
     pub max_query_bytes: usize,
     /// Largest answer, in bytes.
@@ -105,17 +130,30 @@ pub enum ApplicationError {
     Internal(String),
 }
 
+impl RegisteredApplication {
+    /// Bytes of memory that one answer needs, beyond the query and the keys.
+    pub(crate) fn work_bytes(&self) -> u64 {
+        self.application.working_bytes().saturating_add(self.limits().max_answer_bytes as u64)
+    }
+}
+
 /// The applications a service offers.
 #[derive(Clone, Default)]
 pub struct Applications {
     by_name: BTreeMap<String, RegisteredApplication>,
 }
 
-/// One application and its limits, read once.
+/// One application.
 #[derive(Clone)]
 pub(crate) struct RegisteredApplication {
     pub(crate) application: Arc<dyn DynApplication>,
-    pub(crate) limits: ApplicationLimits,
+    pub(crate) key_set: KeySetId,
+}
+
+impl RegisteredApplication {
+    pub(crate) fn limits(&self) -> ApplicationLimits {
+        self.application.limits()
+    }
 }
 
 impl Applications {
@@ -133,13 +171,19 @@ impl Applications {
         if !is_application_name(&name) {
             return Err(InvalidName(name));
         }
-        let limits = application.limits();
-        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), limits });
+        let key_set = application.key_set();
+        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), key_set });
         Ok(self)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&RegisteredApplication> {
         self.by_name.get(name)
+    }
+
+    /// Maximum length in bytes of a bundle of this key set: with the keys of all its applications.
+    pub(crate) fn max_key_bytes(&self, key_set: KeySetId) -> u64 {
+        let sharing = self.by_name.values().filter(|offer| offer.key_set == key_set);
+        sharing.fold(0, |sum, offer| sum.saturating_add(offer.limits().max_key_bytes))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RegisteredApplication)> {
@@ -161,8 +205,11 @@ pub(crate) type AnyKeys = Arc<dyn Any + Send + Sync>;
 /// [`Application`] without its key type, so that one map can contain several.
 pub(crate) trait DynApplication: Send + Sync {
     fn describe(&self) -> Vec<u8>;
+    fn limits(&self) -> ApplicationLimits;
+    fn check_ready(&self) -> Result<(), String>;
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
+    fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError>;
     fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
     fn answer(
@@ -179,12 +226,24 @@ impl<A: Application> DynApplication for A {
         Application::describe(self)
     }
 
+    fn limits(&self) -> ApplicationLimits {
+        Application::limits(self)
+    }
+
+    fn check_ready(&self) -> Result<(), String> {
+        Application::check_ready(self)
+    }
+
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
         Application::loaded_key_bytes(self, header)
     }
 
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError> {
         Ok(Arc::new(Application::load_keys(self, bundle)?))
+    }
+
+    fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError> {
+        Application::check_keys(self, own_keys(keys)?)
     }
 
     fn prepared_bytes(&self) -> u64 {
@@ -202,11 +261,13 @@ impl<A: Application> DynApplication for A {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ApplicationError> {
-        let keys = keys
-            .downcast_ref::<A::Keys>()
-            .ok_or_else(|| ApplicationError::Internal("keys of another application were passed".into()))?;
-        Application::answer(self, client, keys, query, cancel)
+        Application::answer(self, client, own_keys(keys)?, query, cancel)
     }
+}
+
+fn own_keys<K: 'static>(keys: &AnyKeys) -> Result<&K, ApplicationError> {
+    let other = || ApplicationError::Internal("keys of another type were passed: two key sets have one id".into());
+    keys.downcast_ref().ok_or_else(other)
 }
 
 /// The input that an application rejected.

@@ -3,15 +3,17 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, header};
+use tokio_util::sync::CancellationToken;
 use unspoken_wire::ProblemCode;
 
+use crate::arriving::{ArrivingMemory, CHUNK_BYTES};
 use crate::refusal::Refusal;
 
 /// The length that a request declares, if any.
@@ -19,20 +21,45 @@ pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A body read piece by piece; each piece must arrive within the stall time.
+/// How long bodies may take.
+#[derive(Clone)]
+pub(crate) struct BodyDeadlines {
+    /// Time limit for each [`CHUNK_BYTES`].
+    pub(crate) stall: Duration,
+    /// Time limit for a whole body that is read at once, and for the wait for memory.
+    pub(crate) total: Duration,
+    /// Cancelled when the service no longer waits for bodies, because it shuts down.
+    pub(crate) closing: CancellationToken,
+}
+
+/// A body read piece by piece. Every [`CHUNK_BYTES`] must arrive within the stall time.
 pub(crate) struct BodyPieces {
     body: Body,
-    stall: Duration,
+    deadlines: BodyDeadlines,
+    /// Bytes of the chunk that arrives, and the time spent on waiting for them.
+    chunk: usize,
+    chunk_time: Duration,
+    /// Time spent on waiting for the whole body.
+    time: Duration,
 }
 
 impl BodyPieces {
-    pub(crate) fn new(body: Body, stall: Duration) -> Self {
-        Self { body, stall }
+    pub(crate) fn new(body: Body, deadlines: BodyDeadlines) -> Self {
+        Self { body, deadlines, chunk: 0, chunk_time: Duration::ZERO, time: Duration::ZERO }
     }
 
+    /// The next piece; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
-            let frame = tokio::time::timeout(self.stall, self.body.frame()).await.map_err(|_| too_slow(self.stall))?;
+            let start = Instant::now();
+            let left = self.deadlines.stall.saturating_sub(self.chunk_time);
+            let frame = tokio::select! {
+                frame = tokio::time::timeout(left, self.body.frame()) => frame,
+                () = self.deadlines.closing.cancelled() => return Err(Refusal::shutting_down()),
+            };
+            let frame = frame.map_err(|_| too_slow(self.deadlines.stall))?;
+            self.chunk_time += start.elapsed();
+            self.time += start.elapsed();
             match frame {
                 None => return Ok(None),
                 Some(Err(error)) => {
@@ -44,6 +71,10 @@ impl BodyPieces {
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
+                        self.chunk += data.len();
+                        if self.chunk as u64 >= CHUNK_BYTES {
+                            (self.chunk, self.chunk_time) = (0, Duration::ZERO);
+                        }
                         return Ok(Some(data));
                     }
                 }
@@ -52,31 +83,50 @@ impl BodyPieces {
     }
 }
 
-/// Reads the whole body, at most `limit` bytes, within `total`.
+/// Waits until `memory` covers `bytes` bytes of a body of at most `longest` bytes.
+pub(crate) async fn cover(
+    memory: &mut ArrivingMemory,
+    bytes: u64,
+    longest: u64,
+    deadlines: &BodyDeadlines,
+) -> Result<(), Refusal> {
+    tokio::select! {
+        covered = tokio::time::timeout(deadlines.total, memory.cover(bytes, longest)) => covered.map_err(|_| {
+            let message = format!("no memory for the body was free for {:?}", deadlines.total);
+            Refusal::new(ProblemCode::MemoryFull, message, "ask again later").retry_after(1)
+        }),
+        () = deadlines.closing.cancelled() => Err(Refusal::shutting_down()),
+    }
+}
+
+/// Reads the whole body, at most `limit` bytes. `memory` covers the bytes that have arrived.
 pub(crate) async fn read_all(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
-    stall: Duration,
-    total: Duration,
+    deadlines: &BodyDeadlines,
+    memory: &mut ArrivingMemory,
 ) -> Result<Bytes, Refusal> {
     let declared = declared_length(headers);
     if let Some(length) = declared.filter(|&length| length > limit as u64) {
         return Err(too_large(length, limit));
     }
-    let mut pieces = BodyPieces::new(body, stall);
-    let read = async {
-        // Allocated at once: a buffer that grows needs twice the memory that the caller has reserved.
-        let mut whole = BytesMut::with_capacity(declared.map_or(limit, |length| length as usize));
-        while let Some(piece) = pieces.next().await? {
-            if piece.len() > limit - whole.len() {
-                return Err(too_large((whole.len() + piece.len()) as u64, limit));
-            }
-            whole.extend_from_slice(&piece);
+    let longest = declared.unwrap_or(limit as u64);
+    let mut pieces = BodyPieces::new(body, deadlines.clone());
+    // Allocated at once: a buffer that grows needs twice the memory that is reserved. Pages that no byte has reached
+    // take no memory.
+    let mut whole = BytesMut::with_capacity(longest as usize);
+    while let Some(piece) = pieces.next().await? {
+        if piece.len() > limit - whole.len() {
+            return Err(too_large((whole.len() + piece.len()) as u64, limit));
         }
-        Ok(whole.freeze())
-    };
-    tokio::time::timeout(total, read).await.unwrap_or_else(|_| Err(too_slow(total)))
+        cover(memory, (whole.len() + piece.len()) as u64, longest, deadlines).await?;
+        whole.extend_from_slice(&piece);
+        if pieces.time > deadlines.total {
+            return Err(too_slow(deadlines.total));
+        }
+    }
+    Ok(whole.freeze())
 }
 
 pub(crate) fn too_large(found: u64, limit: usize) -> Refusal {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::listen;
 use crate::offer::OfferConfig;
 
 /// Configuration of a service. As a file it is TOML or JSON with the field names below; durations are texts such as
@@ -18,21 +19,23 @@ use crate::offer::OfferConfig;
 ///     listen = "127.0.0.1:8443"
 ///     data_dir = "/var/lib/unspoken"
 ///     [limits]
-///     keys_per_client = 2
+///     key_disk_bytes = 68719476736
 ///     [timeouts]
 ///     key_lifetime = "30d"
 ///     "#,
 /// )?;
-/// assert_eq!(config.limits.keys_per_client, 2);
+/// assert_eq!(config.limits.key_disk_bytes, 64 << 30);
 /// # Ok::<(), unspoken_server::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Address to listen on. Port 0 selects a free port.
+    /// Address to listen on; in a file `HOST:PORT`, where the host may be a name. Port 0 selects a free port.
+    #[serde(deserialize_with = "listen::deserialize")]
     pub listen: SocketAddr,
     /// Address at which `/metrics` is served, over plain HTTP and without a token; usually an address that only this
     /// machine reaches. Without it there are no metrics.
+    #[serde(deserialize_with = "listen::deserialize_some")]
     pub metrics_listen: Option<SocketAddr>,
     /// Directory for keys and uploads. Made if missing; only one service may use it at a time.
     pub data_dir: PathBuf,
@@ -42,7 +45,7 @@ pub struct ServerConfig {
     pub tokens: Option<PathBuf>,
     /// Serves without tokens on an address that other machines can reach.
     pub allow_anonymous: bool,
-    /// Answers computed at once; 0 means the number of cores.
+    /// Answers computed at once; 0 means the number of cores. There are fewer if the memory is not enough for all.
     pub workers: usize,
     /// Limits on what clients may use.
     pub limits: ServiceLimits,
@@ -67,19 +70,21 @@ pub struct TlsFiles {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServiceLimits {
-    /// Bytes of memory for loaded keys, queries, answers and work in progress.
+    /// Bytes of memory of the process: models, loaded keys, queries, answers, work in progress, and connections.
     pub memory_bytes: u64,
-    /// Bytes of disk for key bundles. Unfinished uploads count with their declared length.
+    /// Bytes of disk for key bundles. Unfinished uploads count with their declared length. 0 means half of the disk
+    /// space that is free, or used for key bundles, when the service starts. When room is needed, bundles of clients
+    /// without a token are deleted.
     pub key_disk_bytes: u64,
-    /// Key bundles of one client, unfinished uploads included.
-    pub keys_per_client: usize,
+    /// Bytes of disk for the key bundles of one token. 0 means a quarter of `key_disk_bytes`.
+    pub key_bytes_per_token: u64,
     /// Requests of all clients waiting for a worker.
     pub queue: usize,
     /// Requests of one client waiting for a worker.
     pub queue_per_client: usize,
     /// Queries of one client at once: arriving, waiting, or being answered.
     pub queries_per_client: usize,
-    /// Open connections; more wait to be accepted.
+    /// Open connections; more wait to be accepted. There are fewer if the process may not open so many files.
     pub connections: usize,
     /// Open connections from one address (of IPv6: from one /64 network); more are closed. 0 means a quarter of
     /// `connections`. Where all clients come through one proxy, it should equal `connections`.
@@ -97,10 +102,10 @@ pub struct Timeouts {
     /// has sent none by then is closed.
     #[serde(with = "humantime_serde")]
     pub authorization: Duration,
-    /// Longest pause while a body arrives or a response is sent.
+    /// Time limit for every 64 KiB of a body, and longest pause while a response is sent.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
-    /// Time limit for a whole query body.
+    /// Time limit for a whole query body, and for a body's wait for memory.
     #[serde(with = "humantime_serde")]
     pub query_body: Duration,
     /// Time limit from a complete request to its answer: waiting, loading, computing.
@@ -145,8 +150,8 @@ impl Default for ServiceLimits {
     fn default() -> Self {
         Self {
             memory_bytes: 4 << 30,
-            key_disk_bytes: 64 << 30,
-            keys_per_client: 4,
+            key_disk_bytes: 0,
+            key_bytes_per_token: 0,
             queue: 256,
             queue_per_client: 16,
             queries_per_client: 32,
@@ -249,8 +254,6 @@ impl ServerConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("limits.memory_bytes", self.limits.memory_bytes),
-            ("limits.key_disk_bytes", self.limits.key_disk_bytes),
-            ("limits.keys_per_client", self.limits.keys_per_client as u64),
             ("limits.queue", self.limits.queue as u64),
             ("limits.queue_per_client", self.limits.queue_per_client as u64),
             ("limits.queries_per_client", self.limits.queries_per_client as u64),
@@ -287,10 +290,10 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// Maximum number of open connections from one address.
-    pub(crate) fn connections_per_address(&self) -> usize {
+    /// Maximum number of open connections from one address, of `connections` in all.
+    pub(crate) fn connections_per_address(&self, connections: usize) -> usize {
         match self.limits.connections_per_address {
-            0 => self.limits.connections.div_ceil(4),
+            0 => connections.div_ceil(4),
             count => count,
         }
     }

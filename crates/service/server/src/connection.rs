@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +13,7 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use prometheus::{IntCounter, IntGauge};
+use prometheus::{IntCounter, IntCounterVec, IntGauge};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -22,8 +23,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::concurrency::ConcurrencyLimit;
 
-/// Pause after an error of the listener; the usual cause is too many open files.
+/// Pause after an error of the listener; the usual cause is too many open files, which passes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest head of a request: request line and headers. A longer one is answered with 431.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// Bytes of memory that a connection takes at most besides bodies and answers: a head, and what is written.
+pub(crate) const CONNECTION_BYTES: u64 = 2 * MAX_HEAD_BYTES as u64;
+
+/// Bytes of memory that TLS takes for a connection.
+pub(crate) const TLS_BYTES: u64 = 64 << 10;
 
 /// State that all connections of one listener share.
 #[derive(Clone)]
@@ -35,8 +45,12 @@ pub(crate) struct ConnectionContext {
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) router: Router,
     pub(crate) timeouts: ConnectionTimeouts,
+    /// Cancelled when the service accepts no more connections; those without a request are closed.
+    pub(crate) closing: CancellationToken,
     /// Cancelled when the service has stopped; connections that are still open are closed.
     pub(crate) stopped: CancellationToken,
+    /// Counts requests whose head cannot be read, and which therefore do not reach the router.
+    pub(crate) requests: IntCounterVec,
     pub(crate) open: IntGauge,
     pub(crate) refused: IntCounter,
 }
@@ -88,11 +102,13 @@ pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, 
         };
         let (watcher, context) = (graceful.watcher(), context.clone());
         tokio::spawn(async move {
-            let authorization = ConnectionAuthorization::default();
+            let (authorization, begun) = (ConnectionAuthorization::default(), Arc::new(AtomicBool::new(false)));
             context.open.inc();
             tokio::select! {
-                () = connection(stream, &context, &authorization, watcher) => {}
+                () = connection(stream, &context, &authorization, &begun, watcher) => {}
                 () = context.stopped.cancelled() => {}
+                // Of the other connections, hyper closes those without a request, and the rest after their answer.
+                () = closing_unused(&context.closing, &begun) => {}
                 () = authorization.overdue(context.timeouts.authorization) => {
                     tracing::debug!(address = %peer.ip(), "connection closed: it sent no authorized request in time");
                 }
@@ -115,10 +131,19 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Returns when the service closes and no request has begun.
+async fn closing_unused(closing: &CancellationToken, begun: &AtomicBool) {
+    closing.cancelled().await;
+    if begun.load(Ordering::Relaxed) {
+        std::future::pending().await
+    }
+}
+
 async fn connection(
     stream: TcpStream,
     context: &ConnectionContext,
     authorization: &ConnectionAuthorization,
+    begun: &Arc<AtomicBool>,
     watcher: Watcher,
 ) {
     // Answers are written whole, so waiting until packets are full only delays them.
@@ -126,9 +151,9 @@ async fn connection(
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(context.timeouts.stall));
     let stream = Box::pin(stream);
-    let Some(tls) = &context.tls else { return http(stream, context, authorization, watcher).await };
+    let Some(tls) = &context.tls else { return http(stream, context, authorization, begun, watcher).await };
     match tokio::time::timeout(context.timeouts.head, tls.accept(stream)).await {
-        Ok(Ok(stream)) => http(stream, context, authorization, watcher).await,
+        Ok(Ok(stream)) => http(stream, context, authorization, begun, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
@@ -138,25 +163,39 @@ async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     context: &ConnectionContext,
     authorization: &ConnectionAuthorization,
+    begun: &Arc<AtomicBool>,
     watcher: Watcher,
 ) {
     let requests = ConnectionRequests {
         router: TowerToHyperService::new(context.router.clone()),
         authorization: authorization.clone(),
+        begun: begun.clone(),
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(context.timeouts.head)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), requests);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "connection ended");
+    match watcher.watch(connection).await {
+        Err(error) if error.is_parse() => log_unreadable(&error, &context.requests),
+        Err(error) => tracing::debug!(%error, "connection ended"),
+        Ok(()) => {}
     }
+}
+
+/// Logs and counts a request that hyper has answered itself, without a body, because it could not read the head.
+fn log_unreadable(error: &hyper::Error, requests: &IntCounterVec) {
+    let status = if error.is_parse_too_large() { "431" } else { "400" };
+    requests.with_label_values(&["unreadable", "other", status]).inc();
+    tracing::info!(route = "unreadable", status, reason = %error, "request");
 }
 
 /// The router; adds to each request the authorization state of its connection.
 struct ConnectionRequests {
     router: TowerToHyperService<Router>,
     authorization: ConnectionAuthorization,
+    /// Whether the connection has sent a whole head.
+    begun: Arc<AtomicBool>,
 }
 
 impl Service<Request<Incoming>> for ConnectionRequests {
@@ -165,6 +204,7 @@ impl Service<Request<Incoming>> for ConnectionRequests {
     type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        self.begun.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(self.authorization.clone());
         self.router.call(request)
     }

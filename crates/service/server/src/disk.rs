@@ -70,6 +70,12 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// The error of the operating system. A missing directory is no error.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Bytes that this process may still write to the file system of a directory.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// The local disk of this machine.
@@ -119,5 +125,10 @@ impl Disk for LocalDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let system = rustix::fs::statvfs(path)?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
     }
 }

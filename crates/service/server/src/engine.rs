@@ -12,11 +12,14 @@ use unspoken_protocol::ClientId;
 use unspoken_wire::ProblemCode;
 
 use crate::application::{AnyKeys, ApplicationError, ClientInput, RegisteredApplication};
+use crate::arriving::{ArrivingMemory, BodyMemory};
 use crate::auth::ClientName;
-use crate::memory::{CountedBytes, KeyCache, LoadedKeys, Reservation};
+use crate::budget::Reservation;
+use crate::memory::{CountedBytes, JobMemory, KeyCache, KeyMemory, KeysInUse};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
+use crate::service::blocking;
 use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
 
 /// Bytes read from disk at once while keys are loaded.
@@ -24,7 +27,9 @@ const READ_BYTES: usize = 1 << 20;
 
 pub(crate) struct Engine {
     pub(crate) store: Store,
-    pub(crate) cache: KeyCache,
+    pub(crate) cache: Arc<KeyCache>,
+    /// Memory of request bodies.
+    pub(crate) bodies: Arc<BodyMemory>,
     pub(crate) queue: FairQueue,
     pub(crate) metrics: Metrics,
     pub(crate) workers: usize,
@@ -41,16 +46,18 @@ impl Engine {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &RegisteredApplication,
+        (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
         query: Bytes,
-        memory: Reservation,
+        memory: ArrivingMemory,
     ) -> Result<Bytes, Refusal> {
-        let (offer, id) = (offer.clone(), client_id(client, entry.id));
-        self.work(client, move |engine, cancel| {
+        let id = client_id(client, entry.id);
+        let work = offer.work_bytes();
+        self.work(client, (name, offer), entry, work, move |job, memory_of_job| {
             let _query_memory = memory;
-            let keys = engine.load(&offer, &entry, cancel)?;
-            engine.compute(&offer, &entry.meta.application, id, &keys, &query, cancel)
+            let JobMemory { keys, work } = memory_of_job;
+            let keys = job.load(keys)?;
+            job.compute(id, &keys, &query, work)
         })
         .await
     }
@@ -64,55 +71,67 @@ impl Engine {
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
-        let offer = offer.clone();
-        self.work(client, move |engine, cancel| {
+        let name = entry.meta.application.clone();
+        // With the memory of an answer, so that keys never take the place of buffers that answers have left behind.
+        let work = offer.work_bytes();
+        let job = self.work(client, (&name, offer), entry.clone(), work, move |job, memory| {
             let _guard = guard;
-            match engine.load(&offer, &entry, cancel) {
-                Ok(_keys) => {}
-                Err(refusal) => {
-                    if is_final_rejection(refusal.code) {
-                        engine.store.discard(&entry)?;
-                    }
-                    return Err(refusal);
+            let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
+            if let Err(refusal) = job.load(memory.keys) {
+                discard_rejected(store, entry, &refusal)?;
+                if is_final_rejection(refusal.code) {
+                    cache.remove(entry.id);
                 }
+                return Err(refusal);
             }
-            engine.store.finish(&entry).map_err(|error| {
-                engine.cache.remove(entry.id);
+            store.finish(entry).map_err(|error| {
+                cache.remove(entry.id);
                 Refusal::from(error)
             })
-        })
-        .await
+        });
+        let Err(refusal) = job.await else { return Ok(()) };
+        // The header may have been rejected before the job began.
+        let engine = self.clone();
+        blocking(move || discard_rejected(&engine.store, &entry, &refusal).and(Err(refusal))).await?
     }
 
-    /// Waits for a turn and runs `job` on a blocking thread. The job is told to stop when this future is dropped, at
-    /// the deadline, and at shutdown.
+    /// Waits for a turn and for memory, and runs `work` on a blocking thread. It is told to stop when this future is
+    /// dropped, at the deadline, and at shutdown.
     async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         client: &ClientName,
-        job: impl FnOnce(&Engine, &AtomicBool) -> Result<T, Refusal> + Send + 'static,
+        (name, offer): (&str, &RegisteredApplication),
+        entry: Arc<Entry>,
+        work_bytes: u64,
+        work: impl FnOnce(&Job, JobMemory) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let deadline = tokio::time::sleep(self.answer_timeout);
         tokio::pin!(deadline);
-        let slot = tokio::select! {
-            slot = self.queue.acquire(client) => {
-                slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?
-            }
+        let turn = turn_name(client, entry.id);
+        let cancel = CancelOnDrop::default();
+        let (engine, name, offer) = (self.clone(), name.to_owned(), offer.clone());
+        let job = Arc::new(Job { engine, name, offer, entry, cancel: cancel.0.clone() });
+        let ready = async {
+            let slot = self.queue.acquire(&turn).await;
+            let slot = slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?;
+            Ok::<_, Refusal>((slot, job.reserve(work_bytes).await?))
+        };
+        let (slot, memory) = tokio::select! {
+            ready = ready => ready?,
             () = self.stop.cancelled() => return Err(Refusal::shutting_down()),
             () = &mut deadline => {
-                let message = format!("no worker was free for {:?}", self.answer_timeout);
+                let message = format!("no worker and memory were free for {:?}", self.answer_timeout);
                 return Err(Refusal::new(ProblemCode::QueueFull, message, "ask again later")
                     .retry_after(self.wait_seconds()));
             }
         };
-        let cancel = CancelOnDrop::default();
-        let flag = cancel.0.clone();
-        let engine = self.clone();
         let mut running = tokio::task::spawn_blocking(move || {
             let _slot = slot;
+            let engine = &job.engine;
             engine.metrics.busy.inc();
             let _busy = OnDrop(|| engine.metrics.busy.dec());
             let start = Instant::now();
-            let result = job(&engine, &flag);
+            let result = work(&job, memory);
             engine.note_time(start.elapsed());
             result
         });
@@ -132,86 +151,13 @@ impl Engine {
         }
     }
 
-    /// Loads the keys of a bundle, from memory or disk.
-    fn load(
-        &self,
-        offer: &RegisteredApplication,
-        entry: &Entry,
-        cancel: &AtomicBool,
-    ) -> Result<Arc<LoadedKeys>, Refusal> {
-        let bytes = || {
-            self.check_header(offer, entry).or_else(|refusal| {
-                // The bundle was valid when it was finished: checks whether it was damaged since.
-                if entry.is_ready() && is_final_rejection(refusal.code) {
-                    self.check_hash(entry, cancel)?;
-                }
-                Err(refusal)
-            })
-        };
-        self.cache.get_or_load(entry.id, bytes, || {
-            let start = Instant::now();
-            let keys = self.load_checked(offer, entry, cancel)?;
-            self.metrics.loaded(&entry.meta.application, start.elapsed());
-            Ok(keys)
-        })
-    }
-
     /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
     pub(crate) fn check_header(&self, offer: &RegisteredApplication, entry: &Entry) -> Result<u64, Refusal> {
-        let header = self.store.read_header(entry, offer.limits.header_bytes)?;
+        let header = self.store.read_header(entry, offer.limits().header_bytes)?;
         offer
             .application
             .loaded_key_bytes(&header)
             .map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
-    }
-
-    /// Lets the application parse the bundle while its checksum is computed.
-    fn load_checked(
-        &self,
-        offer: &RegisteredApplication,
-        entry: &Entry,
-        cancel: &AtomicBool,
-    ) -> Result<AnyKeys, Refusal> {
-        let mut reader = HashingReader::new(self.store.open(entry)?, cancel);
-        let loaded = offer.application.load_keys(&mut reader);
-        if cancel.load(Ordering::Relaxed) {
-            return Err(Refusal::shutting_down());
-        }
-        // Checks the checksum first, to distinguish damage from malformed keys.
-        finish_hash(reader, entry)?;
-        loaded.map_err(|error| {
-            log_internal(&entry.meta.application, &error);
-            Refusal::from_application(&error, ClientInput::Keys)
-        })
-    }
-
-    fn check_hash(&self, entry: &Entry, cancel: &AtomicBool) -> Result<(), Refusal> {
-        finish_hash(HashingReader::new(self.store.open(entry)?, cancel), entry)
-    }
-
-    fn compute(
-        &self,
-        offer: &RegisteredApplication,
-        name: &str,
-        client: ClientId,
-        keys: &LoadedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Bytes, Refusal> {
-        let limit = offer.limits.max_answer_bytes;
-        let needed = offer.application.working_bytes().saturating_add(limit as u64);
-        let memory = self.cache.reserve(needed)?;
-        let start = Instant::now();
-        let answer = offer.application.answer(client, &keys.keys, query, cancel).map_err(|error| {
-            log_internal(name, &error);
-            Refusal::from_application(&error, ClientInput::Query)
-        })?;
-        self.metrics.answered(name, start.elapsed());
-        if answer.len() > limit {
-            tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");
-            return Err(internal());
-        }
-        Ok(Bytes::from_owner(CountedBytes::new(answer, memory)))
     }
 
     /// Estimate of the waiting time in the queue, for `Retry-After`.
@@ -229,6 +175,90 @@ impl Engine {
     }
 }
 
+/// Work of one request with the keys of one bundle.
+struct Job {
+    engine: Arc<Engine>,
+    /// Name of the application that is asked, which may be another than that of the bundle.
+    name: String,
+    offer: RegisteredApplication,
+    entry: Arc<Entry>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Job {
+    /// Waits for memory: for the keys, unless they are loaded, and for `work_bytes`.
+    async fn reserve(self: &Arc<Self>, work_bytes: u64) -> Result<JobMemory, Refusal> {
+        let job = self.clone();
+        self.engine.cache.reserve_job(self.entry.id, work_bytes, move || job.loaded_key_bytes()).await
+    }
+
+    /// Bytes of memory that the keys need. Blocks.
+    fn loaded_key_bytes(&self) -> Result<u64, Refusal> {
+        self.engine.check_header(&self.offer, &self.entry).or_else(|refusal| {
+            // The bundle was valid when it was finished: checks whether it was damaged since.
+            if self.entry.is_ready() && is_final_rejection(refusal.code) {
+                let reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
+                finish_hash(reader, &self.entry)?;
+            }
+            Err(refusal)
+        })
+    }
+
+    /// Loads the keys, unless they are loaded, and checks that they are all that the application needs. Blocks.
+    fn load(&self, memory: KeyMemory) -> Result<KeysInUse, Refusal> {
+        let cache = &self.engine.cache;
+        let loaded = match memory {
+            KeyMemory::Loaded(keys) => keys,
+            KeyMemory::Reserved(memory) => cache.get_or_load(self.entry.id, memory, || {
+                let start = Instant::now();
+                let keys = self.load_checked()?;
+                self.engine.metrics.loaded(&self.name, start.elapsed());
+                Ok::<_, Refusal>(keys)
+            })?,
+        };
+        if self.entry.is_gone() {
+            // Deleted meanwhile: nothing else would remove the keys from memory.
+            cache.remove(self.entry.id);
+        }
+        // Another application may have loaded them.
+        let checked = self.offer.application.check_keys(loaded.keys().ok_or_else(internal)?);
+        checked.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))?;
+        Ok(loaded)
+    }
+
+    /// Lets the application parse the bundle while its checksum is computed.
+    fn load_checked(&self) -> Result<AnyKeys, Refusal> {
+        let mut reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
+        let loaded = self.offer.application.load_keys(&mut reader);
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Refusal::shutting_down());
+        }
+        // Checks the checksum first, to distinguish damage from malformed keys.
+        finish_hash(reader, &self.entry)?;
+        loaded.map_err(|error| {
+            log_internal(&self.entry.meta.application, &error);
+            Refusal::from_application(&error, ClientInput::Keys)
+        })
+    }
+
+    /// Computes the answer. `memory` is that of the computation and the answer. Blocks.
+    fn compute(&self, client: ClientId, keys: &KeysInUse, query: &[u8], memory: Reservation) -> Result<Bytes, Refusal> {
+        let (name, limit) = (&self.name, self.offer.limits().max_answer_bytes);
+        let start = Instant::now();
+        let keys = keys.keys().ok_or_else(internal)?;
+        let answer = self.offer.application.answer(client, keys, query, &self.cancel).map_err(|error| {
+            log_internal(name, &error);
+            Refusal::from_application(&error, ClientInput::Query)
+        })?;
+        self.engine.metrics.answered(name, start.elapsed());
+        if answer.len() > limit {
+            tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");
+            return Err(internal());
+        }
+        Ok(Bytes::from_owner(CountedBytes::new(answer, memory)))
+    }
+}
+
 /// The id by which applications know the client of a query. It depends on the name of the client's token or, without
 /// tokens, on the key bundle.
 fn client_id(client: &ClientName, key: KeyId) -> ClientId {
@@ -241,6 +271,23 @@ fn client_id(client: &ClientName, key: KeyId) -> ClientId {
     let mut id = [0; 16];
     hasher.finalize_xof().fill(&mut id);
     ClientId::new(id)
+}
+
+/// The name under which a client takes turns with others. Clients without tokens are told apart by their key bundles,
+/// so that one of them does not use up the places of all.
+pub(crate) fn turn_name(client: &ClientName, key: KeyId) -> ClientName {
+    if client.is_anonymous() { ClientName::new(&format!("key bundle {key}")) } else { client.clone() }
+}
+
+/// Removes an upload that was refused for good. Blocks.
+fn discard_rejected(store: &Store, entry: &Entry, refusal: &Refusal) -> Result<(), Refusal> {
+    if !is_final_rejection(refusal.code) {
+        return Ok(());
+    }
+    match store.discard(entry) {
+        Ok(()) | Err(StoreError::NotFound) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether a refusal is about the bundle itself, so that retries do not help.

@@ -4,13 +4,18 @@
 //! else is in this crate. The protocol is that of `unspoken-wire`.
 
 mod application;
+mod arriving;
 mod auth;
 mod body;
+mod budget;
+mod capacity;
 mod concurrency;
 mod config;
 mod connection;
+mod descriptors;
 mod disk;
 mod engine;
+mod listen;
 mod logging;
 mod memory;
 mod metrics;
@@ -27,8 +32,10 @@ mod tls;
 
 pub use application::{Application, ApplicationError, ApplicationLimits, Applications, InvalidName};
 pub use auth::{NewToken, TokenError, make_token};
+pub use capacity::CapacityError;
 pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
 pub use disk::{Disk, LocalDisk};
+pub use listen::{ListenAddressError, resolve_listen_address};
 pub use logging::{LogError, LogFormat, init_logging};
 pub use offer::{OfferConfig, OfferSyntaxError};
 pub use protocol_application::ProtocolApplication;

@@ -1,69 +1,13 @@
-//! A memory budget, counted in bytes, and the cache of loaded keys that uses it.
+//! Memory for loaded keys and running jobs, counted in bytes, and the cache of loaded keys.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use crate::application::AnyKeys;
+use crate::budget::{Budget, MemoryFull, Reservation};
+use crate::refusal::Refusal;
+use crate::service::blocking;
 use crate::store::KeyId;
-
-/// There is not enough memory left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{needed} bytes of memory are needed; {in_use} of {limit} are in use")]
-pub(crate) struct MemoryFull {
-    pub(crate) needed: u64,
-    pub(crate) in_use: u64,
-    pub(crate) limit: u64,
-}
-
-impl MemoryFull {
-    /// Whether the same request can succeed once memory is freed.
-    pub(crate) fn may_pass(&self) -> bool {
-        self.needed <= self.limit
-    }
-}
-
-/// Reserved bytes; freed when dropped.
-pub(crate) struct Reservation {
-    budget: Arc<Budget>,
-    bytes: u64,
-}
-
-struct Budget {
-    limit: u64,
-    in_use: Mutex<u64>,
-}
-
-impl Budget {
-    fn in_use(&self) -> MutexGuard<'_, u64> {
-        self.in_use.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, MemoryFull> {
-        let mut in_use = self.in_use();
-        match in_use.checked_add(bytes) {
-            Some(total) if total <= self.limit => {
-                *in_use = total;
-                Ok(Reservation { budget: self.clone(), bytes })
-            }
-            _ => Err(MemoryFull { needed: bytes, in_use: *in_use, limit: self.limit }),
-        }
-    }
-}
-
-impl Reservation {
-    /// Frees all but `bytes`. A reservation of fewer bytes does not change.
-    pub(crate) fn shrink_to(&mut self, bytes: u64) {
-        let unused = self.bytes.saturating_sub(bytes);
-        *self.budget.in_use() -= unused;
-        self.bytes -= unused;
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        *self.budget.in_use() -= self.bytes;
-    }
-}
 
 /// Bytes of an answer, counted against the budget until they have been sent.
 pub(crate) struct CountedBytes {
@@ -87,17 +31,53 @@ impl AsRef<[u8]> for CountedBytes {
 }
 
 /// Keys in memory. They count against the budget until the last user drops them.
-pub(crate) struct LoadedKeys {
-    pub(crate) keys: AnyKeys,
+struct LoadedKeys {
+    keys: AnyKeys,
     // Dropped after the keys.
     _memory: Reservation,
 }
 
-/// The memory that the service may use, and the keys loaded into it. When memory is short, keys that are not in use are
-/// evicted, the least recently used first.
+/// Loaded keys in use by a job. They are not evicted before it is dropped.
+pub(crate) struct KeysInUse {
+    loaded: Option<Arc<LoadedKeys>>,
+    budget: Arc<Budget>,
+}
+
+impl KeysInUse {
+    pub(crate) fn keys(&self) -> Option<&AnyKeys> {
+        self.loaded.as_deref().map(|loaded| &loaded.keys)
+    }
+}
+
+impl Drop for KeysInUse {
+    fn drop(&mut self) {
+        drop(self.loaded.take());
+        // Keys without a user can be evicted.
+        self.budget.notify();
+    }
+}
+
+/// The memory of one job, reserved at once before it starts, so that it does not run out of memory later.
+pub(crate) struct JobMemory {
+    pub(crate) keys: KeyMemory,
+    /// For the computation and the answer.
+    pub(crate) work: Reservation,
+}
+
+/// Keys in memory, or memory for them.
+pub(crate) enum KeyMemory {
+    Loaded(KeysInUse),
+    Reserved(Reservation),
+}
+
+/// Memory for keys and jobs, and the keys loaded into it. When memory is short, keys that are not in use are evicted,
+/// the least recently used first.
 pub(crate) struct KeyCache {
     budget: Arc<Budget>,
     state: Mutex<State>,
+    /// Held by the job that waits for memory; the next ones wait for it in their order. So a job that needs much is not
+    /// overtaken for ever by jobs that need little.
+    turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -115,12 +95,43 @@ struct CacheSlot {
 
 impl KeyCache {
     pub(crate) fn new(limit: u64) -> Self {
-        let budget = Arc::new(Budget { limit, in_use: Mutex::new(0) });
-        Self { budget, state: Mutex::default() }
+        Self { budget: Budget::new(limit), state: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    }
+
+    /// Waits until there is memory for a job with the keys of `id`: `work` bytes, and if the keys are not loaded, the
+    /// bytes that `key_bytes` returns, which may block.
+    ///
+    /// # Errors
+    /// If the job can never have so much memory, or `key_bytes` fails.
+    pub(crate) async fn reserve_job(
+        self: &Arc<Self>,
+        id: KeyId,
+        work: u64,
+        key_bytes: impl FnOnce() -> Result<u64, Refusal> + Send + 'static,
+    ) -> Result<JobMemory, Refusal> {
+        let _turn = self.turn.lock().await;
+        let mut loaded = self.loaded(id);
+        let key_bytes = if loaded.is_some() { 0 } else { blocking(key_bytes).await?? };
+        loop {
+            let freed = self.budget.freed();
+            loaded = loaded.or_else(|| self.loaded(id));
+            let needed = if loaded.is_some() { work } else { key_bytes.saturating_add(work) };
+            let cache = self.clone();
+            // Freeing evicted keys can take long.
+            match blocking(move || cache.reserve(needed)).await? {
+                Ok(mut memory) => {
+                    let work = memory.split(work);
+                    let keys = loaded.map_or(KeyMemory::Reserved(memory), KeyMemory::Loaded);
+                    return Ok(JobMemory { keys, work });
+                }
+                Err(full) if full.may_pass() => freed.await,
+                Err(full) => return Err(full.into()),
+            }
+        }
     }
 
     /// Reserves bytes, and evicts unused keys if necessary. Takes as long as freeing them takes.
-    pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, MemoryFull> {
+    fn reserve(&self, bytes: u64) -> Result<Reservation, MemoryFull> {
         loop {
             match self.budget.reserve(bytes) {
                 Err(full) if full.may_pass() && self.evict_one() => {}
@@ -129,14 +140,31 @@ impl KeyCache {
         }
     }
 
-    /// The keys of `id`. If they are not in memory, `bytes` returns how much memory they need and `load` loads them.
-    /// Blocks while another thread loads the same keys.
-    pub(crate) fn get_or_load<E: From<MemoryFull>>(
+    /// The keys of `id` if they are loaded.
+    pub(crate) fn loaded(&self, id: KeyId) -> Option<KeysInUse> {
+        let mut state = self.lock();
+        state.clock += 1;
+        let used = state.clock;
+        let slot = state.slots.get_mut(&id)?;
+        let place = match slot.keys.try_lock() {
+            Ok(place) => place,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let keys = self.in_use(place.as_ref()?);
+        drop(place);
+        slot.used = used;
+        Some(keys)
+    }
+
+    /// The keys of `id`. If they are not loaded, `load` loads them into `memory`. Blocks while another thread loads the
+    /// same keys.
+    pub(crate) fn get_or_load<E>(
         &self,
         id: KeyId,
-        bytes: impl FnOnce() -> Result<u64, E>,
+        memory: Reservation,
         load: impl FnOnce() -> Result<AnyKeys, E>,
-    ) -> Result<Arc<LoadedKeys>, E> {
+    ) -> Result<KeysInUse, E> {
         let slot = {
             let mut state = self.lock();
             state.clock += 1;
@@ -147,12 +175,15 @@ impl KeyCache {
         };
         let mut place = slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(keys) = &*place {
-            return Ok(keys.clone());
+            return Ok(self.in_use(keys));
         }
-        let memory = self.reserve(bytes()?)?;
         let loaded = Arc::new(LoadedKeys { keys: load()?, _memory: memory });
         *place = Some(loaded.clone());
-        Ok(loaded)
+        Ok(self.in_use(&loaded))
+    }
+
+    fn in_use(&self, keys: &Arc<LoadedKeys>) -> KeysInUse {
+        KeysInUse { loaded: Some(keys.clone()), budget: self.budget.clone() }
     }
 
     /// Removes keys from the cache. Users that have them keep them.
@@ -163,7 +194,7 @@ impl KeyCache {
 
     /// Bytes in use and bytes in total.
     pub(crate) fn usage(&self) -> (u64, u64) {
-        (*self.budget.in_use(), self.budget.limit)
+        (self.budget.in_use(), self.budget.limit())
     }
 
     /// Number of bundles in memory or being loaded.
@@ -211,6 +242,7 @@ fn is_idle(slot: &CacheSlot) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -218,8 +250,12 @@ mod tests {
         KeyId::from_bytes([number; 16])
     }
 
-    fn load(cache: &KeyCache, number: u8, bytes: u64) -> Result<Arc<LoadedKeys>, MemoryFull> {
-        cache.get_or_load(id(number), || Ok(bytes), || Ok(Arc::new(number)))
+    fn load(cache: &KeyCache, number: u8, bytes: u64) -> Result<KeysInUse, MemoryFull> {
+        if let Some(keys) = cache.loaded(id(number)) {
+            return Ok(keys);
+        }
+        let memory = cache.reserve(bytes)?;
+        cache.get_or_load(id(number), memory, || Ok(Arc::new(number)))
     }
 
     #[test]
@@ -231,10 +267,8 @@ mod tests {
         load(&cache, 1, 40).unwrap();
         load(&cache, 3, 40).unwrap();
         assert_eq!(cache.usage(), (80, 100));
-        // 1 and 3 are still in memory: loading them again would fail.
-        for number in [1, 3] {
-            let hit = cache.get_or_load(id(number), || Ok(40), || Err(MemoryFull { needed: 0, in_use: 0, limit: 0 }));
-            assert!(hit.is_ok(), "{number} was evicted");
+        for (number, in_memory) in [(1, true), (2, false), (3, true)] {
+            assert_eq!(cache.loaded(id(number)).is_some(), in_memory, "{number}");
         }
     }
 
@@ -267,20 +301,17 @@ mod tests {
 
     #[test]
     fn many_threads_load_once() {
-        let cache = KeyCache::new(100);
+        let cache = KeyCache::new(1000);
         let loads = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let loaded = cache.get_or_load::<MemoryFull>(
-                        id(1),
-                        || Ok(60),
-                        || {
-                            loads.fetch_add(1, Ordering::Relaxed);
-                            std::thread::sleep(std::time::Duration::from_millis(20));
-                            Ok(Arc::new(1u8))
-                        },
-                    );
+                    let memory = cache.reserve(60).unwrap();
+                    let loaded = cache.get_or_load::<MemoryFull>(id(1), memory, || {
+                        loads.fetch_add(1, Ordering::Relaxed);
+                        std::thread::sleep(Duration::from_millis(20));
+                        Ok(Arc::new(1u8))
+                    });
                     assert!(loaded.is_ok());
                 });
             }
@@ -293,12 +324,45 @@ mod tests {
     fn a_failed_load_leaves_nothing() {
         let cache = KeyCache::new(100);
         let full = MemoryFull { needed: 1, in_use: 2, limit: 3 };
-        assert!(cache.get_or_load(id(1), || Ok(60), || Err(full)).is_err());
+        let memory = cache.reserve(60).unwrap();
+        assert!(cache.get_or_load(id(1), memory, || Err(full)).is_err());
         assert_eq!(cache.usage().0, 0);
         cache.tidy();
         assert_eq!(cache.count(), 0);
         load(&cache, 1, 60).unwrap();
         cache.tidy();
         assert_eq!(cache.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_job_waits_for_the_memory_of_its_keys_and_its_work() {
+        let cache = Arc::new(KeyCache::new(100));
+        let in_use = load(&cache, 1, 50).unwrap();
+        let wait = |number, key_bytes, work| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.reserve_job(id(number), work, move || Ok(key_bytes)).await })
+        };
+        let large = wait(2, 60, 40);
+        while cache.turn.try_lock().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        // A small job does not overtake it, although there is memory for the small one.
+        let small = wait(3, 1, 1);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!large.is_finished() && !small.is_finished());
+        assert_eq!(cache.usage().0, 50);
+        drop(in_use);
+        let large = large.await.unwrap().ok().unwrap();
+        assert_eq!((large.work.bytes(), cache.usage().0), (40, 100));
+        drop(large);
+        let small = small.await.unwrap().ok().unwrap();
+        assert!(matches!(small.keys, KeyMemory::Reserved(memory) if memory.bytes() == 1));
+        // Loaded keys take no second reservation.
+        let keys = load(&cache, 1, 50).unwrap();
+        let third = cache.reserve_job(id(1), 10, || Ok(50)).await.ok().unwrap();
+        assert!(matches!(third.keys, KeyMemory::Loaded(_)));
+        drop((keys, third));
+        let refused = cache.reserve_job(id(1), 101, || Ok(0)).await.err().unwrap();
+        assert!(refused.message().contains("101 bytes of memory are needed"), "{}", refused.message());
     }
 }

@@ -6,9 +6,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-use crate::memory::KeyCache;
-use crate::queue::FairQueue;
-use crate::store::Store;
+use crate::engine::Engine;
 
 /// Values of the label `listener`.
 const CLIENTS: &str = "clients";
@@ -27,6 +25,7 @@ pub(crate) struct Metrics {
     pub(crate) metrics_connections_refused: IntCounter,
     answer_seconds: HistogramVec,
     load_seconds: HistogramVec,
+    workers: IntGauge,
     queue_depth: IntGauge,
     bundles: IntGaugeVec,
     disk_bytes: IntGauge,
@@ -55,6 +54,9 @@ impl Metrics {
             &["route", "method", "status"],
         )?;
         registry.register(Box::new(requests.clone()))?;
+        // The memory and the descriptors of the process, under their standard names.
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let upload_bytes = IntCounter::new("unspoken_upload_bytes_total", "Bytes of key bundles received")?;
         registry.register(Box::new(upload_bytes.clone()))?;
         let bundles = IntGaugeVec::new(Opts::new("unspoken_key_bundles", "Key bundles on disk"), &["state"])?;
@@ -73,6 +75,7 @@ impl Metrics {
             metrics_connections_refused: refused.with_label_values(&[METRICS]),
             in_flight: gauge("unspoken_requests_in_flight", "Requests being handled")?,
             busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
+            workers: gauge("unspoken_workers", "Workers, at most as many as the memory is enough for")?,
             queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,
             disk_bytes: gauge("unspoken_key_disk_bytes", "Bytes of key bundles on disk")?,
             memory_bytes: gauge("unspoken_memory_bytes", "Bytes of the memory budget in use")?,
@@ -96,15 +99,17 @@ impl Metrics {
     }
 
     /// The metrics in Prometheus's text format.
-    pub(crate) fn render(&self, store: &Store, cache: &KeyCache, queue: &FairQueue) -> prometheus::Result<Vec<u8>> {
+    pub(crate) fn render(&self, engine: &Engine) -> prometheus::Result<Vec<u8>> {
+        let Engine { store, cache, queue, .. } = engine;
         let totals = store.totals();
         self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);
         self.bundles.with_label_values(&["uploading"]).set(totals.uploading as i64);
         self.disk_bytes.set(totals.bytes as i64);
-        let (in_use, limit) = cache.usage();
-        self.memory_bytes.set(in_use as i64);
-        self.memory_limit.set(limit as i64);
+        let (jobs, bodies) = (cache.usage(), engine.bodies.usage());
+        self.memory_bytes.set((jobs.0 + bodies.0) as i64);
+        self.memory_limit.set((jobs.1 + bodies.1) as i64);
         self.loaded.set(cache.count() as i64);
+        self.workers.set(engine.workers as i64);
         self.queue_depth.set(queue.depth() as i64);
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;

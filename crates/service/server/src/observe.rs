@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method};
+use unspoken_wire::ProblemCode;
 use unspoken_wire::http::REQUEST_ID;
 
 use crate::auth::ClientName;
@@ -20,6 +21,7 @@ use crate::service::Service;
 /// Bytes and time spent on reading what a refused client is still sending.
 const LINGER_BYTES: usize = 32 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(3);
+const LINGER_TIME_CLOSING: Duration = Duration::from_millis(500);
 
 /// The client a request comes from, if its token is known.
 #[derive(Clone)]
@@ -54,9 +56,10 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     let request = Request::from_parts(parts, axum::body::Body::new(body.clone()));
     let mut response = next.run(request).await;
     if !body.is_finished() {
-        tokio::spawn(body.linger(LINGER_BYTES, LINGER_TIME));
+        let time = if service.closing.is_cancelled() { LINGER_TIME_CLOSING } else { LINGER_TIME };
+        tokio::spawn(body.linger(LINGER_BYTES, time));
     }
-    let refusal = response.extensions_mut().remove::<Refusal>();
+    let refusal = response.extensions_mut().remove::<Refusal>().or_else(|| refusal_of_framework(&response));
     if let Some(refusal) = &refusal {
         response = refusal.render(json, &log.id);
     }
@@ -65,6 +68,15 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     }
     log.finish(&response, refusal.as_ref());
     response
+}
+
+/// The refusal for a client error that axum has found, for instance a path that is not UTF-8.
+fn refusal_of_framework(response: &Response) -> Option<Refusal> {
+    let status = response.status();
+    let message = || format!("the request cannot be read: {}", status.canonical_reason().unwrap_or("client error"));
+    status
+        .is_client_error()
+        .then(|| Refusal::new(ProblemCode::MalformedRequest, message(), "see the README of unspoken-wire"))
 }
 
 /// Log record of one request. If it is dropped unfinished, the client disconnected.

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
+use unspoken_protocol::{self as protocol, ClientId, ErrorKind, KeySetId, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -36,9 +36,22 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
             key_format: self.half.key_format(),
             header_bytes: self.half.key_front_bytes(),
             max_key_bytes: self.half.max_key_bytes(),
+            key_memory_bytes: self.half.key_memory_bytes(),
             max_query_bytes: self.half.query_bytes(),
             max_answer_bytes: self.half.answer_bytes(),
         }
+    }
+
+    fn check_ready(&self) -> Result<(), String> {
+        self.half.check_ready().map_err(|error| error.to_string())
+    }
+
+    fn key_set(&self) -> KeySetId {
+        self.half.key_set()
+    }
+
+    fn check_keys(&self, keys: &H::Keys) -> Result<(), ApplicationError> {
+        self.half.check_keys(keys).map_err(|error| refusal(&error))
     }
 
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {

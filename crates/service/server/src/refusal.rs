@@ -10,7 +10,8 @@ use unspoken_wire::v1::Problem;
 use unspoken_wire::{Message, ProblemCode, WireError};
 
 use crate::application::{ApplicationError, ClientInput};
-use crate::memory::MemoryFull;
+use crate::budget::MemoryFull;
+use crate::descriptors;
 use crate::queue::QueueFull;
 use crate::store::StoreError;
 
@@ -78,6 +79,10 @@ impl Refusal {
     }
 
     fn from_io(error: &io::Error) -> Self {
+        if descriptors::ran_out(error) {
+            let message = "the service has too many open files";
+            return Self::new(ProblemCode::Overloaded, message, "ask again later").retry_after(1);
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::new(
                 ProblemCode::StorageFull,
@@ -128,12 +133,9 @@ impl IntoResponse for Refusal {
 
 impl From<MemoryFull> for Refusal {
     fn from(full: MemoryFull) -> Self {
-        let refusal = |remedy| Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
-        if full.may_pass() {
-            refusal("ask again later").retry_after(1)
-        } else {
-            refusal("use smaller keys, or have the service owner raise limits.memory_bytes")
-        }
+        let remedy = "use smaller keys, or have the service owner raise limits.memory_bytes";
+        let refusal = Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
+        if full.may_pass() { refusal.retry_after(1) } else { refusal }
     }
 }
 
@@ -156,11 +158,17 @@ impl From<StoreError> for Refusal {
         let message = error.to_string();
         match error {
             StoreError::NotFound => Self::key_not_found(),
-            StoreError::TooManyKeys { .. } => Self::new(ProblemCode::TooManyKeys, message, "delete a key bundle first"),
+            StoreError::TokenQuota { .. } => Self::new(
+                ProblemCode::TooManyKeys,
+                message,
+                "list the bundles with `unspoken keys list --url URL` and delete one with `unspoken keys delete --url \
+                 URL ID`, or have the service owner raise limits.key_bytes_per_token",
+            ),
             StoreError::Quota { .. } => Self::new(
                 ProblemCode::StorageFull,
                 message,
-                "delete a key bundle, or have the service owner raise limits.key_disk_bytes",
+                "delete a bundle that you no longer need (`unspoken keys list --url URL`, then `unspoken keys delete \
+                 --url URL ID`), or have the service owner raise --key-disk-mib (limits.key_disk_bytes)",
             ),
             StoreError::OffsetMismatch { have, .. } => {
                 Self::new(ProblemCode::OffsetMismatch, message, "send bytes from Upload-Offset on").with_offset(have)

@@ -1,5 +1,6 @@
 //! Starting a service, accepting connections, and stopping.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -14,10 +15,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::application::Applications;
+use crate::arriving::BodyMemory;
 use crate::auth::{Authenticator, TokenError};
+use crate::capacity::{Capacity, CapacityError};
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::{ConfigError, ServerConfig};
 use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
+use crate::descriptors;
 use crate::disk::{Disk, LocalDisk};
 use crate::engine::Engine;
 use crate::memory::KeyCache;
@@ -47,29 +51,9 @@ pub enum ServeError {
     /// The certificate or the key is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// An application needs more memory than `limits.memory_bytes` allows.
-    #[error(
-        "start application {name}: one request takes {request} bytes of memory (query {query}, answer {answer}, \
-         computation {working}) and the models of all applications take {prepared}; limits.memory_bytes is {limit}, \
-         needed at least {needed} and room for clients' \
-         keys", request = .query.saturating_add(*.answer).saturating_add(*.working)
-    )]
-    Memory {
-        /// The application.
-        name: String,
-        /// Bytes of the largest query.
-        query: u64,
-        /// Bytes of the largest answer.
-        answer: u64,
-        /// Bytes needed to compute one answer.
-        working: u64,
-        /// Bytes of the prepared models of all applications.
-        prepared: u64,
-        /// Bytes of one request and of all models.
-        needed: u64,
-        /// Bytes available: `limits.memory_bytes`.
-        limit: u64,
-    },
+    /// `limits.memory_bytes` is too small for one worker, or the limit of open files for one connection.
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
     /// The data directory cannot be used.
     #[error("open data directory {path}: {source}")]
     Store {
@@ -96,7 +80,7 @@ pub struct Server {
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
     tls: Option<TlsAcceptor>,
-    connections: usize,
+    capacity: Capacity,
     connections_per_address: usize,
     service: Arc<Service>,
 }
@@ -120,13 +104,16 @@ impl Server {
         disk: Arc<dyn Disk>,
     ) -> Result<Self, ServeError> {
         config.check()?;
-        let prepared = check_memory(&config, &applications)?;
+        let descriptors = descriptors::raise_limit();
+        let capacity = Capacity::new(&config, &applications, descriptors::room_for_connections(descriptors))?;
+        capacity.log(&config);
         let authenticator = Authenticator::new(config.tokens.as_deref())?;
         let tls = config.tls.as_ref().map(acceptor).transpose()?;
         if tls.is_none() && !config.listen.ip().is_loopback() {
             tracing::warn!("tokens and queries cross the network without TLS");
         }
-        let engine = Arc::new(engine(&config, prepared, disk)?);
+        let key_sets = applications.iter().map(|(_, offer)| offer.key_set.to_string()).collect();
+        let engine = Arc::new(engine(&config, &capacity, key_sets, disk)?);
         let listener = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
             Some(address) => Some(listen(address).await?),
@@ -142,13 +129,14 @@ impl Server {
             queries: ConcurrencyLimit::new(config.limits.queries_per_client),
             timeouts: config.timeouts.clone(),
             draining: AtomicBool::new(false),
+            closing: CancellationToken::new(),
         });
         Ok(Self {
             listener,
             metrics_listener,
             tls,
-            connections: config.limits.connections,
-            connections_per_address: config.connections_per_address(),
+            connections_per_address: config.connections_per_address(capacity.connections),
+            capacity,
             service,
         })
     }
@@ -190,7 +178,7 @@ impl Server {
         }
         let metrics = &self.service.engine.metrics;
         let context = ConnectionContext {
-            total: Arc::new(Semaphore::new(self.connections)),
+            total: Arc::new(Semaphore::new(self.capacity.connections)),
             per_network: ConcurrencyLimit::new(self.connections_per_address),
             tls: self.tls,
             router: router(self.service.clone()),
@@ -199,7 +187,9 @@ impl Server {
                 stall: timeouts.stall,
                 authorization: Some(timeouts.authorization),
             },
+            closing: self.service.closing.clone(),
             stopped,
+            requests: metrics.requests.clone(),
             open: metrics.connections.clone(),
             refused: metrics.connections_refused.clone(),
         };
@@ -214,20 +204,29 @@ impl Server {
             () = stop => {}
         }
         drop(self.listener);
+        self.service.closing.cancel();
         finish(graceful, &self.service).await;
         tracing::info!("stopped");
     }
 }
 
-/// Waits for SIGTERM or SIGINT.
+/// Waits for SIGTERM or SIGINT. A second one, after this has returned, ends the process at once with status 1.
 pub async fn shutdown_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+            let mut next = async move || {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            };
+            next().await;
+            tokio::spawn(async move {
+                next().await;
+                tracing::warn!("second signal: ended without waiting for running requests");
+                std::process::exit(1);
+            });
         }
         _ => {
             tracing::warn!("signals cannot be received; the service stops only when it is killed");
@@ -249,7 +248,9 @@ async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: Ca
         tls: None,
         router: metrics_router(service.clone()),
         timeouts: ConnectionTimeouts { head: timeouts.head, stall: timeouts.stall, authorization: None },
+        closing: stopped.clone(),
         stopped: stopped.clone(),
+        requests: metrics.requests.clone(),
         open: metrics.metrics_connections.clone(),
         refused: metrics.metrics_connections_refused.clone(),
     };
@@ -260,21 +261,27 @@ async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: Ca
     }
 }
 
-fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<Engine, ServeError> {
+fn engine(
+    config: &ServerConfig,
+    capacity: &Capacity,
+    key_sets: HashSet<String>,
+    disk: Arc<dyn Disk>,
+) -> Result<Engine, ServeError> {
     let limits = &config.limits;
     let policy = StorePolicy {
         key_disk_bytes: limits.key_disk_bytes,
-        keys_per_client: limits.keys_per_client,
+        key_bytes_per_token: limits.key_bytes_per_token,
+        key_sets,
         upload_lifetime: config.timeouts.upload_lifetime,
         key_lifetime: config.timeouts.key_lifetime,
     };
     let store = Store::open_at(disk, &config.data_dir, policy)
         .map_err(|source| ServeError::Store { path: config.data_dir.display().to_string(), source })?;
-    let workers = config.worker_count();
+    let workers = capacity.workers;
     Ok(Engine {
         store,
-        // Memory of models is never freed.
-        cache: KeyCache::new(limits.memory_bytes - prepared),
+        cache: Arc::new(KeyCache::new(capacity.job_bytes)),
+        bodies: BodyMemory::new(capacity.body_bytes, capacity.largest_body),
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
         workers,
@@ -282,22 +289,6 @@ fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<E
         stop: CancellationToken::new(),
         recent_millis: AtomicU64::new(0),
     })
-}
-
-/// Bytes of all prepared models. Fails if they leave no room for one request of each application.
-fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u64, ServeError> {
-    let limit = config.limits.memory_bytes;
-    let prepared = applications.iter().map(|(_, offer)| offer.application.prepared_bytes());
-    let prepared = prepared.fold(0, u64::saturating_add);
-    for (name, offer) in applications.iter() {
-        let (query, answer) = (offer.limits.max_query_bytes as u64, offer.limits.max_answer_bytes as u64);
-        let working = offer.application.working_bytes();
-        let needed = [query, answer, working].into_iter().fold(prepared, u64::saturating_add);
-        if needed > limit {
-            return Err(ServeError::Memory { name: name.into(), query, answer, working, prepared, needed, limit });
-        }
-    }
-    Ok(prepared.min(limit))
 }
 
 /// Removes expired bundles, reads changed tokens, and tests the disk.

@@ -5,15 +5,18 @@ use std::sync::atomic::AtomicBool;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use tokio_util::sync::CancellationToken;
 use unspoken_wire::ProblemCode;
 
 use crate::application::{Applications, RegisteredApplication};
 use crate::auth::{Authenticator, ClientName};
+use crate::body::BodyDeadlines;
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::Timeouts;
 use crate::engine::{Engine, internal};
 use crate::observe::RequestClient;
 use crate::refusal::Refusal;
+use crate::store::Meta;
 
 pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
@@ -22,12 +25,28 @@ pub(crate) struct Service {
     /// Concurrent queries of each client.
     pub(crate) queries: ConcurrencyLimit<ClientName>,
     pub(crate) timeouts: Timeouts,
+    /// Set when the service shuts down and is not ready for new clients.
     pub(crate) draining: AtomicBool,
+    /// Cancelled when the service accepts no more connections and waits for no more requests.
+    pub(crate) closing: CancellationToken,
 }
 
 impl Service {
     pub(crate) fn application(&self, name: &str) -> Result<&RegisteredApplication, Refusal> {
         self.applications.get(name).ok_or_else(Refusal::application_not_found)
+    }
+
+    pub(crate) fn body_deadlines(&self) -> BodyDeadlines {
+        let Timeouts { stall, query_body: total, .. } = self.timeouts;
+        BodyDeadlines { stall, total, closing: self.closing.clone() }
+    }
+
+    /// An application that can use a bundle: the one for which it was declared, or another of its key set.
+    pub(crate) fn application_of(&self, bundle: &Meta) -> Result<&RegisteredApplication, Refusal> {
+        let can_use = |offer: &&RegisteredApplication| offer.key_set.to_string() == bundle.key_set;
+        let declared = self.applications.get(&bundle.application).filter(can_use);
+        let other = || self.applications.iter().map(|(_, offer)| offer).find(can_use);
+        declared.or_else(other).ok_or_else(Refusal::application_not_found)
     }
 }
 

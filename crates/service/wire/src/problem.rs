@@ -38,6 +38,8 @@ codes! {
     MalformedKeys = "malformed_keys", 400;
     /// No bearer token, or one the server does not know.
     Unauthorized = "unauthorized", 401;
+    /// Only clients with a token may do this.
+    Forbidden = "forbidden", 403;
     /// No such path.
     NotFound = "not_found", 404;
     /// No such application here.
@@ -62,7 +64,7 @@ codes! {
     ChecksumMismatch = "checksum_mismatch", 422;
     /// The application reads another version of the bundle format.
     UnsupportedFormat = "unsupported_format", 422;
-    /// The client already has the maximum number of key bundles.
+    /// The client's key bundles already take the bytes of disk that one token may use.
     TooManyKeys = "too_many_keys", 429;
     /// The client already has the maximum number of waiting requests.
     TooManyRequests = "too_many_requests", 429;
@@ -74,6 +76,8 @@ codes! {
     QueueFull = "queue_full", 503;
     /// The memory reserved for keys and answers is in use.
     MemoryFull = "memory_full", 503;
+    /// The server cannot open another file at the moment.
+    Overloaded = "overloaded", 503;
     /// The server is shutting down.
     ShuttingDown = "shutting_down", 503;
     /// The answer took longer than the server allows.

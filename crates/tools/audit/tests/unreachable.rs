@@ -1,4 +1,4 @@
-//! Tests that no shipped crate depends on the broken schemes or on the benchmarks that run them.
+//! Tests that no shipped crate depends on the broken schemes, on the benchmarks that run them, or on the attacks.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,6 +8,9 @@ const SHIPPED: [&str; 4] = ["unspoken-cli", "unspoken-server", "unspoken-client"
 
 /// The crates that must not be reachable: the broken schemes and the benchmarks.
 const FENCED: [&str; 2] = ["unspoken-audit", "unspoken-bench"];
+
+/// The attacks on this project, which must not be reachable either.
+const STORM: &str = "unspoken-storm";
 
 /// Names of all packages in a build of `root` with all of its features, as Cargo resolves them.
 fn closure(root: &str) -> BTreeSet<String> {
@@ -27,7 +30,7 @@ fn nothing_that_ships_reaches_the_broken_schemes() {
     for root in SHIPPED {
         let packages = closure(root);
         assert!(packages.contains(root) && packages.contains("unspoken-rlwe"), "{root}: {packages:?}");
-        let reached: Vec<&str> = FENCED.into_iter().filter(|&name| packages.contains(name)).collect();
+        let reached: Vec<&str> = FENCED.into_iter().chain([STORM]).filter(|&name| packages.contains(name)).collect();
         assert!(reached.is_empty(), "{root} reaches {reached:?}");
     }
 }

@@ -1,13 +1,23 @@
 //! The `unspoken` command: train models, serve applications, query them.
 
+#[macro_use]
+mod output;
+
 mod commands;
 mod interrupt;
+mod output_file;
 mod progress;
 mod scores;
+mod warnings;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// A service must give back the memory of keys and answers that it has freed, or its limit of memory does not bound the
+/// process. How soon is set in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Query a service without revealing the query.
 ///
@@ -60,14 +70,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // `unspoken params | head` ends quietly. Commands that use sockets keep the error: a closed connection must be
-    // reported.
-    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_)) {
-        sigpipe::reset();
-    }
-    match run(command) {
+    match output::run(|| run(command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let error = commands::connection::name_command(error);
             // The chain of causes on one line, without a backtrace.
             eprintln!("error: {}", reasons(&error));
             ExitCode::FAILURE

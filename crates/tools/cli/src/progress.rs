@@ -1,12 +1,22 @@
 //! Progress bars on standard error; hidden if it is not a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
-use unspoken_client::Progress;
+use std::sync::LazyLock;
+
+use indicatif::{DecimalBytes, MultiProgress, ProgressBar, ProgressStyle};
 use unspoken_client::transport::UploadProgress;
+use unspoken_client::{Cost, Progress};
 use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
+
+/// All bars on standard error.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Writes a line to standard error, above the bar if there is one.
+pub fn note(text: &str) {
+    BARS.suspend(|| eprintln!("{text}"));
+}
 
 /// Progress bars, one at a time.
 pub struct Bars {
@@ -30,6 +40,10 @@ impl Bars {
                 self.show("uploading keys", done, total, true)
             }
             Progress::Uploading(UploadProgress::Checking) => self.show("the service checks the keys", 0, 1, false),
+            Progress::KeysToSend { bytes } => {
+                note(&format!("keys        {} to make and upload, once", DecimalBytes(bytes)));
+            }
+            Progress::QueriesToSend(cost) => note(&queries_line(&cost)),
             Progress::Asking { verb, done, total } => self.show(verb, done as u64, total as u64, false),
         }
     }
@@ -89,7 +103,8 @@ impl Bars {
             };
             let style = ProgressStyle::with_template(&format!("{{prefix:28}} {rest}"));
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new).with_style(style).with_prefix(what);
+            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new).with_style(style);
+            let bar = BARS.add(bar).with_prefix(what);
             self.current = Some((what, bar));
         }
         if let Some((_, bar)) = &self.current {
@@ -99,6 +114,14 @@ impl Bars {
             bar.set_position(done);
         }
     }
+}
+
+/// What queries take, before they are sent.
+fn queries_line(cost: &Cost) -> String {
+    let Cost { questions, batch, queries, query_bytes, answer_bytes, .. } = *cost;
+    let noun = if queries == 1 { "query" } else { "queries" };
+    let (up, down) = (DecimalBytes(query_bytes), DecimalBytes(answer_bytes));
+    format!("sending     {queries} {noun}, {up}, for {questions} (a query holds up to {batch}); receiving about {down}")
 }
 
 impl Drop for Bars {

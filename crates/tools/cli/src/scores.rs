@@ -44,6 +44,7 @@ fn rounded(number: f64, exponent: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     use unspoken_ckks::Preset;
+    use unspoken_protocol::Protocol;
     use unspoken_rlwe::KeyPlan;
 
     use super::*;
@@ -51,13 +52,29 @@ mod tests {
     #[test]
     fn no_digit_below_the_clients_own_bound_is_printed() {
         let parameters = Preset::find("insecure_n11_linear_depth4_scale30").unwrap().build().unwrap();
-        let header = |bound| CkksHeader::new(1, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), bound);
+        let protocol = Protocol { kind: "test", version: 1 };
+        let header = |bound| CkksHeader::new(protocol, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), bound);
         // A service that claims no error, and one that claims no error bound and tiny numbers.
         for header in [header(2.0).with_error_bound(1e-300), header(1e-300)] {
             assert!((1e-7..1e-6).contains(&header.least_error()), "{:e}", header.least_error());
             let printed = ScoreOptions { raw: false }.printed(&header, [0.123_456_789]);
             assert_eq!(printed, [0.1235]);
         }
+    }
+
+    #[test]
+    fn small_and_large_scores_keep_their_digits() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let printed = |exponent: i32, error, score| {
+            let protocol = Protocol { kind: "test", version: 1 };
+            let header = CkksHeader::new(protocol, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 10.0 * score);
+            let header = header.with_unit(f64::from(exponent).exp2()).with_error_bound(error);
+            ScoreOptions { raw: false }.printed(&header, [score])[0]
+        };
+        assert_eq!(printed(-30, 1e-14, 1.234_567_89e-8), 1.235e-8);
+        assert_eq!(printed(20, 1.0, 1_234_567.0), 1_235_000.0);
+        // A service that does not know its error.
+        assert_eq!(printed(-30, 0.0, 1.234_567_89e-8), 1.2e-8);
     }
 
     #[test]

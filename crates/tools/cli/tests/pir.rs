@@ -1,7 +1,8 @@
 //! Tests of `unspoken pir` at secure parameters.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use unspoken_database::Database;
@@ -206,4 +207,73 @@ fn mistakes_and_damage_are_named() {
     let said = complaint(&["pir", "verify", &database]);
     let name = table.file_name().unwrap().to_string_lossy().into_owned();
     assert!(said.contains("corrupted") && said.contains(&name), "{said}");
+}
+
+#[test]
+fn a_json_array_becomes_a_database() {
+    let files = Files::new();
+    let people =
+        files.write("people.json", "[\n  {\"id\": 7, \"name\": \"Ann\"},\n  {\"id\": 8, \"name\": \"Bob\"}\n]\n");
+    let database = files.path("people");
+    text(&["pir", "build", "--from", &people, "--key", "id", &database]);
+    assert_eq!(get(&database, "8").as_deref(), Some("{\"id\":8,\"name\":\"Bob\"}"));
+    text(&["pir", "put", &database, "--from", &people, "--kind", "json", "--key", "name", "--value", "id"]);
+    assert_eq!(get(&database, "Ann").as_deref(), Some("7"));
+    let unknown = complaint(&["pir", "build", "--from", &files.write("a.txt", "x"), &files.path("other")]);
+    assert!(unknown.contains("--kind"), "{unknown}");
+}
+
+#[test]
+fn a_build_that_is_told_to_end_leaves_nothing() {
+    let files = Files::new();
+    // One record, and room for so many that the build takes a second.
+    let one = files.write("one.csv", &format!("v\n{}\n", "x".repeat(256)));
+    let database = files.path("database");
+    let names = || std::fs::read_dir(files.directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    for signal in ["TERM", "INT", "KILL"] {
+        assert_eq!(names().count(), 1, "{signal}");
+        let build = Command::new(env!("CARGO_BIN_EXE_unspoken"))
+            .args(["pir", "build", "--from", &one, "--capacity", "40000", &database])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        while !names().any(|name| name.to_string_lossy().contains(".building-")) {
+            assert!(start.elapsed() < Duration::from_secs(60), "the build does not begin");
+        }
+        let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", build.id())]).status().unwrap();
+        assert!(kill.success());
+        let ended = build.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        if signal == "KILL" {
+            assert_eq!(names().count(), 2, "a process that was killed removes nothing");
+        } else {
+            assert!(ended.status.code() == Some(1) && said.contains("cancelled; nothing was changed"), "{said}");
+        }
+    }
+    // The next build does.
+    text(&["pir", "build", "--from", &one, &database]);
+    let mut names: Vec<_> = names().collect();
+    names.sort();
+    assert_eq!(names, ["database", "one.csv"]);
+}
+
+#[test]
+fn a_journal_that_lost_its_tail_does_not_verify() {
+    let files = Files::new();
+    let (csv, database) = (files.write("codes.csv", &codes()), files.path("database"));
+    text(&["pir", "build", "--from", &csv, "--key", "code", &database]);
+    let journal = Path::new(&database).join("journal-1.log");
+    text(&["pir", "put", &database, "C001", "one"]);
+    let first = std::fs::read(&journal).unwrap();
+    text(&["pir", "put", &database, "C001", "two"]);
+    text(&["pir", "verify", &database]);
+    std::fs::write(&journal, first).unwrap();
+    for arguments in
+        [&["pir", "verify", &database][..], &["pir", "info", &database], &["pir", "put", &database, "k", "v"]]
+    {
+        let said = complaint(arguments);
+        assert!(said.contains("journal-1.log ends with version 2, but version 3 was committed"), "{said}");
+    }
 }

@@ -89,13 +89,19 @@ fn records_are_found_by_key_and_by_index() {
     assert_eq!((&line["key"], &line["found"]), (&"C007".into(), &true.into()), "{line}");
     assert_eq!(line["record"], meaning(7), "{line}");
 
-    // Absent keys do not affect the other answers.
-    let absent = get(&["C299", "X99", "C300"]);
-    assert_eq!(String::from_utf8_lossy(&absent.stdout), format!("{}\n", meaning(299)));
-    assert_eq!(complaint(&absent), "error: no such key: X99, no such key: C300\n");
-    let absent = get(&["--json", "X99"]);
-    let line: Value = serde_json::from_slice(&absent.stdout).unwrap();
-    assert_eq!((&line["found"], line.get("record"), absent.status.code()), (&false.into(), None, Some(1)), "{line}");
+    // Absent keys have lines too, so that the lines match the keys.
+    let absent = get(&["X99", "C299", "C000", "C300"]);
+    assert_eq!(String::from_utf8_lossy(&absent.stdout), format!("(absent)\n{}\n\n(absent)\n", meaning(299)));
+    assert!(complaint(&absent).ends_with("error: no such key: X99, no such key: C300\n"));
+    let absent = get(&["X99", "C002", "--absent", "-"]);
+    assert_eq!((absent.stdout.as_slice(), absent.status.code()), (format!("-\n{}\n", meaning(2)).as_bytes(), Some(1)));
+    let absent = get(&["--json", "X99", "C000"]);
+    let said = String::from_utf8_lossy(&absent.stdout).into_owned();
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<_> = lines.iter().map(|line| (&line["key"], &line["found"], line.get("record"))).collect();
+    let (x99, c000) = ("X99".into(), "C000".into());
+    let expected = [(&x99, &false.into(), Some(&Value::Null)), (&c000, &true.into(), Some(&"".into()))];
+    assert_eq!((records.as_slice(), absent.status.code()), (&expected[..], Some(1)), "{said}");
     assert!(complaint(&get(&["--index", "1"])).contains("read by key"));
 
     // By index, as bytes.
@@ -103,6 +109,17 @@ fn records_are_found_by_key_and_by_index() {
     let out = scene.text("record");
     text(&get(&["--index", "3", "--out", &out]));
     assert_eq!(std::fs::read(&out).unwrap(), [0xf3; 700]);
+    // The file is checked before anything is sent.
+    let exists = complaint(&get(&["--index", "4", "--out", &out, "--usage"]));
+    assert!(exists.contains("exists") && exists.contains("--force") && !exists.contains("query "), "{exists}");
+    assert_eq!(std::fs::read(&out).unwrap(), [0xf3; 700]);
+    text(&get(&["--index", "4", "--out", &out, "--force"]));
+    assert_eq!(std::fs::read(&out).unwrap(), [0xf4; 700]);
+    let nowhere = complaint(&get(&["--index", "4", "--out", "/nowhere/record", "--usage"]));
+    assert!(nowhere.contains("--out: cannot write /nowhere/record") && !nowhere.contains("query "), "{nowhere}");
+    let missing = scene.text("missing");
+    complaint(&scene.get(&service, "icd/codes", &["X99", "--out", &missing]));
+    assert!(!Path::new(&missing).exists());
     let lines = text(&get(&["--index", "19,0", "--json"]));
     let hex: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&hex[0]["record_hex"], &hex[1]["index"]), (&"e3".repeat(700).into(), &0.into()), "{lines}");
@@ -227,12 +244,110 @@ fn a_client_outlives_a_rebuilt_database() {
 }
 
 #[test]
+fn a_running_service_takes_up_a_replaced_database() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let mut codes = client(&scene, &service, "icd/codes", Mode::Packed);
+    let mut images = client(&scene, &service, "pir/images", Mode::Packed);
+    assert_eq!(get(&mut codes, "C005"), Some(meaning(5).into()));
+    let replace = |name: &str, records: Vec<Record>| {
+        let builder = Builder { replace: true, ..Builder::new(Preset::N11) };
+        builder.build(scene.path(name), records.into_iter().map(Ok::<_, Infallible>), |_| {}, &GO).unwrap()
+    };
+    let until = |what: &str, mut done: Box<dyn FnMut() -> bool + '_>| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what} is not served");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let index = |client: &mut ServiceClient<RetrieveClient>, index: u64| {
+        let answers = client.ask(&[Question::Index(index)], &mut |_| {}, &Cancel::new()).unwrap();
+        answers[0].record.as_ref().map(|record| record.to_vec())
+    };
+
+    // The same layout.
+    replace("images", (0..20u8).map(|i| Record { key: None, value: vec![i; 700] }).collect());
+    until("the replacement", Box::new(|| index(&mut images, 3) == Some(vec![3; 700])));
+    // More and longer records, by index: a connected client reads the new layout, with its keys of before.
+    let before = images.usage().key_bytes;
+    replace("images", (0..2000u32).map(|i| Record { key: None, value: vec![i as u8; 900] }).collect());
+    until("the new layout", Box::new(|| index(&mut images, 3) == Some(vec![3; 900])));
+    assert_eq!((index(&mut images, 1999), images.usage().key_bytes), (Some(vec![207; 900]), before));
+    // By key the layout is always another one.
+    let rebuilt = (0..3000).map(|i| Record { key: Some(code(i).into()), value: format!("rebuilt {i}").into() });
+    let version = replace("codes", rebuilt.collect()).version;
+    until("the new layout", Box::new(|| get(&mut codes, "C2718") == Some(b"rebuilt 2718".into())));
+    assert_eq!(ready(&service), (200, "ready\n".into()));
+
+    // Later changes are served too, to connected clients and to new ones.
+    let codes_text = scene.text("codes");
+    text(&unspoken(&["pir", "put", &codes_text, "C0001", "after"]));
+    until("the change", Box::new(|| get(&mut codes, "C0001") == Some(b"after".into())));
+    let line: Value = serde_json::from_str(&text(&scene.get(&service, "icd/codes", &["C0001", "--json"]))).unwrap();
+    assert_eq!((&line["record"], &line["version"]), (&"after".into(), &(version + 1).into()));
+    // A smaller database by index is refused by a client that knows the larger one.
+    replace("images", (0..10u8).map(|i| Record { key: None, value: vec![i; 900] }).collect());
+    until(
+        "the smaller database",
+        Box::new(|| {
+            let asked = images.ask(&[Question::Index(3)], &mut |_| {}, &Cancel::new());
+            asked.is_err_and(|error| error.to_string().contains("do not trust this service"))
+        }),
+    );
+}
+
+/// Status and text of the service's readiness.
+fn ready(service: &Service) -> (u16, String) {
+    use std::io::{Read, Write};
+
+    let address = service.url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[test]
+fn a_database_that_was_built_anew_elsewhere_is_not_served_as_the_old_one() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    assert_eq!(text(&scene.get(&service, "icd/codes", &["C021"])), format!("{}\n", meaning(21)));
+    std::fs::rename(scene.path("codes"), scene.path("old")).unwrap();
+    build(Preset::N11, &scene.path("codes"), codes().take(100));
+    let start = Instant::now();
+    let reason = loop {
+        let (status, text) = ready(&service);
+        if status == 503 && text.contains("replaced") {
+            break text;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{status} {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(reason.starts_with("icd/codes: ") && reason.contains("restart of the service"), "{reason}");
+    let refused = complaint(&scene.get(&service, "icd/codes", &["C021"]));
+    assert!(refused.contains("does_not_fit") && refused.contains("restart of the service"), "{refused}");
+    // The other application is not affected, and the old database is served again once it is back.
+    text(&scene.get(&service, "pir/images", &["--index", "3", "--json"]));
+    std::fs::remove_dir_all(scene.path("codes")).unwrap();
+    std::fs::rename(scene.path("old"), scene.path("codes")).unwrap();
+    let start = Instant::now();
+    while ready(&service).0 != 200 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(text(&scene.get(&service, "icd/codes", &["C021"])), format!("{}\n", meaning(21)));
+}
+
+#[test]
 fn all_kinds_of_queries_find_the_records() {
     let scene = Scene::new();
     let service = scene.serve("127.0.0.1:0");
     // A key has two candidates, hence two queries.
     let kinds =
-        [("packed", 26_000..32_000), ("bits", 64..200), ("compact", 72..73), ("session", 12..13), ("session", 12..13)];
+        [("packed", 26_000..32_000), ("bits", 64..200), ("compact", 80..81), ("session", 20..21), ("session", 20..21)];
     for (query, bytes) in kinds {
         let found = scene.get(&service, "icd/codes", &["C123", "--query", query, "--usage"]);
         assert_eq!(text(&found), format!("{}\n", meaning(123)), "{query}");
@@ -259,6 +374,11 @@ fn a_service_goes_on_when_the_database_is_damaged() {
         assert!(start.elapsed() < Duration::from_secs(60), "the damage was not noticed");
         std::thread::sleep(Duration::from_millis(50));
     }
+    let (status, reason) = ready(&service);
+    assert!(
+        status == 503 && reason.starts_with("icd/codes: version of the database: found an earlier one"),
+        "{reason}"
+    );
     assert_eq!(text(&scene.get(&service, "icd/codes", &["C021"])), format!("{}\n", meaning(21)));
     std::fs::write(&manifest, sound).unwrap();
     let mut writer = Writer::open(scene.path("codes")).unwrap();
@@ -268,6 +388,7 @@ fn a_service_goes_on_when_the_database_is_damaged() {
     while text(&scene.get(&service, "icd/codes", &["C021"])) != "mended\n" {
         assert!(start.elapsed() < Duration::from_secs(60), "the change is not served");
     }
+    assert_eq!(ready(&service).0, 200);
 }
 
 #[test]

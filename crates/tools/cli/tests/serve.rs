@@ -102,6 +102,60 @@ fn offers_of_different_kinds_are_served_at_once() {
     assert!(!embedded.is_empty());
 }
 
+/// A small database is served at a name, and the port that was chosen is printed.
+#[test]
+fn a_name_can_be_listened_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let records = (0..5).map(|i| Ok::<_, Infallible>(Record { key: None, value: format!("{i}").into() }));
+    Builder::new(Preset::N11).build(path("codes"), records, |_| {}, &AtomicBool::new(false)).unwrap();
+    let service = Service::start(
+        &["--listen", "localhost:0", "--data-dir", &path("keys"), "--database", &path("codes")],
+        Stdio::null(),
+    );
+    assert!(service.url.starts_with("http://127.0.0.1:") && !service.url.ends_with(":0"), "{}", service.url);
+    assert_eq!(names(&service), ["pir/codes"]);
+}
+
+/// The limit of memory holds for the process as the operating system counts it, with keys and questions of real size.
+#[test]
+fn the_service_keeps_to_its_memory() {
+    const CLIENTS: usize = 6;
+    const LIMIT_MIB: u64 = 640;
+    // The program, stacks, and what the allocator keeps.
+    const MARGIN_MIB: u64 = 64;
+    let files = Files::new();
+    let (keys, offer, tokens) = (files.path("keys"), files.offer("classify", "spam", ""), files.path("tokens"));
+    let mut lines = String::new();
+    for i in 0..CLIENTS {
+        let made = text(&unspoken(&["keys", "token", &format!("client-{i}")]));
+        let (secret, line) = made.split_once('\n').unwrap();
+        std::fs::write(files.path(&format!("token-{i}")), secret).unwrap();
+        lines += line;
+    }
+    std::fs::write(&tokens, lines).unwrap();
+    let limit = LIMIT_MIB.to_string();
+    let arguments = ["--offer", &offer, "--data-dir", &keys, "--tokens", &tokens, "--memory-mib", &limit];
+    let service = Service::start(&[&arguments[..], &["--workers", "2"]].concat(), Stdio::null());
+    let start = service.memory_mib("VmRSS");
+    std::thread::scope(|scope| {
+        for i in 0..CLIENTS {
+            let (files, service) = (&files, &service);
+            scope.spawn(move || {
+                let (state, model) = (files.path(&format!("state-{i}")), files.path("spam"));
+                let client = ["classify", "--url", &service.url, "--state-dir", &state, "--model", &model];
+                let token = ["--token-file", &files.path(&format!("token-{i}"))];
+                let messages = ["claim winner prize", "lunch meeting"];
+                let labels = text(&unspoken(&[&client[..], &token[..], &messages[..]].concat()));
+                assert!(labels.contains("spam") && labels.contains("ham"), "{labels}");
+            });
+        }
+    });
+    let peak = service.memory_mib("VmHWM");
+    println!("start {start} MiB, peak {peak} MiB");
+    assert!(peak <= LIMIT_MIB + MARGIN_MIB, "{peak} MiB at the peak");
+}
+
 #[test]
 fn offers_come_from_a_configuration_file_and_flags_add_to_them() {
     let files = Files::new();
@@ -137,7 +191,7 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
         ("classify=/nowhere,colour=red", &["no option \"colour\"", "query, preset, plan"]),
         ("classify=/nowhere,batch=32", &["no option \"batch\"", "query, preset, plan"]),
         ("pir=/nowhere,query=compact", &["no option \"query\"", "they have: none"]),
-        ("classify:Big Name=/nowhere", &["\"Big Name\" cannot stand in a URL", "KIND:NAME=DIR"]),
+        ("classify:Big Name=/nowhere", &["\"Big Name\" is not valid in a URL", "KIND:NAME=DIR"]),
         ("classify=/nowhere,query=fast", &["option query is \"fast\"", "direct"]),
         ("classify=/nowhere,plan=best", &["option plan is \"best\""]),
         ("digits=/nowhere,batch=many", &["option batch is \"many\""]),
@@ -156,7 +210,15 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
     let twice = refused(&["--offer", "pir:pir/one=/two", "--database", "/nowhere/one"]);
     assert!(twice.contains("two offers are called pir/one"), "{twice}");
     let nothing = refused(&[]);
-    assert!(nothing.contains("nothing to offer") && nothing.contains("--offer KIND:NAME=DIR"), "{nothing}");
+    for part in ["nothing to serve", "--offer KIND:NAME=DIR", "--offer classify:classify/spam=model", "digits, matrix"]
+    {
+        assert!(nothing.contains(part), "{nothing}");
+    }
+    for text in ["localhost", "8080", "no-such-host.invalid:80"] {
+        let output = unspoken(&["serve", "--listen", text]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("needed HOST:PORT"), "{said}");
+    }
 
     let directory = tempfile::tempdir().unwrap();
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nquery = ['compact']\n");

@@ -157,6 +157,9 @@ impl From<Failure> for PyErr {
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Arrays(error) => of_arrays(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
+            Failure::Client(ClientError::OtherKind { url, application, found, needed }) => {
+                of_other_kind(&url, &application, &found, needed)
+            }
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
             Failure::Client(error) => of_application(&error),
             Failure::State { path, source } => StateError::new_err(format!(
@@ -170,6 +173,29 @@ impl From<Failure> for PyErr {
             )),
         }
     }
+}
+
+/// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
+const KINDS: [(&str, &str, &str); 5] = [
+    ("classify", "private text classification", "unspoken.Client"),
+    ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
+    ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
+    ("retrieve", "private retrieval", "unspoken.RetrievalClient"),
+    ("matrix", "computing with encrypted matrices", "unspoken.MatrixClient"),
+];
+
+/// The exception for an application of another kind than the client's.
+fn of_other_kind(url: &str, application: &str, found: &str, needed: &str) -> PyErr {
+    let known = KINDS.iter().find(|(kind, ..)| *kind == found);
+    let (what, remedy) = match known {
+        Some((_, what, class)) => (format!(" ({what})"), format!("use {class}")),
+        None => (String::new(), "update this package, which does not know that kind".into()),
+    };
+    let article = if found.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    MismatchError::new_err(format!(
+        "{url} offers {application}, {article} {found} application{what}; this client asks {needed} applications; \
+         {remedy}"
+    ))
 }
 
 /// The exception for an application's error. Each application with its own exceptions has one line here.
@@ -211,7 +237,7 @@ fn of_transport(message: String, error: &transport::Error) -> PyErr {
 
 fn of_protocol(error: &ProtocolError) -> PyErr {
     match error {
-        ProtocolError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        ProtocolError::Mismatch { .. } | ProtocolError::Damaged { .. } => MismatchError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }

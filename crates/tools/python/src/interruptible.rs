@@ -1,16 +1,32 @@
 //! Long work on a separate thread, while the calling thread handles signals and shows progress.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::cell::RefCell;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use unspoken_client::transport::Cancel;
+use unspoken_client::transport::{Cancel, Waiting};
 
 use crate::failure::Failure;
 use crate::progress::{Event, Reporter};
 
 /// Interval between two checks for signals.
 const POLL: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// Where the work of this thread reports what it waits for.
+    static EVENTS: RefCell<Option<Sender<Event>>> = const { RefCell::new(None) };
+}
+
+/// Reports that a call of the work of this thread waits for its service.
+pub(crate) fn report_wait(waiting: &Waiting) {
+    EVENTS.with_borrow(|events| {
+        if let Some(events) = events {
+            // The receiver outlives the work.
+            let _ = events.send(waiting.into());
+        }
+    });
+}
 
 /// Runs `work` without the interpreter lock and returns its result.
 ///
@@ -30,10 +46,16 @@ pub(crate) fn run<T: Send>(
     let mut raised: Option<PyErr> = None;
     let result = std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            // The receiver outlives this thread, so sending does not fail.
-            let mut report = move |event| drop(sender.send(event));
             let pool = rayon::ThreadPoolBuilder::new().build()?;
-            pool.install(|| work(&mut report, &cancel))
+            pool.install(|| {
+                EVENTS.set(Some(sender.clone()));
+                // The receiver outlives this thread, so sending does not fail.
+                let mut report = move |event| drop(sender.send(event));
+                let result = work(&mut report, &cancel);
+                // The receiver waits until no sender is left.
+                EVENTS.set(None);
+                result
+            })
         });
         loop {
             let receiver = &mut events;

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod asking;
+mod connections;
 mod digits;
 mod embedding;
 mod failure;
@@ -19,10 +19,10 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<asking::Connection>()?;
-    module.add_class::<asking::DigitsConnection>()?;
-    module.add_class::<asking::EmbeddingConnection>()?;
-    module.add_class::<asking::Service>()?;
+    module.add_class::<connections::Connection>()?;
+    module.add_class::<connections::DigitsConnection>()?;
+    module.add_class::<connections::EmbeddingConnection>()?;
+    module.add_class::<connections::Service>()?;
     module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;

@@ -48,10 +48,9 @@ impl MatrixProgram {
         self.0.methods()
     }
 
-    /// Error, largest entry of the result, and whether a value overflows.
-    fn precision(&self, py: Python<'_>, largest: f64, seed: u64) -> PyResult<(f64, f64, bool)> {
-        let precision = interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.precision(largest, seed)?))?;
-        Ok((precision.error, precision.largest, precision.overflow))
+    /// Bound of the error of a result's entries.
+    fn error(&self, py: Python<'_>) -> PyResult<f64> {
+        interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.precision()?.error))
     }
 
     fn run(
@@ -95,9 +94,22 @@ impl MatrixSignature {
         self.0.preset()
     }
 
+    /// Rows and columns of a tile.
     #[getter]
-    fn tile(&self) -> usize {
-        self.0.layout().dim()
+    fn tile(&self) -> (usize, usize) {
+        self.0.layout().tile()
+    }
+
+    /// Largest absolute value of an input's entry.
+    #[getter]
+    fn largest(&self) -> f64 {
+        self.0.largest()
+    }
+
+    /// Bound of the absolute value of the result's entries.
+    #[getter]
+    fn magnitude(&self) -> f64 {
+        self.0.magnitude()
     }
 
     #[getter]
@@ -287,6 +299,12 @@ impl EncryptedMatrix {
     #[getter]
     fn shape(&self) -> Vec<usize> {
         self.0.shape()
+    }
+
+    /// Bound of the error of its entries.
+    #[getter]
+    fn error(&self) -> f64 {
+        self.0.error()
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

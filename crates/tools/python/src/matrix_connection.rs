@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use unspoken_arrays::{MatrixClient, NamedArrays};
 use unspoken_client::{ClientError, Progress, ServiceClient};
 
-use crate::asking::{Service, needs, usage_dict};
+use crate::connections::{Service, needs, predicted_cost, usage_dict};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::matrix::MatrixSignature;
@@ -40,6 +40,18 @@ impl MatrixConnection {
             client.prepare(needs(ready))?;
             Ok(MatrixConnection { client, application })
         })
+    }
+
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        predicted_cost::<MatrixClient>(py, service, application, &state_dir, questions, |_| ())
     }
 
     /// The result, of shape (batch, rows, columns), for arrays of such shapes by name. `share_bits` adds noise, so

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use numpy::PyReadonlyArray2;
+use numpy::{PyReadonlyArray2, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use unspoken_arrays::{ArraysError, Axes, Options, Program, ProgramSource};
@@ -30,17 +30,18 @@ pub(crate) struct PlanOptions {
     most_keys: Option<usize>,
     tile: Option<usize>,
     blocks: Option<usize>,
+    largest: Option<f64>,
 }
 
 impl From<PlanOptions> for Options {
     fn from(options: PlanOptions) -> Self {
-        let PlanOptions { preset, batch, most_keys, tile, blocks } = options;
-        Options { preset, batch, most_keys, tile, blocks }
+        let PlanOptions { preset, batch, most_keys, tile, blocks, largest } = options;
+        Options { preset, batch, most_keys, tile, blocks, one_row: None, largest }
     }
 }
 
 /// A matrix operation other than an input: the name of its kind and its payload, if any. The payload is a matrix, a
-/// list of indices, a number, or an axis (0, 1, or None for both).
+/// list of indices, a number, an axis (0, 1, or None for both), or a shape.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixOperation(Operation);
 
@@ -54,6 +55,26 @@ impl MatrixOperation {
             .ok_or_else(|| PyValueError::new_err(format!("there is no matrix operation '{kind}'")))?;
         let payload = read_payload(kind.payload(), payload)?;
         Ok(MatrixOperation(Operation::new(kind, payload).map_err(failure)?))
+    }
+
+    /// The name of its kind.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.0.kind().name()
+    }
+
+    /// Its payload, as given to the constructor.
+    #[getter]
+    fn payload<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self.0.payload() {
+            Payload::Matrix(values) => values.to_pyarray(py).into_any(),
+            Payload::Indices(indices) => indices.to_vec().into_pyobject(py)?.into_any(),
+            Payload::Number(number) => number.into_pyobject(py)?.into_any(),
+            Payload::Axis(Axis::Rows) => 0u8.into_pyobject(py)?.into_any(),
+            Payload::Axis(Axis::Columns) => 1u8.into_pyobject(py)?.into_any(),
+            Payload::Shape(shape) => shape.into_pyobject(py)?.into_any(),
+            Payload::Axis(Axis::Both) | Payload::Input(..) | Payload::None => py.None().into_bound(py),
+        })
     }
 
     /// Shape of the result for operands of these shapes.
@@ -71,6 +92,7 @@ fn read_payload(kind: PayloadKind, payload: Option<&Bound<'_, PyAny>>) -> PyResu
         (PayloadKind::Indices, Some(indices)) => Ok(Payload::Indices(Cow::Owned(indices.extract()?))),
         (PayloadKind::Number, Some(number)) => Ok(Payload::Number(number.extract()?)),
         (PayloadKind::Axis, None) => Ok(Payload::Axis(Axis::Both)),
+        (PayloadKind::Shape, Some(shape)) => Ok(Payload::Shape(shape.extract()?)),
         (PayloadKind::Axis, Some(axis)) => match axis.extract()? {
             0 => Ok(Payload::Axis(Axis::Rows)),
             1 => Ok(Payload::Axis(Axis::Columns)),

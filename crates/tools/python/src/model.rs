@@ -39,7 +39,11 @@ impl From<Options> for TrainOptions {
     fn from(options: Options) -> Self {
         TrainOptions {
             seed: options.seed,
-            tokeniser: fasttext::Tokeniser { bigrams: options.bigrams, max_tokens: options.max_tokens },
+            tokeniser: fasttext::Tokeniser {
+                bigrams: options.bigrams,
+                max_tokens: options.max_tokens,
+                ..fasttext::Tokeniser::default()
+            },
             min_count: options.min_count,
             max_vocabulary: options.max_vocabulary,
             unknown_share: options.unknown_share,
@@ -94,6 +98,11 @@ impl Model {
     fn scores<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let scores = py.detach(|| texts.iter().flat_map(|text| self.0.scores(text)).collect());
         matrix(py, scores, texts.len(), self.0.encoder().labels().len())
+    }
+
+    /// What of these texts the model reads.
+    fn coverage<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        coverage(py, self.0.encoder(), &texts)
     }
 
     /// The client's half.
@@ -156,6 +165,11 @@ impl Words {
         Ok(Words(Arc::new(encoder)))
     }
 
+    /// What of these texts the model reads.
+    fn coverage<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        coverage(py, &self.0, &texts)
+    }
+
     #[getter]
     fn labels(&self) -> &[String] {
         self.0.labels()
@@ -165,6 +179,16 @@ impl Words {
     fn id(&self) -> String {
         self.0.id().to_string()
     }
+}
+
+/// Counts of texts and tokens, and warnings about them.
+fn coverage<'py>(py: Python<'py>, encoder: &Encoder, texts: &[String]) -> PyResult<Bound<'py, PyDict>> {
+    let found = py.detach(|| encoder.coverage(texts));
+    let dict = PyDict::new(py);
+    dict.set_item("cut", found.cut)?;
+    dict.set_item("known_share", found.known_share())?;
+    dict.set_item("warnings", found.warnings().collect::<Vec<_>>())?;
+    Ok(dict)
 }
 
 /// A matrix with `rows` rows, from its entries in row order.

@@ -1,11 +1,11 @@
 //! Progress of long work: bars on a terminal, or a callback.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use unspoken_client::Progress as ClientProgress;
-use unspoken_client::transport::UploadProgress;
+use unspoken_client::transport::{UploadProgress, Waiting};
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
@@ -15,6 +15,9 @@ use unspoken_fasttext as fasttext;
 pub(crate) enum Stage {
     Training,
     Compressing,
+    Waiting,
+    KeysToSend,
+    QueriesToSend,
     MakingKeys,
     HashingKeys,
     SendingKeys,
@@ -28,7 +31,10 @@ impl Stage {
         match self {
             Stage::Training => "training",
             Stage::Compressing => "compressing",
-            Stage::MakingKeys => "making keys",
+            Stage::Waiting => "waiting",
+            Stage::KeysToSend => "keys to send",
+            Stage::QueriesToSend => "queries to send",
+            Stage::MakingKeys => "generating keys",
             Stage::HashingKeys => "hashing keys",
             Stage::SendingKeys => "sending keys",
             Stage::CheckingKeys => "checking keys",
@@ -41,10 +47,11 @@ impl Stage {
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
-                "{prefix:>13} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}"
+                "{prefix:>15} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}"
             }
-            Stage::CheckingKeys => "{prefix:>13} {elapsed}",
-            _ => "{prefix:>13} [{bar:30}] {pos}/{len} {elapsed} {msg}",
+            Stage::CheckingKeys => "{prefix:>15} {elapsed}",
+            Stage::Waiting | Stage::KeysToSend | Stage::QueriesToSend => "{prefix:>15} {msg}",
+            _ => "{prefix:>15} [{bar:30}] {pos}/{len} {elapsed} {msg}",
         }
     }
 }
@@ -55,11 +62,13 @@ pub(crate) struct Event {
     done: u64,
     total: u64,
     note: String,
+    /// The first wait of a call.
+    first: bool,
 }
 
 impl Event {
     fn new(stage: Stage, done: u64, total: u64) -> Self {
-        Event { stage, done, total, note: String::new() }
+        Event { stage, done, total, note: String::new(), first: false }
     }
 
     /// Number of generated keys, and the total.
@@ -73,9 +82,27 @@ impl Event {
     }
 }
 
+/// Seconds since the first try, and those after which the call gives up.
+impl From<&Waiting> for Event {
+    fn from(waiting: &Waiting) -> Self {
+        let (spent, limit) = (waiting.spent.as_secs(), waiting.limit.as_secs());
+        let note = if waiting.tries == 1 { format!("{waiting} (timeout= changes this)") } else { waiting.to_string() };
+        Event { note, first: waiting.tries == 1, ..Event::new(Stage::Waiting, spent, limit) }
+    }
+}
+
 impl From<ClientProgress> for Event {
     fn from(step: ClientProgress) -> Self {
         match step {
+            ClientProgress::KeysToSend { bytes } => {
+                let note = format!("{}, once", DecimalBytes(bytes));
+                Event { note, ..Event::new(Stage::KeysToSend, 0, bytes) }
+            }
+            ClientProgress::QueriesToSend(cost) => {
+                let (up, down) = (DecimalBytes(cost.query_bytes), DecimalBytes(cost.answer_bytes));
+                let note = format!("{} of {up} in all; receiving about {down}", cost.queries);
+                Event { note, ..Event::new(Stage::QueriesToSend, 0, cost.query_bytes) }
+            }
             ClientProgress::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
             ClientProgress::Asking { verb, done, total } => Event::new(Stage::Asking(verb), done as u64, total as u64),
             ClientProgress::Uploading(UploadProgress::Hashing { done, total }) => {
@@ -157,15 +184,21 @@ impl Reporter {
         }
     }
 
+    /// Shows a report. The first wait of a call is logged as a warning as well, since it may last.
     pub(crate) fn show(&mut self, py: Python<'_>, event: Event) -> PyResult<()> {
+        if event.first {
+            let logger = py.import("logging")?.call_method1("getLogger", ("unspoken",))?;
+            logger.call_method1("warning", ("%s", event.note.as_str()))?;
+        }
         match self {
             Reporter::Silent => Ok(()),
+            Reporter::Bars(_) if event.stage == Stage::Waiting => Ok(()),
             Reporter::Bars(current) => {
                 draw(current, event);
                 Ok(())
             }
             Reporter::Callback(callback) => {
-                let Event { stage, done, total, note } = event;
+                let Event { stage, done, total, note, .. } = event;
                 callback.call1(py, (Progress { stage: stage.name(), done, total, note },)).map(drop)
             }
         }
@@ -173,7 +206,7 @@ impl Reporter {
 }
 
 fn draw(current: &mut Option<(Stage, ProgressBar)>, event: Event) {
-    let Event { stage, done, total, note } = event;
+    let Event { stage, done, total, note, .. } = event;
     if current.as_ref().is_none_or(|&(shown, _)| shown != stage) {
         *current = Some((stage, new_bar(stage, total)));
     }

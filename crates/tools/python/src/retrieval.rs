@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_client::{ClientError, Progress, ServiceClient};
+use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
 use unspoken_pir::{Mode, PirError};
 use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
-use crate::asking::{Service, usage_dict};
+use crate::connections::{Service, predicted_cost, usage_dict};
 use crate::failure::{ConfigurationError, Failure};
 use crate::interruptible;
 use crate::progress::Reporter;
@@ -32,7 +32,7 @@ impl RetrievalConnection {
         state_dir: PathBuf,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let mode: Mode = query.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))?;
+        let mode = read_mode(query)?;
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
             let mut report = |step: Progress| report(step.into());
@@ -40,6 +40,21 @@ impl RetrievalConnection {
             let client = ServiceClient::connect(transport, &application, options, &state, &mut report, cancel)?;
             Ok(RetrievalConnection { client, application, version: None })
         })
+    }
+
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        query: &str,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let mode = read_mode(query)?;
+        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone());
+        predicted_cost::<RetrieveClient>(py, service, application, &state_dir, questions, options)
     }
 
     /// The records of the keys; `None` for an absent key.
@@ -83,6 +98,10 @@ impl RetrievalConnection {
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
     }
+}
+
+fn read_mode(query: &str) -> PyResult<Mode> {
+    query.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))
 }
 
 impl RetrievalConnection {

@@ -1,9 +1,11 @@
 //! Graphs of matrix operations, with shapes checked when nodes are added.
 
+mod bounds;
 mod operation;
 mod plan;
 mod program;
 
+pub use bounds::{StepOverflow, ValueBounds};
 use ndarray::Array2;
 pub use operation::{Operation, OperationKind, Payload, PayloadKind};
 pub use plan::{Budget, plan};
@@ -80,7 +82,7 @@ impl Graph {
             Payload::Input(name, _) => self.check_name(&name)?,
             Payload::Matrix(values) => check_finite(&values)?,
             Payload::Number(number) => check_number(number)?,
-            Payload::None | Payload::Indices(_) | Payload::Axis(_) => {}
+            Payload::None | Payload::Indices(_) | Payload::Axis(_) | Payload::Shape(_) => {}
         }
         let shape = operation.output_shape(&shapes)?;
         let reason = match shape.0.checked_mul(shape.1) {

@@ -11,7 +11,8 @@ use super::plan::Planner;
 use crate::elementwise::{self, check_equal};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, graph_error, shape_error};
-use crate::linear::{LinearMap, check_indices};
+use crate::linear::{LinearMap, check_indices, check_reshape};
+use crate::permuted::{Selection, VectorPermutation};
 use crate::product::{Method, Product, check_shapes, extended_bytes};
 use crate::reduce::{Axis, MatrixVector, Sum, TileMask, check_vector};
 
@@ -51,6 +52,8 @@ pub enum Operation {
     Scale(f64),
     /// The sum of `a` over rows, columns or both. The summed extents remain with length 1.
     Sum(Axis),
+    /// The entries of `a` in row-major order, as a matrix of this shape.
+    Reshape((usize, usize)),
 }
 
 /// The kind of an operation, without its payload.
@@ -72,6 +75,7 @@ pub enum OperationKind {
     Multiply = 11,
     Scale = 12,
     Sum = 13,
+    Reshape = 14,
 }
 
 /// The data of an operation besides its operands.
@@ -89,6 +93,8 @@ pub enum Payload<'a> {
     Number(f64),
     /// The axis of a sum.
     Axis(Axis),
+    /// Rows and columns of a result.
+    Shape((usize, usize)),
 }
 
 /// The type of a payload.
@@ -101,11 +107,12 @@ pub enum PayloadKind {
     Indices,
     Number,
     Axis,
+    Shape,
 }
 
 impl OperationKind {
     /// All kinds, in the order of their codes.
-    pub const ALL: [OperationKind; 14] = [
+    pub const ALL: [OperationKind; 15] = [
         OperationKind::Input,
         OperationKind::Constant,
         OperationKind::MatMul,
@@ -120,6 +127,7 @@ impl OperationKind {
         OperationKind::Multiply,
         OperationKind::Scale,
         OperationKind::Sum,
+        OperationKind::Reshape,
     ];
 
     /// Name, number of operands, type of the payload.
@@ -139,6 +147,7 @@ impl OperationKind {
             OperationKind::Multiply => ("multiply", 2, PayloadKind::None),
             OperationKind::Scale => ("scale", 1, PayloadKind::Number),
             OperationKind::Sum => ("sum", 1, PayloadKind::Axis),
+            OperationKind::Reshape => ("reshape", 1, PayloadKind::Shape),
         }
     }
 
@@ -195,6 +204,7 @@ impl Operation {
             (Kind::Multiply, Payload::None) => Operation::Multiply,
             (Kind::Scale, Payload::Number(factor)) => Operation::Scale(factor),
             (Kind::Sum, Payload::Axis(axis)) => Operation::Sum(axis),
+            (Kind::Reshape, Payload::Shape(shape)) => Operation::Reshape(shape),
             (kind, payload) => {
                 let found = format!("a payload of type {:?} for {}", payload.kind(), kind.name());
                 return Err(graph_error("make an operation", found, format!("one of type {:?}", kind.payload())));
@@ -219,6 +229,7 @@ impl Operation {
             Operation::Multiply => OperationKind::Multiply,
             Operation::Scale(_) => OperationKind::Scale,
             Operation::Sum(_) => OperationKind::Sum,
+            Operation::Reshape(_) => OperationKind::Reshape,
         }
     }
 
@@ -232,6 +243,7 @@ impl Operation {
             Operation::Rows(indices) | Operation::Columns(indices) => Payload::Indices(indices.into()),
             Operation::Scale(factor) => Payload::Number(*factor),
             Operation::Sum(axis) => Payload::Axis(*axis),
+            Operation::Reshape(shape) => Payload::Shape(*shape),
             Operation::MatMul
             | Operation::MatrixVector
             | Operation::Transpose
@@ -263,6 +275,7 @@ impl Operation {
             (Operation::Multiply, &[a, b]) => check_equal("multiply", a, b).map(|()| a),
             (Operation::Scale(_), &[a]) => Ok(a),
             (Operation::Sum(axis), &[a]) => Ok(axis.output_shape(a)),
+            (Operation::Reshape(shape), &[a]) => check_reshape(a, *shape).map(|()| *shape),
             _ => Err(self.refuse_operands(operands.len())),
         }
     }
@@ -288,7 +301,12 @@ impl Operation {
                 (Action::linear(LinearMap::rows(&parameters, layout, planner.operand(a)?, rows)?), vec![a])
             }
             (Operation::Columns(columns), &[a]) => {
-                (Action::linear(LinearMap::columns(&parameters, layout, planner.operand(a)?, columns)?), vec![a])
+                let (input, depth) = (planner.operand(a)?, planner.depth_limit());
+                let action = match Selection::plan(&parameters, layout, input, columns, depth)? {
+                    Selection::Permutation(permutation) => Action::Permute(permutation),
+                    Selection::Map(map) => Action::Linear(map),
+                };
+                (action, vec![a])
             }
             (Operation::TimesLeft(weights), &[a]) => {
                 (Action::linear(LinearMap::times_left(&parameters, layout, planner.operand(a)?, weights)?), vec![a])
@@ -300,6 +318,9 @@ impl Operation {
                 let input = planner.operand(a)?;
                 let sum = Sum::new(&parameters, layout, *axis, input.level, input.scale)?;
                 (Action::Sum(Box::new(sum)), vec![a])
+            }
+            (Operation::Reshape(shape), &[a]) => {
+                (Action::linear(LinearMap::reshape(&parameters, layout, planner.operand(a)?, *shape)?), vec![a])
             }
             (Operation::Add, &[a, b]) => (Action::Add, vec![a, b]),
             (Operation::Subtract, &[a, b]) => (Action::Subtract, vec![a, b]),
@@ -337,6 +358,7 @@ impl Payload<'_> {
             Payload::Indices(_) => PayloadKind::Indices,
             Payload::Number(_) => PayloadKind::Number,
             Payload::Axis(_) => PayloadKind::Axis,
+            Payload::Shape(_) => PayloadKind::Shape,
         }
     }
 }
@@ -351,6 +373,7 @@ pub(super) enum Action {
     MatMul(Box<Product>),
     MatrixVector(Box<MatrixVector>),
     Linear(Box<LinearMap>),
+    Permute(Box<VectorPermutation>),
     Sum(Box<Sum>),
     Mask(Box<TileMask>),
     Scale(f64),
@@ -375,6 +398,7 @@ impl Action {
                 1 => map.operation().into(),
                 depth => format!("{} in {depth} factors", map.operation()),
             },
+            Action::Permute(permutation) => format!("permute a vector in {} factors", permutation.depth()),
             Action::Sum(_) => "sum".into(),
             Action::Mask(_) => "clean".into(),
             Action::Scale(factor) => format!("scale by {factor}"),
@@ -397,6 +421,7 @@ impl Action {
         match self {
             Action::MatMul(product) => product.prepared_bytes(parameters),
             Action::Linear(map) => map.prepared_bytes(),
+            Action::Permute(permutation) => permutation.prepared_bytes(),
             Action::MatrixVector(_) | Action::Sum(_) | Action::Mask(_) => extended_bytes(parameters, level),
             Action::Input(_)
             | Action::Constant(_)
@@ -413,6 +438,7 @@ impl Action {
         let own = match (self, tiles) {
             (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),
             (Action::Linear(map), _) => map.working_ciphertexts(),
+            (Action::Permute(permutation), _) => permutation.working_ciphertexts(),
             // Copies of the operands, aligned to one level and scale.
             (_, tiles) => tiles.iter().sum(),
         };
@@ -429,6 +455,7 @@ impl Action {
             (Action::MatMul(product), [a, b]) => product.apply(arithmetic, a, b),
             (Action::MatrixVector(product), [a, x]) => product.apply(arithmetic, a, x),
             (Action::Linear(map), [a]) => map.apply(arithmetic, a),
+            (Action::Permute(permutation), [a]) => permutation.apply(arithmetic, a),
             (Action::Sum(sum), [a]) => sum.apply(arithmetic, a),
             (Action::Mask(mask), [a]) => mask.apply(arithmetic, a),
             (Action::Scale(factor), [a]) => elementwise::scale(arithmetic, a, *factor),
@@ -464,6 +491,7 @@ mod tests {
             Operation::Multiply,
             Operation::Scale(0.5),
             Operation::Sum(Axis::Rows),
+            Operation::Reshape((1, 4)),
         ]
     }
 
@@ -484,7 +512,7 @@ mod tests {
             let error = Operation::new(kind, other).unwrap_err().to_string();
             assert!(error.contains(kind.name()), "{error}");
         }
-        assert_eq!(OperationKind::from_code(14), None);
+        assert_eq!(OperationKind::from_code(15), None);
         assert_eq!(OperationKind::from_name("divide"), None);
     }
 

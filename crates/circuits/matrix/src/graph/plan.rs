@@ -185,7 +185,7 @@ impl<'a> Planner<'a> {
     fn stand_in(&self, shape: (usize, usize)) -> Result<EncryptedMatrix<Simulated>, MatrixError> {
         let scale = self.parameters().scale();
         let level = self.level.min(self.parameters().max_level());
-        let count = self.layout.tiles(shape.0) * self.layout.tiles(shape.1);
+        let count = self.layout.tiles(shape);
         let tile = |_| self.simulator.encrypt(&[Complex64::default()], level, scale);
         EncryptedMatrix::from_tiles(self.layout, shape, 1, (0..count).map(tile).collect::<Result<_, _>>()?)
     }
@@ -223,6 +223,11 @@ impl<'a> Planner<'a> {
         let masked = self.push(Action::Mask(Box::new(mask)), vec![step])?;
         self.masked.insert(step, masked);
         Ok(masked)
+    }
+
+    /// Maximum number of levels of a method that has a choice.
+    pub(super) fn depth_limit(&self) -> usize {
+        if self.shallow { 1 } else { usize::MAX }
     }
 
     /// The transpose with the number of factors that is predicted to be fastest. Depths are compared for the same

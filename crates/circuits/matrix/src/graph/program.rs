@@ -1,7 +1,7 @@
 //! Planned graphs: their requirements and their execution.
 
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, Cost};
+use unspoken_ckks::{Arithmetic, Complex64, Cost};
 use unspoken_rlwe::KeyPlan;
 
 use super::operation::Action;
@@ -98,6 +98,16 @@ impl Program {
         arithmetic: &A,
         inputs: &[EncryptedMatrix<A::Vector>],
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        self.run_observed(arithmetic, inputs, |_, _| {})
+    }
+
+    /// Same as [`Program::run`]; `observe` receives the number and the result of each step.
+    pub(super) fn run_observed<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        inputs: &[EncryptedMatrix<A::Vector>],
+        mut observe: impl FnMut(usize, &EncryptedMatrix<A::Vector>),
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
         self.check_inputs(arithmetic, inputs)?;
         arithmetic.require_keys("the expression", &self.keys)?;
         let last = last_uses(&self.steps);
@@ -115,6 +125,7 @@ impl Program {
                     action.run(arithmetic, &operands)?
                 }
             };
+            observe(index, &result);
             results.push(Some(result));
             for &operand in step.operands.iter().filter(|&&operand| last[operand] == index) {
                 results[operand] = None;
@@ -124,7 +135,7 @@ impl Program {
     }
 
     /// A plaintext matrix in the form of an encrypted one, the same for each matrix of the batch. It is a ciphertext of
-    /// zeros, which is an input minus itself, plus the values.
+    /// zeros, which is 0 times an input, plus the values.
     fn constant<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -133,7 +144,8 @@ impl Program {
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
         let reference = input(inputs, self.inputs.iter().position(Option::is_some).unwrap_or(0))?;
         let tile = reference.tiles().first().ok_or_else(|| shape_error(RUN, "an input without tiles"))?;
-        let zero = arithmetic.drop_to(&arithmetic.sub(tile, tile)?, self.level)?;
+        let tile = arithmetic.lowered(tile, self.level)?;
+        let zero = arithmetic.mul_constant(&tile, Complex64::default(), arithmetic.scale(&tile))?;
         let slots = encode_tiles(self.layout, &vec![values.clone(); reference.batch()])?;
         slots.try_map(|slots| Ok(arithmetic.add_values(&zero, slots)?))
     }

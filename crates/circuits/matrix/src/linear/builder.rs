@@ -32,6 +32,10 @@ impl<'a> Builder<'a> {
         Ok(Builder { operation, parameters, layout, input, scales })
     }
 
+    pub(super) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }
@@ -55,12 +59,21 @@ impl<'a> Builder<'a> {
                 let terms = terms(target, source);
                 if !terms.is_empty() || (row.is_empty() && source + 1 == from) {
                     row.push((transforms.len(), source));
-                    transforms.push(tile::transform(self.parameters, self.layout, self.scales, unit, terms)?);
+                    transforms.push(self.transform(unit, terms)?);
                 }
             }
             blocks.push(row);
         }
         Ok((transforms, blocks))
+    }
+
+    /// The transform with these terms, whose indices count `unit` positions.
+    pub(super) fn transform(
+        &self,
+        unit: usize,
+        terms: impl IntoIterator<Item = Term>,
+    ) -> Result<LinearTransform, MatrixError> {
+        tile::transform(self.parameters, self.layout, self.scales, unit, terms)
     }
 
     pub(super) fn finish(self, to: (usize, usize), transforms: Vec<LinearTransform>, tiles: Blocks) -> LinearMap {

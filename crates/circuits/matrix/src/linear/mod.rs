@@ -1,9 +1,12 @@
-//! Linear maps of whole matrices: transposes, selections of rows and columns, products with plaintext matrices.
+//! Linear maps of whole matrices: transposes, reshapes, selections of rows and columns, products with plaintext
+//! matrices.
 
 mod builder;
+mod reshape;
 
 use builder::Builder;
 use ndarray::Array2;
+pub(crate) use reshape::check_reshape;
 use unspoken_ckks::{Arithmetic, CkksParameters, Cost, LinearTransform};
 use unspoken_permute::Permutation;
 use unspoken_permute::factors::{to_depth, transpose};
@@ -56,6 +59,7 @@ impl LinearMap {
         depth: usize,
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "transpose";
+        layout.check_square(OPERATION)?;
         let most = Self::transpose_depths(layout);
         if !(1..=most).contains(&depth) {
             let found = format!("depth {depth} for tiles of {}", layout.dim());
@@ -74,7 +78,7 @@ impl LinearMap {
             scales = LevelAndScales { level: scales.level - 1, input: scales.output, ..scales };
         }
         let transforms = factors.pop().into_iter().collect();
-        let (rows, columns) = (layout.tiles(input.shape.1), layout.tiles(input.shape.0));
+        let (columns, rows) = layout.grid(input.shape);
         let tiles = (0..rows * columns).map(|tile| vec![(0, tile % columns * rows + tile / columns)]).collect();
         let builder = Builder::new(OPERATION, parameters, layout, input)?;
         Ok(LinearMap { factors, ..builder.finish((input.shape.1, input.shape.0), transforms, tiles) })
@@ -169,6 +173,7 @@ impl LinearMap {
         weight: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, MatrixError> {
         let (layout, shape) = (builder.layout(), builder.input().shape);
+        layout.check_square(builder.operation())?;
         let (d, inner) = (layout.dim(), shape.0);
         let block = |to: usize, from: usize| {
             let (rows, inner) = (d.min(rows - to * d), d.min(inner - from * d));
@@ -182,7 +187,8 @@ impl LinearMap {
             });
             terms.collect::<Vec<_>>()
         };
-        let (grid, columns) = ((layout.tiles(rows), layout.tiles(inner)), layout.tiles(shape.1));
+        let ((from, columns), (to, _)) = (layout.grid(shape), layout.grid((rows, 1)));
+        let grid = (to, from);
         let (transforms, blocks) = builder.blocks(d, grid, block)?;
         let of = |(row, column): (usize, usize)| {
             blocks[row].iter().map(|&(transform, from)| (transform, from * columns + column)).collect()
@@ -207,11 +213,12 @@ impl LinearMap {
             let cells = (0..columns * inner).map(|cell| (cell / inner, cell % inner));
             let weighted = cells.map(|(column, k)| (column, k, weight(from * d + k, to * d + column)));
             let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(column, k, weight)| {
-                (0..d).map(move |row| Term { row, column, index: k as i64 - column as i64, weight })
+                (0..layout.tile().0).map(move |row| Term { row, column, index: k as i64 - column as i64, weight })
             });
             terms.collect::<Vec<_>>()
         };
-        let (grid, rows) = ((layout.tiles(columns), layout.tiles(inner)), layout.tiles(input.shape.0));
+        let ((rows, from), (_, to)) = (layout.grid(input.shape), layout.grid((1, columns)));
+        let grid = (to, from);
         let (transforms, blocks) = builder.blocks(1, grid, block)?;
         let of = |(row, column): (usize, usize)| {
             blocks[column].iter().map(|&(transform, from)| (transform, row * grid.1 + from)).collect()
@@ -247,7 +254,7 @@ impl LinearMap {
     pub(crate) fn working_ciphertexts(&self) -> usize {
         let transforms = self.factors.iter().chain(&self.transforms);
         let rotations = transforms.map(|transform| transform.plan().rotations().len()).max().unwrap_or(0);
-        self.layout.tiles(self.from.0) * self.layout.tiles(self.from.1) + rotations + 2
+        self.layout.tiles(self.from) + rotations + 2
     }
 
     /// The keys it needs.

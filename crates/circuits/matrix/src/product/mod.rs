@@ -128,6 +128,7 @@ impl Product {
         level: usize,
         scales: [f64; 2],
     ) -> Result<Self, MatrixError> {
+        layout.check_square(OPERATION)?;
         let remedy = "start at a higher level, or use a deeper preset";
         check_depth(OPERATION, level.min(parameters.max_level()), method.depth(), remedy)?;
         let refuse = |needed: &str| {

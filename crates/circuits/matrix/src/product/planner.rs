@@ -76,7 +76,7 @@ fn estimate(encoder: &Encoder, model: &CostModel, task: &Task, method: Method) -
     let (simulator, scale) = (Simulator::counting(encoder), encoder.parameters().scale());
     let level = task.output_level + method.depth();
     let factor = |rows: usize, columns: usize| {
-        let count = task.layout.tiles(rows) * task.layout.tiles(columns);
+        let count = task.layout.tiles((rows, columns));
         let tile = || simulator.encrypt(&[Complex64::default()], level, scale);
         let tiles = (0..count).map(|_| tile()).collect::<Result<_, _>>()?;
         EncryptedMatrix::from_tiles(task.layout, (rows, columns), 1, tiles)

@@ -12,8 +12,11 @@ pub(crate) mod simd;
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
 use crate::automorphism::Permutation;
 use crate::digits::DigitTable;
+use crate::error::RingError;
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
@@ -165,6 +168,9 @@ pub(crate) trait Kernels: Send + Sync {
     fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]);
 }
 
+/// The backend of this process, once it was detected or set.
+static DEFAULT: OnceLock<Backend> = OnceLock::new();
+
 /// The instruction set of the limb arithmetic. All backends return the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
@@ -180,9 +186,23 @@ impl Backend {
     /// All backends, slowest first.
     pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Avx512];
 
-    /// The fastest backend that this machine can run.
+    /// The fastest backend that this machine can run, or the one of [`Backend::set_default`].
     pub fn detect() -> Backend {
-        Backend::ALL.into_iter().rev().find(|b| b.is_available()).unwrap_or(Backend::Portable)
+        let fastest = || Backend::ALL.into_iter().rev().find(|b| b.is_available()).unwrap_or(Backend::Portable);
+        *DEFAULT.get_or_init(fastest)
+    }
+
+    /// Makes [`Backend::detect`] return this backend in this process, for programs that examine one backend. Call it
+    /// before anything else of this crate.
+    ///
+    /// # Errors
+    /// [`RingError::Backend`] if this machine cannot run it, [`RingError::BackendInUse`] if another one was detected or
+    /// set before.
+    pub fn set_default(self) -> Result<(), RingError> {
+        self.kernels().ok_or(RingError::Backend { found: self.name() })?;
+        let found = *DEFAULT.get_or_init(|| self);
+        let same = found == self;
+        if same { Ok(()) } else { Err(RingError::BackendInUse { found: found.name(), needed: self.name() }) }
     }
 
     /// Whether this machine can run the backend.

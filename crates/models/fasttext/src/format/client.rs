@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use unspoken_store::{Dtype, FilePair, ModelId};
 
-use super::VERSION;
+use super::{VERSION, WORD_RULE_VERSION};
 use crate::encoder::Encoder;
 use crate::error::ModelError;
 use crate::shape::Shape;
@@ -26,12 +26,14 @@ struct Content {
     vocabulary: Vec<String>,
 }
 
-fn pair(directory: &Path) -> FilePair {
-    FilePair::new(directory, "client", KIND, VERSION)
+fn pair(directory: &Path, version: u32) -> FilePair {
+    FilePair::new(directory, "client", KIND, version)
 }
 
 pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError> {
-    let pair = pair(directory);
+    // Earlier releases split texts at everything but ASCII letters. They must refuse other models.
+    let version = if encoder.tokeniser().words.is_ascii() { VERSION } else { WORD_RULE_VERSION };
+    let pair = pair(directory, version);
     let shape = encoder.shape();
     let bytes: Vec<u8> = encoder.codes().iter().flat_map(|code| code.to_le_bytes()).collect();
     let dimensions = vec![encoder.vocabulary().len(), shape.subtables];
@@ -47,7 +49,7 @@ pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError
 }
 
 pub(super) fn load(directory: &Path) -> Result<Encoder, ModelError> {
-    let pair = pair(directory);
+    let pair = pair(directory, WORD_RULE_VERSION).reading_from(VERSION);
     let content: Content = pair.read_json()?;
     content.shape.check()?;
     let vocabulary = Vocabulary::from_tokens(content.vocabulary)?;

@@ -14,8 +14,10 @@ use crate::error::ModelError;
 use crate::model::Model;
 use crate::{Encoder, ScoreTables};
 
-/// Version of all four files. A reader refuses other versions.
+/// Version of the server's files, and of client's files whose words are runs of ASCII letters.
 const VERSION: u32 = 1;
+/// Version of client's files that state what a word is.
+const WORD_RULE_VERSION: u32 = 2;
 
 impl Encoder {
     /// Writes `client.safetensors` and `client.json` into `directory`, which is

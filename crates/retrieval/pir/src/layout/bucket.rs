@@ -4,7 +4,7 @@
 //! entry consists of a tag of 12 bytes, the length of the value in groups of 7 bits (lowest first, the highest bit set
 //! in all groups but the last), and the value.
 
-use super::{LayoutError, Tag};
+use super::{LayoutError, Tag, is_zero};
 
 /// Bytes of a bucket that entries cannot use.
 pub const BUCKET_OVERHEAD: usize = 2;
@@ -66,7 +66,7 @@ impl Bucket {
             entry(tag, value);
             rest = after;
         }
-        match rest.iter().all(|&byte| byte == 0) {
+        match is_zero(rest) {
             true => Ok(()),
             false => fail("what follows its entries is not zero"),
         }

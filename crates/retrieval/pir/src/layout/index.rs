@@ -1,6 +1,6 @@
 //! Records that are read by index.
 
-use super::{Layout, LayoutError, Length};
+use super::{Layout, LayoutError, Length, is_zero};
 
 /// Bytes in front of a record of variable length: its length and one, or zero where there is no record.
 pub(super) const LENGTH_BYTES: usize = 4;
@@ -56,13 +56,13 @@ impl Layout {
             return Err(LayoutError::Cell { what: "it is too short" });
         };
         let Some(length) = u32::from_le_bytes(*head).checked_sub(1) else {
-            return match body.iter().all(|&byte| byte == 0) {
+            return match is_zero(body) {
                 true => Ok(None),
                 false => Err(LayoutError::Cell { what: "it has bytes of a record and no length" }),
             };
         };
         match body.split_at_checked(length as usize) {
-            Some((record, rest)) if rest.iter().all(|&byte| byte == 0) => Ok(Some(record)),
+            Some((record, rest)) if is_zero(rest) => Ok(Some(record)),
             Some(_) => Err(LayoutError::Cell { what: "what follows the record is not zero" }),
             None => Err(LayoutError::Cell { what: "its record is longer than itself" }),
         }

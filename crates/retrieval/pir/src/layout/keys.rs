@@ -44,9 +44,7 @@ impl Layout {
             let left = buckets.saturating_sub(taken);
             // Choose one of the buckets that are left, by skipping those already chosen in ascending order.
             let mut bucket = ((u128::from(u64::from_le_bytes(word)) * u128::from(left)) >> 64) as u64;
-            let mut sorted = chosen.clone();
-            sorted.sort_unstable();
-            for taken in sorted {
+            for taken in sorted(&chosen) {
                 bucket += u64::from(bucket >= taken);
             }
             chosen.push(bucket);
@@ -97,6 +95,17 @@ impl Layout {
         zeroize_stack::<HASH_STACK_BYTES>();
         Ok(())
     }
+}
+
+/// The numbers in ascending order. They tell the key, so no branch depends on them; there are at most two.
+fn sorted(numbers: &[u64]) -> Vec<u64> {
+    let mut sorted = numbers.to_vec();
+    for end in (1..sorted.len()).rev() {
+        for i in 0..end {
+            (sorted[i], sorted[i + 1]) = (sorted[i].min(sorted[i + 1]), sorted[i].max(sorted[i + 1]));
+        }
+    }
+    sorted
 }
 
 fn by_index() -> LayoutError {

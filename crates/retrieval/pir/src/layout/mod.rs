@@ -137,11 +137,16 @@ impl Layout {
         let Some((content, padding)) = cell.split_at_checked(self.cell_bytes()) else {
             return Err(LayoutError::Cell { what: "it is too short" });
         };
-        match padding.iter().all(|&byte| byte == 0) {
+        match is_zero(padding) {
             true => Ok(content),
             false => Err(LayoutError::Cell { what: "what follows it is not zero" }),
         }
     }
+}
+
+/// Whether all bytes are zero. Reads all of them: where the first other byte is must not show in the time.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |seen, byte| seen | byte) == 0
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Error;
+use super::url::with_scheme;
+use super::wait::WaitCallback;
+
 /// Address of the service, token, timeouts and retries.
 #[derive(Clone)]
 pub struct TransportConfig {
@@ -14,6 +18,12 @@ pub struct TransportConfig {
     pub authorities_pem: Option<Vec<u8>>,
     /// Allows plain HTTP to another machine, with the token if there is one.
     pub insecure_http: bool,
+    /// Total time for one answer, retries and the service's work included, after which a call gives up; of an upload,
+    /// for each chunk. `None`: only the limits below apply.
+    pub timeout: Option<Duration>,
+    /// Called on the thread of a call before each pause after which it tries again, and when a short message has no
+    /// answer after some seconds.
+    pub on_wait: Option<WaitCallback>,
     /// Time limit for establishing a connection, TLS included.
     pub connect_timeout: Duration,
     /// Time limit for a control message or one chunk of an upload.
@@ -33,6 +43,8 @@ pub struct TransportConfig {
 pub struct RetryPolicy {
     /// Time after which a call that keeps failing gives up. An upload that makes progress starts again with each chunk.
     pub patience: Duration,
+    /// The same, shorter, for a service that has never answered and accepts no connection: the address may be wrong.
+    pub connect_patience: Duration,
     /// First pause; each pause is twice as long as the one before.
     pub first_pause: Duration,
     /// Longest pause.
@@ -40,13 +52,16 @@ pub struct RetryPolicy {
 }
 
 impl TransportConfig {
-    /// Default time limits and retries, no token.
+    /// Default time limits and retries, no token. An address without a scheme gets one: `http://` for a service on this
+    /// machine, otherwise `https://`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
-            url: url.into(),
+            url: with_scheme(url.into()),
             token: None,
             authorities_pem: None,
             insecure_http: false,
+            timeout: None,
+            on_wait: None,
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(120),
             answer_timeout: Duration::from_secs(1200),
@@ -62,6 +77,17 @@ impl TransportConfig {
         self
     }
 
+    /// The same configuration with a total time for one answer.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not a positive number of seconds.
+    pub fn with_timeout(mut self, seconds: f64) -> Result<Self, Error> {
+        let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero());
+        let wrong = || Error::Config { reason: format!("timeout: found {seconds}; needed seconds, more than 0") };
+        self.timeout = Some(timeout.ok_or_else(wrong)?);
+        Ok(self)
+    }
+
     /// The same configuration with certificate authorities, as PEM.
     pub fn with_authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities_pem = Some(pem.into());
@@ -73,6 +99,7 @@ impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             patience: Duration::from_secs(120),
+            connect_patience: Duration::from_secs(10),
             first_pause: Duration::from_millis(200),
             longest_pause: Duration::from_secs(10),
         }
@@ -84,6 +111,7 @@ impl fmt::Debug for TransportConfig {
         f.debug_struct("TransportConfig")
             .field("url", &self.url)
             .field("token", &self.token.as_ref().map(|_| "[secret]"))
+            .field("timeout", &self.timeout)
             .field("retry", &self.retry)
             .finish_non_exhaustive()
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use unspoken_wire::ProblemCode;
 
+use super::UnreachableCause;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,15 +15,19 @@ pub enum Error {
     #[error("{0}")]
     Refused(Problem),
     /// The service could not be reached, or the connection was lost.
-    #[error("reach {url}: {reason}; check the address and that the service runs")]
+    #[error("reach {url}: {cause}; {}", cause.remedy())]
     Unreachable {
         /// The service.
         url: String,
         /// What went wrong.
-        reason: String,
+        cause: UnreachableCause,
     },
     /// No answer in the time allowed.
-    #[error("wait for {url}: no answer within {after:?}; allow more time or ask for less")]
+    #[error(
+        "wait for {url}: no answer within {:.1} s; allow more with --timeout SECONDS (timeout= in Python), or ask for \
+         less",
+        after.as_secs_f64()
+    )]
     TimedOut {
         /// The service.
         url: String,
@@ -29,7 +35,7 @@ pub enum Error {
         after: Duration,
     },
     /// Retries did not help within the time that the policy allows.
-    #[error("gave up after {after:?} of trying: {last}")]
+    #[error("gave up after {:.1} s (set by --timeout SECONDS, or timeout= in Python): {last}", after.as_secs_f64())]
     GaveUp {
         /// Time spent.
         after: Duration,
@@ -101,7 +107,7 @@ impl Error {
     pub(super) fn pause(&self) -> Option<Duration> {
         match self {
             Self::Refused(problem) => problem.retry_after,
-            Self::Unreachable { .. } => Some(Duration::ZERO),
+            Self::Unreachable { cause, .. } => (!cause.is_permanent()).then_some(Duration::ZERO),
             _ => None,
         }
     }

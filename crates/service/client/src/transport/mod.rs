@@ -17,25 +17,32 @@
 //! ```
 
 mod cancel;
+mod cause;
 mod config;
 mod error;
 mod request;
+mod resolver;
 mod retry;
 mod upload;
+mod url;
+mod wait;
 
 use bytes::Bytes;
 pub use cancel::Cancel;
+pub use cause::UnreachableCause;
 pub use config::{RetryPolicy, TransportConfig};
 pub use error::{Error, Problem};
 use request::{Expect, HttpConnection, Outgoing};
 use reqwest::Method;
+use retry::Pauses;
 use unspoken_wire::decode;
 use unspoken_wire::http::{APPS_PATH, KEYS_PATH};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeyStatus, Limits};
 pub use upload::UploadProgress;
+pub use wait::{WaitCallback, Waiting};
 
-/// Id of a key bundle at a service. Not a secret by itself: it is useless without the token with which the bundle was
-/// uploaded.
+/// Id of a key bundle at a service: 128 random bits. With a token it is useless to others. At a service without tokens
+/// whoever knows it can delete the bundle; it reveals nothing about questions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyId(String);
 
@@ -89,6 +96,11 @@ impl Transport {
     /// machine is not allowed.
     pub fn new(config: TransportConfig) -> Result<Self, Error> {
         Ok(Self { connection: HttpConnection::new(&config)?, config })
+    }
+
+    /// Address of the service, with its scheme.
+    pub fn url(&self) -> &str {
+        &self.config.url
     }
 
     /// Names of the applications of the service.
@@ -147,10 +159,11 @@ impl Transport {
         self.send_with_retries(&outgoing, cancel)
     }
 
-    /// This client's key bundles at the service.
+    /// The key bundles of this client's token at the service.
     ///
     /// # Errors
-    /// [`Error`], after retries where they help.
+    /// [`Error::Refused`] with `forbidden` without a token; [`StateDir::uploaded_keys`](crate::StateDir::uploaded_keys)
+    /// knows the ids. Otherwise an error of any call.
     pub fn keys(&self, cancel: &Cancel) -> Result<Vec<KeyStatus>, Error> {
         let answer = self.control(Outgoing::new(Method::GET, KEYS_PATH), cancel)?;
         Ok(read::<KeyList>(&answer)?.keys)
@@ -177,13 +190,25 @@ impl Transport {
     }
 
     fn send_with_retries(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
-        retry::run(&self.config.retry, cancel, || self.connection.send(outgoing, cancel))
+        let mut pauses = self.pauses();
+        loop {
+            match self.connection.send(outgoing, pauses.left(), cancel) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => pauses.after(error, cancel)?,
+            }
+        }
+    }
+
+    /// The pauses of one call.
+    fn pauses(&self) -> Pauses<'_> {
+        Pauses::new(&self.config, self.connection.has_answered())
     }
 }
 
 fn app_path(application: &str) -> Result<String, Error> {
     if !unspoken_wire::is_application_name(application) {
-        let reason = format!("{application:?} is not an application name such as classify/spam");
+        let needed = "needed lower-case segments joined by '/', such as classify/spam";
+        let reason = format!("the name {application:?} of the application is not valid in a URL; {needed}");
         return Err(Error::Config { reason });
     }
     Ok(format!("{APPS_PATH}/{application}"))

@@ -1,9 +1,9 @@
 //! One request and its response. They run on a runtime of their own, so that callers may be in any context and can stop
 //! waiting.
 
-use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -13,7 +13,13 @@ use unspoken_wire::http::{BYTES, PROTOBUF, UPLOAD_OFFSET};
 use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
 
 use super::cancel::POLL;
-use super::{Cancel, Error, Problem, TransportConfig};
+use super::resolver::SystemResolver;
+use super::url::is_loopback;
+use super::wait::{WaitCallback, Waiting};
+use super::{Cancel, Error, Problem, TransportConfig, UnreachableCause};
+
+/// Time without an answer to a short message after which the caller is told.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 /// Longest `Retry-After` that is honoured; a longer one is cut to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -68,6 +74,9 @@ pub(super) struct HttpConnection {
     base: Url,
     request_timeout: Duration,
     max_answer_bytes: usize,
+    /// Whether the service has ever answered.
+    answered: AtomicBool,
+    on_wait: Option<WaitCallback>,
 }
 
 impl Drop for HttpConnection {
@@ -94,6 +103,7 @@ impl HttpConnection {
         let mut builder = Client::builder()
             .default_headers(headers)
             .connect_timeout(config.connect_timeout)
+            .dns_resolver(SystemResolver)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("unspoken/", env!("CARGO_PKG_VERSION")));
         if is_loopback(&base) {
@@ -120,13 +130,21 @@ impl HttpConnection {
             base,
             request_timeout: config.request_timeout,
             max_answer_bytes: config.max_answer_bytes,
+            answered: AtomicBool::new(false),
+            on_wait: config.on_wait.clone(),
         })
     }
 
-    /// Sends once and reads the response.
-    pub(super) fn send(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
+    /// Whether the service has ever answered.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit.
+    pub(super) fn send(&self, outgoing: &Outgoing, left: Option<Duration>, cancel: &Cancel) -> Result<Bytes, Error> {
         cancel.check()?;
-        let timeout = outgoing.timeout.unwrap_or(self.request_timeout);
+        let own = outgoing.timeout.unwrap_or(self.request_timeout);
+        let timeout = left.map_or(own, |left| left.min(own));
         let limit = match outgoing.expect {
             Expect::Control => MAX_CONTROL_BYTES,
             Expect::Answer(most) => most.min(self.max_answer_bytes),
@@ -140,12 +158,14 @@ impl HttpConnection {
             request = request.header(CONTENT_TYPE, BYTES).body(body.clone());
         }
         let url = self.base.to_string();
-        self.wait(cancel, async move {
+        // Answers to queries, and checks of keys, may take long; so may sending.
+        let short = outgoing.timeout.is_none() && outgoing.body.is_none();
+        let sent = self.wait(cancel, short.then_some(timeout), async move {
             let failed = |error: reqwest::Error| {
                 if error.is_timeout() && !error.is_connect() {
                     Error::TimedOut { url: url.clone(), after: timeout }
                 } else {
-                    Error::Unreachable { url: url.clone(), reason: reasons(&error) }
+                    Error::Unreachable { url: url.clone(), cause: UnreachableCause::of(&error) }
                 }
             };
             let response = request.send().await.map_err(failed)?;
@@ -155,13 +175,19 @@ impl HttpConnection {
             let (status, headers) = (response.status(), response.headers().clone());
             let body = read_body(response, MAX_CONTROL_BYTES).await?.map_err(failed)?;
             Err(refusal(status, &headers, &body))
-        })
+        });
+        if matches!(sent, Ok(_) | Err(Error::Refused(_))) {
+            self.answered.store(true, Ordering::Relaxed);
+        }
+        sent
     }
 
-    /// Runs a future to completion, or drops it when cancelled.
+    /// Runs a future to completion, or drops it when cancelled. If it has a `limit` and is still not complete after
+    /// [`NOTICE_AFTER`], the caller is told.
     fn wait<T: Send + 'static>(
         &self,
         cancel: &Cancel,
+        limit: Option<Duration>,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let lost = || wrong("the thread of the connection is gone");
@@ -171,7 +197,14 @@ impl HttpConnection {
             // The receiver is gone only if the call was cancelled.
             let _ = done.send(work.await);
         });
+        let start = Instant::now();
+        let mut notice = limit.filter(|limit| *limit > NOTICE_AFTER).zip(self.on_wait.as_ref());
         loop {
+            let spent = start.elapsed();
+            if let Some((limit, on_wait)) = notice.take_if(|_| spent >= NOTICE_AFTER) {
+                let (url, reason) = (self.base.to_string(), "connected, but no answer yet".into());
+                on_wait(&Waiting { url, reason, tries: 1, spent, limit });
+            }
             match result.recv_timeout(POLL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => return Err(lost()),
@@ -228,7 +261,7 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
 fn parse_url(config: &TransportConfig) -> Result<Url, Error> {
     let url = Url::parse(&config.url).map_err(|error| wrong(format!("URL {:?}: {error}", config.url)))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(wrong(format!("URL {:?}: needed https://host or http://host", config.url)));
+        return Err(wrong(format!("URL {:?}: needed https://HOST:PORT, or http://HOST:PORT", config.url)));
     }
     let in_the_clear = url.scheme() == "http" && !is_loopback(&url);
     if in_the_clear && !config.insecure_http {
@@ -238,12 +271,6 @@ fn parse_url(config: &TransportConfig) -> Result<Url, Error> {
         )));
     }
     Ok(url)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or("");
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn wrong(reason: impl Into<String>) -> Error {

@@ -2,49 +2,58 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Cancel, Error, RetryPolicy};
+use super::{Cancel, Error, TransportConfig, Waiting};
 
 /// Pauses between tries of one call.
 pub(super) struct Pauses<'a> {
-    policy: &'a RetryPolicy,
+    config: &'a TransportConfig,
+    /// Whether the service has answered an earlier call.
+    answered: bool,
     start: Instant,
     next: Duration,
+    tries: u32,
 }
 
 impl<'a> Pauses<'a> {
-    pub(super) fn new(policy: &'a RetryPolicy) -> Self {
-        Self { policy, start: Instant::now(), next: policy.first_pause }
+    pub(super) fn new(config: &'a TransportConfig, answered: bool) -> Self {
+        Self { config, answered, start: Instant::now(), next: config.retry.first_pause, tries: 0 }
     }
 
-    /// Waits before the next try, or returns the error if another try cannot help or the policy's time is used up.
+    /// The time that the next try may take, if the configuration has a timeout.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.config.timeout.map(|timeout| timeout.saturating_sub(self.start.elapsed()))
+    }
+
+    /// Waits before the next try, or returns the error if another try cannot help or the time is used up.
     pub(super) fn after(&mut self, error: Error, cancel: &Cancel) -> Result<(), Error> {
         let Some(asked) = error.pause() else { return Err(error) };
+        let policy = &self.config.retry;
         // Random, so that clients that were refused together do not return together.
         let own = self.next.as_secs_f64() * (0.5 + random_fraction());
         let own = Duration::try_from_secs_f64(own).unwrap_or(Duration::MAX);
-        self.next = self.next.saturating_mul(2).min(self.policy.longest_pause);
+        self.next = self.next.saturating_mul(2).min(policy.longest_pause);
         let spread = asked.as_secs_f64() * 0.25 * random_fraction();
         let asked = asked.saturating_add(Duration::try_from_secs_f64(spread).unwrap_or(Duration::MAX));
         let pause = asked.max(own);
-        let spent = self.start.elapsed();
-        if spent.saturating_add(pause) > self.policy.patience {
+        let (spent, limit) = (self.start.elapsed(), self.limit(&error));
+        if spent.saturating_add(pause) > limit {
             return Err(Error::GaveUp { after: spent, last: Box::new(error) });
+        }
+        self.tries += 1;
+        if let Some(on_wait) = &self.config.on_wait {
+            on_wait(&Waiting::after(&error, &self.config.url, self.tries, spent, limit));
         }
         cancel.sleep(pause)
     }
-}
 
-/// Runs `attempt` until it succeeds or trying again cannot help.
-pub(super) fn run<T>(
-    policy: &RetryPolicy,
-    cancel: &Cancel,
-    mut attempt: impl FnMut() -> Result<T, Error>,
-) -> Result<T, Error> {
-    let mut pauses = Pauses::new(policy);
-    loop {
-        match attempt() {
-            Ok(value) => return Ok(value),
-            Err(error) => pauses.after(error, cancel)?,
+    /// Time after which this failure is the last.
+    fn limit(&self, error: &Error) -> Duration {
+        let policy = &self.config.retry;
+        let unconnected = matches!(error, Error::Unreachable { cause, .. } if cause.is_before_connection());
+        match self.config.timeout {
+            Some(timeout) => timeout,
+            None if unconnected && !self.answered => policy.connect_patience.min(policy.patience),
+            None => policy.patience,
         }
     }
 }

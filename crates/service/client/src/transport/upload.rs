@@ -8,8 +8,7 @@ use unspoken_wire::http::KEYS_PATH;
 use unspoken_wire::v1::{KeyDeclaration, KeyState, KeyStatus};
 use unspoken_wire::{Message, ProblemCode};
 
-use super::retry::Pauses;
-use super::{Cancel, Error, KeyId, Outgoing, Transport, key_path, read};
+use super::{Cancel, Error, KeyId, Outgoing, Transport, UnreachableCause, key_path, read};
 
 /// Number of chunks sent in a row without progress, and number of times that a bundle may be sent in all, after which
 /// the upload fails: a service must not be able to make a client upload for ever.
@@ -80,7 +79,7 @@ impl Transport {
         progress: &mut impl FnMut(UploadProgress),
         cancel: &Cancel,
     ) -> Result<(), Error> {
-        let mut pauses = Pauses::new(&self.config.retry);
+        let mut pauses = self.pauses();
         let (mut without_progress, mut sent) = (0, 0);
         let most = MAX_REPETITIONS.saturating_mul(length.max(self.config.chunk_bytes as u64));
         progress(UploadProgress::Sending { done: offset, total: length });
@@ -88,7 +87,7 @@ impl Transport {
             let chunk = self.read_chunk(bundle, offset, length)?;
             sent += chunk.len() as u64;
             let outgoing = Outgoing::new(Method::PATCH, key_path(id)).with_body(chunk).at_offset(offset);
-            let have = match self.connection.send(&outgoing, cancel) {
+            let have = match self.connection.send(&outgoing, pauses.left(), cancel) {
                 Ok(answer) => read::<KeyStatus>(&answer)?.offset,
                 Err(error) => {
                     let error = if may_resume(&error) { lost(error) } else { error };
@@ -101,7 +100,7 @@ impl Transport {
                 return Err(Error::Protocol { reason });
             }
             if have > offset {
-                (pauses, without_progress) = (Pauses::new(&self.config.retry), 0);
+                (pauses, without_progress) = (self.pauses(), 0);
                 progress(UploadProgress::Sending { done: have, total: length });
             } else {
                 without_progress += 1;
@@ -137,7 +136,7 @@ fn lost(error: Error) -> Error {
             problem.retry_after.get_or_insert_default();
             Error::Refused(problem)
         }
-        Error::TimedOut { url, after } => Error::Unreachable { url, reason: format!("no answer within {after:?}") },
+        Error::TimedOut { url, after } => Error::Unreachable { url, cause: UnreachableCause::Silent(after) },
         other => other,
     }
 }

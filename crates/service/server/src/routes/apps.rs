@@ -5,14 +5,18 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::BYTES;
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
 use crate::application::RegisteredApplication;
-use crate::body::{declared_length, read_all, too_large};
+use crate::auth::ClientName;
+use crate::body::read_all;
+use crate::concurrency::ConcurrencyPermit;
+use crate::engine::turn_name;
 use crate::refusal::{Refusal, message_response, wants_json};
-use crate::service::{KnownClient, Service, blocking};
+use crate::service::{KnownClient, Service};
 use crate::store::{Entry, KeyId, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
@@ -27,11 +31,12 @@ pub(super) async fn describe(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let offer = service.application(&name)?;
+    let limits = offer.limits();
     let limits = Limits {
-        key_format: offer.limits.key_format,
-        max_key_bytes: offer.limits.max_key_bytes,
-        max_query_bytes: offer.limits.max_query_bytes as u64,
-        max_answer_bytes: offer.limits.max_answer_bytes as u64,
+        key_format: limits.key_format,
+        max_key_bytes: service.applications.max_key_bytes(offer.key_set),
+        max_query_bytes: limits.max_query_bytes as u64,
+        max_answer_bytes: limits.max_answer_bytes as u64,
     };
     let description = offer.application.describe();
     let message = ApplicationDescription { name, limits: Some(limits), description };
@@ -48,22 +53,31 @@ pub(super) async fn ask(
     let offer = service.application(&name)?;
     let id = key_parameter(request.uri().query())?;
     let entry = service.engine.store.find(&client, id)?;
+    entry.mark_used();
     check_key(offer, &name, &entry)?;
 
-    let _permit = service.queries.try_acquire(&client).ok_or_else(|| too_many(service.queries.limit()))?;
+    let turn = turn_name(&client, id);
+    let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
-    let limit = offer.limits.max_query_bytes;
-    let length = declared_length(&parts.headers).unwrap_or(limit as u64);
-    if length > limit as u64 {
-        return Err(too_large(length, limit));
-    }
-    let engine = service.engine.clone();
-    let memory = blocking(move || engine.cache.reserve(length)).await??;
-    let (stall, total) = (service.timeouts.stall, service.timeouts.query_body);
-    let query = read_all(&parts.headers, body, limit, stall, total).await?;
+    let mut memory = service.engine.bodies.arriving();
+    let limit = offer.limits().max_query_bytes;
+    let query = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
 
-    let answer = service.engine.answer(&client, offer, entry, query, memory).await?;
+    let answer = service.engine.answer(&client, (&name, offer), entry, query, memory).await?;
+    let answer = Bytes::from_owner(AnswerBytes { bytes: answer, _permit: permit });
     Ok(([(header::CONTENT_TYPE, BYTES)], answer).into_response())
+}
+
+/// An answer. Until it has been sent, its query counts as one in progress.
+struct AnswerBytes {
+    bytes: Bytes,
+    _permit: ConcurrencyPermit<ClientName>,
+}
+
+impl AsRef<[u8]> for AnswerBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 fn too_many(limit: usize) -> Refusal {
@@ -81,9 +95,10 @@ fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
 }
 
 fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result<(), Refusal> {
-    if entry.meta.application != name {
-        let message = format!("the key bundle is for {:?}, the query for {name:?}", entry.meta.application);
-        let remedy = "make keys for this application";
+    if entry.meta.key_set != offer.key_set.to_string() {
+        let found = &entry.meta.application;
+        let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {name:?}");
+        let remedy = "upload keys for this application";
         return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
     }
     check_format(offer, entry.meta.key_format)?;
@@ -94,7 +109,7 @@ fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result
 }
 
 pub(super) fn check_format(offer: &RegisteredApplication, found: u32) -> Result<(), Refusal> {
-    let needed = offer.limits.key_format;
+    let needed = offer.limits().key_format;
     if found != needed {
         return Err(Refusal::new(
             ProblemCode::UnsupportedFormat,

@@ -21,24 +21,28 @@ pub(super) async fn declare(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let stall = service.timeouts.stall;
-    let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, stall, stall).await?;
+    let mut memory = service.engine.bodies.arriving();
+    let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, &service.body_deadlines(), &mut memory).await?;
     let declared = decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?;
     let declared = CheckedDeclaration::try_from(declared)?;
     let offer = service.application(&declared.application)?;
     check_format(offer, declared.key_format)?;
-    let limit = offer.limits.max_key_bytes;
+    let (key_set, limit) = (offer.key_set, service.applications.max_key_bytes(offer.key_set));
     if declared.length > limit {
         return Err(Refusal::new(
             ProblemCode::TooLarge,
-            format!("the bundle has {} bytes; the application takes {limit}", declared.length),
+            format!("the bundle has {} bytes; the applications that can use it take {limit}", declared.length),
             "make keys for the parameters in the application's description",
         ));
     }
     let engine = service.engine.clone();
-    let (entry, is_new) = blocking(move || engine.store.declare(&client, declared)).await??;
-    let mut response = status_response(&service, &entry, &parts.headers);
-    if is_new {
+    let declared = blocking(move || {
+        let declared = engine.store.declare(&client, declared, key_set);
+        declared.inspect(|declared| declared.removed.iter().for_each(|id| engine.cache.remove(*id)))
+    });
+    let declared = declared.await??;
+    let mut response = status_response(&service, &declared.entry, &parts.headers);
+    if declared.is_new {
         *response.status_mut() = StatusCode::CREATED;
     }
     Ok(response)
@@ -48,9 +52,16 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     KnownClient(client): KnownClient,
     headers: HeaderMap,
-) -> Response {
+) -> Result<Response, Refusal> {
+    if client.is_anonymous() {
+        return Err(Refusal::new(
+            ProblemCode::Forbidden,
+            "clients without a token have no list of key bundles: it would show those of others",
+            "use the ids that the client stored: `unspoken keys list --url URL` shows the state of those bundles",
+        ));
+    }
     let keys = service.engine.store.of_owner(&client);
-    message_response(&KeyList { keys }, wants_json(&headers))
+    Ok(message_response(&KeyList { keys }, wants_json(&headers)))
 }
 
 pub(super) async fn status(

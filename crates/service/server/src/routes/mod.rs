@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use unspoken_wire::ProblemCode;
+pub(crate) use upload::UPLOAD_BYTES;
 
 use crate::engine::internal;
 use crate::observe::observe;
@@ -46,20 +47,26 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Reports whether the service accepts requests.
-async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, &'static str) {
+/// Reports whether the service accepts requests and answers them from the newest data.
+async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, String) {
     if service.draining.load(Ordering::Relaxed) {
-        (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
-    } else if !service.engine.store.is_healthy() {
-        (StatusCode::SERVICE_UNAVAILABLE, "the disk for keys failed\n")
-    } else {
-        (StatusCode::OK, "ready\n")
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".into());
+    }
+    if !service.engine.store.is_healthy() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the disk for keys failed\n".into());
+    }
+    let applications = service.applications.iter();
+    let reasons = applications.filter_map(|(name, offer)| Some((name, offer.application.check_ready().err()?)));
+    let lines: String = reasons.map(|(name, reason)| format!("{name}: {reason}\n")).collect();
+    match lines.is_empty() {
+        true => (StatusCode::OK, "ready\n".into()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, lines),
     }
 }
 
 async fn metrics(State(service): State<Arc<Service>>) -> Response {
     let engine = &service.engine;
-    match engine.metrics.render(&engine.store, &engine.cache, &engine.queue) {
+    match engine.metrics.render(engine) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
         Err(error) => {
             tracing::error!(%error, "cannot render metrics");

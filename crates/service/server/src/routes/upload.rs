@@ -12,7 +12,7 @@ use unspoken_wire::http::UPLOAD_OFFSET;
 
 use super::keys::{parse_id, status_response};
 use crate::application::RegisteredApplication;
-use crate::body::{BodyPieces, declared_length};
+use crate::body::{BodyPieces, cover, declared_length};
 use crate::engine::{Engine, is_final_rejection};
 use crate::refusal::Refusal;
 use crate::service::{KnownClient, Service, blocking};
@@ -22,7 +22,7 @@ use crate::store::{Entry, WriteGuard, incomplete};
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Bytes of memory that one upload needs: the collected bytes, and the last piece.
-const UPLOAD_BYTES: u64 = 2 * WRITE_BYTES as u64;
+pub(crate) const UPLOAD_BYTES: u64 = 2 * WRITE_BYTES as u64;
 
 /// Appends a body to an upload. If the body breaks off, the bytes that arrived before are kept, except possibly the
 /// last megabyte.
@@ -33,23 +33,29 @@ pub(super) async fn append(
     request: Request,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application(&entry.meta.application)?.clone();
+    let offer = service.application_of(&entry.meta)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
 
     let (guard, replaced) = entry.take_over().await;
-    let engine = service.engine.clone();
-    let _memory = blocking(move || engine.cache.reserve(UPLOAD_BYTES)).await??;
     service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
     let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
-    let mut pieces = BodyPieces::new(body, service.timeouts.stall);
+    let deadlines = service.body_deadlines();
+    let mut pieces = BodyPieces::new(body, deadlines.clone());
+    let mut memory = service.engine.bodies.arriving();
     let mut gathered = BytesMut::with_capacity(WRITE_BYTES);
     let ended = loop {
-        match next_piece(&mut pieces, &replaced).await {
-            Ok(Some(piece)) => gathered.extend_from_slice(&piece),
+        let piece = match next_piece(&mut pieces, &replaced).await {
+            Ok(Some(piece)) => piece,
             Ok(None) => break Ok(()),
             Err(refusal) => break Err(refusal),
+        };
+        // The collected bytes, and as many that are being written.
+        let needed = 2 * (gathered.len() + piece.len()) as u64;
+        if let Err(refusal) = cover(&mut memory, needed.min(UPLOAD_BYTES), UPLOAD_BYTES, &deadlines).await {
+            break Err(refusal);
         }
+        gathered.extend_from_slice(&piece);
         if gathered.len() >= WRITE_BYTES {
             writer = writer.write(gathered.split()).await?;
         }
@@ -106,18 +112,21 @@ impl Writer {
 
     /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
-        let header_end = (self.offer.limits.header_bytes as u64).min(self.entry.meta.length);
+        let header_end = (self.offer.limits().header_bytes as u64).min(self.entry.meta.length);
         let end = self.entry.offset();
         if end < header_end || end - just_written >= header_end {
             return Ok(());
         }
         let (_, limit) = self.engine.cache.usage();
+        let work = self.offer.work_bytes();
         match self.engine.check_header(&self.offer, &self.entry) {
-            Ok(needed) if needed > limit => {
+            Ok(needed) if needed.saturating_add(work) > limit => {
                 self.engine.store.discard(&self.entry)?;
                 Err(Refusal::new(
                     ProblemCode::MemoryFull,
-                    format!("the keys need {needed} bytes of memory; there are {limit} in all"),
+                    format!(
+                        "the keys need {needed} bytes of memory and an answer {work} more; for both there are {limit}"
+                    ),
                     "use smaller keys, or have the service owner raise limits.memory_bytes",
                 ))
             }
@@ -138,7 +147,7 @@ pub(super) async fn complete(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application(&entry.meta.application)?;
+    let offer = service.application_of(&entry.meta)?;
     let (guard, _) = entry.take_over().await;
     if !entry.is_ready() {
         if entry.offset() != entry.meta.length {

@@ -4,12 +4,13 @@ use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use unspoken_protocol::KeySetId;
 use unspoken_wire::CheckedDeclaration;
 
 use crate::auth::ClientName;
 
-/// Version of the format of this file.
-const VERSION: u32 = 1;
+/// Version of the format of this file. Version 1 had no key set; such a bundle is of no application any more.
+const VERSION: u32 = 2;
 
 /// The `meta.json` of one bundle.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,7 +18,11 @@ const VERSION: u32 = 1;
 pub(crate) struct Meta {
     version: u32,
     pub(crate) owner: String,
+    /// The application for which it was declared.
     pub(crate) application: String,
+    /// The key set of that application; empty in version 1.
+    #[serde(default)]
+    pub(crate) key_set: String,
     pub(crate) key_format: u32,
     pub(crate) length: u64,
     /// Hexadecimal BLAKE3 hash of the bytes.
@@ -29,11 +34,12 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    pub(super) fn new(owner: &ClientName, bundle: CheckedDeclaration, now: SystemTime) -> Self {
+    pub(super) fn new(owner: &ClientName, bundle: CheckedDeclaration, key_set: KeySetId, now: SystemTime) -> Self {
         Self {
             version: VERSION,
             owner: owner.to_string(),
             application: bundle.application,
+            key_set: key_set.to_string(),
             key_format: bundle.key_format,
             length: bundle.length,
             blake3: hex::encode(bundle.blake3),
@@ -51,9 +57,14 @@ impl Meta {
         UNIX_EPOCH.checked_add(Duration::from_secs(self.finished_unix_seconds?))
     }
 
+    /// Whether its uploader has no token.
+    pub(super) fn is_anonymous(&self) -> bool {
+        ClientName::new(&self.owner).is_anonymous()
+    }
+
     pub(super) fn is_same_bundle(&self, other: &Self) -> bool {
-        (&self.owner, &self.application, self.key_format, self.length, &self.blake3)
-            == (&other.owner, &other.application, other.key_format, other.length, &other.blake3)
+        (&self.owner, &self.key_set, self.key_format, self.length, &self.blake3)
+            == (&other.owner, &other.key_set, other.key_format, other.length, &other.blake3)
     }
 
     pub(crate) fn has_hash(&self, hash: &blake3::Hash) -> bool {
@@ -66,8 +77,8 @@ impl Meta {
 
     pub(super) fn from_json(bytes: &[u8]) -> Result<Self, String> {
         let meta: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if meta.version != VERSION {
-            return Err(format!("version {}, needed {VERSION}", meta.version));
+        if !(1..=VERSION).contains(&meta.version) {
+            return Err(format!("version {}, needed 1 to {VERSION}", meta.version));
         }
         if hex::decode_to_array::<_, 32>(&meta.blake3).is_err() {
             return Err("blake3 is not 64 hexadecimal digits".into());
@@ -76,6 +87,6 @@ impl Meta {
     }
 }
 
-pub(super) fn unix_seconds(time: SystemTime) -> u64 {
+fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

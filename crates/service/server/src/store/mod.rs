@@ -13,8 +13,9 @@
 
 mod meta;
 mod recover;
+mod room;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,11 +24,13 @@ use std::{fmt, io};
 
 pub(crate) use meta::Meta;
 use tokio_util::sync::CancellationToken;
+use unspoken_protocol::KeySetId;
 use unspoken_wire::CheckedDeclaration;
 use unspoken_wire::v1::{KeyState, KeyStatus};
 
 use crate::auth::ClientName;
 use crate::disk::Disk;
+use crate::store::room::Room;
 
 const META: &str = "meta.json";
 const DATA: &str = "data";
@@ -70,10 +73,13 @@ impl fmt::Display for KeyId {
 pub(crate) enum StoreError {
     #[error("no such key bundle")]
     NotFound,
-    #[error("the client has {held} key bundles; at most {limit} are allowed")]
-    TooManyKeys { held: usize, limit: usize },
-    #[error("the bundle has {needed} bytes; {used} of the {limit} bytes for keys are in use")]
-    Quota { needed: u64, used: u64, limit: u64 },
+    #[error("the bundle has {needed} bytes; the client's other bundles have {held} of the {limit} bytes for one token")]
+    TokenQuota { needed: u64, held: u64, limit: u64 },
+    #[error(
+        "the bundle has {needed} bytes; of the {limit} bytes for keys, {kept} are taken by bundles that are in use or \
+         belong to tokens"
+    )]
+    Quota { needed: u64, kept: u64, limit: u64 },
     #[error("the chunk starts at byte {found}; the server has {have} bytes")]
     OffsetMismatch { found: u64, have: u64 },
     #[error("the chunk ends at byte {end}; {length} were declared")]
@@ -89,10 +95,14 @@ pub(crate) enum StoreError {
 }
 
 /// Limits on what clients may store, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StorePolicy {
+    /// 0: half of the free disk.
     pub(crate) key_disk_bytes: u64,
-    pub(crate) keys_per_client: usize,
+    /// 0: a quarter of `key_disk_bytes`.
+    pub(crate) key_bytes_per_token: u64,
+    /// The key sets of the applications that are offered.
+    pub(crate) key_sets: HashSet<String>,
     pub(crate) upload_lifetime: Duration,
     pub(crate) key_lifetime: Duration,
 }
@@ -126,7 +136,10 @@ pub(crate) type WriteGuard = tokio::sync::OwnedMutexGuard<()>;
 struct Progress {
     state: State,
     offset: u64,
+    /// When its lifetime began: when it was finished, or when its last byte arrived.
     touched: SystemTime,
+    /// When it was last used; after a start of the service, when it was finished.
+    used: SystemTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +147,15 @@ enum State {
     Uploading,
     Ready,
     Gone,
+}
+
+/// A declared bundle.
+pub(crate) struct Declared {
+    pub(crate) entry: Arc<Entry>,
+    /// Whether it was declared for the first time.
+    pub(crate) is_new: bool,
+    /// Bundles that were deleted to make room.
+    pub(crate) removed: Vec<KeyId>,
 }
 
 /// Numbers for the metrics.
@@ -149,7 +171,7 @@ impl Entry {
         Self {
             id,
             meta,
-            progress: Mutex::new(Progress { state, offset, touched }),
+            progress: Mutex::new(Progress { state, offset, touched, used: touched }),
             writer: Arc::default(),
             current: Mutex::default(),
         }
@@ -171,6 +193,16 @@ impl Entry {
         self.progress().state == State::Ready
     }
 
+    /// Whether it was deleted after a request found it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.progress().state == State::Gone
+    }
+
+    /// Notes that a query uses the bundle: others are deleted before it.
+    pub(crate) fn mark_used(&self) {
+        self.progress().used = SystemTime::now();
+    }
+
     pub(crate) fn offset(&self) -> u64 {
         self.progress().offset
     }
@@ -186,6 +218,14 @@ impl Entry {
             State::Uploading | State::Gone => policy.upload_lifetime,
         };
         progress.touched + lifetime
+    }
+
+    /// Makes a bundle unusable, before its files are removed. Returns its state before.
+    fn take(&self) -> Result<State, StoreError> {
+        match std::mem::replace(&mut self.progress().state, State::Gone) {
+            State::Gone => Err(StoreError::NotFound),
+            state => Ok(state),
+        }
     }
 
     fn expect_uploading(&self) -> Result<Progress, StoreError> {
@@ -209,10 +249,10 @@ impl Store {
         Ok(entry)
     }
 
-    /// All bundles of one owner.
+    /// All bundles of one owner that have not expired.
     pub(crate) fn of_owner(&self, owner: &ClientName) -> Vec<KeyStatus> {
-        let entries = self.entries();
-        let own = entries.values().filter(|entry| entry.meta.owner == owner.as_str());
+        let (entries, now) = (self.entries(), SystemTime::now());
+        let own = entries.values().filter(|e| e.meta.owner == owner.as_str() && e.expires(&self.policy) > now);
         own.map(|entry| self.status(entry)).collect()
     }
 
@@ -230,40 +270,44 @@ impl Store {
             application: entry.meta.application.clone(),
             length: entry.meta.length,
             offset: progress.offset,
-            expires_unix_seconds: meta::unix_seconds(expires),
+            expires: humantime::format_rfc3339_seconds(expires).to_string(),
         }
     }
 
-    /// Starts an upload, or finds the bundle with the same content. Returns whether it is new. Blocks.
+    /// Starts an upload, or finds the bundle with the same content. Deletes other bundles if there is no room. Blocks.
     pub(crate) fn declare(
         &self,
         owner: &ClientName,
         declaration: CheckedDeclaration,
-    ) -> Result<(Arc<Entry>, bool), StoreError> {
+        key_set: KeySetId,
+    ) -> Result<Declared, StoreError> {
         let now = SystemTime::now();
-        let meta = Meta::new(owner, declaration, now);
-        let (entry, guard) = {
+        let meta = Meta::new(owner, declaration, key_set, now);
+        let mut removed = Vec::new();
+        let (entry, guard) = loop {
             let mut entries = self.entries();
-            let live = |entry: &Arc<Entry>| entry.progress().state != State::Gone && entry.expires(&self.policy) > now;
+            let live = |entry: &Arc<Entry>| !entry.is_gone() && entry.expires(&self.policy) > now;
             if let Some(same) = entries.values().find(|e| e.meta.is_same_bundle(&meta) && live(e)) {
-                return Ok((same.clone(), false));
+                return Ok(Declared { entry: same.clone(), is_new: false, removed });
             }
-            let held = entries.values().filter(|entry| entry.meta.owner == meta.owner).count();
-            let limit = self.policy.keys_per_client;
-            if held >= limit {
-                return Err(StoreError::TooManyKeys { held, limit });
+            match self.room_for(&entries, &meta, now)? {
+                Room::Free => {
+                    let id = KeyId::random()?;
+                    let entry = Arc::new(Entry::new(id, meta, State::Uploading, 0, now));
+                    // Held until the files are created; no other request can hold it yet.
+                    let guard = entry.writer.clone().try_lock_owned();
+                    entries.insert(id, entry.clone());
+                    break (entry, guard);
+                }
+                Room::Without(victim) => {
+                    // No request has it, and none finds it from here on.
+                    let state = victim.take()?;
+                    drop(entries);
+                    self.remove(&victim, state)?;
+                    tracing::info!(key = %victim.id, application = victim.meta.application, "bundle gave way");
+                    removed.push(victim.id);
+                }
             }
-            let used = entries.values().map(|entry| entry.meta.length).sum::<u64>();
-            let (needed, limit) = (meta.length, self.policy.key_disk_bytes);
-            if used.checked_add(needed).is_none_or(|total| total > limit) {
-                return Err(StoreError::Quota { needed, used, limit });
-            }
-            let id = KeyId::random()?;
-            let entry = Arc::new(Entry::new(id, meta, State::Uploading, 0, now));
-            // Held until the files are created; no other request can hold it yet.
-            let guard = entry.writer.clone().try_lock_owned();
-            entries.insert(id, entry.clone());
-            (entry, guard)
         };
         let made = self.create_upload(&entry);
         if let Err(error) = made {
@@ -272,7 +316,7 @@ impl Store {
             return Err(self.io_failed(error));
         }
         drop(guard);
-        Ok((entry, true))
+        Ok(Declared { entry, is_new: true, removed })
     }
 
     fn create_upload(&self, entry: &Entry) -> io::Result<()> {
@@ -310,6 +354,7 @@ impl Store {
         let mut progress = entry.progress();
         progress.offset = offset + bytes.len() as u64;
         progress.touched = SystemTime::now();
+        progress.used = progress.touched;
         Ok(())
     }
 
@@ -330,7 +375,17 @@ impl Store {
             State::Ready => self.key_dir(entry.id),
             State::Gone => return Err(StoreError::NotFound),
         };
-        self.disk.open(&dir.join(DATA)).map_err(|error| self.io_failed(error))
+        match self.disk.open(&dir.join(DATA)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !entry.is_gone() {
+                    // Not deleted by this service: the client has to upload it again.
+                    tracing::error!(key = %entry.id, dir = %dir.display(), "the bytes of a bundle are gone");
+                    self.forget(entry);
+                }
+                Err(StoreError::NotFound)
+            }
+            other => other.map_err(|error| self.io_failed(error)),
+        }
     }
 
     /// Makes a complete, checked upload a finished bundle. The caller holds the bundle's [`WriteGuard`]. Blocks.
@@ -343,7 +398,7 @@ impl Store {
         self.commit(entry, now).map_err(|error| self.io_failed(error))?;
         let mut progress = entry.progress();
         progress.state = State::Ready;
-        progress.touched = now;
+        (progress.touched, progress.used) = (now, now);
         Ok(())
     }
 
@@ -361,7 +416,12 @@ impl Store {
 
     /// Removes a bundle. The caller holds its [`WriteGuard`]. Blocks.
     pub(crate) fn discard(&self, entry: &Entry) -> Result<(), StoreError> {
-        let state = entry.progress().state;
+        let state = entry.take()?;
+        self.remove(entry, state)
+    }
+
+    /// Removes a bundle that was taken; `state` is its state before. Blocks.
+    fn remove(&self, entry: &Entry, state: State) -> Result<(), StoreError> {
         let dir = match state {
             State::Uploading => self.upload_dir(entry.id),
             State::Ready => self.key_dir(entry.id),
@@ -370,6 +430,7 @@ impl Store {
         let trash = self.root.join("trash").join(entry.id.to_string());
         match self.disk.rename(&dir, &trash) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                entry.progress().state = state;
                 return Err(self.io_failed(error));
             }
             _ => self.forget(entry),
@@ -420,8 +481,8 @@ impl Store {
     }
 
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for entry in self.entries().values() {
+        let (mut totals, now) = (Totals::default(), SystemTime::now());
+        for entry in self.entries().values().filter(|entry| entry.expires(&self.policy) > now) {
             let progress = *entry.progress();
             totals.bytes += progress.offset;
             match progress.state {
@@ -436,7 +497,7 @@ impl Store {
     fn io_failed(&self, error: io::Error) -> StoreError {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         tracing::error!(%error, "disk for keys");
-        if !matches!(error.kind(), StorageFull | QuotaExceeded) {
+        if !matches!(error.kind(), StorageFull | QuotaExceeded) && !crate::descriptors::ran_out(&error) {
             self.healthy.store(false, Ordering::Relaxed);
         }
         StoreError::Io(error)

@@ -1,12 +1,14 @@
 //! Opening a store, and recovering after a process died.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+
+use unspoken_files::{check_own_directory, open_lock_file};
 
 use super::{DATA, Entry, KeyId, META, Meta, State, Store, StorePolicy};
 use crate::disk::Disk;
@@ -19,12 +21,13 @@ impl Store {
     /// removed. Invalid finished bundles are not loaded; they are left on disk and logged. Blocks.
     pub(crate) fn open_at(disk: Arc<dyn Disk>, root: &Path, policy: StorePolicy) -> io::Result<Self> {
         disk.create_dir(root)?;
+        check_own_directory(root)?;
         let lock = lock(&root.join("lock"))?;
         disk.remove_dir(&root.join("trash"))?;
         for name in ["uploads", "keys", "trash"] {
             disk.create_dir(&root.join(name))?;
         }
-        let store = Self {
+        let mut store = Self {
             disk,
             root: root.to_owned(),
             policy,
@@ -34,6 +37,7 @@ impl Store {
         };
         store.recover_keys()?;
         store.recover_uploads()?;
+        store.resolve_policy()?;
         Ok(store)
     }
 
@@ -102,8 +106,8 @@ impl Store {
     }
 }
 
-fn lock(path: &PathBuf) -> io::Result<File> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+fn lock(path: &Path) -> io::Result<File> {
+    let file = open_lock_file(path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(io::Error::new(

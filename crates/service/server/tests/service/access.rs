@@ -1,6 +1,6 @@
 //! Which client may do what.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
 use unspoken_server::{Applications, ConfigError, ServeError, Server, TlsFiles};
@@ -142,12 +142,22 @@ fn tls_works_with_an_authority_of_ones_own_and_only_then() {
     let service = setup.start();
 
     let url = format!("https://localhost:{}", service.address.port());
-    let mut config = TransportConfig::new(url).with_token(ann);
-    config.retry.patience = Duration::ZERO;
+    let config = TransportConfig::new(url).with_token(ann);
+    let trusting = config.clone().with_authorities(made.cert.pem());
+    let elsewhere = format!("127.0.0.1:{}", service.address.port());
+    let (name, plain) = (format!("https://{elsewhere}"), format!("http://{elsewhere}"));
     let cancel = Cancel::new();
-    let strangers = Transport::new(config.clone()).unwrap().applications(&cancel).unwrap_err();
-    assert!(strangers.to_string().to_lowercase().contains("certificate"), "{strangers}");
-    let config = config.with_authorities(made.cert.pem());
+    for (config, says) in [
+        (config, "the certificate of the service is signed by an unknown authority; trust the authority"),
+        (TransportConfig { url: name, ..trusting.clone() }, "the certificate of the service is for another host name"),
+        (TransportConfig { url: plain, ..trusting.clone() }, "the port does not speak http; write https://"),
+    ] {
+        // None of these heals, so none is tried again.
+        let start = Instant::now();
+        let error = Transport::new(config).unwrap().applications(&cancel).unwrap_err();
+        assert!(error.to_string().contains(says) && start.elapsed() < Duration::from_secs(5), "{error}");
+    }
+    let config = trusting;
     let client = Transport::new(config).unwrap();
     let bundle = bundle(1, 2_000_000, 10);
     let id = upload(&client, &bundle).unwrap();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpSocket;
 
+use crate::process::Process;
 use crate::support::*;
 
 /// A connection from another address of this machine.
@@ -108,4 +109,57 @@ fn a_slow_request_of_a_known_client_is_not_cut_off() {
     let bundle = bundle(1, 1000, 10);
     let id = upload(&client, &bundle).unwrap();
     assert_eq!(ask(&client, &id, query(1200, b"slow")).unwrap(), expected(&bundle, b"slow"));
+}
+
+/// Descriptors end before the connections that were configured do.
+#[test]
+fn idle_connections_leave_descriptors_for_the_store() {
+    const HARD: u64 = 300;
+    let mut setup = Setup::new();
+    setup.config.limits.connections_per_address = 1024;
+    setup.config.timeouts.sweep = Duration::from_millis(100);
+    setup.config.timeouts.authorization = Duration::from_secs(60);
+    let service = Process::start_with(&setup.config, &setup.dir.path().join("data"), Some((64, HARD)));
+    let client = transport(service.address, None);
+    let bundle = bundle(1, 1000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    let limit = |name| metric(service.metrics_address, name);
+    assert_eq!(limit("process_max_fds"), HARD as f64, "the soft limit was not raised");
+
+    // More connections than there are places: the last ones wait.
+    let mut silent: Vec<_> = (0..200).map(|_| TcpStream::connect(service.address).unwrap()).collect();
+    let open = "unspoken_connections{listener=\"clients\"}";
+    wait_until("all places are taken", || limit(open) > 120.0);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(limit(open) < 180.0, "{}", limit(open));
+    assert!(limit("process_open_fds") < HARD as f64 - 50.0);
+    // Keys are read and written, and the sweep's tests of the disk succeeded.
+    silent.truncate(100);
+    wait_until("there are places", || limit(open) < 105.0);
+    assert_eq!(ask(&client, &id, query(0, b"x")).unwrap(), expected(&bundle, b"x"));
+    let mut ready = TcpStream::connect(service.address).unwrap();
+    ready.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    assert_eq!(read_response(&mut ready).status, 200);
+}
+
+#[test]
+fn heads_that_cannot_be_read_are_answered_and_counted() {
+    let service = Setup::new().start();
+    let counted = |status: &str| {
+        let line = format!("unspoken_requests_total{{method=\"other\",route=\"unreadable\",status=\"{status}\"}}");
+        wait_until("it is counted", || service.metric(&line) >= 1.0);
+    };
+    assert_eq!(raw(service.address, "GET /healthz HTTP/9\r\n\r\n").status, 400);
+    counted("400");
+    let long = |bytes: usize| {
+        let header = "x".repeat(bytes);
+        raw(service.address, format!("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: {header}\r\n\r\n"))
+    };
+    assert_eq!(long(14_000).status, 200);
+    assert_eq!(long(20_000).status, 431);
+    counted("431");
+    // What axum refuses has a problem as its body, and is counted as any request.
+    let refused = service.get("/v1/keys/%FF");
+    assert_eq!((refused.status, &refused.json()["code"]), (400, &"malformed_request".into()));
+    assert_eq!(service.metric("unspoken_requests_total{method=\"GET\",route=\"/v1/keys/{id}\",status=\"400\"}"), 1.0);
 }

@@ -1,79 +1,15 @@
 //! The service as a separate process that is killed with SIGKILL.
 
-#![expect(unsafe_code, reason = "sends a signal to the service")]
-
-use std::io::{BufRead, BufReader, Cursor, Write};
-use std::net::SocketAddr;
+use std::io::Cursor;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use unspoken_client::transport::{Cancel, KeyId, UploadProgress};
-use unspoken_server::{Applications, Server, shutdown_signal};
 
+use crate::process::Process;
 use crate::support::*;
-
-const DIR: &str = "UNSPOKEN_TEST_SERVICE_DIR";
-
-/// Not a test: the service process. Does nothing unless the environment variable is set.
-#[test]
-#[ignore = "started by the tests of this file"]
-fn service_process() {
-    let Ok(dir) = std::env::var(DIR) else { return };
-    let mut config = Setup::new().config;
-    config.data_dir = dir.into();
-    let apps = Applications::new().with(Xor::new()).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let server = Server::bind(config, apps).await.unwrap();
-        println!("\nlistening on {}", server.local_addr().unwrap());
-        std::io::stdout().flush().unwrap();
-        server.run(shutdown_signal()).await;
-        println!("stopped in good order");
-    });
-}
-
-struct Process {
-    child: Child,
-    address: SocketAddr,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Process {
-    fn start(dir: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "crash::service_process", "--ignored", "--nocapture"])
-            .env(DIR, dir)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            assert!(output.read_line(&mut line).unwrap() > 0, "the process did not start");
-            if let Some(address) = line.trim().strip_prefix("listening on ") {
-                break address.parse().unwrap();
-            }
-        };
-        Self { child, address, output }
-    }
-
-    /// Sends SIGKILL and waits until the process has ended.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn killed_during_an_upload_nothing_half_is_used_and_nothing_finished_is_lost() {
@@ -115,9 +51,7 @@ fn killed_during_an_upload_nothing_half_is_used_and_nothing_finished_is_lost() {
 
     let process = Process::start(dir.path());
     let client = transport(process.address, None);
-    let unfinished = client.keys(&Cancel::new()).unwrap();
-    let half = unfinished.iter().find(|key| key.id != finished_id.as_str()).unwrap();
-    let half = KeyId::parse(&half.id).unwrap();
+    let half = stored_ids(dir.path(), "uploads").into_iter().find(|id| *id != finished_id).unwrap();
     assert!(ask(&client, &half, query(0, b"x")).is_err(), "a half bundle answers");
     assert_eq!(upload(&client, &large).unwrap(), half);
     assert_eq!(ask(&client, &half, query(0, b"x")).unwrap(), expected(&large, b"x"));
@@ -172,21 +106,34 @@ fn killed_at_any_moment_every_bundle_is_whole_or_can_be_resumed() {
 #[test]
 fn sigterm_ends_the_process_in_good_order() {
     let dir = tempfile::tempdir().unwrap();
-    let mut process = Process::start(dir.path());
+    let process = Process::start(dir.path());
     let client = transport(process.address, None);
     let bundle = bundle(1, 1000, 10);
     let id = upload(&client, &bundle).unwrap();
     let asking = std::thread::spawn(move || ask(&client, &id, query(700, b"last")));
     std::thread::sleep(Duration::from_millis(250));
-    let pid = libc::pid_t::try_from(process.child.id()).unwrap();
-    // SAFETY: `kill` takes no pointers. The process is a child that was not waited for yet, so the id still belongs to
-    // it.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    process.signal(Signal::TERM);
     assert_eq!(asking.join().unwrap().unwrap(), expected(&bundle, b"last"));
-    let mut rest = String::new();
-    std::io::Read::read_to_string(&mut process.output, &mut rest).unwrap();
-    assert!(rest.contains("stopped in good order"), "{rest}");
-    assert!(process.child.wait().unwrap().success());
+    let (status, output) = process.wait();
+    assert!(status.success() && output.contains("stopped in good order"), "{status}: {output}");
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path());
+    let client = impatient(process.address);
+    let id = upload(&client, &bundle(1, 1000, 10)).unwrap();
+    let asking = std::thread::spawn(move || ask(&client, &id, query(20_000, b"last")));
+    std::thread::sleep(Duration::from_millis(250));
+    let start = Instant::now();
+    process.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(250));
+    process.signal(Signal::TERM);
+    let (status, output) = process.wait();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(status.code() == Some(1) && !output.contains("stopped in good order"), "{status}: {output}");
+    assert!(asking.join().unwrap().is_err());
 }
 
 fn count(dir: &Path, kind: &str) -> usize {

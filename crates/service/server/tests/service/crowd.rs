@@ -19,6 +19,7 @@ fn fifty_clients_are_all_answered() {
     // Fewer places than clients: some are told to try again later.
     setup.config.limits.queue = 20;
     setup.config.limits.memory_bytes = 64 << 20;
+    setup.app.max_key_bytes = 200_000;
     let names: Vec<String> = (0..CLIENTS).map(|number| format!("client-{number}")).collect();
     let names: [&str; CLIENTS] = std::array::from_fn(|number| names[number].as_str());
     let tokens = setup.tokens(names);
@@ -45,6 +46,46 @@ fn fifty_clients_are_all_answered() {
     assert!(seen.most_running.load(Ordering::SeqCst) <= 2, "more than two at once");
     assert_eq!(service.metric("unspoken_queue_depth"), 0.0);
     assert!(service.metric("unspoken_memory_bytes") <= (64 << 20) as f64);
+}
+
+#[test]
+fn no_client_starves_while_memory_is_short() {
+    const CLIENTS: usize = 40;
+    let mut setup = Setup::new();
+    // Memory for one or two of the four workers, and for two of forty bodies.
+    setup.small_memory(10 << 20);
+    setup.config.limits.connections = 96;
+    setup.config.limits.connections_per_address = 96;
+    setup.config.limits.memory_bytes += 2 << 20;
+    setup.config.workers = 4;
+    let names: Vec<String> = (0..CLIENTS).map(|number| format!("client-{number}")).collect();
+    let tokens = setup.tokens::<CLIENTS>(std::array::from_fn(|number| names[number].as_str()));
+    let service = setup.start();
+    let bundles: Vec<_> = (0..CLIENTS).map(|number| bundle(number as u8, 1000, 3 << 20)).collect();
+    let clients: Vec<_> = tokens.iter().map(|token| service.client(Some(token))).collect();
+    let ids: Vec<_> = clients.iter().zip(&bundles).map(|(client, bundle)| upload(client, bundle).unwrap()).collect();
+    let bytes = vec![5; 900_000];
+    let start = Instant::now();
+    let mut times: Vec<Duration> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (service, bytes, token) = (&service, &bytes, &tokens[number]);
+                let (id, bundle) = (&ids[number], &bundles[number]);
+                scope.spawn(move || {
+                    // Clients that do not ask a second time.
+                    let client = impatient_with(service.address, Some(token));
+                    assert_eq!(ask(&client, id, query(20, bytes)).unwrap(), expected(bundle, bytes));
+                    start.elapsed()
+                })
+            })
+            .collect();
+        asking.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    times.sort();
+    println!("{CLIENTS} clients: the first after {:?}, the last after {:?}", times[0], times[CLIENTS - 1]);
+    let answered = "unspoken_requests_total{method=\"POST\",route=\"/v1/apps/{*name}\",status=\"200\"}";
+    assert_eq!(service.metric(answered), CLIENTS as f64);
+    assert!(service.metric("unspoken_memory_bytes") <= (10 << 20) as f64);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::Preset;
-use unspoken_client::transport::Cancel;
+use unspoken_client::transport::{Cancel, UploadProgress};
 use unspoken_client::{Progress, ServiceClient, StateDir};
 use unspoken_embed::{EmbedClient, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
@@ -35,8 +35,22 @@ fn tokens_are_looked_up_through_the_service() {
     let mut steps = Vec::new();
     let mut client = connect(&mut steps);
     assert!(steps.iter().any(|step| matches!(step, Progress::MakingKeys { .. })));
+    // What keys and queries take is said before they are sent.
+    let uploaded = steps.iter().find_map(|step| match step {
+        Progress::Uploading(UploadProgress::Sending { total, .. }) => Some(*total),
+        _ => None,
+    });
+    assert_eq!(steps[0], Progress::KeysToSend { bytes: uploaded.unwrap() });
     let ids = [39, 0, 17];
-    for (embedding, id) in client.ask(&ids, &mut |_| {}, &cancel).unwrap().iter().zip(ids) {
+    let mut steps = Vec::new();
+    let answers = client.ask(&ids, &mut |step| steps.push(step), &cancel).unwrap();
+    let (cost, usage) = (client.cost(ids.len()), client.usage());
+    assert_eq!((cost.questions, cost.queries, cost.key_bytes), (3, 1, 0));
+    assert!(matches!(&steps[..2], [Progress::QueriesToSend(said), Progress::Asking { done: 0, .. }] if *said == cost));
+    for (predicted, bytes) in [(cost.query_bytes, usage.query_bytes), (cost.answer_bytes, usage.answer_bytes)] {
+        assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+    }
+    for (embedding, id) in answers.iter().zip(ids) {
         for (found, clear) in embedding.iter().zip(table.reconstruct_row(id).unwrap()) {
             assert!((found - f64::from(clear)).abs() < 1e-4, "{found} {clear}");
         }

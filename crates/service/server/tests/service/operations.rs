@@ -1,11 +1,12 @@
 //! Health, metrics, logs and shutdown.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use unspoken_server::{ConfigError, ServeError, Server, ServerConfig};
+use unspoken_server::{CapacityError, ConfigError, ServeError, Server, ServerConfig};
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -20,7 +21,7 @@ fn health_metrics_and_problems_are_there() {
     ask(&client, &id, query(0, b"x")).unwrap();
     assert_eq!(service.metric("unspoken_answer_seconds_count{application=\"test/xor\"}"), 1.0);
     assert_eq!(service.metric("unspoken_key_load_seconds_count{application=\"test/xor\"}"), 1.0);
-    assert_eq!(service.metric("unspoken_memory_bytes"), 123.0);
+    wait_until("only the keys are counted", || service.metric("unspoken_memory_bytes") == 123.0);
     assert_eq!(service.metric("unspoken_key_disk_bytes"), 1000.0);
     assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 1.0);
     let asked = "unspoken_requests_total{method=\"POST\",route=\"/v1/apps/{*name}\",status=\"200\"}";
@@ -142,26 +143,92 @@ fn a_configuration_that_makes_no_sense_is_named() {
     let config = Setup::new().config;
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(ServerConfig::from_json(&json).unwrap(), config);
+}
 
+#[test]
+fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
     let bind = |memory_bytes, prepared_bytes| {
         let mut setup = Setup::new();
         setup.config.limits.memory_bytes = memory_bytes;
+        setup.config.limits.connections = 32;
         setup.app.prepared_bytes = prepared_bytes;
+        setup.app.max_key_bytes = 5000;
         let apps = unspoken_server::Applications::new().with(setup.app).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(Server::bind(setup.config, apps)).map(drop)
     };
-    assert!(matches!(bind(1 << 20, 0), Err(ServeError::Memory { limit: 0x100000, .. })));
-    // Memory for one query, one answer and the computation, but not for the model too.
-    let enough = (2 << 20) + 1000;
+    // A megabyte for the connections, two for an upload, one for an answer, the computation and the keys.
+    let enough = (4 << 20) + 1000 + 5000;
     bind(enough, 0).unwrap();
-    assert!(matches!(bind(enough, 1), Err(ServeError::Memory { prepared: 1, .. })));
-    assert!(matches!(bind(enough, u64::MAX), Err(ServeError::Memory { .. })));
-    let refused = bind(enough, 1).unwrap_err().to_string();
-    let parts =
-        ["query 1048576, answer 1048576, computation 1000", "models of all applications take 1;", "at least 2098153"];
-    assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
     bind(enough + 1, 1).unwrap();
+    for (memory, prepared) in [(enough - 1, 0), (enough, 1), (enough, u64::MAX), (1, 0)] {
+        let refused = bind(memory, prepared).unwrap_err();
+        assert!(matches!(refused, ServeError::Capacity(CapacityError::Memory { limit, .. }) if limit == memory));
+    }
+    let refused = bind(enough, 1).unwrap_err().to_string();
+    for part in [
+        "one worker takes 1054576 bytes of memory (answer 1048576, computation 1000, keys 5000)",
+        "requests 2097152, 32 connections 1048576",
+        "models of all applications 1;",
+        "limits.memory_bytes is 4200304, needed at least 4200305: raise it (--memory-mib)",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+#[test]
+fn memory_limits_the_number_of_workers() {
+    let workers = |memory: u64| {
+        let mut setup = Setup::new();
+        setup.small_memory(memory);
+        setup.config.workers = 8;
+        setup.app.max_key_bytes = 1 << 20;
+        let service = setup.start();
+        service.metric("unspoken_workers ")
+    };
+    // A worker takes 1 MiB for keys, 1 MiB and 1000 bytes for the answer; three quarters of the memory are for workers.
+    assert_eq!(workers(5 << 20), 1.0);
+    assert_eq!(workers(12 << 20), 4.0);
+    assert_eq!(workers(64 << 20), 8.0);
+}
+
+#[test]
+fn half_a_request_does_not_hold_up_a_shutdown() {
+    let mut setup = Setup::new();
+    setup.config.timeouts.drain = Duration::from_secs(30);
+    let mut service = setup.start();
+    let client = service.client(None);
+    let bundle = bundle(1, 1000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    let connect = |bytes: &str| {
+        let mut stream = TcpStream::connect(service.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        stream
+    };
+    let silent = connect("");
+    let half_a_head = connect("GET /healthz HTTP/1.1\r\nHost:");
+    let mut half_a_second_head = connect("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /heal");
+    let mut answer = [0; 15];
+    half_a_second_head.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    let half_a_query =
+        format!("POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this");
+    let mut half_a_body = connect(&half_a_query);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(&client, &id, query(1500, b"last")));
+        wait_until("it runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        wait_until("a query arrives", || service.metric("unspoken_requests_in_flight") == 2.0);
+        let start = Instant::now();
+        service.begin_stop();
+        // What runs is finished, what cannot finish is not waited for.
+        assert_eq!(asking.join().unwrap().unwrap(), expected(&bundle, b"last"));
+        let refused = read_response(&mut half_a_body);
+        assert_eq!((refused.status, &refused.json()["code"]), (503, &"shutting_down".into()));
+        drop(service);
+        assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    });
+    drop((silent, half_a_head));
 }
 
 #[test]

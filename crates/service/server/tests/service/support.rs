@@ -2,6 +2,7 @@
 
 use std::io::{Cursor, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -35,12 +36,13 @@ pub struct Seen {
 pub struct Xor {
     pub prepared_bytes: u64,
     pub working_bytes: u64,
+    pub max_key_bytes: u64,
     pub seen: Arc<Seen>,
 }
 
 impl Xor {
     pub fn new() -> Self {
-        Self { prepared_bytes: 0, working_bytes: 1000, seen: Arc::default() }
+        Self { prepared_bytes: 0, working_bytes: 1000, max_key_bytes: 64 << 20, seen: Arc::default() }
     }
 }
 
@@ -69,7 +71,8 @@ impl Application for Xor {
         ApplicationLimits {
             key_format: FORMAT,
             header_bytes: 20,
-            max_key_bytes: 64 << 20,
+            max_key_bytes: self.max_key_bytes,
+            key_memory_bytes: self.max_key_bytes,
             max_query_bytes: 1 << 20,
             max_answer_bytes: 1 << 20,
         }
@@ -192,6 +195,14 @@ impl Setup {
         Self { config, app: Xor::new(), disk: Arc::new(LocalDisk), dir }
     }
 
+    /// Sets a small limit of memory: `bytes` for bodies, keys and answers, and a megabyte for 32 connections.
+    pub fn small_memory(&mut self, bytes: u64) {
+        self.config.limits.memory_bytes = bytes + (1 << 20);
+        self.config.limits.connections = 32;
+        self.config.limits.connections_per_address = 32;
+        self.app.max_key_bytes = 6_000_000;
+    }
+
     /// Makes tokens for these clients and returns their secrets.
     pub fn tokens<const N: usize>(&mut self, names: [&str; N]) -> [String; N] {
         let tokens = names.map(|name| make_token(name).unwrap());
@@ -256,11 +267,7 @@ impl TestService {
 
     /// The value of one metric.
     pub fn metric(&self, line: &str) -> f64 {
-        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        let text = raw(self.metrics_address, request).body;
-        text.lines()
-            .find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
-            .unwrap_or_else(|| panic!("no metric {line:?} in\n{text}"))
+        metric(self.metrics_address, line)
     }
 }
 
@@ -270,11 +277,20 @@ impl Drop for TestService {
     }
 }
 
+/// The value of one metric of the service that serves metrics at `address`.
+pub fn metric(address: SocketAddr, line: &str) -> f64 {
+    let text = raw(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").body;
+    text.lines()
+        .find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
+        .unwrap_or_else(|| panic!("no metric {line:?} in\n{text}"))
+}
+
 pub fn transport(address: SocketAddr, token: Option<&str>) -> Transport {
     let mut config = TransportConfig::new(format!("http://{address}"));
     config.token = token.map(str::to_owned);
     config.retry = RetryPolicy {
         patience: Duration::from_secs(60),
+        connect_patience: Duration::from_secs(60),
         first_pause: Duration::from_millis(20),
         longest_pause: Duration::from_millis(500),
     };
@@ -284,7 +300,13 @@ pub fn transport(address: SocketAddr, token: Option<&str>) -> Transport {
 
 /// A client that does not retry.
 pub fn impatient(address: SocketAddr) -> Transport {
+    impatient_with(address, None)
+}
+
+/// A client with a token that does not retry.
+pub fn impatient_with(address: SocketAddr, token: Option<&str>) -> Transport {
     let mut config = TransportConfig::new(format!("http://{address}"));
+    config.token = token.map(str::to_owned);
     config.retry.patience = Duration::ZERO;
     Transport::new(config).unwrap()
 }
@@ -332,6 +354,12 @@ pub fn read_response(stream: &mut TcpStream) -> RawResponse {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     RawResponse { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Ids of the bundles in a data directory, of `kind` "keys" or "uploads".
+pub fn stored_ids(dir: &Path, kind: &str) -> Vec<KeyId> {
+    let names = std::fs::read_dir(dir.join(kind)).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| KeyId::parse(name.to_str().unwrap()).unwrap()).collect()
 }
 
 /// Waits until a condition holds, at most ten seconds.

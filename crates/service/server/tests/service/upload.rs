@@ -77,7 +77,7 @@ fn a_bundle_goes_up_and_answers_questions() {
     let gone = ask(&client, &id, query(0, b"hello")).unwrap_err();
     assert_eq!(gone.code(), Some(ProblemCode::KeyNotFound));
     assert_eq!(service.metric("unspoken_key_disk_bytes"), 0.0);
-    assert_eq!(service.metric("unspoken_memory_bytes"), 0.0);
+    wait_until("nothing is counted", || service.metric("unspoken_memory_bytes") == 0.0);
 }
 
 #[test]
@@ -248,24 +248,6 @@ fn a_chunk_out_of_place_is_told_where_to_go() {
     assert_eq!(complete(&service, &id).status, 200);
     assert_eq!(complete(&service, &id).status, 200);
     assert_eq!(code(&patch(&service, &id, 1000, b"")), (409, "wrong_state".into()));
-}
-
-#[test]
-fn a_client_holds_only_so_many_bundles_and_bytes() {
-    let mut setup = Setup::new();
-    setup.config.limits.keys_per_client = 2;
-    setup.config.limits.key_disk_bytes = 250_000;
-    let [ann, bob] = setup.tokens(["ann", "bob"]);
-    let service = setup.start();
-    let (ann, bob) = (service.client(Some(&ann)), service.client(Some(&bob)));
-    let first = upload(&ann, &bundle(1, 100_000, 10)).unwrap();
-    upload(&ann, &bundle(2, 50_000, 10)).unwrap();
-    let refused = upload(&ann, &bundle(3, 1000, 10)).unwrap_err();
-    assert_eq!(refused.code(), Some(ProblemCode::TooManyKeys), "{refused}");
-    let refused = upload(&bob, &bundle(1, 100_001, 10)).unwrap_err();
-    assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
-    ann.delete_key(&first, &Cancel::new()).unwrap();
-    upload(&bob, &bundle(1, 100_001, 10)).unwrap();
 }
 
 #[test]

@@ -14,11 +14,13 @@ use crate::commands::connection::Target;
 use crate::interrupt;
 use crate::progress::Bars;
 use crate::scores::ScoreOptions;
+use crate::warnings::warn_of_texts;
 
 /// Classify messages with an encrypted query to a service
 ///
-/// Messages are the arguments, or the lines of standard input. The first call generates and uploads keys; later calls
-/// reuse them.
+/// Messages are the arguments, or the lines of standard input. A warning says how many were cut because they have more
+/// words than the model reads, and whether most words are unknown to the model. The first call generates and uploads
+/// keys; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -50,8 +52,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let words = Arc::new(Encoder::load(&arguments.model)?);
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
-    let mut client =
-        ServiceClient::<ClassifyClient>::connect(transport, &application, words, &state, &mut step, &cancel)?;
+    let mut client = ServiceClient::<ClassifyClient>::connect(
+        transport,
+        &application,
+        Arc::clone(&words),
+        &state,
+        &mut step,
+        &cancel,
+    )?;
     let offered = client.description().query_form();
     if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
         anyhow::bail!(
@@ -65,6 +73,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let results = client.ask(&messages, &mut step, &cancel)?;
     bars.finish();
+    // After the last answer: the time between requests must not depend on the texts.
+    warn_of_texts(&words.coverage(&messages));
     let results = match arguments.share {
         Some(bits) => client.half().share(&results, bits)?,
         None => results,

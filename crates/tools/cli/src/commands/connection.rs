@@ -1,15 +1,27 @@
 //! Options for reaching a service, shared by all query commands.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
-use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{StateDir, UsageStats};
+use unspoken_client::transport::{Cancel, Transport, TransportConfig, Waiting};
+use unspoken_client::{ClientError, StateDir, UsageStats};
+
+use crate::progress::note;
+
+/// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
+const KINDS: [(&str, &str, &str); 5] = [
+    ("classify", "private text classification", "unspoken classify"),
+    ("embed", "private embedding lookup", "unspoken embed ask"),
+    ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
+    ("retrieve", "private retrieval", "unspoken get"),
+    ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
+];
 
 /// Address of the service and credentials of the client.
 #[derive(clap::Args)]
 pub struct Connection {
-    /// Address of the service: https://host:port
+    /// Address of the service: https://HOST:PORT. Without a scheme it is http:// on this machine, otherwise https://
     #[arg(long, alias = "server", env = "UNSPOKEN_URL")]
     url: String,
     /// File with the access token
@@ -21,14 +33,14 @@ pub struct Connection {
     /// Allow plain HTTP to another machine: anyone on the network path sees the token and the encrypted queries
     #[arg(long, alias = "allow-plaintext")]
     insecure_http: bool,
+    /// Give up after so many seconds without an answer, retries and the service's work included; an upload counts
+    /// each piece [default: 10 if the service accepts no connection, 120 if it is busy or the connection was lost,
+    /// 1200 for the answer to a query]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
 }
 
 impl Connection {
-    /// Address of the service.
-    fn url(&self) -> &str {
-        &self.url
-    }
-
     /// Opens the connection.
     pub fn open(&self) -> anyhow::Result<Transport> {
         let mut config = TransportConfig::new(&self.url);
@@ -41,8 +53,44 @@ impl Connection {
             let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
             config = config.with_authorities(pem);
         }
+        if let Some(seconds) = self.timeout {
+            config = config.with_timeout(seconds)?;
+        }
+        config.on_wait = Some(Arc::new(show_first_wait));
+        if config.url != self.url {
+            note(&format!("address     {} (--url {} names no scheme)", config.url, self.url));
+        }
         Ok(Transport::new(config)?)
     }
+}
+
+/// One line for each call that has to wait.
+fn show_first_wait(waiting: &Waiting) {
+    if waiting.tries == 1 {
+        note(&format!("{waiting} (--timeout SECONDS)"));
+    }
+}
+
+/// The error itself, or for an application of another kind one that names the command for it.
+pub fn name_command(error: anyhow::Error) -> anyhow::Error {
+    let Some(ClientError::OtherKind { url, application, found, needed }) = error.downcast_ref() else { return error };
+    let known = KINDS.iter().find(|(kind, ..)| kind == found);
+    let (what, remedy) = match known {
+        Some((_, what, command)) => (format!(" ({what})"), format!("use `{command}`")),
+        None => (String::new(), "update this program, which does not know that kind".into()),
+    };
+    anyhow::anyhow!(
+        "{url} offers {application}, {} {found} application{what}; this command asks {needed} applications; {remedy}",
+        if found.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+    )
+}
+
+/// Directory of the client's secret keys.
+#[derive(clap::Args)]
+pub struct StateRoot {
+    /// Directory of the secret keys
+    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
+    pub state_dir: PathBuf,
 }
 
 /// The queried application and the directory of its keys.
@@ -53,9 +101,8 @@ pub struct Target {
     /// Application of the service; not needed if the service offers only one
     #[arg(long, alias = "app")]
     application: Option<String>,
-    /// Directory of the secret key
-    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
-    state_dir: PathBuf,
+    #[command(flatten)]
+    state: StateRoot,
 }
 
 impl Target {
@@ -63,8 +110,9 @@ impl Target {
     pub fn open(&self, cancel: &Cancel) -> anyhow::Result<(Transport, String, StateDir)> {
         let transport = self.connection.open()?;
         let application = choose_application(&transport, self.application.as_deref(), cancel)?;
-        let state = StateDir::open(&self.state_dir, self.connection.url(), &application)
-            .with_context(|| format!("cannot use {}", self.state_dir.display()))?;
+        let root = &self.state.state_dir;
+        let state = StateDir::open(root, transport.url(), &application)
+            .with_context(|| format!("cannot use {}", root.display()))?;
         Ok((transport, application, state))
     }
 }

@@ -11,12 +11,14 @@ use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
+use crate::output_file::OutputFile;
 use crate::progress::Bars;
 
 /// Retrieve records of a service's database without revealing which
 ///
-/// Each record is written to standard output, followed by a newline. The first call generates and uploads keys; later
-/// calls reuse them. The exit status is 1 if a record is absent.
+/// Each record is written to standard output, followed by a newline, in the order of the keys or indices. The line of
+/// an absent record is "(absent)", or the text of --absent, and the exit status is 1. If records contain that text or
+/// newlines, use --json. The first call generates and uploads keys; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -29,11 +31,17 @@ pub struct Arguments {
     /// Indices instead of keys, separated by commas
     #[arg(long, value_delimiter = ',', conflicts_with = "keys")]
     index: Vec<u64>,
-    /// Write the record, without a newline, to this file
+    /// Write the record, without a newline, to this file; an absent one leaves no file. It must not exist yet
     #[arg(long, conflicts_with = "json")]
     out: Option<PathBuf>,
+    /// Overwrite the file of --out
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Line for an absent record
+    #[arg(long, value_name = "TEXT", default_value = "(absent)", conflicts_with_all = ["json", "out"])]
+    absent: String,
     /// Print one JSON object per record: key or index, version of the database, whether it was found, and the record
-    /// as text, or in hexadecimal if it is not UTF-8
+    /// as text, or in hexadecimal if it is not UTF-8, or null if it is absent
     #[arg(long)]
     json: bool,
     /// Print the bytes sent and received, and the times, on standard error
@@ -45,14 +53,15 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let cancel = interrupt::on_ctrl_c()?;
     let questions = questions(arguments)?;
+    let cancel = interrupt::on_ctrl_c()?;
     anyhow::ensure!(!questions.is_empty(), "nothing to ask for; give keys, or --index");
     anyhow::ensure!(
         arguments.out.is_none() || questions.len() == 1,
         "--out needs exactly one key or index, found {}",
         questions.len()
     );
+    let out = arguments.out.as_deref().map(|path| OutputFile::open("--out", path, arguments.force)).transpose()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -64,7 +73,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.usage {
         eprint!("{}", usage_lines(client.usage()));
     }
-    write(arguments, &questions, &answers)?;
+    match out {
+        Some(out) => match answers.first().and_then(|answer| answer.record.as_ref()) {
+            Some(record) => out.write(record)?,
+            None => drop(out),
+        },
+        None => print(arguments, &questions, &answers)?,
+    }
     let absent: Vec<String> =
         questions.iter().zip(&answers).filter(|(_, answer)| answer.record.is_none()).map(|(q, _)| name(q)).collect();
     anyhow::ensure!(absent.is_empty(), "no such {}", absent.join(", no such "));
@@ -83,13 +98,8 @@ fn questions(arguments: &Arguments) -> anyhow::Result<Vec<Question>> {
     Ok(keys.into_iter().map(|key| Question::Key(key.into_bytes())).collect())
 }
 
-fn write(arguments: &Arguments, questions: &[Question], answers: &[Answer]) -> anyhow::Result<()> {
-    if let Some(path) = &arguments.out {
-        let found = answers.first().and_then(|answer| answer.record.as_ref());
-        return found.map_or(Ok(()), |record| {
-            std::fs::write(path, record).with_context(|| format!("cannot write {}", path.display()))
-        });
-    }
+/// Prints a line for each question.
+fn print(arguments: &Arguments, questions: &[Question], answers: &[Answer]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for (question, answer) in questions.iter().zip(answers) {
         match &answer.record {
@@ -98,7 +108,7 @@ fn write(arguments: &Arguments, questions: &[Question], answers: &[Answer]) -> a
                 out.write_all(record)?;
                 writeln!(out)?;
             }
-            None => {}
+            None => writeln!(out, "{}", arguments.absent)?,
         }
     }
     Ok(out.flush()?)
@@ -114,7 +124,7 @@ fn described(question: &Question, answer: &Answer) -> serde_json::Value {
     match answer.record.as_deref().map(|record| (std::str::from_utf8(record), record)) {
         Some((Ok(text), _)) => line["record"] = text.into(),
         Some((Err(_), bytes)) => line["record_hex"] = hex::encode(bytes).into(),
-        None => {}
+        None => line["record"] = serde_json::Value::Null,
     }
     line
 }

@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use unspoken_fasttext::{TrainOptions, fit};
-use unspoken_store::Dataset;
+use serde_json::json;
+use unspoken_fasttext::{Model, TextCoverage, Tokeniser, TrainOptions, fit};
+use unspoken_store::{Dataset, Split};
 
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::warnings::warn_of_texts;
 
 /// Train a text classifier from labelled messages
 ///
-/// The data are lines with a label, a tab and a text, or a CSV file with a header if its name ends in .csv and
-/// columns are named. The model directory has a client half (vocabulary and codes) and a server half (score tables).
+/// The data are lines with a label, a tab and a text, or a CSV file with a header if columns are named. Words are
+/// those of Unicode, in lower case, without digits and punctuation; each character of Chinese, Japanese (but Katakana)
+/// and Thai is a word, for which --bigrams helps. The model directory has a client half (vocabulary and codes) and a
+/// server half (score tables).
 #[derive(clap::Args)]
 pub struct Arguments {
     /// File of labelled messages
@@ -27,24 +31,114 @@ pub struct Arguments {
     /// CSV column of the label
     #[arg(long, requires = "text_column")]
     label_column: Option<String>,
-    /// Seed of the split and of training; the same seed gives the same model
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    json: bool,
     /// Share of the messages held out for testing
     #[arg(long, default_value_t = 0.1)]
     test_share: f64,
-    /// Subtables per token
-    #[arg(long, default_value_t = 4)]
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    optimiser: OptimiserArguments,
+}
+
+/// Options of the model.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Model")]
+struct ModelArguments {
+    /// Words of a message that the model reads, a power of two; the rest is ignored. Twice as many halve the number of
+    /// messages in a query
+    #[arg(long, default_value_t = defaults().tokeniser.max_tokens, value_parser = power_of_two)]
+    max_tokens: usize,
+    /// Use pairs of adjacent words as well; each counts as a word of --max-tokens
+    #[arg(long)]
+    bigrams: bool,
+    /// Words that occur fewer times than this are unknown
+    #[arg(long, default_value_t = defaults().min_count)]
+    min_count: usize,
+    /// Maximum number of known words; the most frequent are kept
+    #[arg(long, default_value_t = defaults().max_vocabulary)]
+    max_vocabulary: usize,
+    /// Subtables per word; a query has one ciphertext for each
+    #[arg(long, default_value_t = defaults().subtables)]
     subtables: usize,
     /// Columns per subtable
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = defaults().columns)]
     columns: usize,
-    /// Embedding dimension
-    #[arg(long, default_value_t = 50)]
+    /// Embedding dimension in training; the cost of queries does not depend on it
+    #[arg(long, default_value_t = defaults().dimension)]
     dimension: usize,
-    /// Tokens that occur fewer times than this are unknown
-    #[arg(long, default_value_t = 1)]
-    min_count: usize,
+}
+
+/// Options of the optimiser.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Optimiser")]
+struct OptimiserArguments {
+    /// Seed of the split and of training; the same seed gives the same model
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Epochs before the columns of each word are fixed
+    #[arg(long, default_value_t = defaults().relaxed_epochs)]
+    relaxed_epochs: usize,
+    /// Epochs after that
+    #[arg(long, default_value_t = defaults().hard_epochs)]
+    hard_epochs: usize,
+    /// Messages per batch
+    #[arg(long, default_value_t = defaults().batch)]
+    batch: usize,
+    /// Learning rate of the weights
+    #[arg(long, default_value_t = defaults().rate)]
+    rate: f32,
+    /// Learning rate of the columns of each word
+    #[arg(long, default_value_t = defaults().code_rate)]
+    code_rate: f32,
+    /// Weight decay
+    #[arg(long, default_value_t = defaults().weight_decay)]
+    weight_decay: f32,
+    /// Temperature in the last epoch before the columns are fixed, 0.001 to 1
+    #[arg(long, default_value_t = defaults().final_temperature)]
+    final_temperature: f32,
+    /// Share of the words in training that are hidden, so that the model learns what an unknown word means
+    #[arg(long, default_value_t = defaults().unknown_share)]
+    unknown_share: f32,
+    /// Share of the training messages that choose the best epoch
+    #[arg(long, default_value_t = defaults().validation_share)]
+    validation_share: f64,
+}
+
+fn defaults() -> TrainOptions {
+    TrainOptions::default()
+}
+
+fn power_of_two(text: &str) -> Result<usize, String> {
+    let number: usize = text.parse().map_err(|error| format!("{error}"))?;
+    if number.is_power_of_two() { Ok(number) } else { Err("a service needs a power of two, such as 128 or 512".into()) }
+}
+
+impl Arguments {
+    fn options(&self) -> TrainOptions {
+        let (model, optimiser) = (&self.model, &self.optimiser);
+        let words = Tokeniser::default().words;
+        TrainOptions {
+            seed: optimiser.seed,
+            tokeniser: Tokeniser { bigrams: model.bigrams, max_tokens: model.max_tokens, words },
+            min_count: model.min_count,
+            max_vocabulary: model.max_vocabulary,
+            unknown_share: optimiser.unknown_share,
+            subtables: model.subtables,
+            columns: model.columns,
+            dimension: model.dimension,
+            validation_share: optimiser.validation_share,
+            batch: optimiser.batch,
+            relaxed_epochs: optimiser.relaxed_epochs,
+            hard_epochs: optimiser.hard_epochs,
+            rate: optimiser.rate,
+            code_rate: optimiser.code_rate,
+            weight_decay: optimiser.weight_decay,
+            final_temperature: optimiser.final_temperature,
+        }
+    }
 }
 
 /// Runs the command.
@@ -54,24 +148,82 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (Some(text), Some(label)) => Dataset::read_csv(path, text, label)?,
         _ => Dataset::read_tab_separated(path)?,
     };
-    let split = data.split(0.0, arguments.test_share, arguments.seed)?;
-    let options = TrainOptions {
-        seed: arguments.seed,
-        subtables: arguments.subtables,
-        columns: arguments.columns,
-        dimension: arguments.dimension,
-        min_count: arguments.min_count,
-        ..TrainOptions::default()
-    };
+    let options = arguments.options();
+    let split = data.split(0.0, arguments.test_share, options.seed)?;
     let cancel = interrupt::on_ctrl_c()?;
     let mut bars = Bars::new();
     let (texts, labels) = (split.train.texts(), split.train.labels());
     let model = fit(texts, labels, &options, &mut |progress| bars.epoch(progress), cancel.flag())?;
     bars.finish();
     model.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
-    println!("trained on {} messages, wrote {}", split.train.len(), arguments.out.display());
-    if !split.test.is_empty() {
-        println!("accuracy on {} held-out messages: {:.4}", split.test.len(), model.accuracy(&split.test));
+    let report = Report::new(&model, &split);
+    warn_of_texts(&model.encoder().coverage(data.texts()));
+    if arguments.json {
+        report.print_json(arguments)
+    } else {
+        report.print(arguments)
     }
     Ok(())
+}
+
+/// What was trained, and what of the messages the model reads.
+struct Report {
+    vocabulary: usize,
+    training: TextCoverage,
+    /// Of the held-out messages, if there are any, with the accuracy on them.
+    held_out: Option<(TextCoverage, f64)>,
+}
+
+impl Report {
+    fn new(model: &Model, split: &Split) -> Self {
+        let encoder = model.encoder();
+        let coverage = |data: &Dataset| encoder.coverage(data.texts());
+        let held_out = (!split.test.is_empty()).then(|| (coverage(&split.test), model.accuracy(&split.test)));
+        // Row 0 stands for unknown words.
+        Self { vocabulary: encoder.vocabulary().len() - 1, training: coverage(&split.train), held_out }
+    }
+
+    fn print(&self, arguments: &Arguments) {
+        let percent = |share: f64| 100.0 * share;
+        println!("trained on {} messages, wrote {}", self.training.texts, arguments.out.display());
+        if let Some((coverage, accuracy)) = &self.held_out {
+            println!("accuracy on {} held-out messages: {accuracy:.4}", coverage.texts);
+        }
+        let held_out = self.held_out.map(|(coverage, _)| coverage);
+        let known = |coverage: TextCoverage| format!(", {:.1} % of the held-out", percent(coverage.known_share()));
+        println!(
+            "vocabulary: {} words, which are {:.1} % of the words of the training messages{}",
+            self.vocabulary,
+            percent(self.training.known_share()),
+            held_out.map(known).unwrap_or_default()
+        );
+        let all = held_out.unwrap_or_default();
+        println!(
+            "cut after {} words: {} of {} messages",
+            self.training.max_tokens,
+            self.training.cut + all.cut,
+            self.training.texts + all.texts
+        );
+    }
+
+    fn print_json(&self, arguments: &Arguments) {
+        let coverage = |coverage: &TextCoverage| {
+            json!({
+                "messages": coverage.texts,
+                "cut": coverage.cut,
+                "tokens": coverage.tokens,
+                "known_tokens": coverage.known,
+                "coverage": coverage.known_share(),
+            })
+        };
+        let report = json!({
+            "model": arguments.out.display().to_string(),
+            "vocabulary": self.vocabulary,
+            "max_tokens": self.training.max_tokens,
+            "training": coverage(&self.training),
+            "held_out": self.held_out.as_ref().map(|(held_out, _)| coverage(held_out)),
+            "accuracy": self.held_out.map(|(_, accuracy)| accuracy),
+        });
+        println!("{report}");
+    }
 }

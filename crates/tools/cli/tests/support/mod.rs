@@ -11,6 +11,7 @@ pub fn unspoken(arguments: &[&str]) -> Output {
 }
 
 /// Standard output of a command that succeeded.
+#[allow(dead_code, reason = "not every test has a command that succeeds")]
 pub fn text(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -49,6 +50,16 @@ impl Service {
         let said: Value = serde_json::from_str(&line).unwrap();
         let address = |name: &str| said[name].as_str().map(str::to_owned);
         Service { process, url: address("listening").unwrap(), metrics: address("metrics") }
+    }
+}
+
+impl Service {
+    /// A number of kilobytes of `/proc/PID/status` of the service, in MiB.
+    #[allow(dead_code, reason = "not every test that starts a service measures it")]
+    pub fn memory_mib(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+        value.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
     }
 }
 

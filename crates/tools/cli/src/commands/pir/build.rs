@@ -16,11 +16,12 @@ use crate::progress::Bars;
 /// are stored without padding; otherwise every cell is as long as the longest record. `unspoken pir info` shows the
 /// cost of queries; `unspoken serve --database` serves the database.
 ///
-/// The values are held in memory during the build; the tables are not. Ctrl-C removes the unfinished database and,
-/// with --replace, keeps the old one.
+/// The values are held in memory during the build; the tables are not. Ctrl-C or a termination signal removes the
+/// unfinished database and, with --replace, keeps the old one. What a killed build leaves, the next build of the same
+/// database removes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// File or directory of the records: .csv, .tsv, .jsonl, .sqlite, .parquet, or a folder of files
+    /// File or directory of the records: .csv, .tsv, .jsonl, .json, .sqlite, .parquet, or a folder of files
     #[arg(long)]
     from: PathBuf,
     #[command(flatten)]
@@ -37,8 +38,8 @@ pub struct Arguments {
     /// Length in bytes of the longest record to reserve room for, if longer than those of the source
     #[arg(long, default_value_t = 0)]
     longest: usize,
-    /// Replace the existing database; services keep serving the old one until the new one is complete, and then need
-    /// a restart
+    /// Replace the existing database; services keep serving the old one until the new one is complete, and then serve
+    /// that, also with another layout
     #[arg(long)]
     replace: bool,
     /// Directory of the database

@@ -8,7 +8,8 @@ use unspoken_sources::{Kind, Source, SourceError, SourceSpec};
 /// Selection of the records of a file or a folder.
 #[derive(clap::Args)]
 pub struct RecordOptions {
-    /// Kind of the source [default: from the file name extension]
+    /// Kind of the source: jsonl has a JSON object on each line, json is one array of objects [default: from the file
+    /// name extension; a file that begins with '[' is json]
     #[arg(long, value_enum)]
     kind: Option<KindName>,
     /// Table or view of a SQLite database; not needed if there is only one
@@ -19,7 +20,7 @@ pub struct RecordOptions {
     #[arg(long = "key", value_name = "COLUMN")]
     key_column: Option<String>,
     /// Column that holds the value, stored unchanged; if given several times, the value is a JSON object of these
-    /// columns [default: all but the key; for JSON lines the whole line]
+    /// columns [default: all but the key; for JSON the whole object]
     #[arg(long = "value", value_name = "COLUMN")]
     value_columns: Vec<String>,
 }
@@ -29,6 +30,7 @@ enum KindName {
     Csv,
     Tsv,
     Jsonl,
+    Json,
     Sqlite,
     Parquet,
     Folder,
@@ -41,6 +43,7 @@ impl RecordOptions {
             KindName::Csv => Kind::Csv,
             KindName::Tsv => Kind::Tsv,
             KindName::Jsonl => Kind::JsonLines,
+            KindName::Json => Kind::JsonArray,
             KindName::Sqlite => Kind::Sqlite,
             KindName::Parquet => Kind::Parquet,
             KindName::Folder => Kind::Folder,

@@ -8,7 +8,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
-use super::{PLAN, QUERY, chosen_plan};
+use super::{PLAN, QUERY, chosen_plan, report_precision};
 
 pub const KIND: Kind = Kind {
     name: "classify",
@@ -35,5 +35,6 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         None => ClassifyServer::with_best_plan(&tables, &parameters, query)?,
         Some(plan) => ClassifyServer::new(&tables, &parameters, query, plan)?,
     };
+    report_precision(offer, classifier.precision());
     offer.add(classifier, applications)
 }

@@ -8,7 +8,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::secure;
-use super::{PLAN, QUERY, chosen_plan};
+use super::{PLAN, QUERY, chosen_plan, report_precision};
 
 pub const KIND: Kind = Kind {
     name: "embed",
@@ -31,5 +31,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         Some(parameters) => parameters,
         None => EmbedServer::best_preset(subtables.shape(), &options)?,
     };
-    offer.add(EmbedServer::new(&subtables, &parameters, &options)?, applications)
+    let server = EmbedServer::new(&subtables, &parameters, &options)?;
+    report_precision(offer, server.precision());
+    offer.add(server, applications)
 }

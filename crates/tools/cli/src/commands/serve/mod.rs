@@ -19,8 +19,10 @@ use kinds::KindOption;
 use offer::Offer;
 pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
-use unspoken_lookup::Plan;
-use unspoken_server::{LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal};
+use unspoken_lookup::{Plan, Precision};
+use unspoken_server::{
+    LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address, shutdown_signal,
+};
 
 /// Time to wait for requests that do not stop when asked to.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -42,11 +44,11 @@ pub struct Arguments {
     /// Configuration file, TOML or JSON
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:8080]
-    #[arg(long)]
+    /// Address or name to listen on; port 0 selects a free port, which is printed [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT", value_parser = resolve_listen_address)]
     listen: Option<SocketAddr>,
     /// Address for metrics (Prometheus, at /metrics), served without a token [default: no metrics]
-    #[arg(long)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = resolve_listen_address)]
     metrics_listen: Option<SocketAddr>,
     /// Directory for the clients' keys [default: unspoken-data]
     #[arg(long)]
@@ -63,12 +65,16 @@ pub struct Arguments {
     /// TLS private key, a PEM file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Number of answers computed in parallel [default: the number of cores]
+    /// Number of answers computed in parallel, fewer if the memory is not enough [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// Memory for keys and computations, in MiB [default: 4096]
+    /// Memory of the process, in MiB: models, clients' keys, requests and computations [default: 4096]
     #[arg(long)]
     memory_mib: Option<u64>,
+    /// Disk space for the clients' keys, in MiB. When it is full, keys of clients without a token give way, the least
+    /// recently used first [default: half of the free space]
+    #[arg(long)]
+    key_disk_mib: Option<u64>,
     /// Format of the log
     #[arg(long, value_enum, default_value = "text")]
     log: Log,
@@ -129,6 +135,20 @@ fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
     }
 }
 
+/// Logs how a table's numbers compare with the error of the encryption.
+fn report_precision(offer: &Offer, precision: Option<Precision>) {
+    let application = offer.name();
+    match precision {
+        None => tracing::info!(application, "the error bound of compact queries is not known"),
+        Some(precision) if precision.is_low() => tracing::warn!(
+            application,
+            "{precision}: answers that depend on them may be wrong; use a preset with a larger scale (unspoken \
+             params), or a table without such large differences"
+        ),
+        Some(precision) => tracing::info!(application, "{precision}"),
+    }
+}
+
 fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     let mut config = match &arguments.config {
         Some(path) => ServerConfig::from_file(path).with_context(|| format!("cannot use {}", path.display()))?,
@@ -154,6 +174,10 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     }
     if let Some(mib) = arguments.memory_mib {
         config.limits.memory_bytes = mib << 20;
+    }
+    if let Some(mib) = arguments.key_disk_mib {
+        anyhow::ensure!(mib > 0, "--key-disk-mib is 0; give at least 1, or leave it out for half of the free space");
+        config.limits.key_disk_bytes = mib.saturating_mul(1 << 20);
     }
     config.allow_anonymous |= arguments.allow_anonymous;
     config.offers.extend(arguments.offer.iter().cloned());

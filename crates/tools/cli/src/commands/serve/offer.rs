@@ -9,7 +9,7 @@ use unspoken_protocol::ServerHalf;
 use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
 
-use super::kinds::Kind;
+use super::kinds::{KINDS, Kind};
 
 /// An offer whose kind, name and options are valid.
 pub struct Offer {
@@ -31,7 +31,7 @@ impl Offer {
         };
         anyhow::ensure!(
             is_application_name(&name),
-            "the name {name:?} cannot stand in a URL: needed lower-case segments joined by '/', such as classify/spam; \
+            "the name {name:?} is not valid in a URL: needed lower-case segments joined by '/', such as classify/spam; \
              give the offer another name: KIND:NAME=DIR"
         );
         Ok(Self { kind, name, config })
@@ -69,7 +69,10 @@ impl Offer {
 pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
     anyhow::ensure!(
         !configs.is_empty(),
-        "there is nothing to offer; give --offer KIND:NAME=DIR, or [[offer]] in the configuration file (see --help)"
+        "there is nothing to serve; name an application with --offer KIND:NAME=DIR, for instance \
+         --offer classify:classify/spam=model, or with [[offer]] in the file of --config (kinds: {}; see \
+         unspoken serve --help)",
+        KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
     );
     let mut offers: Vec<Offer> = Vec::new();
     for config in configs {

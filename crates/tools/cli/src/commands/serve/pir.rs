@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{DatabaseVersion, Layout};
+use unspoken_pir::DatabaseVersion;
 use unspoken_retrieve::RetrieveServer;
 use unspoken_server::Applications;
 
@@ -30,27 +30,30 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let preset = snapshot.parameters().name();
     anyhow::ensure!(!snapshot.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
     tell(&name, &snapshot, "database opened");
-    let follower = (name, Arc::downgrade(&opened), snapshot.layout());
+    let follower = (name, Arc::downgrade(&opened));
     let applications = offer.add(RetrieveServer::new(opened)?, applications)?;
     std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;
     Ok(applications)
 }
 
 /// Loads the versions that other processes commit, as long as the database is served.
-fn follow((name, database, layout): &(String, Weak<Database>, Layout)) {
+fn follow((name, database): &(String, Weak<Database>)) {
     let mut complaint = String::new();
     while let Some(database) = database.upgrade() {
+        let layout = database.snapshot().layout();
         match database.refresh() {
-            Ok(false) => complaint.clear(),
-            Ok(true) => {
-                complaint.clear();
-                let snapshot = database.snapshot();
-                tell(name, &snapshot, "database changed");
-                if snapshot.layout() != *layout {
-                    tracing::error!(application = name, "rebuilt in another layout: restart the service");
+            Ok(changed) => {
+                if !std::mem::take(&mut complaint).is_empty() {
+                    tracing::info!(application = name, "the database can be read again");
+                }
+                if changed {
+                    let snapshot = database.snapshot();
+                    let rebuilt = snapshot.layout() != layout;
+                    let what = if rebuilt { "database replaced by one in another layout" } else { "database changed" };
+                    tell(name, &snapshot, what);
                 }
             }
-            // Keep serving the previous version.
+            // The previous version stays; the check of readiness reports it.
             Err(error) => {
                 let again = std::mem::replace(&mut complaint, error.to_string());
                 if again != complaint {

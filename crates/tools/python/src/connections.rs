@@ -2,7 +2,7 @@
 //! keys.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use unspoken_digits::DigitsClient;
 use unspoken_digits_model::CLASSES;
 use unspoken_embed::EmbedClient;
 use unspoken_encrypt::Needs;
-use unspoken_protocol::CkksClientHalf;
+use unspoken_protocol::{CkksClientHalf, ClientHalf};
 
 use crate::digits::image_list;
 use crate::embedding::Codes;
@@ -45,7 +45,7 @@ impl Service {
             Some(name) => name,
             None => only_application(&transport, cancel)?,
         };
-        let state = StateDir::open(state_dir, &self.0.url, &application)
+        let state = StateDir::open(state_dir, transport.url(), &application)
             .map_err(|source| Failure::State { path: state_dir.display().to_string(), source })?;
         Ok((transport, application, state))
     }
@@ -59,17 +59,23 @@ impl Service {
         token: Option<String>,
         authorities_pem: Option<Vec<u8>>,
         insecure_http: bool,
-        patience_seconds: f64,
+        timeout_seconds: Option<f64>,
     ) -> PyResult<Self> {
         let mut config = TransportConfig { token, authorities_pem, insecure_http, ..TransportConfig::new(url) };
-        config.retry.patience = Duration::try_from_secs_f64(patience_seconds).map_err(|error| {
-            let message = format!("read patience={patience_seconds}: {error}; needed seconds, 0 or more");
-            crate::failure::ConfigurationError::new_err(message)
-        })?;
+        if let Some(seconds) = timeout_seconds {
+            config = config.with_timeout(seconds).map_err(Failure::from)?;
+        }
+        config.on_wait = Some(Arc::new(interruptible::report_wait));
         let service = Service(config);
         // Fails now if the address, the token or the certificates are wrong.
         service.transport()?;
         Ok(service)
+    }
+
+    /// Address of the service, with its scheme.
+    #[getter]
+    fn url(&self) -> &str {
+        &self.0.url
     }
 
     /// Names of the service's applications.
@@ -106,6 +112,19 @@ impl Connection {
             client.prepare(needs(ready))?;
             Ok(Connection { client, application })
         })
+    }
+
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        words: &Words,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        predicted_cost::<ClassifyClient>(py, service, application, &state_dir, questions, |_| words.encoder().clone())
     }
 
     /// One label per message, and scores of shape (messages, classes), with noise if they are to be shared.
@@ -188,6 +207,19 @@ impl EmbeddingConnection {
         })
     }
 
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        codes: &Codes,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        predicted_cost::<EmbedClient>(py, service, application, &state_dir, questions, |_| codes.codes().clone())
+    }
+
     /// Embeddings of shape (ids, width).
     fn embed<'py>(
         &mut self,
@@ -244,6 +276,18 @@ impl DigitsConnection {
         })
     }
 
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        predicted_cost::<DigitsClient>(py, service, application, &state_dir, questions, |_| ())
+    }
+
     /// Scores of shape (images, 10) for images of shape (images, 784), with noise if they are to be shared.
     fn recognise<'py>(
         &mut self,
@@ -278,6 +322,31 @@ impl DigitsConnection {
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
     }
+}
+
+/// What so many questions will take, by name, for a client with the model that `model` returns. Sends no keys and no
+/// queries.
+pub(crate) fn predicted_cost<'py, H: ClientHalf>(
+    py: Python<'py>,
+    service: &Service,
+    application: Option<String>,
+    state_dir: &Path,
+    questions: usize,
+    model: impl FnOnce(&StateDir) -> H::Model + Send,
+) -> PyResult<Bound<'py, PyDict>> {
+    let cost = interruptible::run(py, Reporter::Silent, |_, cancel| {
+        let (transport, application, state) = service.target(application, state_dir, cancel)?;
+        let model = model(&state);
+        Ok(ServiceClient::<H>::predict_cost(transport, &application, model, &state, questions, cancel)?)
+    })?;
+    let dict = PyDict::new(py);
+    dict.set_item("questions", cost.questions)?;
+    dict.set_item("batch", cost.batch)?;
+    dict.set_item("queries", cost.queries)?;
+    dict.set_item("key_bytes", cost.key_bytes)?;
+    dict.set_item("query_bytes", cost.query_bytes)?;
+    dict.set_item("answer_bytes", cost.answer_bytes)?;
+    Ok(dict)
 }
 
 /// Number of queries that must go out at once, and the memory for precomputed encryptions of zero for them.

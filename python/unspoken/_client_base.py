@@ -1,4 +1,4 @@
-"""Base classes and options of all clients of a service."""
+"""Base classes, options and statistics of all clients of a service."""
 
 from __future__ import annotations
 
@@ -60,6 +60,38 @@ class Usage:
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What questions will take, before anything is sent.
+
+    Attributes
+    ----------
+    questions : int
+        Number of messages, tokens, images, records or computations.
+    batch : int
+        Maximum number of them in one query. Except for retrieval, a query with fewer is as long.
+    queries : int
+        Number of queries.
+    key_bytes : int
+        Bytes of the keys to upload, once; 0 if the service has them.
+    query_bytes, answer_bytes : int
+        Bytes of all queries, and of all answers as the service describes them.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> unspoken.Cost(2, 256, 1, 0, 8_160_000, 530_000).queries
+    1
+    """
+
+    questions: int
+    batch: int
+    queries: int
+    key_bytes: int
+    query_bytes: int
+    answer_bytes: int
+
+
 class _Connected(Protocol):
     """Attributes of a connection of any application."""
 
@@ -93,13 +125,17 @@ class ConnectionOptions(TypedDict, total=False):
     progress : bool or callable
         `True`, the default, draws bars on standard error if that is a terminal; a callable is
         called with a `Progress` instead.
-    patience : float
-        Seconds to keep trying when the service cannot be reached or is busy; 30 by default.
+    timeout : float, optional
+        Seconds after which an answer is given up, retries and the service's work included; for an
+        upload, each chunk. By default 10 if the service accepts no connection, 120 if it is busy or
+        the connection was lost, 1200 for an answer. Errors that cannot heal, such as a name that does
+        not exist or a certificate that is not trusted, are raised at once. Waiting is logged once
+        as a warning of the logger ``"unspoken"`` and reported to `progress`.
 
     Examples
     --------
     >>> import unspoken
-    >>> options: unspoken.ConnectionOptions = {"token": "unspoken_...", "patience": 5}
+    >>> options: unspoken.ConnectionOptions = {"token": "unspoken_...", "timeout": 5}
     >>> client = unspoken.RetrievalClient("https://example.org", "pir/codes", **options)  # doctest: +SKIP
     """
 
@@ -108,7 +144,7 @@ class ConnectionOptions(TypedDict, total=False):
     insecure_http: bool
     state_dir: str | PathLike[str] | None
     progress: bool | Callable[[_unspoken.Progress], object]
-    patience: float
+    timeout: float | None
 
 
 class ServiceOptions(ConnectionOptions, total=False):
@@ -125,13 +161,13 @@ class ServiceOptions(ConnectionOptions, total=False):
         in a process whose memory may be restored from a snapshot.
     pool_bytes : int
         Maximum bytes of memory for that; 256 MiB by default. A query needs 0.1 to 10 MiB.
-    token, ca_file, insecure_http, state_dir, progress, patience
+    token, ca_file, insecure_http, state_dir, progress, timeout
         See `ConnectionOptions`.
 
     Examples
     --------
     >>> import unspoken
-    >>> options: unspoken.ServiceOptions = {"token": "unspoken_...", "patience": 5}
+    >>> options: unspoken.ServiceOptions = {"token": "unspoken_...", "timeout": 5}
     >>> client = unspoken.Client("https://example.org", model="model", **options)  # doctest: +SKIP
     """
 
@@ -158,11 +194,11 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         insecure_http: bool = False,
         state_dir: str | PathLike[str] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
-        patience: float = 30.0,
+        timeout: float | None = None,
     ) -> None:
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
-        self._service = _unspoken.Service(url, token, authorities, insecure_http, patience)
-        self._url = url
+        self._service = _unspoken.Service(url, token, authorities, insecure_http, timeout)
+        self._url = self._service.url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
         self._progress = progress
@@ -174,6 +210,33 @@ class ServiceClient(ABC, Generic[ConnectionT]):
     @abstractmethod
     def _open(self) -> ConnectionT:
         """Make keys and upload them, unless the service has them."""
+
+    @abstractmethod
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Ask the service for its description, and return what so many questions will take."""
+
+    def cost(self, questions: int) -> Cost:
+        """Return what so many questions will take. Sends no query and no keys.
+
+        Parameters
+        ----------
+        questions : int
+            Number of messages, tokens, images, records or computations.
+
+        Raises
+        ------
+        ConnectionFailedError, RefusedError, MismatchError
+            As for `connect`.
+
+        Examples
+        --------
+        >>> client = unspoken.Client("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
+        >>> cost = client.cost(1)  # doctest: +SKIP
+        >>> cost.key_bytes, cost.query_bytes, cost.answer_bytes  # doctest: +SKIP
+        """
+        if questions < 0:
+            raise ConfigurationError(f"predict a cost: found questions={questions}; needed 0 or more")
+        return Cost(**self._predict(questions))
 
     def connect(self: ClientT) -> ClientT:
         """Make the keys and upload them, unless the service has them; return this client.
@@ -238,8 +301,8 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         return f"<{type(self).__name__} of {self._url}, application {self._application}, {state}>"
 
     @contextmanager
-    def _asking(self) -> Iterator[ConnectionT]:
-        """Lend the connection to one query; count its usage, and drop the connection if keys are lost."""
+    def _use_connection(self) -> Iterator[ConnectionT]:
+        """Use the connection for one call; count its usage, and drop the connection if keys are lost."""
         with self._lock:
             connection = self._connected()
             try:

@@ -1,0 +1,62 @@
+//! Keys and time of `a[p]` for an encrypted vector, in square tiles and in tiles of one row: `permutation LENGTH
+//! [PRESET]`.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use ndarray::Array3;
+use unspoken_arrays::{Axes, Options, Program, ProgramSource, Secret};
+use unspoken_matrix::{Graph, Operation};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let length: usize = arguments.next().ok_or("needed LENGTH")?.parse()?;
+    let preset = arguments.next();
+    for one_row in [false, true] {
+        measure(length, preset.clone(), one_row)?;
+    }
+    Ok(())
+}
+
+fn measure(length: usize, preset: Option<String>, one_row: bool) -> Result<(), Box<dyn std::error::Error>> {
+    // A fixed permutation without structure: sorted by a multiplicative hash.
+    let mut source: Vec<usize> = (0..length).collect();
+    source.sort_by_key(|&index| (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+
+    let mut graph = Graph::new();
+    let a = graph.input("a", (1, length))?;
+    graph.push(Operation::Columns(source.clone()), &[a])?;
+    let vector = Axes { rows: false, ..Axes::MATRIX };
+    let options = Options { preset, batch: 1, one_row: Some(one_row), ..Options::default() };
+    let begin = Instant::now();
+    let program = Program::plan(ProgramSource { graph, inputs: vec![vector], output: vector, options })?;
+    let planned = begin.elapsed();
+
+    let (secret, go) = (Secret::generate()?, AtomicBool::new(false));
+    let values = Array3::from_shape_fn((1, 1, length), |(_, _, index)| index as f64 / length as f64);
+    let signature = program.signature();
+    let inputs = secret.encrypt(signature, &[("a".into(), values.clone())])?;
+    let keys = secret.keys(&[signature], |_, _| {}, &go)?;
+    // The first run encodes the masks.
+    let begin = Instant::now();
+    let result = program.run(&keys, &[&inputs], |_, _| {}, &go)?;
+    let first = begin.elapsed();
+    let begin = Instant::now();
+    program.run(&keys, &[&inputs], |_, _| {}, &go)?;
+    let second = begin.elapsed();
+    let found = secret.decrypt(&result)?;
+    let errors = source.iter().enumerate().map(|(to, &from)| (found[[0, 0, to]] - values[[0, 0, from]]).abs());
+    let (rows, columns) = signature.layout().tile();
+    println!(
+        "{length} entries in tiles of {rows} x {columns}, {}: {} keys of {:.1} MB, levels {} to {}, planned in \
+         {planned:.2?}, first run {first:.2?}, second run {second:.2?}, error {:.1e} below {:.1e}",
+        signature.preset(),
+        keys.len(),
+        signature.key_bytes() as f64 / 1e6,
+        signature.level(),
+        program.output_level(),
+        errors.fold(0.0, f64::max),
+        result.error()
+    );
+    Ok(())
+}

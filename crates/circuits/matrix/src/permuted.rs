@@ -1,0 +1,256 @@
+//! Permutations of row vectors, by the planner of `unspoken-permute`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, LinearPlan, LinearTransform, Steps};
+use unspoken_permute::{Diagonals, Packing, Permutation, Plan, Program, Shifts, Task, Verdict};
+use unspoken_rlwe::{KeyKind, KeyPlan, galois};
+
+use crate::encrypted::EncryptedMatrix;
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
+use crate::layout::Layout;
+use crate::linear::{LinearMap, Operand, check_indices};
+use crate::tile::LevelAndScales;
+
+const OPERATION: &str = "permute a vector";
+
+/// Maximum number of levels of a permutation.
+const MAX_DEPTH: usize = 7;
+
+/// Number of diagonals above which a selection with repeated entries is not computed in tiles of one row: the diagonals
+/// would take too much memory.
+const MAX_DIAGONALS: usize = 256;
+
+/// A prepared selection of different entries of a row vector that fits one tile of one row. Its masks are encoded once,
+/// at their first encrypted use. The result has the parameters' scale, and is clean.
+pub struct VectorPermutation {
+    layout: Layout,
+    from: usize,
+    to: usize,
+    level: usize,
+    steps: Vec<Step>,
+    keys: KeyPlan,
+}
+
+enum Step {
+    /// To the left, without a level.
+    Rotate(i64),
+    Linear(Box<LinearTransform>),
+}
+
+impl VectorPermutation {
+    /// The entries with these indices, which are all different, by the plan that is predicted to be fastest, of at most
+    /// `depth` levels. All plans are compared for results of the same level. `None` if there is no such plan: a
+    /// rotation has no masks, which would remove what lies beyond the selection.
+    ///
+    /// # Errors
+    /// If an index is out of bounds or occurs twice, the vector does not fit a tile of one row, or there is no level
+    /// left.
+    pub fn plan(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Operand,
+        indices: &[usize],
+        depth: usize,
+    ) -> Result<Option<Self>, MatrixError> {
+        let length = input.shape.1;
+        check_indices(OPERATION, "column", indices, length)?;
+        if layout.tile().0 != 1 || input.shape.0 != 1 || length > layout.dim() {
+            let reason = format!("shape {}; needed one row in one tile of one row", display_shape(input.shape));
+            return Err(shape_error(OPERATION, reason));
+        }
+        let level = input.level.min(parameters.max_level());
+        check_depth(OPERATION, level, 1, "start at a higher level, or use a deeper preset")?;
+        let most = depth.min(level).min(MAX_DEPTH);
+        let permutation = Permutation::new(completed(indices, layout.dim())?)?;
+        let task = Task {
+            input_level: level,
+            // A rotation by a multiple of the interleaved vectors is cyclic in each of them.
+            ..Task::new(&permutation, Packing::Repeated, parameters, level - most)
+        };
+        let explanation = task.explain(parameters, &CostModel::nominal(parameters))?;
+        let usable = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed);
+        // Without masks, what lies beyond the selection would stay.
+        let masked = |plan: &&Plan| plan.depth() > 0 || indices.len() == layout.dim();
+        let rotates = Diagonals::new(&permutation, Shifts::Forward).single().is_some();
+        let of_stages = |plan: &&Plan| matches!(plan.program(), Program::Stages(_)) && (plan.depth() == 0) == rotates;
+        let plan = usable.map(|row| &row.candidate.plan).find(|plan| of_stages(plan) && masked(plan));
+        plan.map(|plan| Self::prepare(parameters, layout, input, indices.len(), plan)).transpose()
+    }
+
+    /// Prepares the stages of a plan. Entries that end at position `to` or beyond are removed by the last masks.
+    fn prepare(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Operand,
+        to: usize,
+        plan: &Plan,
+    ) -> Result<Self, MatrixError> {
+        let none = || shape_error(OPERATION, "a plan without stages; this is a bug");
+        let Program::Stages(stages) = plan.program() else { return Err(none()) };
+        let diagonals: Vec<Diagonals> = stages.iter().map(|stage| stage.diagonals()).collect();
+        let last = diagonals.iter().rposition(|stage| stage.single().is_none());
+        // How far entries move to the left after the last masks.
+        let after = last.map_or(0, |last| last + 1);
+        let rest: i64 = diagonals[after..].iter().filter_map(Diagonals::single).sum();
+        let level = input.level.min(parameters.max_level());
+        let mut scales = LevelAndScales { level, input: input.scale, output: parameters.scale() };
+        let (mut steps, mut keys) = (Vec::with_capacity(stages.len()), KeyPlan::new());
+        for (number, (stage, diagonals)) in stages.iter().zip(&diagonals).enumerate() {
+            let parallel = layout.parallel();
+            if let Some(shift) = diagonals.single() {
+                let shift = shift * parallel as i64;
+                let element = galois::rotation(parameters.ring(), shift);
+                if element != 1 {
+                    keys.require(KeyKind::Galois { element }, parameters.chain(scales.level));
+                }
+                steps.push(Step::Rotate(shift));
+                continue;
+            }
+            let length = plan.length() as i64;
+            let kept =
+                |position: usize| Some(number) != last || (position as i64 - rest).rem_euclid(length) < to as i64;
+            let transform = transform(parameters, layout, scales, diagonals, stage.babies, kept)?;
+            keys.extend(&transform.plan().key_plan());
+            steps.push(Step::Linear(Box::new(transform)));
+            scales = LevelAndScales { level: scales.level - 1, input: scales.output, ..scales };
+        }
+        Ok(VectorPermutation { layout, from: input.shape.1, to, level, steps, keys })
+    }
+
+    fn transforms(&self) -> impl Iterator<Item = &LinearTransform> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Linear(transform) => Some(transform.as_ref()),
+            Step::Rotate(_) => None,
+        })
+    }
+
+    /// The keys it needs.
+    pub fn key_plan(&self) -> &KeyPlan {
+        &self.keys
+    }
+
+    /// Number of levels it uses.
+    pub fn depth(&self) -> usize {
+        self.transforms().count()
+    }
+
+    /// Bytes of its encoded masks.
+    pub(crate) fn prepared_bytes(&self) -> usize {
+        self.transforms().map(|transform| transform.plan().prepared_bytes() as usize).sum()
+    }
+
+    /// Number of ciphertexts it holds at the same time, besides operand and result.
+    pub(crate) fn working_ciphertexts(&self) -> usize {
+        self.transforms().map(|transform| transform.plan().rotations().len()).max().unwrap_or(0) + 2
+    }
+
+    /// Permutes every vector of the batch.
+    ///
+    /// # Errors
+    /// If the shape, layout or scale of the vector is not the prepared one, its level is too low, or keys are missing.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        if a.shape() != (1, self.from) || a.layout() != self.layout {
+            let needed = display_shape((1, self.from));
+            let reason = format!("shape {}; it was prepared for {needed} in its layout", display_shape(a.shape()));
+            return Err(shape_error(OPERATION, reason));
+        }
+        arithmetic.require_keys(OPERATION, &self.keys)?;
+        let permuted = a.try_map(|tile| {
+            let mut vector = arithmetic.drop_to(tile, self.level)?;
+            for step in &self.steps {
+                vector = match step {
+                    Step::Rotate(0) => vector,
+                    Step::Rotate(steps) => arithmetic.rotate(&vector, *steps)?,
+                    Step::Linear(transform) => arithmetic.linear(transform, &vector)?,
+                };
+            }
+            Ok::<_, MatrixError>(vector)
+        })?;
+        Ok(a.result((1, self.to), permuted.into_tiles(), true))
+    }
+}
+
+/// A selection of columns: a permutation by the planner if a vector fits a tile of one row and all indices differ;
+/// otherwise a product with diagonals.
+pub(crate) enum Selection {
+    Permutation(Box<VectorPermutation>),
+    Map(Box<LinearMap>),
+}
+
+impl Selection {
+    /// The selection of these columns, of at most `depth` levels.
+    pub(crate) fn plan(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Operand,
+        indices: &[usize],
+        depth: usize,
+    ) -> Result<Self, MatrixError> {
+        let differ = indices.iter().collect::<BTreeSet<_>>().len() == indices.len();
+        if layout.tile().0 == 1
+            && differ
+            && input.shape.1 <= layout.dim()
+            && let Some(permutation) = VectorPermutation::plan(parameters, layout, input, indices, depth)?
+        {
+            return Ok(Selection::Permutation(Box::new(permutation)));
+        }
+        let diagonals = distinct_diagonals(layout, indices);
+        if layout.tile().0 == 1 && diagonals > MAX_DIAGONALS {
+            return Err(MatrixError::Layout {
+                operation: "pick columns",
+                found: format!("a selection with {diagonals} diagonals in tiles of one row"),
+                needed: format!("at most {MAX_DIAGONALS}, or a permutation of a vector that fits a tile"),
+            });
+        }
+        Ok(Selection::Map(Box::new(LinearMap::columns(parameters, layout, input, indices)?)))
+    }
+}
+
+/// Number of different distances by which selected columns move.
+fn distinct_diagonals(layout: Layout, indices: &[usize]) -> usize {
+    let columns = layout.dim() as i64;
+    let distance = |(to, &from): (usize, &usize)| (from as i64 - to as i64).rem_euclid(columns);
+    indices.iter().enumerate().map(distance).collect::<BTreeSet<_>>().len()
+}
+
+/// The selection as a permutation of `length` entries: unselected entries follow in their order.
+fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, MatrixError> {
+    let mut free = vec![true; length];
+    for &index in indices {
+        if !std::mem::replace(&mut free[index], false) {
+            return Err(shape_error(OPERATION, format!("index {index} twice; needed different indices")));
+        }
+    }
+    let rest = (0..length).filter(|&index| free[index]);
+    Ok(indices.iter().copied().chain(rest).map(|index| index as u32).collect())
+}
+
+/// A stage of a plan with its shifts stretched to the distance of interleaved vectors.
+fn transform(
+    parameters: &CkksParameters,
+    layout: Layout,
+    scales: LevelAndScales,
+    diagonals: &Diagonals,
+    babies: usize,
+    kept: impl Fn(usize) -> bool,
+) -> Result<LinearTransform, MatrixError> {
+    let parallel = layout.parallel();
+    let mut map: BTreeMap<usize, Vec<Complex64>> = BTreeMap::new();
+    for (shift, positions) in diagonals.iter() {
+        let positions = positions.iter().map(|&position| position as usize).filter(|&position| kept(position));
+        for position in positions {
+            let mask = map.entry(layout.rotation(shift * parallel as i64));
+            let mask = mask.or_insert_with(|| vec![Complex64::default(); layout.slots()]);
+            mask[layout.slot(0, 0, position)..][..parallel].fill(Complex64::from(1.0));
+        }
+    }
+    let progression = diagonals.progression();
+    let steps = Steps { difference: progression.difference * parallel, first: progression.first, babies };
+    let plan = LinearPlan::new(parameters, map, scales.level, scales.input, scales.output)?.with_steps(steps)?;
+    Ok(LinearTransform::deferred(plan))
+}

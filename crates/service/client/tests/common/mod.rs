@@ -1,0 +1,78 @@
+//! Databases in memory, at insecure parameters.
+
+use std::sync::Arc;
+
+use unspoken_pir::{Database, DatabaseVersion, Layout, Length, PirParameters, Preset, TableView, VersionedDatabase};
+use unspoken_retrieve::RetrieveServer;
+
+/// Bytes of the longest record.
+const LENGTH: u32 = 60;
+
+/// Records in memory, as one version of a database by index.
+pub struct Cells {
+    layout: Layout,
+    table: Database,
+}
+
+impl Cells {
+    /// A database of `records` records, some of them damaged: the padding after the record is not zero.
+    pub fn new(records: u64, damaged: &[u64]) -> Self {
+        let parameters = parameters();
+        let layout = Layout::Index { records, length: Length::Variable { max: LENGTH } };
+        let cells = (0..records).flat_map(|i| {
+            let mut cell = layout.cell(Some(&record(i))).unwrap();
+            cell[LENGTH as usize] |= u8::from(damaged.contains(&i));
+            cell.resize(parameters.piece_bytes(), 0);
+            cell
+        });
+        Cells { layout, table: Database::new(&parameters, 0, &cells.collect::<Vec<u8>>()).unwrap() }
+    }
+}
+
+/// The record with an index.
+pub fn record(index: u64) -> Vec<u8> {
+    format!("record {index}").into_bytes()
+}
+
+/// The parameters of all databases.
+fn parameters() -> PirParameters {
+    Preset::InsecureN11.build().unwrap()
+}
+
+impl DatabaseVersion for Cells {
+    fn version(&self) -> u64 {
+        1
+    }
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn planes(&self) -> Vec<TableView<'_>> {
+        vec![self.table.view()]
+    }
+}
+
+/// A database of one version.
+pub struct TestDatabase(PirParameters, Arc<Cells>);
+
+impl VersionedDatabase for TestDatabase {
+    type Version = Cells;
+
+    fn parameters(&self) -> &PirParameters {
+        &self.0
+    }
+
+    fn current(&self) -> Arc<Cells> {
+        Arc::clone(&self.1)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// The server half of a database.
+pub fn half(cells: Cells) -> RetrieveServer<TestDatabase> {
+    RetrieveServer::new(TestDatabase(parameters(), Arc::new(cells))).unwrap()
+}

@@ -1,0 +1,130 @@
+//! What a service can do at once with its memory and its file descriptors. Computed when it starts.
+
+use crate::application::Applications;
+use crate::config::ServerConfig;
+use crate::connection::{CONNECTION_BYTES, TLS_BYTES};
+use crate::routes::UPLOAD_BYTES;
+
+/// The memory or the open files that a service may use are too few for it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CapacityError {
+    /// One worker with the largest request needs more than `limits.memory_bytes`.
+    #[error(
+        "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
+         keys {keys}), requests {bodies}, {connections} connections {connection_bytes} and the models of all \
+         applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it (--memory-mib), \
+         lower limits.connections, or offer less", worker = answer.saturating_add(*working).saturating_add(*keys)
+    )]
+    Memory {
+        /// The application.
+        name: String,
+        /// Bytes of the largest answer.
+        answer: u64,
+        /// Bytes needed to compute one answer.
+        working: u64,
+        /// Bytes of the largest loaded keys.
+        keys: u64,
+        /// Bytes of the largest request.
+        bodies: u64,
+        /// Number of connections.
+        connections: usize,
+        /// Bytes that connections take.
+        connection_bytes: u64,
+        /// Bytes of the prepared models of all applications.
+        prepared: u64,
+        /// The sum of these.
+        needed: u64,
+        /// Bytes available: `limits.memory_bytes`.
+        limit: u64,
+    },
+    /// The process may not open enough files for one connection.
+    #[error(
+        "start the service: the process may not open more files; raise the hard limit of open files (ulimit -Hn, or \
+         LimitNOFILE= of systemd) to 1024 or more"
+    )]
+    Descriptors,
+}
+
+/// Numbers of workers and connections, and how the memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    pub(crate) workers: usize,
+    pub(crate) connections: usize,
+    /// Bytes for request bodies.
+    pub(crate) body_bytes: u64,
+    /// Bytes of the largest request body.
+    pub(crate) largest_body: u64,
+    /// Bytes for keys, computations and answers.
+    pub(crate) job_bytes: u64,
+}
+
+impl Capacity {
+    /// `descriptors` connections can be open at once.
+    pub(crate) fn new(
+        config: &ServerConfig,
+        applications: &Applications,
+        descriptors: usize,
+    ) -> Result<Self, CapacityError> {
+        let limit = config.limits.memory_bytes;
+        let connections = config.limits.connections.min(descriptors);
+        if connections == 0 {
+            return Err(CapacityError::Descriptors);
+        }
+        let each = CONNECTION_BYTES + if config.tls.is_some() { TLS_BYTES } else { 0 };
+        let connection_bytes = each.saturating_mul(connections as u64);
+        let offers = || applications.iter().map(|(_, offer)| offer);
+        let prepared = offers().map(|offer| offer.application.prepared_bytes()).fold(0, u64::saturating_add);
+        let largest_query = offers().map(|offer| offer.limits().max_query_bytes as u64).max().unwrap_or(0);
+        let largest_body = largest_query.max(UPLOAD_BYTES);
+        let fixed = prepared.saturating_add(connection_bytes);
+
+        let mut largest_worker = 1;
+        for (name, offer) in applications.iter() {
+            let worker = offer.work_bytes().saturating_add(offer.limits().key_memory_bytes);
+            let needed = fixed.saturating_add(largest_body).saturating_add(worker);
+            if needed > limit {
+                return Err(CapacityError::Memory {
+                    name: name.into(),
+                    answer: offer.limits().max_answer_bytes as u64,
+                    working: offer.application.working_bytes(),
+                    keys: offer.limits().key_memory_bytes,
+                    bodies: largest_body,
+                    connections,
+                    connection_bytes,
+                    prepared,
+                    needed,
+                    limit,
+                });
+            }
+            largest_worker = largest_worker.max(worker);
+        }
+        // Bodies take a quarter of what is left. One worker always has its memory.
+        let free = limit.saturating_sub(fixed);
+        let body_bytes = (free / 4).min(free.saturating_sub(largest_worker)).max(largest_body);
+        let job_bytes = free.saturating_sub(body_bytes);
+        let fitting = usize::try_from(job_bytes / largest_worker).unwrap_or(usize::MAX);
+        let workers = config.worker_count().min(fitting).max(1);
+        Ok(Self { workers, connections, body_bytes, largest_body, job_bytes })
+    }
+
+    /// Logs the capacity, and what limits it.
+    pub(crate) fn log(&self, config: &ServerConfig) {
+        let Self { workers, connections, body_bytes, job_bytes, .. } = *self;
+        tracing::info!(workers, connections, request_bytes = body_bytes, key_and_answer_bytes = job_bytes, "capacity");
+        let (wanted, limit) = (config.worker_count(), config.limits.memory_bytes);
+        if workers < wanted {
+            tracing::warn!(
+                "{workers} of {wanted} workers: limits.memory_bytes, {limit} bytes, has no room for the keys and the \
+                 work of more; raise it (--memory-mib) or offer less"
+            );
+        }
+        let wanted = config.limits.connections;
+        if connections < wanted {
+            tracing::warn!(
+                "{connections} of {wanted} connections: the process may not open more files; raise the hard limit of \
+                 open files (ulimit -Hn, or LimitNOFILE= of systemd)"
+            );
+        }
+    }
+}

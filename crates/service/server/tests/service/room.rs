@@ -1,0 +1,261 @@
+//! Room for key bundles: whose give way, in which order, and whose do not.
+
+use std::io::{Cursor, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use unspoken_client::transport::{Cancel, Error, KeyId, Transport};
+use unspoken_protocol::{ClientId, KeySetId};
+use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
+use unspoken_wire::ProblemCode;
+
+use crate::support::*;
+
+/// Bytes of a bundle in these tests.
+const BYTES: usize = 100_000;
+
+/// A second name for the application that XORs. If `shares`, it has the same key set, and refuses keys whose first byte
+/// is even.
+struct Other {
+    app: Xor,
+    name: &'static str,
+    shares: bool,
+}
+
+impl Application for Other {
+    type Keys = Vec<u8>;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn describe(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn limits(&self) -> ApplicationLimits {
+        self.app.limits()
+    }
+
+    fn key_set(&self) -> KeySetId {
+        if self.shares { self.app.key_set() } else { KeySetId::new(self.name, &[1; 16]) }
+    }
+
+    fn check_keys(&self, keys: &Vec<u8>) -> Result<(), ApplicationError> {
+        if self.shares && keys[0].is_multiple_of(2) {
+            return Err(ApplicationError::DoesNotFit("key 7 is missing".into()));
+        }
+        Ok(())
+    }
+
+    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
+        self.app.loaded_key_bytes(header)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<u8>, ApplicationError> {
+        self.app.load_keys(bundle)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        0
+    }
+
+    fn working_bytes(&self) -> u64 {
+        1000
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &Vec<u8>,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        self.app.answer(client, keys, query, cancel)
+    }
+}
+
+fn beside(name: &'static str, shares: bool) -> Applications {
+    Applications::new().with(Other { app: Xor::new(), name, shares }).unwrap()
+}
+
+/// A service with room for `bundles` bundles.
+fn with_room(bundles: usize) -> Setup {
+    let mut setup = Setup::new();
+    setup.config.limits.key_disk_bytes = (bundles * BYTES) as u64;
+    setup
+}
+
+fn put(client: &Transport, seed: u8) -> Result<KeyId, Error> {
+    upload(client, &bundle(seed, BYTES, 10))
+}
+
+fn upload_for(client: &Transport, application: &str, seed: u8) -> KeyId {
+    let mut bytes = Cursor::new(bundle(seed, BYTES, 10));
+    client.upload_keys(application, FORMAT, &mut bytes, |_| {}, &Cancel::new()).unwrap()
+}
+
+fn is_there(client: &Transport, id: &KeyId) -> bool {
+    match client.key_status(id, &Cancel::new()) {
+        Ok(_) => true,
+        Err(error) if error.code() == Some(ProblemCode::KeyNotFound) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn answers(client: &Transport, id: &KeyId) -> bool {
+    ask(client, id, query(0, b"x")).is_ok()
+}
+
+#[test]
+fn any_number_of_anonymous_clients_is_served_and_the_least_recently_used_give_way() {
+    let service = with_room(3).start();
+    let client = service.client(None);
+    let ids: Vec<_> = (0..3).map(|seed| put(&client, seed).unwrap()).collect();
+    // The first is used again, so the second is the oldest.
+    assert!(answers(&client, &ids[0]));
+    let fourth = put(&client, 3).unwrap();
+    assert_eq!([&ids[0], &ids[1], &ids[2], &fourth].map(|id| is_there(&client, id)), [true, false, true, true]);
+    assert!(answers(&client, &ids[0]) && answers(&client, &fourth));
+    for seed in 4..24 {
+        let id = put(&client, seed).unwrap();
+        assert!(answers(&client, &id));
+    }
+    assert!(service.metric("unspoken_key_disk_bytes") <= (3 * BYTES) as f64);
+    assert!(service.metric("unspoken_memory_bytes") <= 30.0, "keys of deleted bundles are still in memory");
+    let dir = service.stop();
+    let count = |kind: &str| std::fs::read_dir(dir.path().join("data").join(kind)).unwrap().count();
+    assert_eq!(["keys", "uploads", "trash"].map(count), [3, 0, 0]);
+}
+
+#[test]
+fn a_bundle_that_a_question_uses_does_not_give_way() {
+    let service = with_room(1).start();
+    let client = service.client(None);
+    let first = put(&client, 1).unwrap();
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| ask(&client, &first, query(1000, b"slow")));
+        wait_until("the slow answer runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        let refused = put(&client, 2).unwrap_err();
+        assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
+        for part in ["unspoken keys list", "unspoken keys delete", "--key-disk-mib"] {
+            assert!(refused.to_string().contains(part), "{refused}");
+        }
+        busy.join().unwrap().unwrap();
+    });
+    put(&client, 2).unwrap();
+    assert!(!is_there(&client, &first));
+}
+
+#[test]
+fn bundles_of_applications_that_are_gone_give_way_first() {
+    let service = with_room(3).start_beside(beside("test/gone", false));
+    let client = service.client(None);
+    let kept = put(&client, 1).unwrap();
+    let gone = upload_for(&client, "test/gone", 2);
+    let also_kept = put(&client, 3).unwrap();
+    let dir = service.stop();
+    let mut setup = Setup::at(dir);
+    setup.config.limits.key_disk_bytes = (3 * BYTES) as u64;
+    let service = setup.start();
+    let client = service.client(None);
+    put(&client, 4).unwrap();
+    assert_eq!([&kept, &gone, &also_kept].map(|id| is_there(&client, id)), [true, false, true]);
+}
+
+#[test]
+fn an_expired_bundle_stops_counting_before_it_is_swept() {
+    let mut setup = with_room(2);
+    setup.config.timeouts.key_lifetime = Duration::from_secs(2);
+    setup.config.limits.key_bytes_per_token = 2 * BYTES as u64;
+    let [ann] = setup.tokens(["ann"]);
+    let service = setup.start();
+    let client = service.client(Some(&ann));
+    for seed in [1, 2] {
+        put(&client, seed).unwrap();
+    }
+    assert_eq!(put(&client, 3).unwrap_err().code(), Some(ProblemCode::TooManyKeys));
+    wait_until("they have expired", || client.keys(&Cancel::new()).unwrap().is_empty());
+    assert_eq!(service.metric("unspoken_key_disk_bytes"), 0.0);
+    for seed in [3, 4] {
+        put(&client, seed).unwrap();
+    }
+}
+
+#[test]
+fn a_token_has_its_bytes_and_never_gives_way_to_others() {
+    let mut setup = with_room(3);
+    setup.config.limits.key_bytes_per_token = 2 * BYTES as u64;
+    let [ann, bob] = setup.tokens(["ann", "bob"]);
+    let service = setup.start();
+    let (ann_client, bob_client) = (service.client(Some(&ann)), service.client(Some(&bob)));
+    let anns: Vec<_> = (1..=2).map(|seed| put(&ann_client, seed).unwrap()).collect();
+    let refused = put(&ann_client, 3).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::TooManyKeys), "{refused}");
+    for part in ["200000 of the 200000 bytes", "unspoken keys list", "unspoken keys delete"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+    put(&bob_client, 1).unwrap();
+    let refused = put(&bob_client, 2).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
+    ann_client.delete_key(&anns[0], &Cancel::new()).unwrap();
+    put(&bob_client, 2).unwrap();
+    assert!(answers(&ann_client, &anns[1]));
+    // Nor to clients without a token, when the service is started without tokens.
+    let mut setup = Setup::at(service.stop());
+    setup.config.limits.key_disk_bytes = 3 * BYTES as u64;
+    let service = setup.start();
+    assert_eq!(put(&service.client(None), 9).unwrap_err().code(), Some(ProblemCode::StorageFull));
+}
+
+#[test]
+fn clients_without_a_token_cannot_list_bundles_but_delete_by_id() {
+    let service = Setup::new().start();
+    let client = service.client(None);
+    let [one, two] = [1, 2].map(|seed| put(&client, seed).unwrap());
+    let refused = client.keys(&Cancel::new()).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::Forbidden), "{refused}");
+    assert!(refused.to_string().contains("unspoken keys list"), "{refused}");
+    let listed = service.get("/v1/keys");
+    assert_eq!((listed.status, listed.json()["code"].as_str()), (403, Some("forbidden")));
+    assert!(!listed.body.contains(one.as_str()));
+    client.delete_key(&one, &Cancel::new()).unwrap();
+    assert_eq!([&one, &two].map(|id| is_there(&client, id)), [false, true]);
+    // 128 random bits: no two ids have more than a few leading digits in common.
+    let mut ids: Vec<_> = (3..40).map(|seed| put(&client, seed).unwrap().to_string()).collect();
+    ids.sort();
+    assert!(ids.windows(2).all(|pair| pair[0][..8] != pair[1][..8] && pair[0][24..] != pair[1][24..]));
+    // A date, not a number of seconds.
+    let status = service.get(&format!("/v1/keys/{two}")).json();
+    let expires = status["expires"].as_str().unwrap();
+    assert!(expires.len() == 20 && expires.ends_with('Z') && expires.as_bytes()[10] == b'T', "{expires}");
+}
+
+#[test]
+fn applications_of_a_key_set_share_bundles_and_loaded_keys() {
+    let service = Setup::new().start_beside(beside("test/other", true));
+    let client = service.client(None);
+    let odd = (0..).find(|&seed| !bundle(seed, BYTES, 10)[20].is_multiple_of(2)).unwrap();
+    let even = (0..).find(|&seed| bundle(seed, BYTES, 10)[20].is_multiple_of(2)).unwrap();
+    let ask_other = |id: &KeyId| client.ask("test/other", id, query(0, b"x"), &Cancel::new());
+    let id = put(&client, odd).unwrap();
+    assert_eq!(ask_other(&id).unwrap(), expected(&bundle(odd, BYTES, 10), b"x"));
+    assert_eq!(service.metric("unspoken_keys_loaded"), 1.0);
+    // Keys in memory are checked too, for each application.
+    let id = put(&client, even).unwrap();
+    assert!(answers(&client, &id));
+    let refused = ask_other(&id).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::DoesNotFit), "{refused}");
+    assert!(refused.to_string().contains("key 7 is missing"), "{refused}");
+    // The same bytes declared for the other application are the same bundle.
+    let again =
+        client.upload_keys("test/other", FORMAT, &mut Cursor::new(bundle(odd, BYTES, 10)), |_| {}, &Cancel::new());
+    assert!(is_there(&client, &again.unwrap()));
+    assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 2.0);
+    // A bundle of another key set is refused.
+    let service = Setup::new().start_beside(beside("test/apart", false));
+    let client = service.client(None);
+    let id = put(&client, odd).unwrap();
+    let refused = client.ask("test/apart", &id, query(0, b"x"), &Cancel::new()).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::DoesNotFit), "{refused}");
+}

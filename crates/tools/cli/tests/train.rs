@@ -1,0 +1,116 @@
+//! Tests of `unspoken train`, and of what `unspoken classify` says about messages that a model reads only in part.
+
+mod support;
+
+use std::fs::File;
+
+use serde_json::{Value, json};
+use support::{Service, complaint, text, unspoken};
+
+/// Messages in Russian, every tenth of six words and the others of two.
+fn messages() -> String {
+    let words = [["обед", "ужин", "дома"], ["приз", "выигрыш", "деньги"]];
+    let line = |i: usize| {
+        let (label, words) = (["ham", "spam"][i % 2], words[i % 2]);
+        let count = if i.is_multiple_of(10) { 6 } else { 2 };
+        let message: Vec<&str> = (0..count).map(|k| words[(i / 2 + k) % 3]).collect();
+        format!("{label}\t{}\n", message.join(" "))
+    };
+    (0..100).map(line).collect()
+}
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Self {
+        let files = Files(tempfile::tempdir().unwrap());
+        std::fs::write(files.path("messages.tsv"), messages()).unwrap();
+        files
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Trains with these options; returns the report and standard error.
+    fn train(&self, options: &[&str]) -> (String, String) {
+        let (data, out) = (self.path("messages.tsv"), self.path("model"));
+        let output = unspoken(&[&["train", "--data", &data, "--out", &out, "--columns", "8"], options].concat());
+        (text(&output), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn the_report_says_what_the_model_reads() {
+    let files = Files::new();
+    let (report, warnings) = files.train(&["--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(warnings, "");
+    assert_eq!(
+        (&report["accuracy"], &report["vocabulary"], &report["max_tokens"]),
+        (&json!(1.0), &json!(6), &json!(128))
+    );
+    for part in ["training", "held_out"] {
+        assert_eq!((&report[part]["coverage"], &report[part]["cut"]), (&json!(1.0), &json!(0)), "{report}");
+    }
+    assert_eq!((&report["training"]["messages"], &report["held_out"]["messages"]), (&json!(90), &json!(10)));
+
+    let (report, warnings) = files.train(&["--max-tokens", "4"]);
+    assert!(report.contains("cut after 4 words: 10 of 100 messages"), "{report}");
+    assert!(report.contains("vocabulary: 6 words, which are 100.0 % of the words of the training messages, 100.0 %"));
+    assert!(warnings.starts_with("warning: 10 of 100 texts (10.0 %) have more than 4 tokens"), "{warnings}");
+
+    // Words that are too rare are unknown.
+    let (report, warnings) = files.train(&["--min-count", "1000", "--test-share", "0"]);
+    assert!(report.contains("vocabulary: 0 words, which are 0.0 % of"), "{report}");
+    assert!(warnings.contains("(100.0 %) are not in the model's vocabulary"), "{warnings}");
+}
+
+#[test]
+fn options_of_the_python_estimator_are_flags() {
+    let files = Files::new();
+    let flags = "--max-tokens 16 --bigrams --min-count 2 --max-vocabulary 10 --subtables 2 --dimension 4 --seed 3 \
+                 --relaxed-epochs 2 --hard-epochs 3 --batch 10 --rate 0.01 --code-rate 0.1 --weight-decay 0 \
+                 --final-temperature 0.5 --unknown-share 0.1 --validation-share 0.2 --json";
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let (report, _) = files.train(&flags);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["vocabulary"], &report["max_tokens"]), (&json!(10), &json!(16)));
+    let read = |name: &str| -> Value { serde_json::from_slice(&std::fs::read(files.path(name)).unwrap()).unwrap() };
+    let (client, server) = (read("model/client.json"), read("model/server.json"));
+    assert_eq!(client["model"]["tokeniser"], json!({ "bigrams": true, "max_tokens": 16, "words": "unicode" }));
+    let training = &server["model"]["training"];
+    let expected = [("seed", 3), ("dimension", 4), ("relaxed_epochs", 2), ("hard_epochs", 3)];
+    assert!(expected.iter().all(|&(name, value)| training[name] == json!(value)), "{training}");
+    assert_eq!(server["model"]["shape"]["subtables"], json!(2));
+
+    let (data, out) = (files.path("messages.tsv"), files.path("model"));
+    let odd = unspoken(&["train", "--data", &data, "--out", &out, "--max-tokens", "100"]);
+    assert!(String::from_utf8_lossy(&odd.stderr).contains("a service needs a power of two, such as 128"));
+    let rate = complaint(&unspoken(&["train", "--data", &data, "--out", &out, "--rate", "2"]));
+    assert!(rate.contains("found rate = 2, needed above 0, at most 1"), "{rate}");
+}
+
+#[test]
+fn classify_tells_of_messages_that_are_cut_or_unknown() {
+    let files = Files::new();
+    files.train(&["--max-tokens", "4"]);
+    let (model, keys, state) = (files.path("model"), files.path("keys"), files.path("state"));
+    let log = files.path("log");
+    let offer = ["--model", &model, "--data-dir", &keys, "--preset", "n13_depth3_scale30"];
+    let service = Service::start(&offer, File::create(&log).unwrap());
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("the error bound is") && logged.contains("and the largest entry"), "{logged}");
+    let ask = |messages: &[&str]| {
+        let target = ["classify", "--url", &service.url, "--state-dir", &state, "--model", &model];
+        let output = unspoken(&[&target[..], messages].concat());
+        (text(&output), String::from_utf8(output.stderr).unwrap())
+    };
+    let (labels, said) = ask(&["Деньги", "обед"]);
+    assert_eq!(labels, "spam\tДеньги\nham\tобед\n");
+    assert!(!said.contains("warning"), "{said}");
+    let (_, warning) = ask(&["приз приз приз приз приз", "обед"]);
+    assert!(warning.contains("warning: 1 of 2 texts (50.0 %) have more than 4 tokens"), "{warning}");
+    let (_, warning) = ask(&["hello world", "обед"]);
+    assert!(warning.contains("warning: 2 of 3 tokens (66.7 %) are not in the model's vocabulary"), "{warning}");
+}

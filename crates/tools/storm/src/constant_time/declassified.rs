@@ -1,0 +1,63 @@
+//! Functions that may branch on data that are marked secret, each with the reason.
+//!
+//! The cases mark more than is secret: whatever comes from a marked generator is marked, public seeds included, and so
+//! is every ciphertext. And a check of a secret has a result that is not secret: whether the caller gets an error. A
+//! report in one of these functions is not a finding; it is counted.
+
+use super::valgrind::Report;
+
+/// A function, and why its branches and addresses may depend on marked data.
+pub struct Declassified {
+    /// Text that the name of the function contains.
+    pub function: &'static str,
+    /// Why this reveals nothing.
+    pub reason: &'static str,
+    /// Whether the functions that it calls are declassified, too.
+    pub callees: bool,
+}
+
+impl Declassified {
+    const fn function(function: &'static str, reason: &'static str) -> Self {
+        Declassified { function, reason, callees: false }
+    }
+
+    const fn with_callees(function: &'static str, reason: &'static str) -> Self {
+        Declassified { function, reason, callees: true }
+    }
+}
+
+const SEED: &str = "expands a public seed by rejection";
+const VALID: &str = "one branch on whether all values are valid: the caller gets an error or not";
+
+const ANSWER: &str = "the label or digit is what the caller gets; requests do not depend on it";
+const RECORD: &str = "finding a record in a decrypted cell takes a time that depends on its lengths (SECURITY.md)";
+
+/// All declassified functions.
+pub static DECLASSIFIED: &[Declassified] = &[
+    Declassified::function("fill_uniform", SEED),
+    Declassified::function("select_below", SEED),
+    Declassified::function("check_each", VALID),
+    Declassified::function("check_largest", VALID),
+    Declassified::function("check_bound", VALID),
+    Declassified::function("check_elements", VALID),
+    Declassified::function("check_range", VALID),
+    Declassified::function("check_index", VALID),
+    Declassified::function("check_indices", VALID),
+    Declassified::function("SecretKey::from_bytes", VALID),
+    Declassified::function("check_readable", VALID),
+    Declassified::function("check_entries", VALID),
+    Declassified::with_callees("encoder::Encoder::label", ANSWER),
+    Declassified::with_callees("network::digit", ANSWER),
+    Declassified::with_callees("layout::bucket::Bucket::find", RECORD),
+    Declassified::with_callees("layout::Layout>::record", RECORD),
+];
+
+/// The reason why a report is not a finding, if there is one. Unless its callees are declassified, only the innermost
+/// function counts, with what is inlined into it: a function that it calls is another one.
+pub fn reason(report: &Report) -> Option<&'static Declassified> {
+    let inner = &report.frames[..report.innermost];
+    DECLASSIFIED.iter().find(|known| {
+        let frames = if known.callees { &report.frames[..] } else { inner };
+        frames.iter().any(|frame| frame.contains(known.function))
+    })
+}

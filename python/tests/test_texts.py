@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import unspoken
+from unspoken import FastText
+
+SMALL = {"dim": 8, "columns": 16, "progress": False}
+HAM = ["привет мама", "ужин дома", "до завтра", "поезд опоздал"]
+SPAM = ["выиграй приз", "деньги бесплатно", "твой приз ждёт", "Срочно деньги"]
+RUSSIAN, LABELS = (HAM + SPAM) * 10, (["ham"] * 4 + ["spam"] * 4) * 10
+
+
+def test_other_alphabets_are_learnt_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = FastText(**SMALL).fit(RUSSIAN, LABELS)
+        assert model.predict(["ПРИЗ бесплатно", "мама дома"]).tolist() == ["spam", "ham"]
+    assert (model.coverage_, model.cut_) == (1.0, 0)
+
+
+def test_unknown_words_are_told(model):
+    for ask in (model.predict, model.scores, model.decision_function, lambda texts: model.score(texts, LABELS)):
+        with pytest.warns(unspoken.TextWarning, match=r"\(100.0 %\) are not in the model's vocabulary") as caught:
+            ask(RUSSIAN)
+        assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(unspoken.TextWarning, match="not in the model's vocabulary"):
+        FastText(min_count=1000, **SMALL).fit(RUSSIAN, LABELS)
+
+
+def test_texts_that_are_cut_are_counted(texts, labels):
+    long = ["see you at home my dear", *texts]
+    with pytest.warns(unspoken.TextWarning, match="1 of 81 texts .* more than 4 tokens.*--max-tokens") as caught:
+        model = FastText(max_tokens=4, **SMALL).fit(long, ["ham", *labels])
+    assert [each.filename for each in caught] == [__file__]
+    assert model.cut_ == 1
+    with pytest.warns(unspoken.TextWarning, match="1 of 1 texts"):
+        model.predict(long[:1])
+
+
+def test_a_client_tells_too(service, model, state):
+    with unspoken.Client(service.url, model=model, state_dir=state, progress=False) as client:
+        with pytest.warns(unspoken.TextWarning, match="not in the model's vocabulary") as caught:
+            client.classify(["привет мир"])
+        assert [each.filename for each in caught] == [__file__]
+        with pytest.warns(unspoken.TextWarning, match="more than 128 tokens"):
+            client.classify_to_share(["free cash " * 100], bits=4)
