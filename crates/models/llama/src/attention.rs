@@ -53,7 +53,7 @@ fn attend_head(
     mut sums: ArrayViewMut2<f32>,
 ) -> Array2<f32> {
     let earlier = keys.nrows() - queries.nrows();
-    let mut scores = queries.dot(&keys.t()) / (queries.ncols() as f32).sqrt();
+    let mut scores = products(queries, keys) / (queries.ncols() as f32).sqrt();
     for (row, mut scores) in scores.rows_mut().into_iter().enumerate() {
         scores.slice_mut(s![earlier + row + 1..]).fill(f32::NEG_INFINITY);
     }
@@ -64,6 +64,17 @@ fn attend_head(
         let sum = row.sum();
         row /= sum;
     }
-    sums.assign(&weights.dot(&values));
+    if weights.nrows() == 1 {
+        let mut sum = sums.row_mut(0);
+        sum.fill(0.0);
+        weights.iter().zip(values.rows()).for_each(|(weight, value)| sum.scaled_add(*weight, &value));
+    } else {
+        sums.assign(&weights.dot(&values));
+    }
     scores
+}
+
+/// Products of each query with each key. One query alone needs no copies of the keys in another order.
+fn products(queries: ArrayView2<f32>, keys: ArrayView2<f32>) -> Array2<f32> {
+    if queries.nrows() == 1 { keys.dot(&queries.row(0)).insert_axis(Axis(0)) } else { queries.dot(&keys.t()) }
 }

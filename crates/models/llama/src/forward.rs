@@ -6,7 +6,7 @@ use crate::attention::{attend, rotate_positions};
 use crate::cache::KvCache;
 use crate::config::Config;
 use crate::error::InputError;
-use crate::linear::linear;
+use crate::linear::{in_pool, linear};
 use crate::observe::{Observer, Step};
 use crate::weights::{LayerWeights, Weights};
 
@@ -32,6 +32,11 @@ impl Model {
         observer: &mut impl Observer,
     ) -> Result<Array2<f32>, InputError> {
         self.check(tokens, cache)?;
+        Ok(in_pool(|| self.pass(tokens, cache, observer)))
+    }
+
+    /// Runs tokens that were checked.
+    fn pass(&self, tokens: &[u32], cache: &mut KvCache, observer: &mut impl Observer) -> Array2<f32> {
         let first = cache.len();
         let mut residual = self.embed(tokens);
         for (layer, weights) in self.weights.layers.iter().enumerate() {
@@ -44,12 +49,24 @@ impl Model {
         observer.observe(last, Step::Residual, residual.view());
         let normed = rms_norm(residual.view(), self.weights.norm.view(), self.config.norm_epsilon);
         observer.observe(last, Step::LastNorm, normed.view());
-        Ok(normed)
+        normed
+    }
+
+    /// A cache that holds a prefix. Without tokens it is empty.
+    ///
+    /// # Errors
+    /// [`InputError`] as for [`forward`](Self::forward).
+    pub fn prefix_cache(&self, prefix: &[u32]) -> Result<KvCache, InputError> {
+        let mut cache = KvCache::new(&self.config);
+        if !prefix.is_empty() {
+            self.forward(prefix, &mut cache, &mut ())?;
+        }
+        Ok(cache)
     }
 
     /// Logits of outputs of the last norm: a row for each, a column for each token of the vocabulary.
     pub fn logits(&self, normed: ArrayView2<f32>) -> Array2<f32> {
-        linear(normed, self.weights.head())
+        in_pool(|| linear(normed, self.weights.head()))
     }
 
     /// Rows of the embedding, one for each token.

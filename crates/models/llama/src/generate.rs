@@ -5,14 +5,24 @@ use ndarray::{ArrayView1, s};
 use crate::cache::KvCache;
 use crate::error::InputError;
 use crate::forward::Model;
+use crate::observe::Observer;
 
 /// Tokens that a model generates, one after the other: always the most likely one. Ends before a token of `ends`, or
-/// where the context is full.
+/// behind the token that a full context gives. Each call of `next` runs one token, the first one none.
 pub struct Generation<'a> {
     model: &'a Model,
     cache: KvCache,
-    next: u32,
     ends: Vec<u32>,
+    state: State,
+}
+
+/// What [`Generation`] does next.
+enum State {
+    /// Gives the token that the prompt has made most likely.
+    First(u32),
+    /// Runs the token that it gave last.
+    Run(u32),
+    Done,
 }
 
 impl<'a> Generation<'a> {
@@ -22,8 +32,13 @@ impl<'a> Generation<'a> {
     /// [`InputError`] if the prompt is empty, does not fit the context, or has a token outside the vocabulary.
     pub fn new(model: &'a Model, prompt: &[u32], ends: &[u32]) -> Result<Self, InputError> {
         let mut cache = KvCache::new(&model.config);
-        let next = most_likely(model, prompt, &mut cache)?;
-        Ok(Generation { model, cache, next, ends: ends.to_vec() })
+        let first = most_likely(model, prompt, &mut cache)?;
+        Ok(Generation { model, cache, ends: ends.to_vec(), state: State::First(first) })
+    }
+
+    /// Whether the context is full, so that no further token can be run.
+    pub fn is_full(&self) -> bool {
+        self.cache.len() >= self.model.config.context
     }
 }
 
@@ -31,11 +46,17 @@ impl Iterator for Generation<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let token = self.next;
-        if self.ends.contains(&token) || self.cache.len() >= self.model.config.context {
+        let token = match std::mem::replace(&mut self.state, State::Done) {
+            State::First(token) => token,
+            State::Run(last) if !self.is_full() => {
+                most_likely(self.model, &[last], &mut self.cache).expect("a token of the vocabulary, and room for it")
+            }
+            State::Run(_) | State::Done => return None,
+        };
+        if self.ends.contains(&token) {
             return None;
         }
-        self.next = most_likely(self.model, &[token], &mut self.cache).ok()?;
+        self.state = State::Run(token);
         Some(token)
     }
 }
@@ -76,6 +97,29 @@ pub fn perplexity(model: &Model, tokens: &[u32], window: usize) -> Result<f64, I
         total += logits.rows().into_iter().zip(part).map(|(row, token)| surprise(row, *token)).sum::<f64>();
     }
     Ok((total / rest.len() as f64).exp())
+}
+
+/// Perplexity of several texts, each behind the same prefix: `exp` of the mean negative log likelihood of each token of
+/// a text but its first, given the prefix and the tokens before it. The observer sees the passes of the texts, not that
+/// of the prefix.
+///
+/// # Errors
+/// [`InputError`] as for [`Model::forward`]; [`InputError::Empty`] if no text has two tokens.
+pub fn perplexity_behind(
+    model: &Model,
+    prefix: &[u32],
+    texts: &[Vec<u32>],
+    observer: &mut impl Observer,
+) -> Result<f64, InputError> {
+    let start = model.prefix_cache(prefix)?;
+    let (mut total, mut count) = (0.0, 0);
+    for text in texts {
+        let normed = model.forward(text, &mut start.clone(), observer)?;
+        let logits = model.logits(normed.view());
+        total += logits.rows().into_iter().zip(&text[1..]).map(|(row, token)| surprise(row, *token)).sum::<f64>();
+        count += text.len() - 1;
+    }
+    if count == 0 { Err(InputError::Empty) } else { Ok((total / count as f64).exp()) }
 }
 
 /// Negative log likelihood of a token.

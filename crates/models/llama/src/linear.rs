@@ -7,6 +7,12 @@ use ndarray::{Array2, ArrayView2, Axis};
 /// Fewest rows of weights that a thread takes.
 const ROWS: usize = 64;
 
+/// Runs a pass on a thread of the pool, where its many short products begin without waking and waiting for another
+/// thread.
+pub(crate) fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| pass())
+}
+
 /// `x * weights^T`: a row for each row of `x`, a column for each row of `weights`.
 pub(crate) fn linear(x: ArrayView2<f32>, weights: &Array2<f32>) -> Array2<f32> {
     // Transposed, so that each thread writes rows of its own.

@@ -40,8 +40,8 @@ pub enum Step {
     Logits,
 }
 
-/// Sees the values of a forward pass.
-pub trait Observer {
+/// Sees the values of a forward pass, on the thread that runs it.
+pub trait Observer: Send {
     /// Called with the values at a step: a row for each new token. The layer after the last one is the head.
     fn observe(&mut self, layer: usize, step: Step, values: ArrayView2<f32>);
 }
@@ -51,7 +51,7 @@ impl Observer for () {
     fn observe(&mut self, _: usize, _: Step, _: ArrayView2<f32>) {}
 }
 
-impl<F: FnMut(usize, Step, ArrayView2<f32>)> Observer for F {
+impl<F: FnMut(usize, Step, ArrayView2<f32>) + Send> Observer for F {
     fn observe(&mut self, layer: usize, step: Step, values: ArrayView2<f32>) {
         self(layer, step, values);
     }

@@ -19,7 +19,10 @@ use crate::error::{InputError, LoadError};
 const SPACE: &str = "\u{2581}";
 
 /// The regular expression by which Llama 3 splits text.
-const LLAMA3_PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const LLAMA3_PATTERN: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
 
 /// The tokenizer of a model.
 pub struct Tokenizer {
@@ -51,6 +54,52 @@ pub(crate) enum TokenKind {
 pub(crate) struct Piece {
     pub text: String,
     pub score: f32,
+    pub kind: TokenKind,
+}
+
+/// Maximum number of bytes of a SentencePiece token: merges are found by trying every cut of every token.
+const MAX_PIECE_BYTES: usize = 512;
+
+/// Text of tokens that come one by one.
+pub struct TextStream<'a> {
+    tokenizer: &'a Tokenizer,
+    /// The last tokens.
+    window: Vec<u32>,
+    /// Number of bytes of the window's text that were given.
+    given: usize,
+    /// Number of tokens since text was given last.
+    waiting: usize,
+    /// A number of tokens in the first half of the window that end with a whole character: it is cut there.
+    cut: usize,
+}
+
+/// Maximum number of tokens of a window, and of a character.
+const WINDOW: usize = 64;
+const MAX_TOKENS_OF_CHARACTER: usize = 4;
+
+impl TextStream<'_> {
+    /// The text that a token adds. Empty for a control token, and as long as the bytes of a character are incomplete.
+    ///
+    /// # Errors
+    /// [`InputError::Tokenizer`] if the token is outside the vocabulary.
+    pub fn push(&mut self, token: u32) -> Result<String, InputError> {
+        self.window.push(token);
+        self.waiting += 1;
+        let text = self.tokenizer.decode(&self.window)?;
+        if text.ends_with(char::REPLACEMENT_CHARACTER) && self.waiting < MAX_TOKENS_OF_CHARACTER {
+            return Ok(String::new());
+        }
+        let new = text.get(self.given..).unwrap_or_default().to_owned();
+        (self.given, self.waiting) = (text.len(), 0);
+        if self.window.len() <= WINDOW / 2 {
+            self.cut = self.window.len();
+        } else if self.window.len() >= WINDOW {
+            self.window.drain(..self.cut);
+            self.cut = self.window.len();
+            self.given = self.tokenizer.decode(&self.window)?.len();
+        }
+        Ok(new)
+    }
 }
 
 impl Tokenizer {
@@ -76,9 +125,26 @@ impl Tokenizer {
         self.inner.decode(tokens, true).map_err(|error| InputError::Tokenizer(error.to_string()))
     }
 
+    /// A stream of text behind the tokens of a prompt, whose own text it does not give.
+    ///
+    /// # Errors
+    /// [`InputError::Tokenizer`] if a token is outside the vocabulary.
+    pub fn stream(&self, prompt: &[u32]) -> Result<TextStream<'_>, InputError> {
+        let mut stream = TextStream { tokenizer: self, window: vec![], given: 0, waiting: 0, cut: 0 };
+        for token in prompt {
+            stream.push(*token)?;
+        }
+        Ok(stream)
+    }
+
     /// The token of a text that is one token, such as `<|im_start|>`.
     pub fn token(&self, text: &str) -> Option<u32> {
         self.inner.token_to_id(text)
+    }
+
+    /// The text of a token as the vocabulary has it; bytes and spaces have the signs of the tokenizer's kind.
+    pub fn token_text(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
     }
 
     /// Number of tokens.
@@ -91,6 +157,14 @@ impl Tokenizer {
         self.begin
     }
 
+    /// Control tokens such as `<|im_start|>`, in ascending order.
+    pub fn controls(&self) -> Vec<u32> {
+        let added = self.inner.get_added_tokens_decoder();
+        let mut ids: Vec<u32> = added.iter().filter(|(_, token)| token.special).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// Tokens that end a text.
     pub fn ends(&self) -> &[u32] {
         &self.ends
@@ -99,8 +173,10 @@ impl Tokenizer {
     /// Reads a `tokenizer.json` of the library tokenizers.
     pub(crate) fn from_json(path: &Path, begin: Option<u32>, ends: &[u32]) -> Result<Self, LoadError> {
         let bytes = std::fs::read(path).map_err(LoadError::io(path))?;
-        let inner = tokenizers::Tokenizer::from_bytes(&bytes)
-            .map_err(|error| LoadError::content(path, error.to_string(), "a tokenizer.json"))?;
+        let wrong = |error: tokenizers::Error| LoadError::content(path, error.to_string(), "a tokenizer.json");
+        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes).map_err(wrong)?;
+        // Texts are neither cut nor filled up.
+        inner.with_padding(None).with_truncation(None).map_err(wrong)?;
         Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
     }
 
@@ -144,8 +220,16 @@ impl Tokenizer {
     }
 
     /// A SentencePiece tokenizer from tokens with scores. Of two neighbours, those are merged first that make the token
-    /// with the highest score.
-    pub(crate) fn from_scores(pieces: Vec<Piece>, begin: u32, ends: &[u32]) -> Result<Self, String> {
+    /// with the highest score. With `space_in_front`, a space is put in front of each text and removed again.
+    pub(crate) fn from_scores(
+        pieces: Vec<Piece>,
+        space_in_front: bool,
+        begin: Option<u32>,
+        ends: &[u32],
+    ) -> Result<Self, String> {
+        if let Some(id) = pieces.iter().position(|piece| piece.text.len() > MAX_PIECE_BYTES) {
+            return Err(format!("token {id} of {} bytes; at most {MAX_PIECE_BYTES}", pieces[id].text.len()));
+        }
         let texts: Vec<String> = pieces.iter().map(|piece| piece.text.replace(' ', SPACE)).collect();
         let ids: HashMap<&str, usize> = texts.iter().enumerate().map(|(id, text)| (text.as_str(), id)).collect();
         let mut merges = vec![];
@@ -170,23 +254,19 @@ impl Tokenizer {
             .map_err(|error| error.to_string())?;
         let mut inner = tokenizers::Tokenizer::new(bpe);
         let replace = |from: &str, to: &str| Replace::new(from, to).map_err(|error| error.to_string());
-        let normal: Vec<NormalizerWrapper> = vec![Prepend::new(SPACE.into()).into(), replace(" ", SPACE)?.into()];
+        let mut normal: Vec<NormalizerWrapper> = vec![replace(" ", SPACE)?.into()];
+        let mut decode: Vec<DecoderWrapper> =
+            vec![replace(SPACE, " ")?.into(), ByteFallback::new().into(), Fuse::new().into()];
+        if space_in_front {
+            normal.insert(0, Prepend::new(SPACE.into()).into());
+            decode.push(Strip::new(' ', 1, 0).into());
+        }
         inner
             .with_normalizer(Some(tokenizers::normalizers::Sequence::new(normal)))
             .map_err(|error| error.to_string())?;
-        let decode: Vec<DecoderWrapper> = vec![
-            replace(SPACE, " ")?.into(),
-            ByteFallback::new().into(),
-            Fuse::new().into(),
-            Strip::new(' ', 1, 0).into(),
-        ];
         inner.with_decoder(Some(tokenizers::decoders::sequence::Sequence::new(decode)));
-        let control = |id: usize| match ends.contains(&(id as u32)) || id as u32 == begin {
-            true => TokenKind::Control,
-            false => TokenKind::Text,
-        };
-        add(&mut inner, texts.iter().enumerate().map(|(id, text)| (text.as_str(), control(id))))?;
-        Ok(Tokenizer { inner, begin: Some(begin), ends: ends.to_vec() })
+        add(&mut inner, texts.iter().zip(&pieces).map(|(text, piece)| (text.as_str(), piece.kind)))?;
+        Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
     }
 }
 

@@ -24,6 +24,46 @@ fn greedy_text_is_the_published_story() {
 }
 
 #[test]
+fn a_stream_gives_the_text_of_its_tokens() {
+    let LoadedModel { tokenizer, .. } = stories();
+    // Also characters of several bytes without another one between them for longer than any window.
+    let text = "The \u{1f469} said na\u{ef}vely:  and\n".repeat(12) + &"\u{4f60}\u{597d}\u{1f469}".repeat(40);
+    let tokens = tokenizer.encode(&text).unwrap();
+    for prompt in [1, 2, 40] {
+        let mut stream = tokenizer.stream(&tokens[..prompt]).unwrap();
+        let parts: Vec<String> = tokens[prompt..].iter().map(|token| stream.push(*token).unwrap()).collect();
+        let begin = tokenizer.decode(&tokens[..prompt]).unwrap();
+        let given = parts.concat();
+        assert!(text.ends_with(&given) && begin.len() + given.len() == text.len(), "{prompt}: {given:?}");
+        assert!(parts.iter().all(|part| !part.contains(char::REPLACEMENT_CHARACTER)));
+    }
+    // Bytes that never become a character do not hold the rest back.
+    let mut stream = tokenizer.stream(&tokens[..1]).unwrap();
+    let invalid = 3 + 0xff;
+    let given: String = [invalid, invalid, tokens[1]].iter().map(|token| stream.push(*token).unwrap()).collect();
+    assert!(given.ends_with("The"), "{given:?}");
+    assert!(matches!(stream.push(512), Err(InputError::Tokenizer(_))));
+}
+
+#[test]
+fn generation_ends_where_the_context_does() {
+    let LoadedModel { mut model, tokenizer } = stories();
+    let prompt = tokenizer.encode("Once upon a time").unwrap();
+    let all: Vec<u32> = Generation::new(&model, &prompt, &[]).unwrap().take(30).collect();
+    model.config.context = prompt.len() + 10;
+    let mut generation = Generation::new(&model, &prompt, &[]).unwrap();
+    assert!(!generation.is_full());
+    // Each of the ten places holds one generated token, and the last one gives another.
+    assert_eq!(generation.by_ref().collect::<Vec<_>>(), all[..11]);
+    assert!(generation.is_full() && generation.next().is_none());
+    // Ends before the end token, and stays ended.
+    let mut generation = Generation::new(&model, &prompt, &all[4..5]).unwrap();
+    let end = all.iter().position(|token| *token == all[4]).unwrap();
+    assert_eq!(generation.by_ref().collect::<Vec<_>>(), all[..end]);
+    assert!(!generation.is_full() && generation.next().is_none());
+}
+
+#[test]
 fn tokens_of_hard_texts_give_the_texts_back() {
     let LoadedModel { tokenizer, .. } = stories();
     for text in [

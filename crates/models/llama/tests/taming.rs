@@ -4,7 +4,8 @@ use std::path::Path;
 
 use ndarray::Array2;
 use unspoken_llama_model::{
-    KvCache, LoadedModel, Model, PrefixSearch, Statistics, Step, find_prefix, fold_norms, load, rotate,
+    InputError, KvCache, LoadedModel, Model, PrefixSearch, Statistics, Step, find_prefix, fold_norms, load, perplexity,
+    perplexity_behind, rotate,
 };
 
 fn stories() -> LoadedModel {
@@ -54,13 +55,39 @@ fn statistics_cover_every_coordinate_and_head() {
 }
 
 #[test]
+fn perplexity_behind_a_prefix_is_that_of_the_whole_text() {
+    let LoadedModel { model, tokenizer } = stories();
+    let tokens = tokenizer.encode(TEXT).unwrap();
+    let whole = perplexity(&model, &tokens, tokens.len()).unwrap();
+    let mut seen = 0;
+    let mut observer = |layer: usize, step: Step, values: ndarray::ArrayView2<f32>| {
+        if (layer, step) == (0, Step::Residual) {
+            seen += values.nrows();
+        }
+    };
+    let none = perplexity_behind(&model, &[], &[tokens.clone(), tokens.clone()], &mut observer).unwrap();
+    assert!((none / whole - 1.0).abs() < 1e-6, "{none} {whole}");
+    assert_eq!(seen, 2 * tokens.len());
+    // Without the surprise of the first tokens, which are the prefix.
+    let behind = perplexity_behind(&model, &tokens[..6], &[tokens[6..].to_vec()], &mut ()).unwrap();
+    let (rest, first) = ((tokens.len() - 7) as f64, perplexity(&model, &tokens[..7], 7).unwrap());
+    assert!((rest * behind.ln() + 6.0 * first.ln() - (rest + 6.0) * whole.ln()).abs() < 1e-3);
+    assert!(matches!(perplexity_behind(&model, &[1], &[vec![5]], &mut ()), Err(InputError::Empty)));
+}
+
+#[test]
 fn a_prefix_is_never_worse_than_none() {
     let LoadedModel { model, tokenizer } = stories();
     let text = tokenizer.encode(TEXT).unwrap()[1..].to_vec();
-    let none = PrefixSearch { candidates: vec![], outliers: 0, length: 0, gain: 1.0 };
-    let some = PrefixSearch { candidates: vec![1], outliers: 8, length: 2, gain: 1.02 };
-    let none = find_prefix(&model, &[text.clone()], &none).unwrap();
-    let some = find_prefix(&model, &[text], &some).unwrap();
+    let none = PrefixSearch { start: vec![], candidates: vec![], outliers: 0, length: 0, gain: 1.0 };
+    let some = PrefixSearch { start: vec![1], candidates: vec![1, 2], outliers: 8, length: 3, gain: 1.02 };
+    let none = find_prefix(&model, &[text.clone()], &none, |_| ()).unwrap();
+    let mut tried = vec![];
+    let some = find_prefix(&model, &[text], &some, |prefix| tried.push(prefix.clone())).unwrap();
     assert!(none.tokens.is_empty());
-    assert!(some.largest_residual <= none.largest_residual);
+    assert!(some.tokens.starts_with(&[1]) && some.tokens.len() <= 3);
+    // The start, then at least the two candidates and some of the outliers.
+    assert_eq!(tried[0].tokens, [1]);
+    assert!(tried.len() > 3 && tried.contains(&some));
+    assert!(tried.iter().all(|prefix| some.largest_residual <= 1.02 * prefix.largest_residual));
 }

@@ -10,7 +10,7 @@ use super::LoadedModel;
 use crate::config::{Config, rope_frequencies};
 use crate::error::LoadError;
 use crate::forward::Model;
-use crate::tokenizer::{Piece, Tokenizer};
+use crate::tokenizer::{Piece, TokenKind, Tokenizer};
 use crate::weights::{LayerWeights, Weights};
 
 /// The base of RoPE and the constant of the norms, which the format does not hold.
@@ -19,8 +19,6 @@ const NORM_EPSILON: f32 = 1e-5;
 /// Begin of text and end of text in the tokenizers of llama2.c.
 const BEGIN: u32 = 1;
 const END: u32 = 2;
-/// Maximum number of bytes of a token.
-const MAX_TOKEN_BYTES: usize = 4096;
 
 pub(super) fn load(path: &Path, tokenizer: Option<&Path>) -> Result<LoadedModel, LoadError> {
     let (config, tied) = header(path)?;
@@ -178,13 +176,14 @@ fn read_tokenizer(path: &Path, vocabulary: usize) -> Result<Tokenizer, LoadError
         let (score, length) = (rest.split_first_chunk::<4>(), rest.get(4..8));
         let (Some((score, _)), Some(length)) = (score, length) else { return Err(cut(token)) };
         let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
-        let text = (length <= MAX_TOKEN_BYTES).then(|| rest.get(8..8 + length)).flatten().ok_or_else(|| cut(token))?;
+        let text = rest.get(8..8 + length).ok_or_else(|| cut(token))?;
         let text = std::str::from_utf8(text).map_err(|_| {
             LoadError::content(path, format!("token {token}, which is not UTF-8"), "tokens of UTF-8 text")
         })?;
-        pieces.push(Piece { text: text.to_owned(), score: f32::from_le_bytes(*score) });
+        let kind = if [BEGIN, END].contains(&(token as u32)) { TokenKind::Control } else { TokenKind::Text };
+        pieces.push(Piece { text: text.to_owned(), score: f32::from_le_bytes(*score), kind });
         rest = &rest[8 + length..];
     }
-    Tokenizer::from_scores(pieces, BEGIN, &[BEGIN, END])
+    Tokenizer::from_scores(pieces, true, Some(BEGIN), &[BEGIN, END])
         .map_err(|found| LoadError::content(path, found, "the tokenizer of a llama2.c model"))
 }

@@ -1,7 +1,7 @@
 //! GGUF files, the format of llama.cpp.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Seek};
 use std::path::Path;
 
 use candle_core::Device;
@@ -9,6 +9,7 @@ use candle_core::quantized::gguf_file::Content;
 use ndarray::{Array1, Array2};
 
 use super::LoadedModel;
+use super::gguf_header::{self, HeaderError};
 use super::metadata::Metadata;
 use crate::config::{Config, RopeScaling, rope_frequencies};
 use crate::error::LoadError;
@@ -16,9 +17,18 @@ use crate::forward::Model;
 use crate::tokenizer::{Piece, Splitting, TokenKind, Tokenizer};
 use crate::weights::{self, Tensor};
 
+/// Maximum number of weights in a byte: Q2_K has 3.05.
+const MAX_WEIGHTS_PER_BYTE: u64 = 4;
+
 pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
     let file = File::open(path).map_err(LoadError::io(path))?;
+    let length = file.metadata().map_err(LoadError::io(path))?.len();
     let mut reader = BufReader::new(file);
+    gguf_header::check(&mut reader).map_err(|error| match error {
+        HeaderError::Io(error) => LoadError::io(path)(error),
+        HeaderError::Content { found, needed } => LoadError::content(path, found, needed),
+    })?;
+    reader.rewind().map_err(LoadError::io(path))?;
     let content = Content::read(&mut reader)
         .map_err(|error| LoadError::content(path, error.to_string(), "a whole GGUF file of version 1 to 3"))?;
     let metadata = Metadata { path, values: &content.metadata };
@@ -27,6 +37,12 @@ pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
     config.check().map_err(|(found, needed)| LoadError::content(path, found, needed))?;
     let tokenizer = tokenizer(&metadata, config.vocabulary)?;
     let tied = !content.tensor_infos.contains_key(&name(Tensor::Head));
+    // Several tensors may have the same place in a hostile file.
+    let weights = config.parameters(tied);
+    if weights as u64 / MAX_WEIGHTS_PER_BYTE > length {
+        let found = format!("{weights} weights in {length} bytes");
+        return Err(LoadError::content(path, found, "the weights of all tensors in the file"));
+    }
     let tensors = std::cell::RefCell::new(tensors);
     let weights = weights::read(
         &config,
@@ -137,7 +153,7 @@ fn scale(metadata: &Metadata, tensors: &mut Tensors, frequencies: &mut [f64]) ->
             *frequency /= f64::from(divisor);
         }
     }
-    match metadata.text("llama.rope.scaling.type").unwrap_or("none") {
+    match metadata.optional_text("llama.rope.scaling.type")?.unwrap_or("none") {
         "none" => {}
         "linear" => {
             let factor = metadata.optional_real("llama.rope.scaling.factor")?.unwrap_or(1.0);
@@ -172,41 +188,26 @@ fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadEr
     let begin = id("tokenizer.ggml.bos_token_id")?;
     let ends: Vec<u32> =
         [id("tokenizer.ggml.eos_token_id")?, id("tokenizer.ggml.eot_token_id")?].into_iter().flatten().collect();
-    let kinds = match metadata.integers("tokenizer.ggml.token_type")? {
-        None => vec![TokenKind::Text; vocabulary],
-        Some(kinds) if kinds.len() == vocabulary => kinds
-            .into_iter()
-            .map(|kind| match kind {
-                CONTROL => TokenKind::Control,
-                USER_DEFINED => TokenKind::Added,
-                _ => TokenKind::Text,
-            })
-            .collect(),
-        Some(kinds) => {
-            let found = format!("types of {} tokens", kinds.len());
-            return Err(LoadError::content(metadata.path, found, format!("of {vocabulary}")));
-        }
-    };
-    let model = metadata.text("tokenizer.ggml.model")?;
-    let made = match model {
+    let kinds = kinds(metadata, vocabulary)?;
+    let wants = |key: &str, default: bool| metadata.flag(key).map(|flag| flag.unwrap_or(default));
+    let made = match metadata.text("tokenizer.ggml.model")? {
         "gpt2" => {
             let splitting = splitting(metadata)?;
-            let begin = if metadata.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(splitting == Splitting::Llama3) {
-                begin
-            } else {
-                None
-            };
+            let wanted = wants("tokenizer.ggml.add_bos_token", splitting == Splitting::Llama3)?;
+            let begin = begin.filter(|_| wanted);
             let merges = metadata.texts("tokenizer.ggml.merges")?;
             Tokenizer::from_merges(&tokens, &kinds, &merges, splitting, begin, &ends)
         }
         "llama" => {
             let scores = metadata.reals("tokenizer.ggml.scores")?;
-            let pieces: Vec<Piece> =
-                tokens.iter().zip(scores).map(|(text, score)| Piece { text: (*text).into(), score }).collect();
-            if pieces.len() != vocabulary {
-                Err(format!("scores of {} tokens", pieces.len()))
+            if scores.len() != vocabulary {
+                Err(format!("scores of {} tokens for a vocabulary of {vocabulary}", scores.len()))
             } else {
-                Tokenizer::from_scores(pieces, begin.unwrap_or(1), &ends)
+                let parts = tokens.iter().zip(scores).zip(kinds);
+                let pieces = parts.map(|((text, score), kind)| Piece { text: (*text).into(), score, kind }).collect();
+                let wanted = wants("tokenizer.ggml.add_bos_token", true)?;
+                let space_in_front = wants("tokenizer.ggml.add_space_prefix", true)?;
+                Tokenizer::from_scores(pieces, space_in_front, begin.filter(|_| wanted), &ends)
             }
         }
         other => Err(format!("tokenizer {other:?}; \"gpt2\" and \"llama\" are supported")),
@@ -214,10 +215,27 @@ fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadEr
     made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))
 }
 
+/// What each token is; plain text if the file does not say.
+fn kinds(metadata: &Metadata, vocabulary: usize) -> Result<Vec<TokenKind>, LoadError> {
+    let Some(kinds) = metadata.integers("tokenizer.ggml.token_type")? else {
+        return Ok(vec![TokenKind::Text; vocabulary]);
+    };
+    if kinds.len() != vocabulary {
+        let found = format!("types of {} tokens", kinds.len());
+        return Err(LoadError::content(metadata.path, found, format!("of {vocabulary}")));
+    }
+    let kind = |kind| match kind {
+        CONTROL => TokenKind::Control,
+        USER_DEFINED => TokenKind::Added,
+        _ => TokenKind::Text,
+    };
+    Ok(kinds.into_iter().map(kind).collect())
+}
+
 /// How text is split before merges, by the name that llama.cpp gives it.
 fn splitting(metadata: &Metadata) -> Result<Splitting, LoadError> {
-    match metadata.text("tokenizer.ggml.pre").unwrap_or("default") {
-        "default" | "gpt-2" => Ok(Splitting::Gpt2),
+    match metadata.text("tokenizer.ggml.pre")? {
+        "gpt-2" => Ok(Splitting::Gpt2),
         "smollm" => Ok(Splitting::SmolLm),
         "llama-bpe" | "llama3" | "llama-v3" => Ok(Splitting::Llama3),
         other => Err(LoadError::content(

@@ -29,6 +29,10 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    pub fn optional_text(&self, key: &str) -> Result<Option<&'a str>, LoadError> {
+        if self.values.contains_key(key) { self.text(key).map(Some) } else { Ok(None) }
+    }
+
     /// An optional number; a number of any integer type is accepted.
     pub fn optional_number(&self, key: &str) -> Result<Option<usize>, LoadError> {
         let value = match self.values.get(key) {

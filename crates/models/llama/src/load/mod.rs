@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod gguf;
+mod gguf_header;
 mod metadata;
 mod safetensors;
 

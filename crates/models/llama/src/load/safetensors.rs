@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device};
 use ndarray::{Array1, Array2};
+use safetensors::tensor::Metadata;
 use serde::Deserialize;
 
 use super::LoadedModel;
@@ -99,6 +100,8 @@ struct Json {
     rms_norm_eps: f32,
     rope_theta: Option<f64>,
     rope_scaling: Option<JsonScaling>,
+    /// What newer files have in place of the two above.
+    rope_parameters: Option<JsonScaling>,
     tie_word_embeddings: Option<bool>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
@@ -115,6 +118,7 @@ struct JsonScaling {
     low_freq_factor: Option<f64>,
     high_freq_factor: Option<f64>,
     original_max_position_embeddings: Option<f64>,
+    rope_theta: Option<f64>,
 }
 
 /// One id or several.
@@ -151,8 +155,10 @@ impl Json {
         if head_width > 1 << 16 {
             return refuse(format!("head_dim {head_width}"), "at most 65536");
         }
-        let scaling = self.rope_scaling.as_ref().map(JsonScaling::scaling).transpose()?.flatten();
-        let mut frequencies = rope_frequencies(self.rope_theta.unwrap_or(10_000.0), head_width);
+        let rope = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
+        let scaling = rope.map(JsonScaling::scaling).transpose()?.flatten();
+        let base = rope.and_then(|rope| rope.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
+        let mut frequencies = rope_frequencies(base, head_width);
         if let Some(scaling) = scaling {
             frequencies.iter_mut().for_each(|frequency| *frequency = scaling.apply(*frequency));
         }
@@ -263,9 +269,10 @@ impl Files {
             let found = format!("a header of {header} bytes in a file of {length}");
             return Err(LoadError::content(&path, found, "a whole safetensors file"));
         }
-        let mut bytes = prefix.to_vec();
+        let mut bytes = vec![];
         file.by_ref().take(header).read_to_end(&mut bytes).map_err(LoadError::io(&path))?;
-        let (_, metadata) = safetensors::SafeTensors::read_metadata(&bytes)
+        // Checks as well that the tensors lie one behind the other and have the bytes of their shapes.
+        let metadata: Metadata = serde_json::from_slice(&bytes)
             .map_err(|error| LoadError::content(&path, error.to_string(), "a whole safetensors file"))?;
         for (name, info) in metadata.tensors() {
             let dtype = match info.dtype {

@@ -2,7 +2,6 @@
 
 use ndarray::ArrayView2;
 
-use crate::cache::KvCache;
 use crate::error::InputError;
 use crate::forward::Model;
 use crate::observe::Step;
@@ -10,11 +9,13 @@ use crate::observe::Step;
 /// What a search may try.
 #[derive(Clone, Debug)]
 pub struct PrefixSearch {
+    /// Tokens that every prefix begins with: the token for the begin of a text if the model wants one.
+    pub start: Vec<u32>,
     /// Tokens to try, for example the control tokens; tokens with outliers are added.
     pub candidates: Vec<u32>,
     /// Number of tokens with the largest residuals that are tried as well, in each round.
     pub outliers: usize,
-    /// Maximum length of a prefix.
+    /// Maximum length of a prefix, its start included.
     pub length: usize,
     /// A longer prefix must reduce the largest residual at least by this factor.
     pub gain: f32,
@@ -29,22 +30,29 @@ pub struct Prefix {
     pub largest_residual: f32,
 }
 
-/// Searches a prefix that makes the largest absolute value of the residual stream small over texts: starts with none,
-/// and appends the best candidate as long as that pays.
+/// Searches a prefix that makes the largest absolute value of the residual stream small over texts: begins with
+/// `search.start`, and appends the best candidate as long as that pays. The texts are without `search.start`. Calls
+/// `tried` with each prefix that it has tried.
 ///
 /// # Errors
 /// [`InputError`] if a text or candidate does not fit the model.
-pub fn find_prefix(model: &Model, texts: &[Vec<u32>], search: &PrefixSearch) -> Result<Prefix, InputError> {
-    let (mut best, mut outliers) = measure(model, texts, &[])?;
+pub fn find_prefix(
+    model: &Model,
+    texts: &[Vec<u32>],
+    search: &PrefixSearch,
+    mut tried: impl FnMut(&Prefix),
+) -> Result<Prefix, InputError> {
+    let mut attempt = |tokens: &[u32]| attempt(model, texts, tokens).inspect(|(prefix, _)| tried(prefix));
+    let (mut best, mut outliers) = attempt(&search.start)?;
     while best.tokens.len() < search.length {
-        let mut tried = search.candidates.clone();
-        tried.extend(outliers.iter().take(search.outliers));
-        tried.sort_unstable();
-        tried.dedup();
+        let mut candidates = search.candidates.clone();
+        candidates.extend(outliers.iter().take(search.outliers));
+        candidates.sort_unstable();
+        candidates.dedup();
         let mut round = None;
-        for candidate in tried {
+        for candidate in candidates {
             let tokens: Vec<u32> = best.tokens.iter().copied().chain([candidate]).collect();
-            let found = measure(model, texts, &tokens)?;
+            let found = attempt(&tokens)?;
             if round.as_ref().is_none_or(|(prefix, _): &(Prefix, _)| found.0.largest_residual < prefix.largest_residual)
             {
                 round = Some(found);
@@ -62,11 +70,8 @@ pub fn find_prefix(model: &Model, texts: &[Vec<u32>], search: &PrefixSearch) -> 
 
 /// Runs the texts behind a prefix. Returns the largest residual, and the tokens of the texts, that with the largest
 /// residual first.
-fn measure(model: &Model, texts: &[Vec<u32>], prefix: &[u32]) -> Result<(Prefix, Vec<u32>), InputError> {
-    let mut start = KvCache::new(&model.config);
-    if !prefix.is_empty() {
-        model.forward(prefix, &mut start, &mut ())?;
-    }
+fn attempt(model: &Model, texts: &[Vec<u32>], prefix: &[u32]) -> Result<(Prefix, Vec<u32>), InputError> {
+    let start = model.prefix_cache(prefix)?;
     let mut found: Vec<(f32, u32)> = vec![];
     for text in texts {
         let mut largest = vec![0.0f32; text.len()];

@@ -1,0 +1,71 @@
+//! SmolLM2-135M-Instruct, if `scripts/fetch_data.py smollm2` has fetched it.
+
+use std::path::Path;
+
+use unspoken_llama_model::{LoadedModel, load};
+
+fn smollm2() -> Option<LoadedModel> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../data/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if !path.exists() {
+        println!("skipped: {} is absent; `scripts/fetch_data.py smollm2` downloads it", path.display());
+        return None;
+    }
+    Some(load(&path, None).unwrap())
+}
+
+/// Hard texts with their tokens as an implementation in Python gives them that shares no code with this one.
+const TOKENS: [(&str, &[u32]); 6] = [
+    ("  two  spaces   three    ", &[216, 827, 216, 5600, 256, 1296, 289]),
+    (
+        "tab\tand\r\nlines\n\n\nof text\u{a0}\u{2003}x",
+        &[15999, 197, 397, 201, 198, 5110, 1116, 198, 1714, 1694, 15442, 321, 221, 104],
+    ),
+    (
+        "1234567890 3.14159 1,000,000 x2 \u{664}\u{662} \u{2167}\u{bd}",
+        &[
+            33, 34, 35, 36, 37, 38, 39, 40, 41, 32, 216, 35, 30, 33, 36, 33, 37, 41, 216, 33, 28, 32, 32, 32, 28, 32,
+            32, 32, 1792, 34, 216, 164, 114, 164, 112, 216, 173, 223, 117, 16738,
+        ],
+    ),
+    (
+        "na\u{ef}ve cafe\u{301} \u{41f}\u{440}\u{438}\u{432}\u{435}\u{442} \u{4f60}\u{597d} \u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+        &[
+            3546, 46494, 1020, 4565, 151, 219, 5470, 249, 46879, 16464, 32547, 216, 18645, 250, 48392, 138, 12960, 119,
+            31838, 23970, 162, 247,
+        ],
+    ),
+    (
+        "\u{1f469}\u{200d}\u{1f4bb} \u{1f1eb}\u{1f1f7} \u{feff}\u{0}\u{7f}",
+        &[10813, 235, 119, 321, 231, 10813, 236, 136, 15107, 225, 121, 10813, 225, 132, 216, 186, 136, 140, 190, 217],
+    ),
+    (
+        "I'll, you're, IT'S; don''t \"quote\" fn main() { x += 1; } // ...",
+        &[
+            57, 3060, 28, 346, 2316, 28, 9627, 23, 67, 43, 1326, 3816, 100, 476, 31942, 18, 24526, 1085, 1000, 1662,
+            1792, 4519, 216, 33, 43, 4029, 13241, 4563,
+        ],
+    ),
+];
+
+#[test]
+fn hard_texts_have_the_published_tokens_and_come_back() {
+    let Some(LoadedModel { tokenizer, .. }) = smollm2() else { return };
+    for (text, expected) in TOKENS {
+        let tokens = tokenizer.encode(text).unwrap();
+        assert_eq!(tokens, expected, "{text:?}");
+        assert_eq!(tokenizer.decode(&tokens).unwrap(), text);
+        let mut stream = tokenizer.stream(&[]).unwrap();
+        let parts: Vec<String> = tokens.iter().map(|token| stream.push(*token).unwrap()).collect();
+        assert_eq!(parts.concat(), text);
+    }
+}
+
+#[test]
+fn control_tokens_are_recognised_and_are_no_text() {
+    let Some(LoadedModel { tokenizer, .. }) = smollm2() else { return };
+    let tokens = tokenizer.encode("<|im_start|>user\nHi<|im_end|> <|im_nothing|>").unwrap();
+    assert_eq!((tokens[0], tokens.iter().filter(|token| **token == 2).count()), (1, 1));
+    assert_eq!(tokenizer.decode(&tokens).unwrap(), "user\nHi <|im_nothing|>");
+    assert_eq!(tokenizer.controls(), (0..17).collect::<Vec<u32>>());
+    assert_eq!((tokenizer.begin(), tokenizer.ends()), (None, &[2][..]));
+}
