@@ -45,6 +45,9 @@ enum Command {
     /// Train a network on handwritten digits, and recognise images privately
     #[command(subcommand)]
     Digits(commands::digits::Command),
+    /// Look at language models of the Llama architecture in the clear: their text and their ranges
+    #[command(subcommand)]
+    Llama(commands::llama::Command),
     /// Let a service compute with encrypted matrices
     #[command(subcommand)]
     Matrix(commands::matrix::Command),
@@ -102,6 +105,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
+        Command::Llama(command) => commands::llama::run(&command),
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Keys(command) => commands::keys::run(&command),

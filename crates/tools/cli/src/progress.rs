@@ -73,6 +73,11 @@ impl Bars {
         }
     }
 
+    /// Shows how many prefixes of a language model were tried.
+    pub fn prefix(&mut self, tried: u64) {
+        self.show("trying prefixes", tried, None, false);
+    }
+
     /// Shows a step of writing a database.
     pub fn database(&mut self, progress: &database::Progress) {
         let what = match progress.phase {

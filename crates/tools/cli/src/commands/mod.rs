@@ -7,6 +7,7 @@ pub mod digits;
 pub mod embed;
 pub mod get;
 pub mod keys;
+pub mod llama;
 pub mod matrix;
 pub mod moved;
 pub mod params;

@@ -1,0 +1,44 @@
+//! `unspoken llama`
+
+mod picture;
+mod report;
+mod run;
+mod study;
+
+use std::path::PathBuf;
+
+use unspoken_llama_model::{LoadError, LoadedModel};
+
+/// Look at language models of the Llama architecture in the clear: their text and their ranges
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Continue a text with a model, in the clear
+    Run(run::Arguments),
+    /// Report how large a model's values get, and how much a prefix and rotations reduce them
+    Report(report::Arguments),
+}
+
+/// Runs the command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+    }
+}
+
+/// The model that a command works on
+#[derive(clap::Args)]
+struct ModelArguments {
+    /// GGUF file, llama2.c checkpoint (.bin), or directory with config.json, tokenizer.json and safetensors
+    #[arg(long, value_name = "PATH")]
+    model: PathBuf,
+    /// Tokenizer of a llama2.c checkpoint [default: the only tok*.bin in the checkpoint's directory]
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+}
+
+impl ModelArguments {
+    fn load(&self) -> Result<LoadedModel, LoadError> {
+        unspoken_llama_model::load(&self.model, self.tokenizer.as_deref())
+    }
+}
