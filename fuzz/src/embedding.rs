@@ -122,7 +122,7 @@ fn repair_npy(file: &mut Vec<u8>) {
 }
 
 /// Repairs the length of the header, which ends with its last brace.
-fn repair_safetensors(file: &mut [u8]) {
+pub(crate) fn repair_safetensors(file: &mut [u8]) {
     let Some(end) = file.iter().rposition(|&byte| byte == b'}') else { return };
     if let (Some(length), Some(header)) = (file.first_chunk_mut::<8>(), end.checked_sub(7)) {
         *length = (header as u64).to_le_bytes();

@@ -16,6 +16,7 @@ pub mod exact;
 pub mod fasttext;
 mod files;
 mod fixtures;
+pub mod llama;
 mod messages;
 mod repair;
 pub mod retrieve;
@@ -35,7 +36,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 48] = [
+pub const TARGETS: [&Target; 51] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -66,6 +67,9 @@ pub const TARGETS: [&Target; 48] = [
     &embedding::SUBTABLES,
     &embedding::NPY,
     &embedding::SAFETENSORS,
+    &llama::GGUF,
+    &llama::CHECKPOINT,
+    &llama::SAFETENSORS,
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,
