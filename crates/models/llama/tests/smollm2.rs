@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use unspoken_llama_model::{LoadedModel, load};
+use unspoken_llama_model::{Generation, KvCache, LoadedModel, load};
 
 fn smollm2() -> Option<LoadedModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../data/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -69,4 +69,38 @@ fn control_tokens_are_recognised_and_are_no_text() {
     assert_eq!(tokenizer.decode(&tokens).unwrap(), "user\nHi <|im_nothing|>");
     assert_eq!(tokenizer.controls(), (0..17).collect::<Vec<u32>>());
     assert_eq!((tokenizer.begin(), tokenizer.ends()), (None, &[2][..]));
+}
+
+#[test]
+fn logits_are_those_of_another_implementation() {
+    let Some(LoadedModel { model, tokenizer }) = smollm2() else { return };
+    let text = "The capital of France is the city that gave 1889 its tower, and its name is";
+    let tokens = tokenizer.encode(text).unwrap();
+    let logits = model.logits(model.forward(&tokens, &mut KvCache::new(&model.config), &mut ()).unwrap().view());
+    // By `peers/llama_logits.py`, in 64-bit floating point: the logarithm of the sum of exp of each row's logits, and
+    // the largest logits of the last row.
+    let sums = [
+        28.2188, 22.3937, 15.1271, 24.223, 17.6293, 14.4152, 19.7685, 20.589, 13.1671, 30.0111, 27.6695, 26.0707,
+        27.3687, 18.9978, 16.7846, 21.119, 15.9314, 19.1386, 20.0057, 24.5129, 12.7055,
+    ];
+    let largest = [(260, 10.6614), (7042, 10.5748), (6483, 10.0022), (5145, 9.7744), (3692, 9.1808)];
+    assert_eq!(logits.dim(), (sums.len(), 49152));
+    for (row, needed) in logits.rows().into_iter().zip(sums) {
+        let found = row.iter().map(|logit| f64::from(*logit).exp()).sum::<f64>().ln();
+        assert!((found - needed).abs() < 1e-3, "{found} {needed}");
+    }
+    for (token, needed) in largest {
+        let found = logits[(sums.len() - 1, token)];
+        assert!((found - needed).abs() < 1e-3, "{token}: {found} {needed}");
+    }
+}
+
+#[test]
+fn a_question_gets_its_answer() {
+    let Some(LoadedModel { model, tokenizer }) = smollm2() else { return };
+    let prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
+    let prompt = tokenizer.encode(prompt).unwrap();
+    let tokens: Vec<u32> = Generation::new(&model, &prompt, tokenizer.ends()).unwrap().take(32).collect();
+    let answer = tokenizer.decode(&tokens).unwrap();
+    assert!(answer.contains("Paris"), "{answer}");
 }
