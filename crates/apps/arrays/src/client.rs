@@ -9,6 +9,7 @@ use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, Pr
 
 use crate::description::Description;
 use crate::error::ArraysError;
+use crate::signature::ENCRYPT;
 
 /// Arrays by name, one for each input, of shape (batch, rows, columns). The batch is 1 for inputs without that axis.
 pub type NamedArrays = Vec<(String, Array3<f64>)>;
@@ -21,8 +22,16 @@ pub struct MatrixClient {
 
 /// All inputs of a program, encoded for encryption. Wiped when dropped.
 pub struct EncodedInputs {
-    /// In the order of a query.
+    /// In the order of a query. Zeros for an input that is refused.
     vectors: Vec<Slots>,
+    /// Why the first refused input is.
+    refused: Option<Refusal>,
+}
+
+/// Entries that are larger than the service describes.
+struct Refusal {
+    found: String,
+    needed: String,
 }
 
 impl MatrixClient {
@@ -90,19 +99,27 @@ impl ClientHalf for MatrixClient {
         self.description.answer_bytes()
     }
 
+    /// In place of an input with entries beyond [`Description::largest_input`], zeros are sent, and
+    /// [`read`](Self::read) returns the error: a service that describes any size it likes would learn the largest entry
+    /// from missing queries.
     fn encode<Q: Borrow<NamedArrays>>(&self, questions: &[Q]) -> Result<Vec<EncodedInputs>, ArraysError> {
         let signature = self.description.signature();
         let (encoder, scale) = (self.keyring.encoder(), self.description.parameters().scale());
         let encode = |question: &Q| {
-            let mut vectors = Vec::with_capacity(signature.input_vectors());
+            let mut encoded = EncodedInputs { vectors: Vec::with_capacity(signature.input_vectors()), refused: None };
             for (input, values) in signature.in_order(question.borrow())? {
-                for slots in signature.encode(input, values)?.into_iter().flatten() {
-                    // Values that do not fit are refused here, before anything is sent.
-                    encoder.encode(&slots, signature.level(), scale)?;
-                    vectors.push(slots);
-                }
+                let groups = match signature.encode(input, values) {
+                    Err(ArraysError::Magnitude { found, needed, .. }) => {
+                        encoded.refused.get_or_insert(Refusal { found, needed });
+                        signature.encode(input, &Array3::zeros(values.dim()))?
+                    }
+                    other => other?,
+                };
+                encoded.vectors.extend(groups.into_iter().flatten());
             }
-            Ok(EncodedInputs { vectors })
+            // Encodes once, so that a query cannot fail. Entries that are not refused fit: the description was checked.
+            encoded.vectors.iter().try_for_each(|slots| encoder.encode(slots, signature.level(), scale).map(drop))?;
+            Ok(encoded)
         };
         questions.iter().map(encode).collect()
     }
@@ -123,7 +140,10 @@ impl ClientHalf for MatrixClient {
     }
 
     fn read(&self, answer: &[u8], questions: &[EncodedInputs]) -> Result<Vec<Array3<f64>>, ArraysError> {
-        let [_] = questions else { return Err(one_question(questions)) };
+        let [question] = questions else { return Err(one_question(questions)) };
+        if let Some(Refusal { found, needed }) = &question.refused {
+            return Err(ArraysError::Magnitude { operation: ENCRYPT, found: found.clone(), needed: needed.clone() });
+        }
         let open = |vector: Vec<u8>| Ok(self.keyring.open(&vector)?);
         let slots = self.unpack(answer)?.into_iter().map(open).collect::<Result<Vec<_>, ArraysError>>()?;
         let values = self.description.signature().decode(slots)?;

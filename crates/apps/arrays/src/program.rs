@@ -254,7 +254,7 @@ impl Program {
         let (mut worst, mut squares, mut count) = (0.0f64, 0.0f64, 0usize);
         let Signature { layout, largest, .. } = self.signature;
         for run in 0..MOST_RUNS {
-            let simulator = Simulator::new(self.signature.preset.encoder(), run);
+            let simulator = Simulator::new(self.signature.preset.encoder(), run).with_sampled_encodings();
             let given = self.signature.inputs.iter().map(|input| {
                 let group = vec![Array2::from_elem(input.shape.matrix, largest); self.signature.group()];
                 let scale = self.signature.preset.parameters().scale();

@@ -9,7 +9,7 @@ use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
 use unspoken_matrix::EncryptedMatrix;
-use unspoken_protocol::{CHECKSUM_BYTES, SharingNoise, append_checksum, checked};
+use unspoken_protocol::{CHECKSUM_BYTES, ProtocolError, SharingNoise};
 use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::{Zeroize, Zeroizing};
@@ -29,6 +29,7 @@ const VERSION: u16 = 2;
 const FILE_BYTES: usize = MAGIC.len() + size_of::<u16>() + SECRET_BYTES + CHECKSUM_BYTES;
 const DECRYPT: &str = "decrypt a result";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
+const CHECKSUM_LABEL: &str = "unspoken 2026 checksum of a matrix secret";
 const ID_LABEL: &str = "unspoken 2026 public name of a matrix secret";
 
 /// Public identifier of a secret. Data made with one secret is refused by another.
@@ -55,6 +56,13 @@ pub struct Secret {
 struct Keyed {
     secret: Arc<SecretKey>,
     encryptor: Encryptor,
+}
+
+/// Checksum of the bytes of a secret. Unlike a plain hash it leaves nothing of them on the stack.
+fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut checksum = [0; CHECKSUM_BYTES];
+    derive_bytes(CHECKSUM_LABEL, &[content], &mut checksum);
+    checksum
 }
 
 impl Keyed {
@@ -91,15 +99,15 @@ impl Secret {
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(self.bytes.as_slice());
-        append_checksum(&mut bytes);
+        let checksum = checksum(&bytes);
+        bytes.extend(checksum);
         bytes
     }
 
     /// Reads the output of [`Secret::to_bytes`], also of the version without a checksum.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything else, or
-    /// [`ProtocolError::Damaged`](unspoken_protocol::ProtocolError::Damaged).
+    /// [`ArraysError::Decode`] for anything else, or [`ProtocolError::Damaged`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
         const WHAT: &str = "a matrix secret";
         let refuse = |found: String| ArraysError::Decode {
@@ -110,7 +118,10 @@ impl Secret {
         let secret = if bytes.len() == MAGIC.len() + SECRET_BYTES {
             bytes.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?
         } else if bytes.len() == FILE_BYTES {
-            let content = checked(WHAT, bytes)?;
+            let (content, found) = bytes.split_at(FILE_BYTES - CHECKSUM_BYTES);
+            if checksum(content) != found {
+                return Err(ProtocolError::Damaged { what: WHAT }.into());
+            }
             let rest = content.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?;
             let version = VERSION.to_le_bytes();
             rest.strip_prefix(&version).ok_or_else(|| refuse("another version; update this software".into()))?

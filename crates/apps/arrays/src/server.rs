@@ -114,6 +114,10 @@ impl ServerHalf for MatrixServer {
         inputs + self.program.working_bytes() + 2 * self.answer_bytes() as u64
     }
 
+    fn release_idle_memory(&self) {
+        self.description.parameters().ring().release_idle();
+    }
+
     fn answer(
         &self,
         client: ClientId,

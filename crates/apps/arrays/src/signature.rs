@@ -16,6 +16,9 @@ use crate::preset::BuiltPreset;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES, fits_tiles};
 
 const WHAT: &str = "the signature of a program";
+/// Bits of the largest integer that an encoding can have as a coefficient.
+const MOST_INTEGER_BITS: f64 = 126.0;
+
 pub(crate) const ENCRYPT: &str = "encrypt inputs";
 
 /// An input of a program.
@@ -191,6 +194,15 @@ impl Signature {
         if !(largest > 0.0 && largest.is_finite() && magnitude >= 0.0 && magnitude.is_finite()) {
             let found = format!("inputs up to {largest} and results up to {magnitude}");
             return Err(refuse(found, "positive finite numbers"));
+        }
+        // Encryption must not fail for an entry up to `largest`. A complex slot has two entries.
+        let log2_slot = (largest * preset.parameters().scale()).log2() + 0.5;
+        let log2_limit = (preset.parameters().log2_modulus(level) - 1.0).min(MOST_INTEGER_BITS);
+        if log2_slot >= log2_limit {
+            return Err(refuse(
+                format!("inputs up to {largest} at level {level}"),
+                "smaller inputs, or a higher level",
+            ));
         }
         let mut names = BTreeSet::new();
         for Input { name, shape } in &inputs {

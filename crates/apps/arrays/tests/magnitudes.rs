@@ -145,6 +145,28 @@ fn results_are_within_their_bound_or_refused() {
     assert!(right >= 30 && refused >= 5, "{right} right, {refused} refused");
 }
 
+/// Weights of one absolute value have nearly no rounding error if their signs are dropped, as the bound does.
+#[test]
+fn the_bound_holds_for_weights_that_differ_in_sign_only() {
+    const WIDTH: usize = 16;
+    const LARGEST: f64 = 1e6;
+    let (mut numbers, secret) = (Numbers(5), Secret::generate().unwrap());
+    let mut sign = || if numbers.below(2) == 0 { -1.0 } else { 1.0 };
+    let mut graph = Graph::new();
+    graph.input("a", (WIDTH, 1)).unwrap();
+    let weights = Array2::from_shape_simple_fn((WIDTH, WIDTH), || 0.001 * sign());
+    graph.push(Operation::TimesLeft(weights.clone()), &[0]).unwrap();
+    let program = planned(graph, PRESETS[0], LARGEST).unwrap();
+    let input = Array2::from_shape_simple_fn((WIDTH, 1), || LARGEST * sign());
+    let result = computed(&program, &secret, &[("a".into(), input.clone().insert_axis(Along(0)))]).unwrap();
+    let found = secret.decrypt(&result).unwrap();
+    let error =
+        (&found.index_axis(Along(0), 0) - &weights.dot(&input)).iter().fold(0.0f64, |worst, x| worst.max(x.abs()));
+    assert!(error <= result.error(), "{error:e}, bound {:e}", result.error());
+    // The bound is of the size of the rounding: noise of the encryption is far smaller here.
+    assert!(result.error() < 100.0 * error, "{error:e}, bound {:e}", result.error());
+}
+
 #[test]
 fn large_products_get_the_level_they_need() {
     let secret = Secret::generate().unwrap();

@@ -112,7 +112,10 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     assert!((0.8..1.2).contains(&spread), "{spread}");
     let mut large = inputs.clone();
     large[0].1[[0, 0, 0]] = 1.5;
-    let error = client.encode(&[&large]).map(|_| ()).unwrap_err().to_string();
+    // A query is sent all the same: the service chooses the limit, and must not learn whether an entry exceeds it.
+    let refused = client.encode(&[&large]).unwrap();
+    assert_eq!(client.query(&refused).unwrap().len(), query.len());
+    let error = client.read(&answer, &refused).unwrap_err().to_string();
     assert!(error.contains("'b' with an entry beyond 1e0 at index [0, 0]"), "{error}");
     assert!(client.share(&large, &values, 16).unwrap_err().to_string().contains("'b' with entries beyond 1"));
     assert!(client.share(&inputs, &values, 0).is_err());

@@ -200,6 +200,10 @@ impl ServerHalf for ClassifyServer {
         self.reader.working_bytes(&self.lookup)
     }
 
+    fn release_idle_memory(&self) {
+        self.description.parameters().ring().release_idle();
+    }
+
     fn answer(
         &self,
         client: ClientId,

@@ -89,6 +89,10 @@ impl ServerHalf for DigitsServer {
         vectors * vector_bytes(self.description.parameters(), self.circuit.input_level()) + self.circuit.working_bytes()
     }
 
+    fn release_idle_memory(&self) {
+        self.description.parameters().ring().release_idle();
+    }
+
     fn answer(
         &self,
         client: ClientId,

@@ -225,6 +225,10 @@ impl ServerHalf for EmbedServer {
         self.reader.working_bytes(&self.lookup)
     }
 
+    fn release_idle_memory(&self) {
+        self.description.parameters().ring().release_idle();
+    }
+
     /// [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
     fn answer(
         &self,

@@ -83,6 +83,10 @@ pub trait ServerHalf: KeyLoader {
     /// Bytes of memory that one answer needs while it is computed, beyond keys and model.
     fn working_bytes(&self) -> u64;
 
+    /// Gives back the memory that answers left behind for the next ones. Called when the last answer that was being
+    /// computed has ended, so that it never exceeds [`working_bytes`](Self::working_bytes) of answers that run.
+    fn release_idle_memory(&self) {}
+
     /// Computes the answer to a query of untrusted bytes of a client; stops soon after `cancel` is set.
     ///
     /// # Errors
@@ -141,8 +145,11 @@ pub trait KeyGenerator {
 
     /// Sets the keys that [`KeyGenerator::write_keys`] makes besides those of this application: all that a bundle of
     /// these contents has. None, if `contents` is not of this secret's parameters, or if the bundle would have more
-    /// than `most_bytes` bytes. Does nothing where keys are not shared.
-    fn set_shared_keys(&mut self, _contents: &[u8], _most_bytes: u64) {}
+    /// than `most_bytes` bytes. Returns whether the bundle will have all keys of `contents`. By default keys are not
+    /// shared.
+    fn set_shared_keys(&mut self, contents: &[u8], _most_bytes: u64) -> bool {
+        contents == self.bundle_contents()
+    }
 
     /// Bytes of the key bundle that [`KeyGenerator::write_keys`] writes.
     fn key_bytes(&self) -> u64;
@@ -189,12 +196,21 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
         description.key_set()
     }
 
-    /// Opens a client with a stored secret key, whose switching keys the server may have already, or with a new one.
+    /// Opens a client with a stored secret key, whose switching keys the server may have already, or with a new one. A
+    /// new one is used for queries only after [`begin`](Self::begin). Stores nothing.
     ///
     /// # Errors
     /// If the client's part of the model does not match the server's, or the stored key does not match the server's
     /// preset.
     fn open(description: Self::Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, Self::Error>;
+
+    /// Stores what a new secret key needs besides itself, before the key is stored.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    fn begin(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// The server's description.
     fn description(&self) -> &Self::Description;

@@ -114,8 +114,8 @@ impl<H: CkksClientHalf> KeyGenerator for H {
         self.keyring().is_covered_by(contents)
     }
 
-    fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) {
-        self.keyring_mut().set_shared_keys(contents, most_bytes);
+    fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) -> bool {
+        self.keyring_mut().set_shared_keys(contents, most_bytes)
     }
 
     fn key_bytes(&self) -> u64 {

@@ -99,10 +99,11 @@ impl Keyring {
 
     /// Adds the keys of a bundle with these contents to those of the header, for the next bundle. If `contents` cannot
     /// be read, or has a kind of key that the header's kind of queries has no use for, or if the bundle would have more
-    /// than `most_bytes` bytes or too many keys, the bundle has the header's keys alone.
-    pub fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) {
+    /// than `most_bytes` bytes or too many keys, the bundle has the header's keys alone. Returns whether the bundle
+    /// will have all keys of `contents`.
+    pub fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) -> bool {
         self.bundle_plan = self.header.key_plan().clone();
-        let Some(held) = self.read_contents(contents) else { return };
+        let Some(held) = self.read_contents(contents) else { return false };
         let mut plan = self.bundle_plan.clone();
         plan.extend(&held);
         let parameters = self.header.parameters().rlwe();
@@ -113,6 +114,7 @@ impl Keyring {
         if fits {
             self.bundle_plan = plan;
         }
+        self.bundle_plan.covers(&held)
     }
 
     fn read_contents(&self, contents: &[u8]) -> Option<KeyPlan> {

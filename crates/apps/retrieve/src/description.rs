@@ -8,6 +8,7 @@ use unspoken_protocol::{
 };
 
 use crate::error::RetrieveError;
+use crate::message::ANSWER_OVERHEAD_BYTES;
 use crate::proto::{self, description};
 
 /// Version of the protocol.
@@ -111,7 +112,7 @@ impl Description {
     /// Length in bytes of the answer to a request of that many queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
         let responses = queries * self.responses() * Response::byte_len(&self.parameters);
-        crate::message::HEADER_BYTES + responses + crate::message::CHECKSUM_BYTES
+        responses + ANSWER_OVERHEAD_BYTES
     }
 
     /// Number of responses to each query.

@@ -10,6 +10,7 @@ mod session_guard;
 pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOptions};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::RetrieveError;
+pub use message::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 pub use server::RetrieveServer;
 
 mod proto {

@@ -13,13 +13,19 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// Bytes of the checksum of a request or an answer.
 pub(crate) const CHECKSUM_BYTES: usize = 8;
 
+/// Bytes of a request beside its queries.
+pub const REQUEST_OVERHEAD_BYTES: usize = CHECKSUM_BYTES;
+
+/// Bytes of an answer beside its responses.
+pub const ANSWER_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
+
 /// Bytes of the first number of session queries, and of the body of each.
 const WORD: usize = size_of::<u32>();
 
 /// Maximum length of a request of any kind, in bytes.
 pub(crate) fn most_request_bytes(description: &Description) -> usize {
     let longest = Mode::ALL.into_iter().map(|mode| description.query_bytes(mode)).max().unwrap_or_default();
-    longest * description.most_queries() + CHECKSUM_BYTES
+    longest * description.most_queries() + REQUEST_OVERHEAD_BYTES
 }
 
 fn append_checksum(bytes: &mut Vec<u8>) {
@@ -38,7 +44,7 @@ fn checked<'a>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], Retrieve
 /// Length of a request of that many queries, in bytes.
 pub(crate) fn request_bytes(description: &Description, mode: Mode, queries: usize) -> usize {
     let repeated = if mode == Mode::Session { WORD * queries.saturating_sub(1) } else { 0 };
-    description.query_bytes(mode) * queries - repeated + CHECKSUM_BYTES
+    description.query_bytes(mode) * queries - repeated + REQUEST_OVERHEAD_BYTES
 }
 
 /// Concatenates queries. Those of a session must have consecutive numbers, of which only the first is written.

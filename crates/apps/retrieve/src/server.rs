@@ -161,6 +161,10 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         answers + 2 * description.answer_bytes(description.most_queries()) as u64
     }
 
+    fn release_idle_memory(&self) {
+        self.parameters().release_idle();
+    }
+
     /// All queries of a request are answered from one version. Queries for an earlier layout are refused, or answered
     /// with the id of the current one, which their client does not accept.
     fn answer(

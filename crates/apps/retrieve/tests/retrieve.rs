@@ -124,6 +124,7 @@ impl Pair {
         let server = RetrieveServer::new(Arc::clone(&database)).unwrap();
         let description = Description::read(&server.describe(), true).unwrap();
         let client = RetrieveClient::open(description, options, None).unwrap();
+        client.begin().unwrap();
         let mut bundle = Vec::new();
         client.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
         assert_eq!(bundle.len() as u64, client.key_bytes());
@@ -322,6 +323,28 @@ fn answers_for_another_layout_are_not_read() {
         assert!(pair.read(wrong, &[Question::Index(1)]).is_err());
     }
     assert!(pair.read(&answer, &[Question::Index(1), Question::Index(2)]).is_err());
+}
+
+#[test]
+fn numbers_of_session_queries_start_when_a_client_begins() {
+    /// Fails if numbers are started.
+    struct Never;
+
+    impl DurableCounters for Never {
+        fn start(&self, _: &[u8; 16]) -> io::Result<()> {
+            Err(io::Error::other("started"))
+        }
+
+        fn take(&self, _: &[u8; 16], _: u32) -> io::Result<u32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+    let description = Description::new(&parameters(), by_index().0).unwrap();
+    let open = |mode| RetrieveClient::open(description.clone(), RetrieveOptions::new(mode, Never), None).unwrap();
+    // A client that only predicts costs stores nothing.
+    let error = open(Mode::Session).begin().unwrap_err().to_string();
+    assert!(error.contains("started"), "{error}");
+    open(Mode::Compact).begin().unwrap();
 }
 
 #[test]

@@ -146,6 +146,11 @@ impl NoiseSource {
         self.gaussian(&[ENCRYPTION_STREAM, stream], self.model.encryption())
     }
 
+    /// The rounding error of an encoding.
+    pub(crate) fn encoding(&self, stream: u64) -> Vec<Complex64> {
+        self.gaussian(&[ENCODING_STREAM, stream], self.model.encoding())
+    }
+
     /// The rounding errors of a division: those of all components, each times its power of the secret.
     pub(crate) fn rounding(&self, stream: u64, components: usize) -> Vec<Complex64> {
         let mut sum = vec![Complex64::default(); self.secret.len()];
@@ -208,6 +213,7 @@ const ROUNDING_STREAM: u64 = 3;
 const DIGIT_STREAM: u64 = 4;
 const KEY_STREAM: u64 = 5;
 const RAISE_STREAM: u64 = 6;
+const ENCODING_STREAM: u64 = 7;
 
 /// Uniform in `[0, 1)`.
 fn unit(rng: &mut ChaCha8Rng) -> f64 {

@@ -1,6 +1,6 @@
 //! CKKS parameter sets: a chain of primes divided into levels.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use unspoken_ring::{Backend, Basis, Ring};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
@@ -45,6 +45,10 @@ pub struct BootstrapLiteral {
 #[derive(Clone, Debug)]
 pub struct CkksParameters(Arc<Inner>);
 
+/// Parameters that are freed when nothing else uses them.
+#[derive(Debug, Default)]
+pub(crate) struct WeakParameters(Weak<Inner>);
+
 #[derive(Debug)]
 struct Inner {
     rlwe: rlwe::Parameters,
@@ -88,7 +92,18 @@ pub(crate) const REDUCTION_DEPTH: usize = 8;
 /// Maximum number of primes of one level.
 const MAX_LEVEL_PRIMES: usize = 2;
 
+impl WeakParameters {
+    /// The parameters, if they are still in use.
+    pub(crate) fn get(&self) -> Option<CkksParameters> {
+        self.0.upgrade().map(CkksParameters)
+    }
+}
+
 impl CkksParameters {
+    pub(crate) fn downgrade(&self) -> WeakParameters {
+        WeakParameters(Arc::downgrade(&self.0))
+    }
+
     /// Checks the literal and builds its ring on the fastest backend of this machine.
     ///
     /// # Errors

@@ -1,12 +1,15 @@
 //! Named parameter sets. A name contains the ring degree, the depth and the bits of the scale.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{RingKind, RingLiteral};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 
 use crate::error::CkksError;
-use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH};
+use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH, WeakParameters};
 
 /// The shape of a preset. The primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -209,14 +212,29 @@ impl Preset {
         })
     }
 
-    /// Builds the parameters.
+    /// Builds the parameters. All that are in use at the same time are one object, so that keys, ciphertexts and
+    /// encodings that were made with one of them work with the others.
     ///
     /// # Errors
     /// As for [`Preset::literal`] and [`CkksParameters::new`].
     pub fn build(&self) -> Result<CkksParameters, CkksError> {
-        CkksParameters::new(self.literal()?)
+        // Both locks protect values that are whole even if a thread panicked.
+        let preset = {
+            let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(built.entry(self.name).or_default())
+        };
+        let mut preset = preset.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parameters) = preset.get() {
+            return Ok(parameters);
+        }
+        let parameters = CkksParameters::new(self.literal()?)?;
+        *preset = parameters.downgrade();
+        Ok(parameters)
     }
 }
+
+/// The presets that were built, by name.
+static BUILT: Mutex<BTreeMap<&'static str, Arc<Mutex<WeakParameters>>>> = Mutex::new(BTreeMap::new());
 
 struct LevelPrimes {
     /// Primes of the levels, from level 1 upwards.
@@ -287,6 +305,15 @@ mod tests {
     use unspoken_rlwe::security::SECURITY_BITS;
 
     use super::*;
+
+    #[test]
+    fn parameters_of_one_preset_are_one_object_while_in_use() {
+        let preset = Preset::find("insecure_n11_depth9_scale50").unwrap();
+        let [one, other] = [preset.build().unwrap(), preset.build().unwrap()];
+        let mut sum = one.ring().zero(unspoken_ring::Basis::chain(1), unspoken_ring::Domain::Evaluation);
+        // A ring refuses polynomials of other rings.
+        other.ring().to_coefficients(&mut sum).unwrap();
+    }
 
     #[test]
     fn every_preset_builds_and_says_the_truth_in_its_name() {

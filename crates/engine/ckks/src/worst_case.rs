@@ -14,7 +14,9 @@ use crate::prepared::PreparedVector;
 ///
 /// On inputs that bound the absolute values of the real ones, every vector bounds those of the real circuit. The errors
 /// of products grow with their factors. So with a [`Simulator`](crate::Simulator) inside, the errors of such a run are
-/// those of the worst inputs, and not of typical ones.
+/// those of the worst inputs, and not of typical ones. Absolute values can have smaller rounding errors than the values
+/// themselves: let the simulator sample them
+/// ([`Simulator::with_sampled_encodings`](crate::Simulator::with_sampled_encodings)).
 pub struct WorstCase<'a, A>(&'a A);
 
 impl<'a, A: Arithmetic> WorstCase<'a, A> {

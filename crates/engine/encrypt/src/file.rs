@@ -141,7 +141,8 @@ impl PoolFile {
     /// [`EncryptError::Forked`] in a child of the process that opened the file; or if reading or writing fails.
     pub fn take(&mut self) -> Result<Option<ZeroEncryption>, EncryptError> {
         let Some(bytes) = self.store.take()? else { return Ok(None) };
-        Ok(Some(ZeroEncryption::from_bytes(self.key.parameters(), &bytes)?))
+        let (parameters, seeded) = (self.key.parameters(), self.key.is_seeded());
+        Ok(Some(ZeroEncryption::from_bytes(parameters, bytes, self.shape.chain, seeded)?))
     }
 
     /// Makes and adds at most `count` entries, one at a time. Returns the number added, which is smaller if the file

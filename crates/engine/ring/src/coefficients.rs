@@ -2,6 +2,7 @@
 
 use zeroize::Zeroizing;
 
+use crate::declassify::declassify;
 use crate::error::RingError;
 use crate::modular::Shoup;
 use crate::poly::{Basis, Domain, Poly};
@@ -147,7 +148,7 @@ impl Ring {
             rest = tail;
             let mut words = packed.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
             let (mut pending, mut filled) = (0u64, 0);
-            for (index, residue) in poly.limb_mut(i).iter_mut().enumerate() {
+            for residue in poly.limb_mut(i) {
                 if filled < bits {
                     pending |= u64::from(words.next().unwrap_or(0)) << filled;
                     filled += u32::BITS;
@@ -155,11 +156,19 @@ impl Ring {
                 *residue = (pending & ((1 << bits) - 1)) as u32;
                 pending >>= bits;
                 filled -= bits;
-                if *residue >= q {
-                    return Err(RingError::Residue { index, modulus: q });
-                }
             }
+            check_residues(poly.limb(i), q)?;
         }
         Ok(poly)
     }
+}
+
+/// Checks that residues are below their prime. No branch depends on one of them, except on whether all are valid.
+pub(crate) fn check_residues(residues: &[u32], modulus: u32) -> Result<(), RingError> {
+    let largest = residues.iter().fold(0, |largest: u32, &residue| largest.max(residue));
+    if declassify(largest < modulus) {
+        return Ok(());
+    }
+    let index = residues.iter().position(|&residue| residue >= modulus).unwrap_or(0);
+    Err(RingError::Residue { index, modulus })
 }

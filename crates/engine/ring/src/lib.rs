@@ -2,6 +2,7 @@
 
 mod automorphism;
 mod coefficients;
+mod declassify;
 mod digits;
 mod division;
 mod error;
@@ -24,6 +25,7 @@ mod sampling;
 mod stack_tests;
 mod table;
 
+pub use declassify::declassify;
 pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;
 pub use fork::process_generation;

@@ -88,6 +88,12 @@ impl Pool {
         self.capacity_words * size_of::<u32>()
     }
 
+    /// Frees all idle buffers.
+    pub(crate) fn release_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(idle);
+    }
+
     /// A buffer of `len` words with unspecified contents.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         let recycled = {
@@ -199,6 +205,16 @@ mod tests {
         drop(a);
         drop(b);
         assert_eq!(pool.idle.lock().unwrap().words, 100);
+        let used = pool.take(50);
+        pool.release_idle();
+        let left = |pool: &Pool| {
+            let idle = pool.idle.lock().unwrap();
+            (idle.words, idle.by_len.len())
+        };
+        assert_eq!(left(&pool), (0, 0));
+        // A buffer that was in use then is kept for reuse as before.
+        drop(used);
+        assert_eq!(left(&pool), (50, 1));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use zeroize::Zeroizing;
 
+use crate::coefficients::check_residues;
 use crate::error::RingError;
 use crate::modular::{Modulus, PRIME_LIMIT, Shoup};
 use crate::poly::{Basis, Domain, Poly};
@@ -149,9 +150,7 @@ impl Ring {
                 needed: "the ring degree",
             });
         }
-        if let Some(index) = values.iter().position(|&x| x >= modulus.q) {
-            return Err(RingError::Residue { index, modulus: modulus.q });
-        }
+        check_residues(values, modulus.q)?;
         let mut poly = self.blank(Basis::chain(1), Domain::Evaluation);
         poly.limb_mut(0).iter_mut().zip(values).for_each(|(x, &value)| *x = modulus.to_montgomery(value));
         Ok(poly)

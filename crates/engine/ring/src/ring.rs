@@ -145,6 +145,11 @@ impl Ring {
         self.pool().capacity_bytes()
     }
 
+    /// Gives the freed buffers that the ring keeps back to the allocator.
+    pub fn release_idle(&self) {
+        self.pool().release_idle();
+    }
+
     // ----- helpers within this crate -----
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {

@@ -58,6 +58,28 @@ fn write_header(parameters: &Parameters, object: Object, bytes: &mut Vec<u8>) {
     bytes.extend(parameters.fingerprint().0);
 }
 
+fn write_seeded_header(parameters: &Parameters, chain: usize, bytes: &mut Vec<u8>) {
+    write_header(parameters, Object::SeededCiphertext, bytes);
+    bytes.extend((chain as u16).to_le_bytes());
+}
+
+fn write_full_header(parameters: &Parameters, chain: usize, components: usize, bytes: &mut Vec<u8>) {
+    write_header(parameters, Object::Ciphertext, bytes);
+    bytes.extend((chain as u16).to_le_bytes());
+    bytes.push(components as u8);
+}
+
+/// The bytes that begin every serialised fresh encryption over `chain` primes, seeded or full: all that is public in
+/// one.
+pub(crate) fn fresh_header(parameters: &Parameters, chain: usize, seeded: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match seeded {
+        true => write_seeded_header(parameters, chain, &mut bytes),
+        false => write_full_header(parameters, chain, 2, &mut bytes),
+    }
+    bytes
+}
+
 /// Checks the header of `bytes` and returns the rest.
 fn read_header<'a>(parameters: &Parameters, object: Object, bytes: &'a [u8]) -> Result<&'a [u8], RlweError> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
@@ -122,9 +144,7 @@ impl Ciphertext {
     /// Serialises: header, chain length (u16), components (u8), residues.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.chain()));
-        write_header(parameters, Object::Ciphertext, &mut bytes);
-        bytes.extend((self.chain() as u16).to_le_bytes());
-        bytes.push(self.components.len() as u8);
+        write_full_header(parameters, self.chain(), self.components.len(), &mut bytes);
         for component in &self.components {
             parameters.ring().write_residues(component, &mut bytes);
         }
@@ -171,8 +191,7 @@ impl SeededCiphertext {
     /// As [`SeededCiphertext::to_bytes`], appended to `bytes`.
     pub fn append_to(&self, parameters: &Parameters, bytes: &mut Vec<u8>) {
         bytes.reserve(Self::byte_len(parameters, self.chain()));
-        write_header(parameters, Object::SeededCiphertext, bytes);
-        bytes.extend((self.chain() as u16).to_le_bytes());
+        write_seeded_header(parameters, self.chain(), bytes);
         bytes.extend(self.seed.0);
         parameters.ring().write_residues(&self.body, bytes);
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use unspoken_ring::{Basis, Poly, Ring, SecretRng, process_generation};
+use unspoken_ring::{Basis, Poly, Ring, SecretRng, declassify, process_generation};
 use zeroize::Zeroizing;
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
+use crate::codec;
 use crate::error::RlweError;
 use crate::keys::SecretKey;
 use crate::parameters::Parameters;
@@ -114,22 +115,36 @@ impl ZeroEncryption {
         }))
     }
 
-    /// Reads the output of [`ZeroEncryption::into_bytes`]. It cannot check that they are an encryption of zero, so they
-    /// must come from sealed storage.
+    /// Reads the output of [`ZeroEncryption::into_bytes`] of an encryption of zero over `chain` primes, seeded or full.
+    /// It cannot check that they are an encryption of zero, so they must come from sealed storage. No branch depends on
+    /// the bytes, except on whether they are valid.
     ///
     /// # Errors
-    /// If the bytes are not exactly those of an encryption of zero with these parameters.
-    pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
-        if SeededCiphertext::begins(bytes) {
-            let mut zero = SeededCiphertext::from_bytes(parameters, bytes)?;
+    /// If the bytes are not exactly those of such an encryption of zero with these parameters.
+    pub fn from_bytes(
+        parameters: &Parameters,
+        mut bytes: Zeroizing<Vec<u8>>,
+        chain: usize,
+        seeded: bool,
+    ) -> Result<Self, RlweError> {
+        let header = codec::fresh_header(parameters, chain, seeded);
+        let differences = header.iter().zip(bytes.iter()).fold(0, |any, (a, b)| any | (a ^ b));
+        if bytes.len() != Self::byte_len(parameters, chain, seeded) || declassify(differences != 0) {
+            let kind = if seeded { "a seeded" } else { "a full" };
+            return Err(RlweError::Decode {
+                what: "an encryption of zero",
+                found: format!("{} bytes that are not one", bytes.len()),
+                needed: format!("{kind} one over {chain} primes, of preset '{}'", parameters.name()),
+            });
+        }
+        // The same bytes, which are public now.
+        bytes[..header.len()].copy_from_slice(&header);
+        if seeded {
+            let mut zero = SeededCiphertext::from_bytes(parameters, &bytes)?;
             zero.body.mark_secret();
             return Ok(Self::new(FreshCiphertext::Seeded(zero)));
         }
-        let mut zero = Ciphertext::from_bytes(parameters, bytes)?;
-        let found = zero.components().len();
-        if found != 2 {
-            return Err(RlweError::Components { operation: "read an encryption of zero", found, needed: 2 });
-        }
+        let mut zero = Ciphertext::from_bytes(parameters, &bytes)?;
         zero.components.iter_mut().for_each(Poly::mark_secret);
         Ok(Self::new(FreshCiphertext::Full(zero)))
     }

@@ -327,7 +327,7 @@ fn a_message_added_to_zero_is_encrypted() {
         for (zero, seeded) in zeros.into_iter().zip([true, false]) {
             let bytes = zero.into_bytes(&s.parameters).unwrap();
             assert_eq!(bytes.len(), ZeroEncryption::byte_len(&s.parameters, 3, seeded));
-            let zero = ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap();
+            let zero = ZeroEncryption::from_bytes(&s.parameters, bytes, 3, seeded).unwrap();
             assert_eq!(zero.chain(), 3);
             let (full, bound) = match zero.plus(s.ring(), &message).unwrap() {
                 FreshCiphertext::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
@@ -346,15 +346,30 @@ fn a_message_added_to_zero_is_encrypted() {
 fn bytes_of_something_else_are_no_zero() {
     let mut s = Setting::new(RingKind::Standard);
     let bytes = ZeroEncryption::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
+    let refuse = |bytes: &[u8], chain, seeded| {
+        let found = ZeroEncryption::from_bytes(&s.parameters, Zeroizing::new(bytes.to_vec()), chain, seeded);
+        let error = found.unwrap_err().to_string();
+        assert!(error.contains("an encryption of zero"), "{error}");
+    };
     for len in [0, 6, 7, 30, bytes.len() - 1] {
-        assert!(ZeroEncryption::from_bytes(&s.parameters, &bytes[..len]).is_err());
+        refuse(&bytes[..len], 2, true);
     }
-    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
-    assert!(ZeroEncryption::from_bytes(&s.parameters, &public.to_bytes()).is_err());
+    for position in [0, 4, 6, 8] {
+        let mut changed = bytes.to_vec();
+        changed[position] ^= 1;
+        refuse(&changed, 2, true);
+    }
+    refuse(&bytes, 3, true);
+    refuse(&bytes, 2, false);
+    refuse(&PublicKey::generate(&s.secret, &mut s.rng).unwrap().to_bytes(), 2, true);
     let zero = s.ring().zero(Basis::chain(2), unspoken_ring::Domain::Evaluation);
     let three = Ciphertext::new(vec![zero.clone(), zero.clone(), zero]).unwrap();
-    let error = ZeroEncryption::from_bytes(&s.parameters, &three.to_bytes(&s.parameters)).unwrap_err();
-    assert!(matches!(error, RlweError::Components { found: 3, .. }), "{error}");
+    refuse(&three.to_bytes(&s.parameters), 2, false);
+    // A residue that is not below its prime: all bits of the last one are set.
+    let mut outside = bytes.to_vec();
+    outside[bytes.len() - 4..].fill(0xff);
+    let error = ZeroEncryption::from_bytes(&s.parameters, Zeroizing::new(outside), 2, true).unwrap_err();
+    assert!(matches!(error, RlweError::Ring(unspoken_ring::RingError::Residue { .. })), "{error}");
 }
 
 #[test]
@@ -402,12 +417,13 @@ fn what_is_sent_is_public_and_what_opens_it_is_secret() {
     for zero in zeros {
         assert!(is_secret(&zero) && !is_secret(&zero.plus(s.ring(), &message).unwrap()));
     }
-    for zero in [
-        ZeroEncryption::seeded(&s.secret, 4, &mut s.rng).unwrap(),
-        ZeroEncryption::public(&public, 4, &mut s.rng).unwrap(),
+    for (zero, seeded) in [
+        (ZeroEncryption::seeded(&s.secret, 4, &mut s.rng).unwrap(), true),
+        (ZeroEncryption::public(&public, 4, &mut s.rng).unwrap(), false),
     ] {
         let bytes = zero.into_bytes(&s.parameters).unwrap();
-        let sent = match ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap().plus(s.ring(), &message).unwrap() {
+        let read = ZeroEncryption::from_bytes(&s.parameters, bytes, 4, seeded).unwrap();
+        let sent = match read.plus(s.ring(), &message).unwrap() {
             FreshCiphertext::Seeded(sent) => sent.expand(s.ring()),
             FreshCiphertext::Full(sent) => sent,
         };

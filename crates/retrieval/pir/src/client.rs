@@ -3,7 +3,7 @@
 use unspoken_gsw::{
     LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
 };
-use unspoken_ring::{Poly, SecretRng, Seed, derive_bytes, nearest_integer};
+use unspoken_ring::{Poly, SecretRng, Seed, declassify, derive_bytes, nearest_integer};
 use zeroize::Zeroizing;
 
 use crate::entry::{bytes_of, remove_pad};
@@ -183,20 +183,8 @@ impl PirSecret {
         let units = self.units(response)?;
         let rounded: Zeroizing<Vec<i32>> = Zeroizing::new(units.iter().map(|&unit| nearest(unit) as i32).collect());
         let piece = Zeroizing::new(bytes_of(&rounded, bits));
-        self.check_readable(&units)?;
-        Ok(piece)
-    }
-
-    /// Checks the noise of a response. Its branch is the only one that depends on a decrypted response: it decides
-    /// whether the caller gets a record or an error. Not inlined, so that tools that look for such branches name it.
-    #[inline(never)]
-    fn check_readable(&self, units: &[f64]) -> Result<(), PirError> {
-        let readable = self.noise(units) <= self.parameters.unreadable();
-        // A branch here, so that the result is not computed from the comparison and branched on by the caller.
-        if std::hint::black_box(readable) {
-            return Ok(());
-        }
-        Err(PirError::Unreadable)
+        let readable = self.noise(&units) <= self.parameters.unreadable();
+        if declassify(readable) { Ok(piece) } else { Err(PirError::Unreadable) }
     }
 
     /// The noise of a response: the standard deviation of its coefficients from the values they are rounded to, as a

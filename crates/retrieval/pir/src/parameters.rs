@@ -130,6 +130,12 @@ impl PirParameters {
         self.0.bootstrap.ring()
     }
 
+    /// Gives the memory that computations left behind for the next ones back to the allocator.
+    pub fn release_idle(&self) {
+        self.ring().release_idle();
+        self.response().release_idle();
+    }
+
     /// The ring of responses.
     pub fn response(&self) -> &Ring {
         &self.0.response

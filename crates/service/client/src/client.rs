@@ -8,7 +8,7 @@ use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
 
-use crate::connect::{Connected, Target};
+use crate::connect::{Bundle, Connected, Target};
 use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
@@ -23,6 +23,8 @@ pub struct ServiceClient<H: ClientHalf> {
     target: Target<H>,
     half: H,
     key: KeyId,
+    /// Whether the bundle has more keys than this application needs.
+    surplus: bool,
     described: Vec<u8>,
     usage: UsageStats,
 }
@@ -66,8 +68,8 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 
     fn connect_to(target: Target<H>, control: &mut CallControl) -> Result<Self, ClientError> {
-        let Connected { half, key, described, usage } = target.connect(None, control)?;
-        Ok(ServiceClient { target, half, key, described, usage })
+        let Connected { half, key, surplus, described, usage } = target.connect(None, Bundle::Shared, control)?;
+        Ok(ServiceClient { target, half, key, surplus, described, usage })
     }
 
     /// The client's half of the application.
@@ -147,14 +149,18 @@ impl<H: ClientHalf> ServiceClient<H> {
         let answers = match self.send(&encoded, control, show) {
             Ok(answers) => answers,
             Err(error) => {
-                let connect_again = keys_are_gone(&error)
-                    || may_be_outdated(&error) && self.target.has_changed(&self.described, cancel)?;
-                if !connect_again {
+                let bundle = if self.surplus && keys_are_too_large(&error) {
+                    Bundle::Own
+                } else if keys_are_gone(&error)
+                    || may_be_outdated(&error) && self.target.has_changed(&self.described, cancel)?
+                {
+                    Bundle::Shared
+                } else {
                     return Err(error);
-                }
-                let Connected { half, key, described, usage } =
-                    self.target.connect(Some(self.half.description()), control)?;
-                (self.half, self.key, self.described) = (half, key, described);
+                };
+                let Connected { half, key, surplus, described, usage } =
+                    self.target.connect(Some(self.half.description()), bundle, control)?;
+                (self.half, self.key, self.surplus, self.described) = (half, key, surplus, described);
                 self.usage.key_bytes += usage.key_bytes;
                 self.usage.key_seconds += usage.key_seconds;
                 encoded = self.encode(questions)?;
@@ -230,6 +236,12 @@ impl<H: ClientHalf> ServiceClient<H> {
 /// another application of this client needed.
 fn keys_are_gone(error: &ClientError) -> bool {
     matches!(error, ClientError::Transport(error) if error.code() == Some(ProblemCode::KeyNotFound))
+}
+
+/// Whether the service has no memory for the keys together with the work of an answer, and never will.
+fn keys_are_too_large(error: &ClientError) -> bool {
+    let ClientError::Transport(transport::Error::Refused(problem)) = error else { return false };
+    problem.known_code() == Some(ProblemCode::MemoryFull) && problem.retry_after.is_none()
 }
 
 /// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or

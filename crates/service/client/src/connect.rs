@@ -25,10 +25,21 @@ pub(crate) struct Target<H: ClientHalf> {
     accept_insecure: bool,
 }
 
+/// The bundles that a client may use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bundle {
+    /// Any with its keys, also one that it shares with other applications.
+    Shared,
+    /// One with its keys alone.
+    Own,
+}
+
 /// A client half whose keys the service has.
 pub(crate) struct Connected<H> {
     pub(crate) half: H,
     pub(crate) key: KeyId,
+    /// Whether the bundle has more keys than the application needs.
+    pub(crate) surplus: bool,
     /// The bytes of the description.
     pub(crate) described: Vec<u8>,
     /// Bytes and seconds of the keys.
@@ -47,10 +58,12 @@ impl<H: ClientHalf> Target<H> {
     }
 
     /// Opens the half, with the stored secret key if there is one, and uploads its keys if the service has no bundle of
-    /// that secret with all of them. The bound of the error does not fall below that of an `earlier` description.
+    /// that secret with all of them, or with `Bundle::Own` none with these keys alone. The bound of the error does not
+    /// fall below that of an `earlier` description.
     pub(crate) fn connect(
         &self,
         earlier: Option<&H::Description>,
+        bundle: Bundle,
         control: &mut CallControl,
     ) -> Result<Connected<H>, ClientError> {
         let offer = self.describe(control.cancel)?;
@@ -72,29 +85,34 @@ impl<H: ClientHalf> Target<H> {
             .map_err(ClientError::of_application)?;
         let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
         if stored.is_none() {
+            half.begin().map_err(ClientError::of_application)?;
             entry.store_secret(&secret).map_err(at)?;
         }
-        let held = entry.uploaded().map_err(at)?.filter(|uploaded| uploaded.is_of(&secret));
-        let held = self.still_held(held, control.cancel)?;
+        let held = self.still_held(entry.uploaded().map_err(at)?, &secret, control.cancel)?;
+        let alone = half.bundle_contents();
+        let serves = |held: &Uploaded| match bundle {
+            Bundle::Shared => half.is_covered_by(&held.contents),
+            Bundle::Own => held.contents == alone,
+        };
         let mut usage = UsageStats::default();
-        let key = match held {
-            Some((key, contents)) if half.is_covered_by(&contents) => {
+        let uploaded = match held.iter().find(|held| serves(held)) {
+            Some(found) => {
                 entry.remove_stale_bundles(Path::new("")).map_err(at)?;
-                key
+                entry.store_uploaded(found).map_err(at)?;
+                found.clone()
             }
-            held => {
-                let key = self.upload(&mut half, &entry, &secret, held.as_ref(), &offer.limits, control)?;
+            None => {
+                let shared = held.first().filter(|_| bundle == Bundle::Shared);
+                let uploaded = self.upload(&mut half, &entry, &secret, shared, &offer.limits, control)?;
                 usage.key_bytes = half.key_bytes();
-                if let Some((old, _)) = held {
-                    // The new bundle replaces it. If this fails, it expires.
-                    let _ = self.transport.delete_key(&old, control.cancel);
-                }
-                key
+                uploaded
             }
         };
         drop(lock);
         usage.key_seconds = start.elapsed().as_secs_f64();
-        Ok(Connected { half, key, described: offer.description, usage })
+        let key = KeyId::parse(&uploaded.id).map_err(|_| at(io::ErrorKind::InvalidData.into()))?;
+        let surplus = uploaded.contents != alone;
+        Ok(Connected { half, key, surplus, described: offer.description, usage })
     }
 
     /// The bytes that so many questions will take, and those of the keys if the service does not have them. Makes and
@@ -105,20 +123,17 @@ impl<H: ClientHalf> Target<H> {
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let entry = self.state.entry(H::secret_name(&description, &self.model));
         let stored = entry.secret().map_err(at)?;
-        let held = entry.uploaded().map_err(at)?;
         let mut half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
             .map_err(ClientError::of_application)?;
         let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
-        let held = self.still_held(held.filter(|held| held.is_of(&secret)), cancel)?;
-        let key_bytes = match &held {
-            Some((_, contents)) if half.is_covered_by(contents) => 0,
-            Some((_, contents)) => {
-                half.set_shared_keys(contents, offer.limits.max_key_bytes);
-                half.key_bytes()
-            }
-            None => half.key_bytes(),
-        };
-        Ok(Cost { key_bytes, ..Cost::of_questions(&half, questions) })
+        let held = self.still_held(entry.uploaded().map_err(at)?, &secret, cancel)?;
+        if held.iter().any(|held| half.is_covered_by(&held.contents)) {
+            return Ok(Cost { key_bytes: 0, ..Cost::of_questions(&half, questions) });
+        }
+        if let Some(shared) = held.first() {
+            half.set_shared_keys(&shared.contents, offer.limits.max_key_bytes);
+        }
+        Ok(Cost { key_bytes: half.key_bytes(), ..Cost::of_questions(&half, questions) })
     }
 
     /// The description of the application, which is of this client's kind.
@@ -137,23 +152,20 @@ impl<H: ClientHalf> Target<H> {
         }
     }
 
-    /// Makes and uploads a bundle with the keys of this application and those of the bundle that the service has, so
-    /// that it serves the applications of both. If the service has no room for such a bundle, with this application's
-    /// keys alone. Stores its id.
+    /// Makes and uploads a bundle with the keys of this application and those of a `shared` bundle that the service
+    /// has, so that it serves the applications of both and replaces that one. If the service has no room for such a
+    /// bundle, with this application's keys alone. Records it.
     fn upload(
         &self,
         half: &mut H,
         entry: &Entry<'_>,
         secret: &[u8],
-        held: Option<&(KeyId, Vec<u8>)>,
+        shared: Option<&Uploaded>,
         limits: &Limits,
         control: &mut CallControl,
-    ) -> Result<KeyId, ClientError> {
+    ) -> Result<Uploaded, ClientError> {
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
-        let alone = half.bundle_contents();
-        if let Some((_, contents)) = held {
-            half.set_shared_keys(contents, limits.max_key_bytes);
-        }
+        let mut replaced = shared.filter(|shared| half.set_shared_keys(&shared.contents, limits.max_key_bytes));
         loop {
             let contents = half.bundle_contents();
             let bundle = entry.bundle(secret, &contents);
@@ -162,29 +174,37 @@ impl<H: ClientHalf> Target<H> {
             write_bundle(half, &bundle, control)?;
             match self.upload_bundle(limits.key_format, &bundle, control) {
                 Ok(key) => {
-                    entry.store_uploaded(&Uploaded::new(key.as_str(), secret, &contents)).map_err(at)?;
-                    return Ok(key);
+                    let uploaded = Uploaded::new(key.as_str(), secret, &contents);
+                    entry.store_uploaded(&uploaded).map_err(at)?;
+                    if let Some(old) = replaced {
+                        entry.replace_uploaded(&old.id, &uploaded).map_err(at)?;
+                        // If this fails, it expires.
+                        let _ = KeyId::parse(&old.id).map(|old| self.transport.delete_key(&old, control.cancel));
+                    }
+                    return Ok(uploaded);
                 }
-                Err(error) if contents != alone && is_too_large(&error) => {
+                Err(error) if replaced.is_some() && is_too_large(&error) => {
                     half.set_shared_keys(&[], 0);
+                    replaced = None;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The recorded bundle and its contents, if the service still has it.
-    fn still_held(&self, known: Option<Uploaded>, cancel: &Cancel) -> Result<Option<(KeyId, Vec<u8>)>, ClientError> {
-        let Some(uploaded) = known else { return Ok(None) };
-        let Ok(key) = KeyId::parse(&uploaded.id) else { return Ok(None) };
-        match self.transport.key_status(&key, cancel) {
-            Ok(status) if status.state() == KeyState::Ready => Ok(Some((key, uploaded.contents))),
-            Ok(_) => Ok(None),
-            Err(transport::Error::Refused(problem)) if problem.known_code() == Some(ProblemCode::KeyNotFound) => {
-                Ok(None)
+    /// Those of the recorded bundles that are of this secret and that the service still has.
+    fn still_held(&self, known: Vec<Uploaded>, secret: &[u8], cancel: &Cancel) -> Result<Vec<Uploaded>, ClientError> {
+        let mut held = Vec::new();
+        for uploaded in known.into_iter().filter(|uploaded| uploaded.is_of(secret)) {
+            let Ok(key) = KeyId::parse(&uploaded.id) else { continue };
+            match self.transport.key_status(&key, cancel) {
+                Ok(status) if status.state() == KeyState::Ready => held.push(uploaded),
+                Ok(_) => {}
+                Err(transport::Error::Refused(problem)) if problem.known_code() == Some(ProblemCode::KeyNotFound) => {}
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => Err(error.into()),
         }
+        Ok(held)
     }
 
     /// Whether the service's description of the application differs from `known`.

@@ -1,5 +1,6 @@
 //! State of a client on disk between runs: its secret keys, and the ids of the bundles at the service.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,8 @@ impl StateDir {
         });
         let read = records.map(|record| Ok(read_if_there(&record.path())?.and_then(|bytes| Uploaded::read(&bytes))));
         let read = read.collect::<io::Result<Vec<_>>>()?;
-        Ok(read.into_iter().flatten().map(|uploaded| uploaded.id).collect())
+        let ids: BTreeSet<_> = read.into_iter().flatten().map(|uploaded| uploaded.id).collect();
+        Ok(ids.into_iter().collect())
     }
 
     /// Removes temporary files that a crash left, one of which may hold a secret key.
@@ -170,6 +172,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Record of the bundle at the service: its id, the keys that it has, and a hash of their secret.
+#[derive(Clone)]
 pub(crate) struct Uploaded {
     pub(crate) id: String,
     /// As described by the half that made them.
@@ -210,12 +213,50 @@ impl Entry<'_> {
         replace_file(&self.file(SECRET, "key"), secret, Access::Owner)
     }
 
-    pub(crate) fn uploaded(&self) -> io::Result<Option<Uploaded>> {
-        Ok(read_if_there(&self.file(UPLOAD, "id"))?.and_then(|bytes| Uploaded::read(&bytes)))
+    /// The bundles with keys of this set: first the one that this application uses, then those of the others. Each
+    /// once.
+    pub(crate) fn uploaded(&self) -> io::Result<Vec<Uploaded>> {
+        let mut found: Vec<Uploaded> = Vec::new();
+        for path in [self.own_record()].into_iter().chain(self.other_records()?) {
+            let uploaded = read_if_there(&path)?.and_then(|bytes| Uploaded::read(&bytes));
+            found.extend(uploaded.filter(|new| found.iter().all(|known| known.id != new.id)));
+        }
+        Ok(found)
     }
 
+    /// Records the bundle that this application uses from now on.
     pub(crate) fn store_uploaded(&self, uploaded: &Uploaded) -> io::Result<()> {
-        replace_file(&self.file(UPLOAD, "id"), &uploaded.to_bytes(), Access::Owner)
+        replace_file(&self.own_record(), &uploaded.to_bytes(), Access::Owner)
+    }
+
+    /// Records that the applications that use the bundle `old` use another from now on.
+    pub(crate) fn replace_uploaded(&self, old: &str, new: &Uploaded) -> io::Result<()> {
+        for path in self.other_records()? {
+            let recorded = read_if_there(&path)?.and_then(|bytes| Uploaded::read(&bytes));
+            if recorded.is_some_and(|recorded| recorded.id == old) {
+                replace_file(&path, &new.to_bytes(), Access::Owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn own_record(&self) -> PathBuf {
+        self.state.path.join(format!("{UPLOAD}{}-{}.id", self.keys, self.state.application))
+    }
+
+    /// The records of the other applications with this key set.
+    fn other_records(&self) -> io::Result<Vec<PathBuf>> {
+        let (start, own) = (format!("{UPLOAD}{}-", self.keys), self.own_record());
+        let mut records = Vec::new();
+        for entry in fs::read_dir(&self.state.path)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(&start) && name.ends_with(".id") && path != own {
+                records.push(path);
+            }
+        }
+        records.sort();
+        Ok(records)
     }
 
     /// Waits until no other process makes keys of this set here; other processes wait until the returned file is
@@ -369,9 +410,18 @@ mod tests {
         // Another application of the service has the same keys, but another description.
         let other = open("http://127.0.0.1:1", "embed/words");
         assert_eq!(other.entry(one).secret().unwrap().unwrap().as_slice(), b"secret");
-        let found = other.entry(one).uploaded().unwrap().unwrap();
-        assert_eq!((found.id.as_str(), found.contents.as_slice()), (id, &b"contents"[..]));
-        assert!(found.is_of(b"secret") && !found.is_of(b"another"));
+        let found = other.entry(one).uploaded().unwrap();
+        assert_eq!((found.len(), found[0].id.as_str(), found[0].contents.as_slice()), (1, id, &b"contents"[..]));
+        assert!(found[0].is_of(b"secret") && !found[0].is_of(b"another"));
+        // Its own bundle comes first; those who use a bundle that is replaced use the new one.
+        let [second, third] = ["1", "2"].map(|digit| digit.repeat(KEY_ID_DIGITS));
+        other.entry(one).store_uploaded(&Uploaded::new(&second, b"secret", b"more")).unwrap();
+        let ids = |state: &StateDir| state.entry(one).uploaded().unwrap().into_iter().map(|u| u.id).collect::<Vec<_>>();
+        assert_eq!((ids(&state), ids(&other)), (vec![id.into(), second.clone()], vec![second.clone(), id.into()]));
+        other.entry(one).replace_uploaded(&third, &Uploaded::new(&second, b"secret", b"more")).unwrap();
+        assert_eq!(ids(&state), [id, &second]);
+        state.entry(one).replace_uploaded(&second, &Uploaded::new(id, b"secret", b"contents")).unwrap();
+        assert_eq!((ids(&state), ids(&other)), (vec![id.into()], vec![id.to_string()]));
         state.store_description(b"description").unwrap();
         assert!(other.description().unwrap().is_none());
         assert_eq!(state.description().unwrap().unwrap(), b"description");

@@ -69,9 +69,10 @@ impl Models {
     }
 
     fn applications(&self) -> Applications {
-        let lookup = parameters("insecure_n11_depth9_scale50");
-        let classify = ClassifyServer::with_best_plan(self.model.tables(), &lookup, QueryForm::Direct).unwrap();
-        let embed = EmbedServer::new(self.table.subtables(), &lookup, &EmbedOptions::default()).unwrap();
+        // Parameters of each application's own, as the command builds them.
+        let lookup = || parameters("insecure_n11_depth9_scale50");
+        let classify = ClassifyServer::with_best_plan(self.model.tables(), &lookup(), QueryForm::Direct).unwrap();
+        let embed = EmbedServer::new(self.table.subtables(), &lookup(), &EmbedOptions::default()).unwrap();
         let real = parameters("insecure_n11_real_depth17_scale30");
         let digits = DigitsServer::new(&network(), &real, Some(2)).unwrap();
         let mut applications = Applications::new()
@@ -95,13 +96,20 @@ struct Service {
 
 impl Service {
     fn start(models: &Models, folder: &Path) -> Self {
+        Self::start_within(models, folder, ServerConfig::default().limits.memory_bytes).unwrap()
+    }
+
+    /// Starts with so much memory; the error says how much is needed.
+    fn start_within(models: &Models, folder: &Path, memory_bytes: u64) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listen = ([127, 0, 0, 1], 0).into();
-        let config = ServerConfig { listen, data_dir: folder.join("data"), ..ServerConfig::default() };
-        let server = runtime.block_on(Server::bind(config, models.applications())).unwrap();
+        let mut config = ServerConfig { listen, data_dir: folder.join("data"), ..ServerConfig::default() };
+        config.limits.memory_bytes = memory_bytes;
+        let server =
+            runtime.block_on(Server::bind(config, models.applications())).map_err(|error| error.to_string())?;
         let address = format!("http://{}", server.local_addr().unwrap());
         runtime.spawn(server.run(std::future::pending()));
-        Service { address, runtime }
+        Ok(Service { address, runtime })
     }
 
     /// Stops without a shutdown: the runtime ends its tasks.
@@ -271,4 +279,36 @@ fn numbers_of_session_queries_are_not_repeated_at_another_database() {
     let next: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "next")).collect();
     assert_eq!(next.len(), 1, "both databases count in one file");
     assert_eq!(std::fs::read(&next[0]).unwrap(), 3u32.to_le_bytes());
+}
+
+/// Where the memory has no room for a bundle of all keys beside an answer, each application has a bundle of its own.
+#[test]
+fn applications_whose_keys_do_not_fit_together_do_not_displace_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = Models::new(0);
+    let Err(refused) = Service::start_within(&models, folder.path(), 1) else { panic!("it started with 1 byte") };
+    // The largest number of the message: the bytes that the service needs for its largest application alone.
+    let numbers = refused.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
+    let least = numbers.max().unwrap();
+    let mut own = 0;
+    // Digits have keys of another size; the steps cover the sizes between one application's keys and both.
+    for extra in 0..8 {
+        let folder = tempfile::tempdir().unwrap();
+        let Ok(service) = Service::start_within(&models, folder.path(), least + extra * 150_000) else { continue };
+        let user = User::new(&service, &models);
+        embed(&mut user.embedder(), &models.table);
+        classify(&mut user.classifier());
+        embed(&mut user.embedder(), &models.table);
+        let bundles_then = bundles(folder.path());
+        own += usize::from(bundles_then == 2);
+        for _ in 0..2 {
+            let (mut embedder, mut classifier) = (user.embedder(), user.classifier());
+            embed(&mut embedder, &models.table);
+            classify(&mut classifier);
+            assert_eq!(embedder.usage().key_bytes + classifier.usage().key_bytes, 0, "{extra}: keys are sent again");
+        }
+        assert_eq!(bundles(folder.path()), bundles_then, "{extra}");
+        service.stop();
+    }
+    println!("{own} of 8 services had no room for a common bundle");
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use unspoken_protocol::{ClientId, KeySetId};
 use unspoken_wire::{ProblemCode, is_application_name};
@@ -74,6 +74,10 @@ pub trait Application: Send + Sync + 'static {
     /// Bytes of memory one answer needs at most while it is computed, beyond
     /// keys, query and answer.
     fn working_bytes(&self) -> u64;
+
+    /// Gives back the memory that answers left behind for the next ones. Called when the last answer or load of keys
+    /// that was running has ended: until then, this memory is part of what they reserved.
+    fn release_idle_memory(&self) {}
 
     /// Computes one answer to a client, at most [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
     /// check `cancel` a few times a second and stop when it is set: the client disconnected, the time limit was
@@ -148,11 +152,30 @@ pub struct Applications {
 pub(crate) struct RegisteredApplication {
     pub(crate) application: Arc<dyn DynApplication>,
     pub(crate) key_set: KeySetId,
+    /// Number of uses in progress.
+    running: Arc<AtomicUsize>,
+}
+
+/// A use of an application that may leave idle memory behind. The last one that ends releases it.
+pub(crate) struct InUse<'a>(&'a RegisteredApplication);
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.application.release_idle_memory();
+        }
+    }
 }
 
 impl RegisteredApplication {
     pub(crate) fn limits(&self) -> ApplicationLimits {
         self.application.limits()
+    }
+
+    /// Begins a use, which ends when the result is dropped: before its reservation of memory does.
+    pub(crate) fn in_use(&self) -> InUse<'_> {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        InUse(self)
     }
 }
 
@@ -172,7 +195,8 @@ impl Applications {
             return Err(InvalidName(name));
         }
         let key_set = application.key_set();
-        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), key_set });
+        let application = Arc::new(application);
+        self.by_name.insert(name, RegisteredApplication { application, key_set, running: Arc::default() });
         Ok(self)
     }
 
@@ -212,6 +236,7 @@ pub(crate) trait DynApplication: Send + Sync {
     fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError>;
     fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
+    fn release_idle_memory(&self);
     fn answer(
         &self,
         client: ClientId,
@@ -252,6 +277,10 @@ impl<A: Application> DynApplication for A {
 
     fn working_bytes(&self) -> u64 {
         Application::working_bytes(self)
+    }
+
+    fn release_idle_memory(&self) {
+        Application::release_idle_memory(self);
     }
 
     fn answer(

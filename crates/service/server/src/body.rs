@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, header};
@@ -114,8 +114,12 @@ pub(crate) async fn read_all(
     let longest = declared.unwrap_or(limit as u64);
     let mut pieces = BodyPieces::new(body, deadlines.clone());
     // Allocated at once: a buffer that grows needs twice the memory that is reserved. Pages that no byte has reached
-    // take no memory.
-    let mut whole = BytesMut::with_capacity(longest as usize);
+    // take no memory, but some systems limit the addresses of a process.
+    let mut whole = Vec::new();
+    whole.try_reserve_exact(longest as usize).map_err(|_| {
+        let message = format!("the system has no room for a body of {longest} bytes");
+        Refusal::new(ProblemCode::MemoryFull, message, "ask again later").retry_after(1)
+    })?;
     while let Some(piece) = pieces.next().await? {
         if piece.len() > limit - whole.len() {
             return Err(too_large((whole.len() + piece.len()) as u64, limit));
@@ -126,7 +130,7 @@ pub(crate) async fn read_all(
             return Err(too_slow(deadlines.total));
         }
     }
-    Ok(whole.freeze())
+    Ok(whole.into())
 }
 
 pub(crate) fn too_large(found: u64, limit: usize) -> Refusal {

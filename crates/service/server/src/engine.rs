@@ -229,7 +229,9 @@ impl Job {
     /// Lets the application parse the bundle while its checksum is computed.
     fn load_checked(&self) -> Result<AnyKeys, Refusal> {
         let mut reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
+        let in_use = self.offer.in_use();
         let loaded = self.offer.application.load_keys(&mut reader);
+        drop(in_use);
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Refusal::shutting_down());
         }
@@ -246,10 +248,12 @@ impl Job {
         let (name, limit) = (&self.name, self.offer.limits().max_answer_bytes);
         let start = Instant::now();
         let keys = keys.keys().ok_or_else(internal)?;
+        let in_use = self.offer.in_use();
         let answer = self.offer.application.answer(client, keys, query, &self.cancel).map_err(|error| {
             log_internal(name, &error);
             Refusal::from_application(&error, ClientInput::Query)
         })?;
+        drop(in_use);
         self.engine.metrics.answered(name, start.elapsed());
         if answer.len() > limit {
             tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");

@@ -34,7 +34,7 @@ impl AsRef<[u8]> for CountedBytes {
 struct LoadedKeys {
     keys: AnyKeys,
     // Dropped after the keys.
-    _memory: Reservation,
+    memory: Reservation,
 }
 
 /// Loaded keys in use by a job. They are not evicted before it is dropped.
@@ -46,6 +46,11 @@ pub(crate) struct KeysInUse {
 impl KeysInUse {
     pub(crate) fn keys(&self) -> Option<&AnyKeys> {
         self.loaded.as_deref().map(|loaded| &loaded.keys)
+    }
+
+    /// Bytes of memory that the keys take.
+    fn bytes(&self) -> u64 {
+        self.loaded.as_deref().map_or(0, |loaded| loaded.memory.bytes())
     }
 }
 
@@ -115,7 +120,13 @@ impl KeyCache {
         loop {
             let freed = self.budget.freed();
             loaded = loaded.or_else(|| self.loaded(id));
-            let needed = if loaded.is_some() { work } else { key_bytes.saturating_add(work) };
+            // Keys that this job uses are not evicted for it, so work that has no room beside them never gets it.
+            let beside = loaded.as_ref().map_or(key_bytes, KeysInUse::bytes).saturating_add(work);
+            if beside > self.budget.limit() {
+                let (in_use, limit) = self.usage();
+                return Err(MemoryFull { needed: beside, in_use, limit }.into());
+            }
+            let needed = if loaded.is_some() { work } else { beside };
             let cache = self.clone();
             // Freeing evicted keys can take long.
             match blocking(move || cache.reserve(needed)).await? {
@@ -177,7 +188,7 @@ impl KeyCache {
         if let Some(keys) = &*place {
             return Ok(self.in_use(keys));
         }
-        let loaded = Arc::new(LoadedKeys { keys: load()?, _memory: memory });
+        let loaded = Arc::new(LoadedKeys { keys: load()?, memory });
         *place = Some(loaded.clone());
         Ok(self.in_use(&loaded))
     }
@@ -362,7 +373,11 @@ mod tests {
         let third = cache.reserve_job(id(1), 10, || Ok(50)).await.ok().unwrap();
         assert!(matches!(third.keys, KeyMemory::Loaded(_)));
         drop((keys, third));
-        let refused = cache.reserve_job(id(1), 101, || Ok(0)).await.err().unwrap();
-        assert!(refused.message().contains("101 bytes of memory are needed"), "{}", refused.message());
+        // Work that has no room beside the keys is refused at once: the keys would never be evicted for it.
+        for work in [51, 101] {
+            let refused = cache.reserve_job(id(1), work, || Ok(0)).await.err().unwrap();
+            let expected = format!("{} bytes of memory are needed", 50 + work);
+            assert!(refused.message().contains(&expected), "{}", refused.message());
+        }
     }
 }

@@ -71,6 +71,10 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         self.half.working_bytes()
     }
 
+    fn release_idle_memory(&self) {
+        self.half.release_idle_memory();
+    }
+
     fn answer(
         &self,
         client: ClientId,

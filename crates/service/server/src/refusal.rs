@@ -170,6 +170,9 @@ impl From<StoreError> for Refusal {
                 "delete a bundle that you no longer need (`unspoken keys list --url URL`, then `unspoken keys delete \
                  --url URL ID`), or have the service owner raise --key-disk-mib (limits.key_disk_bytes)",
             ),
+            StoreError::RoomTaken => {
+                Self::new(ProblemCode::StorageFull, message, "resume the upload later").retry_after(60)
+            }
             StoreError::OffsetMismatch { have, .. } => {
                 Self::new(ProblemCode::OffsetMismatch, message, "send bytes from Upload-Offset on").with_offset(have)
             }

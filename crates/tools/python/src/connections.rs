@@ -103,15 +103,10 @@ impl Connection {
         ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Progress| report(step.into());
-            let words = words.encoder().clone();
-            let mut client =
-                ServiceClient::<ClassifyClient>::connect(transport, &application, words, &state, &mut report, cancel)?;
-            client.prepare(needs(ready))?;
-            Ok(Connection { client, application })
-        })
+        let model = |_: &StateDir| words.encoder().clone();
+        let (client, application) =
+            connect(py, service, application, &state_dir, progress, model, |client| prepare(client, ready))?;
+        Ok(Connection { client, application })
     }
 
     /// What so many questions will take, by name.
@@ -196,15 +191,10 @@ impl EmbeddingConnection {
         ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Progress| report(step.into());
-            let codes = codes.codes().clone();
-            let mut client =
-                ServiceClient::<EmbedClient>::connect(transport, &application, codes, &state, &mut report, cancel)?;
-            client.prepare(needs(ready))?;
-            Ok(EmbeddingConnection { client, application })
-        })
+        let model = |_: &StateDir| codes.codes().clone();
+        let (client, application) =
+            connect(py, service, application, &state_dir, progress, model, |client| prepare(client, ready))?;
+        Ok(EmbeddingConnection { client, application })
     }
 
     /// What so many questions will take, by name.
@@ -266,14 +256,9 @@ impl DigitsConnection {
         ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Progress| report(step.into());
-            let mut client =
-                ServiceClient::<DigitsClient>::connect(transport, &application, (), &state, &mut report, cancel)?;
-            client.prepare(needs(ready))?;
-            Ok(DigitsConnection { client, application })
-        })
+        let (client, application) =
+            connect(py, service, application, &state_dir, progress, |_| (), |client| prepare(client, ready))?;
+        Ok(DigitsConnection { client, application })
     }
 
     /// What so many questions will take, by name.
@@ -324,6 +309,38 @@ impl DigitsConnection {
     }
 }
 
+/// Connects to an application as a client with the model that `model` returns, and gets it ready. Returns the
+/// application's name, too.
+pub(crate) fn connect<H: ClientHalf>(
+    py: Python<'_>,
+    service: &Service,
+    application: Option<String>,
+    state_dir: &Path,
+    progress: &Bound<'_, PyAny>,
+    model: impl FnOnce(&StateDir) -> H::Model + Send,
+    get_ready: impl FnOnce(&mut ServiceClient<H>) -> Result<(), Failure> + Send,
+) -> PyResult<(ServiceClient<H>, String)>
+where
+    ServiceClient<H>: Send,
+{
+    interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+        let (transport, application, state) = service.target(application, state_dir, cancel)?;
+        let mut report = |step: Progress| report(step.into());
+        let model = model(&state);
+        let mut client = ServiceClient::connect(transport, &application, model, &state, &mut report, cancel)?;
+        get_ready(&mut client)?;
+        Ok((client, application))
+    })
+}
+
+/// Makes encryptions of zero ahead: for a number of queries that must go out at once, in so much memory.
+pub(crate) fn prepare<H: ClientHalf + CkksClientHalf>(
+    client: &mut ServiceClient<H>,
+    (burst, memory_bytes): (usize, usize),
+) -> Result<(), Failure> {
+    Ok(client.prepare(Needs { burst, memory_bytes })?)
+}
+
 /// What so many questions will take, by name, for a client with the model that `model` returns. Sends no keys and no
 /// queries.
 pub(crate) fn predicted_cost<'py, H: ClientHalf>(
@@ -347,11 +364,6 @@ pub(crate) fn predicted_cost<'py, H: ClientHalf>(
     dict.set_item("query_bytes", cost.query_bytes)?;
     dict.set_item("answer_bytes", cost.answer_bytes)?;
     Ok(dict)
-}
-
-/// Number of queries that must go out at once, and the memory for precomputed encryptions of zero for them.
-pub(crate) fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
-    Needs { burst, memory_bytes }
 }
 
 pub(crate) fn usage_dict(py: Python<'_>, usage: UsageStats) -> PyResult<Bound<'_, PyDict>> {

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use unspoken_arrays::{MatrixClient, NamedArrays};
 use unspoken_client::{ClientError, Progress, ServiceClient};
 
-use crate::connections::{Service, needs, predicted_cost, usage_dict};
+use crate::connections::{Service, connect, predicted_cost, prepare, usage_dict};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::matrix::MatrixSignature;
@@ -32,14 +32,9 @@ impl MatrixConnection {
         ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Progress| report(step.into());
-            let mut client =
-                ServiceClient::<MatrixClient>::connect(transport, &application, (), &state, &mut report, cancel)?;
-            client.prepare(needs(ready))?;
-            Ok(MatrixConnection { client, application })
-        })
+        let (client, application) =
+            connect(py, service, application, &state_dir, progress, |_| (), |client| prepare(client, ready))?;
+        Ok(MatrixConnection { client, application })
     }
 
     /// What so many questions will take, by name.

@@ -8,7 +8,7 @@ use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
 use unspoken_pir::{Mode, PirError};
 use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
-use crate::connections::{Service, predicted_cost, usage_dict};
+use crate::connections::{Service, connect, predicted_cost, usage_dict};
 use crate::failure::{ConfigurationError, Failure};
 use crate::interruptible;
 use crate::progress::Reporter;
@@ -33,13 +33,9 @@ impl RetrievalConnection {
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let mode = read_mode(query)?;
-        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Progress| report(step.into());
-            let options = RetrieveOptions::new(mode, state.clone());
-            let client = ServiceClient::connect(transport, &application, options, &state, &mut report, cancel)?;
-            Ok(RetrievalConnection { client, application, version: None })
-        })
+        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone());
+        let (client, application) = connect(py, service, application, &state_dir, progress, options, |_| Ok(()))?;
+        Ok(RetrievalConnection { client, application, version: None })
     }
 
     /// What so many questions will take, by name.

@@ -26,6 +26,8 @@ pub struct Simulator {
     encoder: Encoder,
     noise: Arc<NoiseSource>,
     keys: Option<KeyPlan>,
+    /// Whether encodings get a sampled rounding error in addition to their own.
+    samples_encodings: bool,
     record: Mutex<Record>,
     /// Memory that the vectors and operations of an encrypted run hold.
     meter: Arc<Meter>,
@@ -156,7 +158,15 @@ impl Simulator {
 
     fn with_noise(encoder: &Encoder, noise: NoiseSource) -> Self {
         let (encoder, noise) = (encoder.clone(), Arc::new(noise));
-        Simulator { encoder, noise, keys: None, record: Mutex::default(), meter: Arc::default() }
+        let (record, meter) = (Mutex::default(), Arc::default());
+        Simulator { encoder, noise, keys: None, samples_encodings: false, record, meter }
+    }
+
+    /// Adds a rounding error of typical size to every plaintext that is encoded. Some plaintexts have nearly none of
+    /// their own, those of equal values for example; so a run on other values than the encrypted one, as
+    /// [`WorstCase`](crate::WorstCase) makes it, would find errors that are too small.
+    pub fn with_sampled_encodings(self) -> Self {
+        Simulator { samples_encodings: true, ..self }
     }
 
     /// Restricts the simulator to the keys of this plan: operations that need another key are errors.
@@ -293,7 +303,8 @@ impl Simulator {
     ) -> Result<T, CkksError> {
         let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
         let encoder = self.encoder.clone();
-        let inner = Simulator { encoder, noise, keys, record: Mutex::default(), meter: Arc::default() };
+        let (record, meter) = (Mutex::default(), Arc::default());
+        let inner = Simulator { encoder, noise, keys, samples_encodings: self.samples_encodings, record, meter };
         let result = work(&inner)?;
         let Record { plan, overflows, .. } = inner.record.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut record = self.record();
@@ -370,7 +381,12 @@ impl Simulator {
         let mut coefficients = self.encoder.coefficients(operation, values, scale)?;
         self.encoder.check_fits(operation, &coefficients, level)?;
         coefficients.iter_mut().for_each(|c| *c = c.round());
-        Ok(self.encoder.slots_of(&coefficients, scale))
+        let slots = self.encoder.slots_of(&coefficients, scale);
+        if !self.samples_encodings {
+            return Ok(slots);
+        }
+        let stream = mix(self.values_bits(values), &[level as u64, scale.to_bits()]);
+        Ok(plus(&slots, self.noise.encoding(stream), scale))
     }
 
     /// Hash of values, as part of a vector's id.

@@ -27,7 +27,7 @@ pub(crate) use device::Device;
 pub(crate) use seal::SealingKey;
 use seal::{NONCE_BYTES, TAG_BYTES};
 use state::{STATE_BYTES, StoreState};
-use unspoken_ring::{RingError, process_generation};
+use unspoken_ring::{RingError, declassify, process_generation};
 use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
@@ -260,7 +260,8 @@ impl<D: Device> SealedStore<D> {
         self.entries.read_at(start, &mut nonce)?;
         self.entries.read_at(body, &mut payload)?;
         self.entries.read_at(body + payload.len() as u64, &mut tag)?;
-        Ok(self.key.open(&self.context_of(number), nonce, tag, &mut payload).then_some(payload))
+        let opened = self.key.open(&self.context_of(number), nonce, tag, &mut payload);
+        Ok(declassify(opened).then_some(payload))
     }
 
     fn offset(&self, slot: u32) -> u64 {

@@ -36,10 +36,8 @@ pub(super) async fn declare(
         ));
     }
     let engine = service.engine.clone();
-    let declared = blocking(move || {
-        let declared = engine.store.declare(&client, declared, key_set);
-        declared.inspect(|declared| declared.removed.iter().for_each(|id| engine.cache.remove(*id)))
-    });
+    let declared =
+        blocking(move || engine.store.declare(&client, declared, key_set, &mut |id| engine.cache.remove(id)));
     let declared = declared.await??;
     let mut response = status_response(&service, &declared.entry, &parts.headers);
     if declared.is_new {

@@ -102,7 +102,7 @@ impl Writer {
             return Ok(self);
         }
         blocking(move || {
-            self.engine.store.append(&self.entry, &bytes)?;
+            self.engine.store.append(&self.entry, &bytes, &mut |id| self.engine.cache.remove(id))?;
             self.engine.metrics.upload_bytes.inc_by(bytes.len() as u64);
             self.check_header_once(bytes.len() as u64)?;
             Ok(self)

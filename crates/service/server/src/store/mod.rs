@@ -30,7 +30,7 @@ use unspoken_wire::v1::{KeyState, KeyStatus};
 
 use crate::auth::ClientName;
 use crate::disk::Disk;
-use crate::store::room::Room;
+use crate::store::room::{Need, Room};
 
 const META: &str = "meta.json";
 const DATA: &str = "data";
@@ -80,6 +80,8 @@ pub(crate) enum StoreError {
          belong to tokens"
     )]
     Quota { needed: u64, kept: u64, limit: u64 },
+    #[error("bundles that arrived meanwhile took the room for this one")]
+    RoomTaken,
     #[error("the chunk starts at byte {found}; the server has {have} bytes")]
     OffsetMismatch { found: u64, have: u64 },
     #[error("the chunk ends at byte {end}; {length} were declared")]
@@ -154,8 +156,6 @@ pub(crate) struct Declared {
     pub(crate) entry: Arc<Entry>,
     /// Whether it was declared for the first time.
     pub(crate) is_new: bool,
-    /// Bundles that were deleted to make room.
-    pub(crate) removed: Vec<KeyId>,
 }
 
 /// Numbers for the metrics.
@@ -274,23 +274,28 @@ impl Store {
         }
     }
 
-    /// Starts an upload, or finds the bundle with the same content. Deletes other bundles if there is no room. Blocks.
+    /// Starts an upload, or finds the bundle with the same content. If there is no room, deletes other bundles, each of
+    /// which it passes to `gave_way`. Blocks.
     pub(crate) fn declare(
         &self,
         owner: &ClientName,
         declaration: CheckedDeclaration,
         key_set: KeySetId,
+        gave_way: &mut dyn FnMut(KeyId),
     ) -> Result<Declared, StoreError> {
         let now = SystemTime::now();
         let meta = Meta::new(owner, declaration, key_set, now);
-        let mut removed = Vec::new();
         let (entry, guard) = loop {
             let mut entries = self.entries();
             let live = |entry: &Arc<Entry>| !entry.is_gone() && entry.expires(&self.policy) > now;
             if let Some(same) = entries.values().find(|e| e.meta.is_same_bundle(&meta) && live(e)) {
-                return Ok(Declared { entry: same.clone(), is_new: false, removed });
+                return Ok(Declared { entry: same.clone(), is_new: false });
             }
-            match self.room_for(&entries, &meta, now)? {
+            let room = match Self::surplus_upload(&entries, &meta) {
+                Some(surplus) => Room::Without(surplus),
+                None => self.room_for(&entries, &meta, Need::declared(&meta), now)?,
+            };
+            match room {
                 Room::Free => {
                     let id = KeyId::random()?;
                     let entry = Arc::new(Entry::new(id, meta, State::Uploading, 0, now));
@@ -299,14 +304,7 @@ impl Store {
                     entries.insert(id, entry.clone());
                     break (entry, guard);
                 }
-                Room::Without(victim) => {
-                    // No request has it, and none finds it from here on.
-                    let state = victim.take()?;
-                    drop(entries);
-                    self.remove(&victim, state)?;
-                    tracing::info!(key = %victim.id, application = victim.meta.application, "bundle gave way");
-                    removed.push(victim.id);
-                }
+                Room::Without(victim) => self.give_way(entries, &victim, gave_way)?,
             }
         };
         let made = self.create_upload(&entry);
@@ -316,7 +314,35 @@ impl Store {
             return Err(self.io_failed(error));
         }
         drop(guard);
-        Ok(Declared { entry, is_new: true, removed })
+        Ok(Declared { entry, is_new: true })
+    }
+
+    /// Makes room for bytes of an upload that have arrived.
+    fn make_room(&self, entry: &Entry, bytes: u64, gave_way: &mut dyn FnMut(KeyId)) -> Result<(), StoreError> {
+        loop {
+            let entries = self.entries();
+            let room = self.room_for(&entries, &entry.meta, Need::arrived(entry, bytes), SystemTime::now());
+            // There was room when the bundle was declared.
+            match room.map_err(|_| StoreError::RoomTaken)? {
+                Room::Free => return Ok(()),
+                Room::Without(victim) => self.give_way(entries, &victim, gave_way)?,
+            }
+        }
+    }
+
+    /// Deletes a bundle that no request has: from here on none finds it.
+    fn give_way(
+        &self,
+        entries: MutexGuard<'_, HashMap<KeyId, Arc<Entry>>>,
+        victim: &Entry,
+        gave_way: &mut dyn FnMut(KeyId),
+    ) -> Result<(), StoreError> {
+        let state = victim.take()?;
+        drop(entries);
+        self.remove(victim, state)?;
+        tracing::info!(key = %victim.id, application = victim.meta.application, "bundle gave way");
+        gave_way(victim.id);
+        Ok(())
     }
 
     fn create_upload(&self, entry: &Entry) -> io::Result<()> {
@@ -340,11 +366,17 @@ impl Store {
         Ok(())
     }
 
-    /// Appends bytes to an upload. The caller holds the bundle's [`WriteGuard`]. On an error the upload keeps the bytes
-    /// it had. Blocks.
-    pub(crate) fn append(&self, entry: &Entry, bytes: &[u8]) -> Result<(), StoreError> {
+    /// Appends bytes to an upload, for which other bundles give way as in [`Store::declare`]. The caller holds the
+    /// bundle's [`WriteGuard`]. On an error the upload keeps the bytes it had. Blocks.
+    pub(crate) fn append(
+        &self,
+        entry: &Entry,
+        bytes: &[u8],
+        gave_way: &mut dyn FnMut(KeyId),
+    ) -> Result<(), StoreError> {
         let offset = entry.expect_uploading()?.offset;
         self.check_chunk(entry, offset, Some(bytes.len() as u64))?;
+        self.make_room(entry, bytes.len() as u64, gave_way)?;
         let path = self.upload_dir(entry.id).join(DATA);
         if let Err(error) = self.disk.write_at(&path, offset, bytes) {
             // Bytes written in part are cut off, or overwritten later.

@@ -16,6 +16,36 @@ const DISK_SHARE: u64 = 2;
 /// Share of the disk for key bundles that one token has by default.
 const TOKEN_SHARE: u64 = 4;
 
+/// Least bytes that a bundle counts, for its directory and its files.
+const LEAST_BYTES: u64 = 16 << 10;
+
+/// Number of uploads without a byte that one client may have, or all clients without a token together. The oldest gives
+/// way to the next.
+const MOST_EMPTY_UPLOADS: usize = 64;
+
+/// Room that a bundle needs.
+#[derive(Clone, Copy)]
+pub(super) struct Need {
+    /// Bytes that it takes now, in addition to those that it has.
+    now: u64,
+    /// Bytes that it will take when it is complete, in addition to those that it has.
+    in_all: u64,
+}
+
+impl Need {
+    /// That of a new bundle. It takes its room as its bytes arrive: whoever declares many displaces nothing.
+    pub(super) fn declared(new: &Meta) -> Self {
+        Need { now: LEAST_BYTES, in_all: new.length.max(LEAST_BYTES) }
+    }
+
+    /// That of bytes that have arrived for an upload.
+    pub(super) fn arrived(entry: &Entry, bytes: u64) -> Self {
+        let offset = entry.offset();
+        let [held, then] = [offset, offset.saturating_add(bytes)].map(|bytes| bytes.max(LEAST_BYTES));
+        Need { now: then - held, in_all: entry.meta.length.max(LEAST_BYTES).saturating_sub(held) }
+    }
+}
+
 /// Whether there is room for a bundle.
 pub(super) enum Room {
     /// Yes.
@@ -28,6 +58,8 @@ pub(super) enum Room {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
     Expired,
+    /// An upload that was declared a while ago, of which nothing has arrived.
+    Empty,
     /// No application can use it any more.
     NotOffered,
     /// It belongs to a client without a token.
@@ -58,6 +90,9 @@ impl StorePolicy {
         if arriving || !(entry.meta.is_anonymous() || entry.meta.owner == new.owner) {
             return None;
         }
+        if progress.state == State::Uploading && progress.offset == 0 {
+            return Some(Reason::Empty);
+        }
         match self.key_sets.contains(&entry.meta.key_set) {
             false => Some(Reason::NotOffered),
             true => entry.meta.is_anonymous().then_some(Reason::Anonymous),
@@ -77,12 +112,13 @@ impl Store {
         Ok(())
     }
 
-    /// Whether there is room for a new bundle, or which bundle has to be deleted first. `entries` is locked, so a
-    /// bundle whose only reference is there is used by no request, and none can begin to use it.
+    /// Whether there is room for a bundle, or which bundle has to be deleted first. `entries` is locked, so a bundle
+    /// whose only reference is there is used by no request, and none can begin to use it.
     pub(super) fn room_for(
         &self,
         entries: &HashMap<KeyId, Arc<Entry>>,
         new: &Meta,
+        need: Need,
         now: SystemTime,
     ) -> Result<Room, StoreError> {
         let mut idle: Vec<_> = entries
@@ -91,29 +127,55 @@ impl Store {
             .filter_map(|entry| Some((self.policy.reason(entry, new, now)?, entry.progress().used, entry)))
             .collect();
         idle.sort_by_key(|&(reason, used, _)| (reason, used));
-        let needed = new.length;
+        let idle: Vec<_> = idle.into_iter().map(|(_, _, entry)| entry).collect();
         if !new.is_anonymous() {
             let own = |entry: &&Arc<Entry>| entry.meta.owner == new.owner && entry.expires(&self.policy) > now;
-            let held = bytes_of(entries.values().filter(own));
+            let own_idle: Vec<_> = idle.iter().copied().filter(own).collect();
             let limit = self.policy.key_bytes_per_token;
-            if held.saturating_add(needed) > limit {
-                let unused = idle.iter().find(|(_, _, entry)| own(entry));
-                let refusal = StoreError::TokenQuota { needed, held, limit };
-                return unused.map(|(_, _, entry)| Room::Without(Arc::clone(entry))).ok_or(refusal);
+            let room = room_within(limit, bytes_of(entries.values().filter(own)), &own_idle, need);
+            match room.map_err(|held| StoreError::TokenQuota { needed: new.length, held, limit })? {
+                Room::Free => {}
+                without => return Ok(without),
             }
         }
-        let (used, limit) = (bytes_of(entries.values()), self.policy.key_disk_bytes);
-        if used.saturating_add(needed) <= limit {
-            return Ok(Room::Free);
+        let limit = self.policy.key_disk_bytes;
+        let room = room_within(limit, bytes_of(entries.values()), &idle, need);
+        room.map_err(|kept| StoreError::Quota { needed: new.length, kept, limit })
+    }
+
+    /// The oldest upload without a byte, if the client of a new bundle has too many of them.
+    pub(super) fn surplus_upload(entries: &HashMap<KeyId, Arc<Entry>>, new: &Meta) -> Option<Arc<Entry>> {
+        let is_empty = |entry: &&Arc<Entry>| {
+            let progress = *entry.progress();
+            entry.meta.owner == new.owner && progress.state == State::Uploading && progress.offset == 0
+        };
+        let empty: Vec<_> = entries.values().filter(is_empty).collect();
+        if empty.len() < MOST_EMPTY_UPLOADS {
+            return None;
         }
-        let kept = used - bytes_of(idle.iter().map(|(_, _, entry)| *entry));
-        match idle.first() {
-            Some((_, _, first)) if kept.saturating_add(needed) <= limit => Ok(Room::Without(Arc::clone(first))),
-            _ => Err(StoreError::Quota { needed, kept, limit }),
-        }
+        let unused = empty.into_iter().filter(|entry| Arc::strong_count(entry) == 1);
+        unused.min_by_key(|entry| entry.progress().touched).cloned()
     }
 }
 
+/// Whether there is room below a limit, of which `used` bytes are taken, some of them by `idle` bundles. Otherwise
+/// returns the bytes that would be taken without these.
+fn room_within(limit: u64, used: u64, idle: &[&Arc<Entry>], need: Need) -> Result<Room, u64> {
+    let kept = used - bytes_of(idle.iter().copied());
+    if kept.saturating_add(need.in_all) > limit {
+        return Err(kept);
+    }
+    match idle.first() {
+        Some(first) if used.saturating_add(need.now) > limit => Ok(Room::Without(Arc::clone(first))),
+        _ => Ok(Room::Free),
+    }
+}
+
+/// The bytes that bundles take on the disk.
 fn bytes_of<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> u64 {
-    entries.fold(0, |sum, entry| sum.saturating_add(entry.meta.length))
+    entries.fold(0, |sum, entry| {
+        let progress = *entry.progress();
+        let bytes = if progress.state == State::Ready { entry.meta.length } else { progress.offset };
+        sum.saturating_add(bytes.max(LEAST_BYTES))
+    })
 }

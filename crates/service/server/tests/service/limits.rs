@@ -44,6 +44,32 @@ fn a_query_waits_for_memory_and_is_not_refused() {
     assert_eq!(service.get("/readyz").status, 200);
 }
 
+#[test]
+fn idle_memory_is_given_back_when_the_last_answer_ends() {
+    let mut setup = Setup::new();
+    setup.config.workers = 2;
+    let service = setup.start();
+    let client = service.client(None);
+    let keys = bundle(1, 1000, 1000);
+    let id = upload(&client, &keys).unwrap();
+    let released = || service.seen.released.load(Ordering::SeqCst);
+    let before = released();
+    assert!(before > 0, "nothing was given back after the keys were checked");
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| ask(&client, &id, query(1500, b"slow")));
+        wait_until("the slow answer runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        assert_eq!(ask(&client, &id, query(0, b"quick")).unwrap(), expected(&keys, b"quick"));
+        assert_eq!(released(), before, "while another answer was computed");
+        assert_eq!(slow.join().unwrap().unwrap(), expected(&keys, b"slow"));
+    });
+    assert_eq!(released(), before + 1);
+    // Also after an answer that failed or panicked.
+    ask(&client, &id, query(0, b"misfit")).unwrap_err();
+    assert_eq!(released(), before + 2);
+    ask(&impatient(service.address), &id, query(0, b"panic")).unwrap_err();
+    assert_eq!(released(), before + 3);
+}
+
 /// Answers with so many zeros that they do not fit in the sockets' buffers.
 struct Zeros;
 

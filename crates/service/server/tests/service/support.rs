@@ -26,6 +26,8 @@ pub struct Seen {
     pub running: AtomicUsize,
     pub most_running: AtomicUsize,
     pub cancelled: AtomicUsize,
+    /// Calls to give back idle memory.
+    pub released: AtomicUsize,
 }
 
 /// Answers a query with its bytes XORed with the first bytes of the keys.
@@ -102,6 +104,10 @@ impl Application for Xor {
 
     fn working_bytes(&self) -> u64 {
         self.working_bytes
+    }
+
+    fn release_idle_memory(&self) {
+        self.seen.released.fetch_add(1, Ordering::SeqCst);
     }
 
     fn answer(

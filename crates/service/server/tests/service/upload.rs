@@ -273,3 +273,42 @@ fn bundles_and_uploads_expire() {
         wait_until("its files are gone", || std::fs::read_dir(&dir).unwrap().count() == 0);
     }
 }
+
+#[test]
+fn a_declaration_displaces_nothing_before_bytes_arrive() {
+    const ROOM: usize = 4;
+    const BYTES: usize = 100_000;
+    let mut setup = Setup::new();
+    setup.config.limits.key_disk_bytes = (ROOM * BYTES) as u64;
+    let service = setup.start();
+    let client = service.client(None);
+    let stored: Vec<_> = (1..ROOM as u8).map(|seed| upload(&client, &bundle(seed, BYTES, 10)).unwrap()).collect();
+    let works = |id| ask(&client, id, query(0, b"x")).is_ok();
+    // Declarations of all the room, without a byte.
+    let declared: Vec<_> = (0..5).map(|seed| declared_id(&service, &bundle(100 + seed, 3 * BYTES, 10))).collect();
+    assert!(stored.iter().all(works));
+    // Bytes that arrive take the room of the least recently used bundles.
+    let bytes = bundle(100, 3 * BYTES, 10);
+    assert_eq!(patch(&service, &declared[0], 0, &bytes[..2 * BYTES]).status, 200);
+    let left = stored.iter().filter(|id| works(id)).count();
+    assert!((1..stored.len()).contains(&left), "{left} of {} bundles are left", stored.len());
+    assert_eq!(patch(&service, &declared[0], 2 * BYTES, &bytes[2 * BYTES..]).status, 200);
+    assert_eq!(complete(&service, &declared[0]).status, 200);
+    // The room is taken by a bundle that was declared later, and which is in use.
+    let busy = bundle(101, 3 * BYTES, 10);
+    assert_eq!(patch(&service, &declared[1], 0, &busy[..BYTES]).status, 200);
+}
+
+#[test]
+fn the_oldest_of_many_empty_uploads_gives_way() {
+    const MOST: u32 = 64;
+    let service = Setup::new().start();
+    let bundle = |seed: u32| [&bundle(1, 1000, 10)[..], &seed.to_le_bytes()].concat();
+    let first = declared_id(&service, &bundle(0));
+    let second = declared_id(&service, &bundle(1));
+    for seed in 2..=MOST {
+        declared_id(&service, &bundle(seed));
+    }
+    assert_eq!(code(&patch(&service, &first, 0, &bundle(0))), (404, "key_not_found".into()));
+    assert_eq!(patch(&service, &second, 0, &bundle(1)).status, 200);
+}

@@ -36,6 +36,7 @@ const RECORD: &str = "finding a record in a decrypted cell takes a time that dep
 pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("fill_uniform", SEED),
     Declassified::function("select_below", SEED),
+    Declassified::function("declassify::declassify", VALID),
     Declassified::function("check_each", VALID),
     Declassified::function("check_largest", VALID),
     Declassified::function("check_bound", VALID),
@@ -44,12 +45,10 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_index", VALID),
     Declassified::function("check_indices", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
-    Declassified::function("check_readable", VALID),
     Declassified::function("check_entries", VALID),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),
-    Declassified::with_callees("layout::bucket::Bucket::find", RECORD),
-    Declassified::with_callees("layout::Layout>::record", RECORD),
+    Declassified::with_callees("RetrieveClient::find_records", RECORD),
 ];
 
 /// The reason why a report is not a finding, if there is one. Unless its callees are declassified, only the innermost

@@ -21,8 +21,8 @@ pub fn mark_secret<T: Copy>(values: &mut [T]) {
     request([MAKE_MEM_UNDEFINED, address, bytes, 0, 0, 0]);
 }
 
-/// Marks values as defined: they are no longer secret.
-pub fn mark_public<T: Copy>(values: &mut [T]) {
+/// Marks values as defined: they are no longer secret. What they point to stays as it is.
+pub fn mark_public<T>(values: &mut [T]) {
     let (address, bytes) = (values.as_mut_ptr() as usize, size_of_val(values));
     request([MAKE_MEM_DEFINED, address, bytes, 0, 0, 0]);
 }

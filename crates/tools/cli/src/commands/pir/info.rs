@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde_json::json;
 use unspoken_database::{Database, Snapshot};
 use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, Query, Response, SeededKeys};
+use unspoken_retrieve::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 
 /// Show what a database contains and what queries to it cost
 ///
@@ -58,6 +59,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let Question { mode, key_bytes, query_bytes, answer_bytes, log2_failure } = question;
         println!("{:8} {key_bytes:>12} {query_bytes:>12} {answer_bytes:>12} {log2_failure:>13.1}", mode.to_string());
     }
+    println!(
+        "\nA request of any number of queries has {REQUEST_OVERHEAD_BYTES} bytes more, an answer \
+         {ANSWER_OVERHEAD_BYTES}."
+    );
     Ok(())
 }
 
@@ -105,6 +110,7 @@ fn print_json(snapshot: &Snapshot, files: &[(String, u64)], questions: &[Questio
         "planes": layout.planes(parameters), "load": snapshot.load()?, "table_bytes": snapshot.table_bytes(),
         "changed_entries": snapshot.changed_entries(), "version": snapshot.version(),
         "generation": snapshot.generation(), "preset": parameters.name(), "files": files, "questions": questions,
+        "request_overhead_bytes": REQUEST_OVERHEAD_BYTES, "answer_overhead_bytes": ANSWER_OVERHEAD_BYTES,
     });
     println!("{line}");
     Ok(())
