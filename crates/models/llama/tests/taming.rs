@@ -81,7 +81,7 @@ fn a_prefix_is_never_worse_than_none() {
     let text = tokenizer.encode(TEXT).unwrap()[1..].to_vec();
     let none = PrefixSearch { start: vec![], candidates: vec![], outliers: 0, length: 0, gain: 1.0 };
     let some = PrefixSearch { start: vec![1], candidates: vec![1, 2], outliers: 8, length: 3, gain: 1.02 };
-    let none = find_prefix(&model, &[text.clone()], &none, |_| ()).unwrap();
+    let none = find_prefix(&model, std::slice::from_ref(&text), &none, |_| ()).unwrap();
     let mut tried = vec![];
     let some = find_prefix(&model, &[text], &some, |prefix| tried.push(prefix.clone())).unwrap();
     assert!(none.tokens.is_empty());
