@@ -1,5 +1,7 @@
 //! Values on the way through a model.
 
+use std::fmt;
+
 use ndarray::ArrayView2;
 
 /// A place in the forward pass whose values an observer may see.
@@ -38,6 +40,29 @@ pub enum Step {
     LastNorm,
     /// Logits.
     Logits,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Step::Residual => "residual",
+            Step::AttentionNorm => "attention-norm",
+            Step::Query => "query",
+            Step::Key => "key",
+            Step::Value => "value",
+            Step::Score => "score",
+            Step::Attention => "attention",
+            Step::AttentionOutput => "attention-output",
+            Step::MiddleResidual => "middle-residual",
+            Step::FfnNorm => "ffn-norm",
+            Step::Gate => "gate",
+            Step::Up => "up",
+            Step::Hidden => "hidden",
+            Step::FfnOutput => "ffn-output",
+            Step::LastNorm => "last-norm",
+            Step::Logits => "logits",
+        })
+    }
 }
 
 /// Sees the values of a forward pass, on the thread that runs it.

@@ -61,6 +61,11 @@ impl Statistics {
         Some(range)
     }
 
+    /// The ranges of all layers and steps.
+    pub fn ranges(&self) -> impl Iterator<Item = ((usize, Step), Range)> + '_ {
+        self.ranges.keys().filter_map(|&(layer, step)| Some(((layer, step), self.range(layer, step)?)))
+    }
+
     /// The largest absolute value of a step over all layers.
     pub fn largest(&self, step: Step) -> f32 {
         let parts = self.ranges.iter().filter(|((_, seen), _)| *seen == step).flat_map(|(_, parts)| parts);

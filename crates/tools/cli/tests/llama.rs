@@ -145,3 +145,44 @@ fn mistakes_are_named() {
     let wide = report(&["--text", &sample, "--window", "600", "--tokens", "600"]);
     assert!(wide.contains("512") && wide.contains("context"), "{wide}");
 }
+
+#[test]
+fn a_preparation_has_the_ranges_of_calibration_text_and_a_margin_that_holds_held_out_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let (text_file, out) = (sample(directory.path()), directory.path().join("prepared"));
+    let out_name = out.to_str().unwrap();
+    let run = ["llama", "prepare", "--model", &model(), "--text", &text_file, "--window", "64", "--out", out_name];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&run[..], &["--json"]].concat()))).unwrap();
+    let margin = line["margin"].as_f64().unwrap();
+    let margins: Vec<f64> = line["margins"].as_array().unwrap().iter().map(|margin| margin.as_f64().unwrap()).collect();
+    let place = margins.iter().position(|other| *other == margin).unwrap();
+    let steps = line["held_out"]["by_coordinate"].as_object().unwrap();
+    assert!(steps.len() >= 15, "{line}");
+    for (step, count) in steps {
+        assert_eq!(count["beyond"][place], 0, "{step}");
+        assert!(count["margin_needed"].as_f64().unwrap() <= margin && count["values"].as_u64().unwrap() > 0, "{step}");
+    }
+    if place > 0 {
+        assert!(
+            steps.values().any(|count| count["beyond"][place - 1].as_u64().unwrap() > 0),
+            "a smaller one holds all"
+        );
+    }
+    let record: Value = serde_json::from_slice(&std::fs::read(out.join("preparation.json")).unwrap()).unwrap();
+    assert_eq!((record["margin"].as_f64(), record["config"]["width"].as_u64()), (Some(margin), Some(64)));
+    assert_eq!(record["prefix"].as_array().unwrap().len(), line["prefix"].as_array().unwrap().len());
+    // 5 layers of 64 coordinates: smallest and largest values of 4 bytes each.
+    let ranges = std::fs::read(out.join("ranges.safetensors")).unwrap();
+    let length = u64::from_le_bytes(ranges[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&ranges[8..8 + length]).unwrap();
+    assert_eq!(header["4.gate"]["shape"][0], 2);
+    assert_eq!(header["0.residual"]["shape"], serde_json::json!([2, 64]));
+    assert_eq!(header["2.score"]["shape"], serde_json::json!([2, 8]));
+    // Again, and with a margin that is none.
+    let again = complaint(&unspoken(&run));
+    assert!(again.contains("--out: ") && again.contains("exists; name a new directory"), "{again}");
+    let other = directory.path().join("other");
+    let bad = [&run[..8], &["--out", other.to_str().unwrap(), "--margin", "0.5"]].concat();
+    let refused = complaint(&unspoken(&bad));
+    assert!(refused.contains("--margin: found 0.5, needed a number of at least 1"), "{refused}");
+}

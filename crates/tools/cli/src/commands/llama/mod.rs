@@ -1,9 +1,11 @@
 //! `unspoken llama`
 
 mod picture;
+mod prepare;
 mod report;
 mod run;
 mod study;
+mod text;
 
 use std::path::PathBuf;
 
@@ -14,6 +16,8 @@ use unspoken_llama_model::{LoadError, LoadedModel};
 pub enum Command {
     /// Continue a text with a model, in the clear
     Run(run::Arguments),
+    /// Find a model's prefix, rotate it, and measure the ranges that its values keep
+    Prepare(prepare::Arguments),
     /// Report how large a model's values get, and how much a prefix and rotations reduce them
     Report(report::Arguments),
 }
@@ -22,6 +26,7 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Prepare(arguments) => prepare::run(arguments),
         Command::Report(arguments) => report::run(arguments),
     }
 }

@@ -2,20 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use serde_json::{Value, json};
-use unspoken_llama_model::{InputError, LoadedModel, Model, PrefixSearch, Step, Tokenizer, find_prefix};
+use unspoken_llama_model::{LoadedModel, Step};
 
 use super::ModelArguments;
 use super::picture::{Line, residual_picture};
 use super::study::{INPUTS, OUTPUTS, Row, Study, Variant};
+use super::text::{TextArguments, named, prefix_line};
 use crate::output_file::OutputFile;
-use crate::progress::Bars;
-
-/// Tokens with outliers that each round of the search tries as well as the control tokens, and the factor by which a
-/// longer prefix must reduce the largest residual.
-const OUTLIERS: usize = 8;
-const GAIN: f32 = 1.1;
 
 /// Report how large a model's values get, and how much a prefix and rotations reduce them
 ///
@@ -28,24 +22,8 @@ const GAIN: f32 = 1.1;
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Text of the kind that the model will see, UTF-8, some thousand words; for instance data/sms/spam_collection.csv
-    #[arg(long, value_name = "FILE")]
-    text: PathBuf,
-    /// Maximum number of tokens of the text that are used, from its start
-    #[arg(long, value_name = "N", default_value_t = 2048)]
-    tokens: usize,
-    /// Number of tokens that are run together, each time behind the prefix
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    window: usize,
-    /// Maximum number of tokens of the text that the search for a prefix uses
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    search_tokens: usize,
-    /// Maximum length of the prefix
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    prefix_length: usize,
-    /// Seed of the rotations
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    text: TextArguments,
     /// Draw the residual stream of each layer as SVG
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -60,20 +38,17 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = arguments.out.as_ref().map(|out| OutputFile::open("--out", out, arguments.force)).transpose()?;
-    let text = std::fs::read_to_string(&arguments.text)
-        .with_context(|| format!("--text: cannot read {}", arguments.text.display()))?;
     let LoadedModel { model, tokenizer } = arguments.model.load()?;
-    let texts = windows(&tokenizer, &text, arguments)?;
-    let prefix = search(&model, &tokenizer, &texts, arguments)?;
+    let texts = arguments.text.windows(&tokenizer)?;
+    let prefix = arguments.text.search(&model, &tokenizer, &texts)?;
     let layers = model.config.layers;
-    let study = Study::new(model, tokenizer.begin(), &prefix, &texts, arguments.seed)?;
+    let study = Study::new(model, tokenizer.begin(), &prefix, &texts, arguments.text.seed)?;
     if let Some(out) = out {
         let title = format!("Residual stream of {}", arguments.model.model.display());
         let lines: Vec<Line> = study.variants.iter().map(|variant| line(variant, layers)).collect();
         out.write(residual_picture(&title, &lines).to_string().as_bytes())?;
     }
-    let prefix: Vec<(u32, String)> =
-        prefix.iter().map(|id| (*id, tokenizer.token_text(*id).unwrap_or_default())).collect();
+    let prefix = named(&tokenizer, &prefix);
     let count = texts.iter().map(Vec::len).sum();
     if arguments.json {
         println!("{}", object(&study, &prefix, count));
@@ -81,48 +56,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         describe(&study, &prefix, count);
     }
     Ok(())
-}
-
-/// The text in pieces of one window, without the token for its begin.
-fn windows(tokenizer: &Tokenizer, text: &str, arguments: &Arguments) -> anyhow::Result<Vec<Vec<u32>>> {
-    let mut tokens = tokenizer.encode(text)?;
-    if tokenizer.begin().is_some() {
-        tokens.remove(0);
-    }
-    tokens.truncate(arguments.tokens);
-    let texts: Vec<Vec<u32>> = tokens.chunks(arguments.window.max(1)).map(<[u32]>::to_vec).collect();
-    anyhow::ensure!(
-        texts.first().is_some_and(|text| text.len() >= 2),
-        "{}: found {} tokens in windows of {}, needed at least 2; name a longer text, or raise --tokens and --window",
-        arguments.text.display(),
-        tokens.len(),
-        arguments.window
-    );
-    Ok(texts)
-}
-
-/// Searches a prefix over the first texts.
-fn search(
-    model: &Model,
-    tokenizer: &Tokenizer,
-    texts: &[Vec<u32>],
-    arguments: &Arguments,
-) -> Result<Vec<u32>, InputError> {
-    let count = arguments.search_tokens.div_ceil(arguments.window.max(1)).clamp(1, texts.len());
-    let search = PrefixSearch {
-        start: tokenizer.begin().into_iter().collect(),
-        candidates: tokenizer.controls(),
-        outliers: OUTLIERS,
-        length: arguments.prefix_length,
-        gain: GAIN,
-    };
-    let mut bars = Bars::new();
-    let mut tried = 0;
-    let found = find_prefix(model, &texts[..count], &search, |_| {
-        tried += 1;
-        bars.prefix(tried);
-    })?;
-    Ok(found.tokens)
 }
 
 /// The largest absolute residual before attention and before the feed-forward network of each layer, and at the end.
@@ -158,13 +91,7 @@ fn object(study: &Study, prefix: &[(u32, String)], count: usize) -> Value {
 /// What is printed without `--json`.
 fn describe(study: &Study, prefix: &[(u32, String)], count: usize) {
     println!("text        {count} tokens");
-    match prefix {
-        [] => println!("prefix      none"),
-        _ => println!(
-            "prefix      {}",
-            prefix.iter().map(|(id, text)| format!("{text:?} ({id})")).collect::<Vec<_>>().join(", ")
-        ),
-    }
+    println!("prefix      {}", prefix_line(prefix));
     println!(
         "rotation    changes logits by {:.1e} of the largest, and the most likely token at {:.2} % of the positions",
         study.logit_error,

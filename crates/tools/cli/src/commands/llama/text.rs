@@ -1,0 +1,91 @@
+//! The text that a command runs a model on, and the search for a prefix over it.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use unspoken_llama_model::{InputError, Model, PrefixSearch, Tokenizer, find_prefix};
+
+use crate::progress::Bars;
+
+/// Tokens with outliers that each round of the search tries as well as the control tokens, and the factor by which a
+/// longer prefix must reduce the largest residual.
+const OUTLIERS: usize = 8;
+const GAIN: f32 = 1.1;
+
+/// The text, and the search for a prefix over it
+#[derive(clap::Args)]
+pub struct TextArguments {
+    /// Text of the kind that the model will see, UTF-8, some thousand words; for instance data/sms/spam_collection.csv
+    #[arg(long, value_name = "FILE")]
+    text: PathBuf,
+    /// Maximum number of tokens of the text that are used, from its start
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    tokens: usize,
+    /// Number of tokens that are run together, each time behind the prefix
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    window: usize,
+    /// Maximum number of tokens of the text that the search for a prefix uses
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    search_tokens: usize,
+    /// Maximum length of the prefix
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    prefix_length: usize,
+    /// Seed of the rotations
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl TextArguments {
+    /// The text in pieces of one window, without the token for its begin.
+    pub fn windows(&self, tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
+        let text = std::fs::read_to_string(&self.text)
+            .with_context(|| format!("--text: cannot read {}", self.text.display()))?;
+        let mut tokens = tokenizer.encode(&text)?;
+        if tokenizer.begin().is_some() {
+            tokens.remove(0);
+        }
+        tokens.truncate(self.tokens);
+        let texts: Vec<Vec<u32>> = tokens.chunks(self.window.max(1)).map(<[u32]>::to_vec).collect();
+        anyhow::ensure!(
+            texts.first().is_some_and(|text| text.len() >= 2),
+            "{}: found {} tokens in windows of {}, needed at least 2; name a longer text, or raise --tokens and \
+             --window",
+            self.text.display(),
+            tokens.len(),
+            self.window
+        );
+        Ok(texts)
+    }
+
+    /// Searches a prefix over the first texts.
+    pub fn search(&self, model: &Model, tokenizer: &Tokenizer, texts: &[Vec<u32>]) -> Result<Vec<u32>, InputError> {
+        let count = self.search_tokens.div_ceil(self.window.max(1)).clamp(1, texts.len());
+        let search = PrefixSearch {
+            start: tokenizer.begin().into_iter().collect(),
+            candidates: tokenizer.controls(),
+            outliers: OUTLIERS,
+            length: self.prefix_length,
+            gain: GAIN,
+        };
+        let mut bars = Bars::new();
+        let mut tried = 0;
+        let found = find_prefix(model, &texts[..count], &search, |_| {
+            tried += 1;
+            bars.prefix(tried);
+        })?;
+        Ok(found.tokens)
+    }
+}
+
+/// The ids and the texts of tokens, for people.
+pub fn named(tokenizer: &Tokenizer, tokens: &[u32]) -> Vec<(u32, String)> {
+    tokens.iter().map(|id| (*id, tokenizer.token_text(*id).unwrap_or_default())).collect()
+}
+
+/// The tokens of a prefix in one line.
+pub fn prefix_line(prefix: &[(u32, String)]) -> String {
+    match prefix {
+        [] => "none".into(),
+        _ => prefix.iter().map(|(id, text)| format!("{text:?} ({id})")).collect::<Vec<_>>().join(", "),
+    }
+}
