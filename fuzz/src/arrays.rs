@@ -124,9 +124,11 @@ pub static SECRET: Target = Target {
         true
     },
     repair: |data| {
-        data.resize(38, 0);
-        data[..6].copy_from_slice(b"uspm\x02\x00");
-        append_checksum(data);
+        // As a file of the first version, which has no checksum.
+        data.resize(36, 0);
+        data[..4].copy_from_slice(b"uspm");
+        let secret = Secret::from_bytes(data).expect("any bytes are a secret");
+        *data = secret.to_bytes().to_vec();
     },
     seeds: || vec![FIXTURE.secret.to_bytes().to_vec()],
 };

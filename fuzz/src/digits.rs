@@ -74,7 +74,7 @@ pub static DESCRIBED: Target = Target {
         message.channels = 1 << (message.channels % 4);
         message.hidden = 16 << (message.hidden % 3);
         message.batch = 1 << (message.batch % 3);
-        messages::repair_bound(&mut message.error, |error| error >= 0.0);
+        messages::repair_bound(&mut message.error, |error| error >= messages::BELIEVED_ERROR);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = messages::description(Description::PROTOCOL, &message);
     },
@@ -83,6 +83,7 @@ pub static DESCRIBED: Target = Target {
         let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
             preset: (*name).into(),
             fingerprint: fingerprint.clone(),
+            error: messages::BELIEVED_ERROR,
             // Keys and levels that exist in every preset.
             keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
             query_level: 0,

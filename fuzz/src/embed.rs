@@ -74,7 +74,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.model_id = MODEL_ID.to_vec();
         messages::repair_form(&mut message.query_form);
-        messages::repair_bound(&mut message.error, |error| error >= 0.0);
+        messages::repair_bound(&mut message.error, |error| error >= messages::BELIEVED_ERROR);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = messages::description(Description::PROTOCOL, &message);
     },
@@ -83,6 +83,7 @@ pub static DESCRIBED: Target = Target {
         let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
             preset: (*name).into(),
             fingerprint: fingerprint.clone(),
+            error: messages::BELIEVED_ERROR,
             ..sound.clone()
         };
         let formed = messages::formed().into_iter().map(|formed| Described {

@@ -85,6 +85,9 @@ pub fn repair_bound(bound: &mut f64, possible: impl FnOnce(f64) -> bool) {
     }
 }
 
+/// A bound of the error that clients believe for every small preset: smaller ones are refused for some.
+pub const BELIEVED_ERROR: f64 = 1e-5;
+
 /// Prefix of the small presets; larger ones are valid too, but take a second to build.
 pub const SMALL_PRESETS: &str = "insecure_n11_";
 

@@ -6,8 +6,7 @@ mod common;
 mod memory;
 
 use common::{PRESET, network};
-use memory::{Checks, Server, peak};
-use unspoken_ckks::Preset;
+use memory::{Checks, Server, own_parameters, peak};
 use unspoken_cnn::{EncryptedWeightsCircuit, PlainWeightsCircuit};
 use unspoken_digits_model::Shape;
 
@@ -15,7 +14,7 @@ use unspoken_digits_model::Shape;
 fn estimates_bound_what_is_allocated() {
     let mut checks = Checks::default();
     let network = network(Shape::LITE);
-    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let parameters = own_parameters(PRESET);
     for batch in [16, 2] {
         let circuit = PlainWeightsCircuit::new(&network, &parameters, batch).unwrap();
         let (level, scale, vectors) = (circuit.input_level(), circuit.scale(), circuit.layout().vectors());

@@ -3,8 +3,8 @@
 #[path = "../../../engine/ckks/tests/common/memory.rs"]
 mod memory;
 
-use memory::{Checks, Server, allocated, peak};
-use unspoken_ckks::{CkksParameters, CostModel, Encoder, Preset, Simulator};
+use memory::{Checks, Server, allocated, own_parameters, peak};
+use unspoken_ckks::{CkksParameters, CostModel, Encoder, Simulator};
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, estimate};
 
 const COMPLEX: &str = "insecure_n11_depth9_scale50";
@@ -36,7 +36,7 @@ fn lookup(parameters: &CkksParameters, plan: Plan, form: OutputForm, [subtables,
 fn estimates_bound_what_is_allocated_and_counted() {
     let mut checks = Checks::default();
     for (preset, plan, form, shape) in CASES {
-        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let parameters = own_parameters(preset);
         let [subtables, rows, columns] = shape;
         let name = format!("{plan} of {subtables} tables of {rows} x {columns}");
         let planned = lookup(&parameters, plan, form, shape);

@@ -3,8 +3,8 @@
 #[path = "../../../engine/ckks/tests/common/memory.rs"]
 mod memory;
 
-use memory::{Checks, Server, peak};
-use unspoken_ckks::{CostModel, Preset};
+use memory::{Checks, Server, own_parameters, peak};
+use unspoken_ckks::CostModel;
 use unspoken_permute::{Packing, Permutation, PreparedBlocks, PreparedPermutation, Strategy, Task};
 
 const PRESET: &str = "insecure_n11_real_depth17_scale30";
@@ -16,7 +16,7 @@ const LISTS: u64 = 256 << 10;
 #[test]
 fn estimates_bound_what_is_allocated() {
     let mut checks = Checks::default();
-    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let parameters = own_parameters(PRESET);
     let (model, scale) = (CostModel::nominal(&parameters), parameters.scale());
     let random = Permutation::random(512, 1).unwrap();
     let explanation = Task::new(&random, Packing::Repeated, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);

@@ -5,10 +5,10 @@ mod memory;
 
 use std::collections::BTreeMap;
 
-use memory::{Checks, Server, peak};
+use memory::{Checks, Server, own_parameters, peak};
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform,
-    Preset, Simulator, SlotValues, Steps,
+    Simulator, SlotValues, Steps,
 };
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -30,7 +30,7 @@ fn many_vectors<A: Arithmetic>(a: &A, x: &A::Vector) -> Result<A::Vector, CkksEr
 #[test]
 fn estimates_bound_what_is_allocated() {
     let mut checks = Checks::default();
-    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let parameters = own_parameters(PRESET);
     let scale = parameters.scale();
     let counter = Simulator::counting(&Encoder::new(&parameters));
     let input = counter.encrypt(&[], LEVEL, scale).unwrap();
@@ -61,7 +61,7 @@ fn estimates_bound_what_is_allocated() {
     }
 
     let plan = |parameters: &_| Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex).unwrap();
-    let boot = Preset::find(BOOT).unwrap().build().unwrap();
+    let boot = own_parameters(BOOT);
     let planned = plan(&boot);
     let encoder = Encoder::new(&boot);
     // The plan holds the values, which are there already.

@@ -152,8 +152,9 @@ impl Encoder {
             ring.sub_assign(&mut phase, &exact)?;
         }
         let noise = ring.to_f64(&phase)?;
-        let largest = noise.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
-        Ok((plaintext, largest))
+        // Numbers that are not negative have the order of their bits, which are compared without a branch.
+        let largest = noise.iter().fold(0, |largest: u64, x| largest.max(x.abs().to_bits()));
+        Ok((plaintext, f64::from_bits(largest)))
     }
 }
 

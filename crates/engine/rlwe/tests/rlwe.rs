@@ -7,6 +7,7 @@ use unspoken_rlwe::{
     Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
     RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, ZeroEncryption, galois,
 };
+use zeroize::Zeroizing;
 
 const DEGREE: usize = 1024;
 

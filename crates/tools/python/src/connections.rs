@@ -338,7 +338,8 @@ pub(crate) fn prepare<H: ClientHalf + CkksClientHalf>(
     client: &mut ServiceClient<H>,
     (burst, memory_bytes): (usize, usize),
 ) -> Result<(), Failure> {
-    Ok(client.prepare(Needs { burst, memory_bytes })?)
+    client.prepare(Needs { burst, memory_bytes })?;
+    Ok(())
 }
 
 /// What so many questions will take, by name, for a client with the model that `model` returns. Sends no keys and no

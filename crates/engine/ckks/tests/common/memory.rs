@@ -6,7 +6,9 @@
 use std::sync::atomic::AtomicBool;
 
 use peak_alloc::PeakAlloc;
-use unspoken_ckks::{Ciphertext, CkksError, Complex64, Encoder, Evaluator, Plaintext, Preset, SeededCiphertext};
+use unspoken_ckks::{
+    Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, Plaintext, Preset, SeededCiphertext,
+};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
 
@@ -57,6 +59,11 @@ impl Checks {
     }
 }
 
+/// Parameters of a preset with a ring of their own, without the freed buffers of other runs.
+pub fn own_parameters(preset: &str) -> CkksParameters {
+    CkksParameters::new(Preset::find(preset).unwrap().literal().unwrap()).unwrap()
+}
+
 /// State of a server: its own ring, which keeps only freed buffers of its own runs, and the keys and ciphertexts of a
 /// client.
 pub struct Server {
@@ -70,7 +77,7 @@ impl Server {
     pub fn new(preset: &str, plan: &KeyPlan, inputs: usize, (level, scale): (usize, f64)) -> Self {
         let (mut bundle, mut vectors) = (Vec::new(), Vec::new());
         {
-            let parameters = Preset::find(preset).unwrap().build().unwrap();
+            let parameters = own_parameters(preset);
             let encoder = Encoder::new(&parameters);
             let mut rng = SecretRng::insecure_from_seed(1);
             let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
@@ -82,7 +89,7 @@ impl Server {
                 vectors.push(encoder.encrypt(&plaintext, &secret, &mut rng).unwrap().to_bytes(&parameters));
             }
         }
-        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let parameters = own_parameters(preset);
         let keys = KeyBundle::read(parameters.rlwe(), &mut bundle.as_slice()).unwrap();
         let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(&parameters, bytes).unwrap().expand(&parameters);
         let inputs = vectors.iter().map(read).collect();

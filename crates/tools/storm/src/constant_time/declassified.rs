@@ -28,7 +28,7 @@ impl Declassified {
 
 const SEED: &str = "expands a public seed by rejection";
 const VALID: &str = "one branch on whether all values are valid: the caller gets an error or not";
-
+const TAG: &str = "one branch on whether the tag of a sealed entry is right: the caller gets the entry or an error";
 const ANSWER: &str = "the label or digit is what the caller gets; requests do not depend on it";
 const RECORD: &str = "finding a record in a decrypted cell takes a time that depends on its lengths (SECURITY.md)";
 
@@ -46,6 +46,7 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_indices", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
     Declassified::function("check_entries", VALID),
+    Declassified::function("decrypt_inout_detached", TAG),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),
     Declassified::with_callees("RetrieveClient::find_records", RECORD),
