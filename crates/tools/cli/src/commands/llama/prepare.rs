@@ -83,11 +83,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Windows of text.
+type Windows = [Vec<u32>];
+
 /// The first windows, and the last ones as held-out text.
-fn split(texts: &[Vec<u32>], percent: u8) -> anyhow::Result<(&[Vec<u32>], &[Vec<u32>])> {
+fn split(texts: &Windows, percent: u8) -> anyhow::Result<(&Windows, &Windows)> {
     let held_out = (texts.len() * usize::from(percent)).div_ceil(100);
     let (calibration, held_out) = texts.split_at(texts.len() - held_out);
-    let long_enough = |texts: &[Vec<u32>]| texts.iter().any(|text| text.len() >= 2);
+    let long_enough = |texts: &Windows| texts.iter().any(|text| text.len() >= 2);
     anyhow::ensure!(
         long_enough(calibration) && long_enough(held_out),
         "found {} windows of text, needed two or more: name a longer text, raise --tokens or lower --window",
@@ -99,7 +102,7 @@ fn split(texts: &[Vec<u32>], percent: u8) -> anyhow::Result<(&[Vec<u32>], &[Vec<
 fn held_out_escapes(
     model: &Model,
     prefix: &[u32],
-    texts: &[Vec<u32>],
+    texts: &Windows,
     statistics: &Statistics,
 ) -> anyhow::Result<HeldOut> {
     let mut by_coordinate = Escapes::new(statistics, Sharing::Coordinate);
