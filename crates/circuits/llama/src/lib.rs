@@ -1,11 +1,31 @@
 #![doc = include_str!("../README.md")]
 
+mod approximation;
 mod arithmetic;
 mod circuit;
+mod clear;
+mod compare;
+mod design;
+mod error;
+mod noise;
 mod place;
+mod preparation;
+mod ranges;
 mod record;
+mod simulated;
+mod tensor;
 
+pub use approximation::{Approximation, Escapes};
 pub use arithmetic::{Function, Shape, TensorArithmetic};
 pub use circuit::{Circuit, Session};
+pub use clear::{Clear, ClearCache, Watch};
+pub use compare::{Comparison, Sample, calibrate, compare};
+pub use design::{Design, DesignOptions, Margins, NeededMargins};
+pub use error::CircuitError;
+pub use noise::{EngineNoise, Noise};
 pub use place::{Place, Quantity};
+pub use preparation::{Preparation, PreparationError};
+pub use ranges::{Interval, Ranges};
 pub use record::{Node, Operation, RecordedCache, Recorder};
+pub use simulated::Simulated;
+pub use tensor::Tensor;

@@ -67,6 +67,49 @@ pub enum Quantity {
     Logits,
 }
 
+impl Quantity {
+    /// All quantities of a circuit whose softmax has `rounds` rounds.
+    pub fn all(rounds: u8) -> impl Iterator<Item = Quantity> {
+        let once = [
+            Quantity::Residual,
+            Quantity::AttentionNormSquare,
+            Quantity::AttentionNormFactor,
+            Quantity::AttentionNorm,
+            Quantity::Query,
+            Quantity::Key,
+            Quantity::Value,
+            Quantity::RotatedQuery,
+            Quantity::RotatedKey,
+            Quantity::Score,
+            Quantity::Exponential,
+            Quantity::Attention,
+            Quantity::AttentionOutput,
+            Quantity::MiddleResidual,
+            Quantity::FfnNormSquare,
+            Quantity::FfnNormFactor,
+            Quantity::FfnNorm,
+            Quantity::Gate,
+            Quantity::Up,
+            Quantity::Silu,
+            Quantity::Hidden,
+            Quantity::FfnOutput,
+            Quantity::LastNormSquare,
+            Quantity::LastNormFactor,
+            Quantity::LastNorm,
+            Quantity::Logits,
+        ];
+        let of_round = |round| {
+            [
+                Quantity::SoftmaxSquare(round),
+                Quantity::SoftmaxFactor(round),
+                Quantity::SoftmaxScaled(round),
+                Quantity::SoftmaxWeight(round),
+            ]
+        };
+        once.into_iter().chain((0..rounds).flat_map(of_round))
+    }
+}
+
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, round) = match self {

@@ -8,7 +8,7 @@ use crate::config::Config;
 
 /// Rotates pairs of adjacent coordinates of each head by the angle of its frequency and of the token's position. The
 /// first row is at position `first`.
-pub(crate) fn rotate_positions(config: &Config, first: usize, vectors: &mut Array2<f32>) {
+pub fn rotate_positions(config: &Config, first: usize, vectors: &mut Array2<f32>) {
     for (row, mut vector) in vectors.rows_mut().into_iter().enumerate() {
         let position = (first + row) as f64;
         let turns: Vec<(f32, f32)> = config

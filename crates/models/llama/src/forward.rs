@@ -69,10 +69,25 @@ impl Model {
         in_pool(|| linear(normed, self.weights.head()))
     }
 
-    /// Rows of the embedding, one for each token.
-    fn embed(&self, tokens: &[u32]) -> Array2<f32> {
+    /// Rows of the embedding, one for each token: the input of the first layer.
+    ///
+    /// # Panics
+    /// If a token is outside the vocabulary.
+    pub fn embed(&self, tokens: &[u32]) -> Array2<f32> {
         let rows: Vec<usize> = tokens.iter().map(|token| *token as usize).collect();
         self.weights.embedding.select(ndarray::Axis(0), &rows)
+    }
+
+    /// Checks that tokens are of the vocabulary.
+    ///
+    /// # Errors
+    /// [`InputError::Token`] names the first that is not.
+    pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), InputError> {
+        let vocabulary = self.config.vocabulary;
+        match tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocabulary) {
+            Some((position, id)) => Err(InputError::Token { position, id: *id, vocabulary }),
+            None => Ok(()),
+        }
     }
 
     fn check(&self, tokens: &[u32], cache: &KvCache) -> Result<(), InputError> {
@@ -82,10 +97,7 @@ impl Model {
         if cache.layers() != self.config.layers {
             return Err(InputError::Cache { found: cache.layers(), needed: self.config.layers });
         }
-        let vocabulary = self.config.vocabulary;
-        if let Some((position, id)) = tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocabulary) {
-            return Err(InputError::Token { position, id: *id, vocabulary });
-        }
+        self.check_tokens(tokens)?;
         let found = cache.len() + tokens.len();
         if found > self.config.context {
             return Err(InputError::Context { found, cached: cache.len(), context: self.config.context });

@@ -14,7 +14,7 @@ pub(crate) fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
 }
 
 /// `x * weights^T`: a row for each row of `x`, a column for each row of `weights`.
-pub(crate) fn linear(x: ArrayView2<f32>, weights: &Array2<f32>) -> Array2<f32> {
+pub fn linear(x: ArrayView2<f32>, weights: &Array2<f32>) -> Array2<f32> {
     // Transposed, so that each thread writes rows of its own.
     let mut result = Array2::zeros((weights.nrows(), x.nrows()));
     let rows = weights.nrows().div_ceil(4 * rayon::current_num_threads()).max(ROWS);

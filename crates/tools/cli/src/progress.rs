@@ -78,6 +78,11 @@ impl Bars {
         self.show("trying prefixes", tried, None, false);
     }
 
+    /// Shows how many windows of a text went through a language model.
+    pub fn windows(&mut self, what: &'static str, done: usize, total: usize) {
+        self.show(what, done as u64, total as u64, false);
+    }
+
     /// Shows a step of writing a database.
     pub fn database(&mut self, progress: &database::Progress) {
         let what = match progress.phase {

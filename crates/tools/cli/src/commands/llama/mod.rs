@@ -1,9 +1,11 @@
 //! `unspoken llama`
 
 mod picture;
+mod polynomials;
 mod prepare;
 mod report;
 mod run;
+mod simulate;
 mod study;
 mod text;
 
@@ -11,15 +13,17 @@ use std::path::PathBuf;
 
 use unspoken_llama_model::{LoadError, LoadedModel};
 
-/// Look at language models of the Llama architecture in the clear: their text and their ranges
+/// Look at language models of the Llama architecture, and prepare them for encrypted arithmetic
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Continue a text with a model, in the clear
     Run(run::Arguments),
-    /// Find a model's prefix, rotate it, and measure the ranges that its values keep
+    /// Tame a model for encrypted arithmetic, and choose the polynomials that replace its functions
     Prepare(prepare::Arguments),
     /// Report how large a model's values get, and how much a prefix and rotations reduce them
     Report(report::Arguments),
+    /// Predict how well a prepared model does when it is encrypted
+    Simulate(simulate::Arguments),
 }
 
 /// Runs the command.
@@ -28,6 +32,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Run(arguments) => run::run(arguments),
         Command::Prepare(arguments) => prepare::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Simulate(arguments) => simulate::run(arguments),
     }
 }
 

@@ -4,34 +4,54 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use unspoken_llama_model::{
-    EscapeCount, Escapes, LoadedModel, MARGINS, Model, Preparation, Sharing, Statistics, Step, perplexity_behind,
-    rotate,
+use unspoken_llama::{
+    Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, NeededMargins, Noise, Place, Preparation,
+    Quantity, Ranges, Sample, calibrate, compare,
 };
+use unspoken_llama_model::{LoadedModel, Model, rotate};
 
 use super::ModelArguments;
-use super::text::{TextArguments, named, prefix_line};
+use super::polynomials::{
+    comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
+};
+use super::text::{SampleArguments, TamingArguments, named, prefix_line};
+use crate::progress::Bars;
 
-/// Find a model's prefix, rotate it, and measure the ranges that its values keep
+/// Factor by which margins are larger than those that held-out text needs, unless they are given.
+const SPARE: f64 = 1.1;
+
+/// Largest number of rounds of softmax that is tried.
+const MOST_ROUNDS: u8 = 4;
+
+/// Tame a model for encrypted arithmetic, and choose the polynomials that replace its functions
 ///
-/// Encrypted arithmetic replaces functions by polynomials, which are right on intervals only. The command searches a
-/// prefix and rotates the model as `unspoken llama report` does. Then it measures the range of each coordinate at each
-/// step of each layer over the first part of the text, and counts over the rest, the held-out text, how many values
-/// leave these ranges and how far: widened by the margin, ranges should hold them all. The directory gets the prefix,
-/// the seed of the rotations and the margin (preparation.json), and the ranges (ranges.safetensors, a tensor of the
-/// smallest and the largest values for each layer and step).
+/// The command searches a prefix and rotates the model as `unspoken llama report` does. Then it runs the circuit of
+/// private inference over the first part of the text, in windows with a public and a private part, and measures the
+/// range of each value. A polynomial is right on an interval only: held-out text, the rest, shows by which margins
+/// intervals must be wider than these ranges so that no value leaves them. With these margins, and the ranges of all
+/// text, the command chooses the polynomials that replace functions at the precision, and runs the held-out text with
+/// them. The directory gets preparation.json (prefix, seed of the rotations, margins, precision) and
+/// ranges.safetensors.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
-    text: TextArguments,
+    text: SampleArguments,
+    #[command(flatten)]
+    taming: TamingArguments,
     /// Share of the text that is held out, in percent
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=90))]
     held_out: u8,
-    /// Factor by which ranges are widened [default: the smallest of those counted that holds all held-out values]
+    /// Precision of the circuit in bits of each value's range; polynomials are more precise
+    #[arg(long, value_name = "N", default_value_t = 14.0)]
+    bits: f64,
+    /// Margin of all intervals [default: 1.1 times what held-out text needs, for each kind of function]
     #[arg(long, value_name = "FACTOR")]
-    margin: Option<f32>,
+    margin: Option<f64>,
+    /// Rounds of softmax, from 1 to 8 [default: as few as the sums of softmax allow, from 2 to 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    rounds: Option<u8>,
     /// Directory for the preparation. It must not exist yet
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -40,47 +60,116 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What held-out text showed.
-struct HeldOut {
+/// A preparation, and what held-out text showed.
+struct Outcome {
+    prefix: Vec<(u32, String)>,
     tokens: usize,
-    perplexity: f64,
-    /// With a range for each coordinate, and one for all coordinates of a layer and step.
-    by_coordinate: Escapes,
-    by_step: Escapes,
+    held_out_tokens: usize,
+    rounds: u8,
+    needed: NeededMargins,
+    margins: Margins,
+    design: Design,
+    clear: Comparison,
+    polynomials: Comparison,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = &arguments.out;
     anyhow::ensure!(!out.exists(), "--out: {} exists; name a new directory", out.display());
+    anyhow::ensure!(
+        arguments.bits > 0.0 && arguments.bits <= 40.0,
+        "--bits: found {}, needed a number from 1 to 40",
+        arguments.bits
+    );
     if let Some(margin) = arguments.margin {
         anyhow::ensure!(margin >= 1.0 && margin.is_finite(), "--margin: found {margin}, needed a number of at least 1");
     }
     let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
-    let texts = arguments.text.windows(&tokenizer)?;
-    let (calibration, held_out) = split(&texts, arguments.held_out)?;
-    let prefix = arguments.text.search(&model, &tokenizer, calibration)?;
-    rotate(&model.config, &mut model.weights, arguments.text.seed);
-    let mut statistics = Statistics::new();
-    let perplexity = perplexity_behind(&model, &prefix, calibration, &mut statistics)?;
-    let seen = held_out_escapes(&model, &prefix, held_out, &statistics)?;
-    let margin = arguments.margin.or(seen.by_coordinate.margin()).with_context(|| {
-        let most = MARGINS[MARGINS.len() - 1];
-        format!(
-            "held-out values are outside their ranges widened by {most}: {}; use more text (--tokens), a longer prefix \
-             (--prefix-length), or name a --margin",
-            worst(&seen.by_coordinate)
-        )
-    })?;
-    let preparation = Preparation { prefix: prefix.clone(), seed: arguments.text.seed, margin, statistics };
-    preparation.save(out, &model.config)?;
-    let (prefix, tokens) = (named(&tokenizer, &prefix), calibration.iter().map(Vec::len).sum());
+    let windows = arguments.text.windows(&tokenizer)?;
+    let (calibration, held_out) = split(&windows, arguments.held_out)?;
+    let prefix = arguments.taming.search(&model, &tokenizer, calibration)?;
+    rotate(&model.config, &mut model.weights, arguments.taming.seed);
+
+    let chunk = arguments.text.chunk;
+    let samples = arguments.text.samples(&prefix, calibration);
+    let held_out = arguments.text.samples(&prefix, held_out);
+    let mut bars = Bars::new();
+    let Fitted { circuit, ranges, needed, options, design } = fit(arguments, &model, &samples, &held_out, &mut bars)?;
+    let progress = |done| bars.windows("running held-out text", done, held_out.len());
+    let results = compare(&circuit, &model, &design, &[Noise::None], &held_out, chunk, progress)?;
+    bars.finish();
+    let [clear, polynomials] = results.try_into().ok().context("a result for the model and one for the circuit")?;
+    let preparation = Preparation {
+        config: model.config.clone(),
+        prefix,
+        seed: arguments.taming.seed,
+        rounds: circuit.rounds(),
+        options,
+        ranges,
+    };
+    preparation.save(out)?;
+    let outcome = Outcome {
+        prefix: named(&tokenizer, &preparation.prefix),
+        tokens: private_tokens(&samples),
+        held_out_tokens: private_tokens(&held_out),
+        rounds: preparation.rounds,
+        needed,
+        margins: preparation.options.margins,
+        design,
+        clear,
+        polynomials,
+    };
     if arguments.json {
-        println!("{}", object(&prefix, tokens, perplexity, margin, &seen));
+        println!("{}", object(&outcome));
     } else {
-        describe(&prefix, tokens, perplexity, margin, &seen);
+        describe(&outcome);
     }
     Ok(())
+}
+
+/// A circuit with its ranges and polynomials.
+struct Fitted {
+    circuit: Circuit,
+    ranges: Ranges,
+    needed: NeededMargins,
+    options: DesignOptions,
+    design: Design,
+}
+
+/// Finds the polynomials, with as few rounds of softmax as its sums allow.
+fn fit(
+    arguments: &Arguments,
+    model: &Model,
+    samples: &[Sample],
+    held_out: &[Sample],
+    bars: &mut Bars,
+) -> anyhow::Result<Fitted> {
+    let rounds = arguments.rounds.map_or(Circuit::ROUNDS..=MOST_ROUNDS, |rounds| rounds..=rounds);
+    let last = *rounds.end();
+    for rounds in rounds {
+        let circuit = Circuit::new(&model.config).with_rounds(rounds);
+        let mut measure = |samples: &[Sample], what| {
+            let progress = |done| bars.windows(what, done, samples.len());
+            calibrate(&circuit, model, samples, arguments.text.chunk, progress)
+        };
+        let mut ranges = measure(samples, "calibrating")?;
+        let others = measure(held_out, "measuring held-out text")?;
+        let needed = Margins::needed(&circuit, &ranges, &others)?;
+        ranges.merge(&others);
+        let margins = match arguments.margin {
+            Some(margin) => Margins { norm: margin, softmax: margin, score: margin, gate: margin },
+            None => needed.margins.times(SPARE),
+        };
+        let options = DesignOptions { bits: arguments.bits, margins, ..DesignOptions::default() };
+        match Design::new(&circuit, &ranges, &options) {
+            Ok(design) => return Ok(Fitted { circuit, ranges, needed, options, design }),
+            Err(CircuitError::Untamed { place, .. })
+                if rounds < last && place.quantity == Quantity::SoftmaxFactor(0) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    unreachable!("the last number of rounds returns")
 }
 
 /// Windows of text.
@@ -90,69 +179,66 @@ type Windows = [Vec<u32>];
 fn split(texts: &Windows, percent: u8) -> anyhow::Result<(&Windows, &Windows)> {
     let held_out = (texts.len() * usize::from(percent)).div_ceil(100);
     let (calibration, held_out) = texts.split_at(texts.len() - held_out);
-    let long_enough = |texts: &Windows| texts.iter().any(|text| text.len() >= 2);
     anyhow::ensure!(
-        long_enough(calibration) && long_enough(held_out),
-        "found {} windows of text, needed two or more: name a longer text, raise --tokens or lower --window",
+        !calibration.is_empty() && !held_out.is_empty(),
+        "found {} windows of text, needed two or more: name a longer text, raise --tokens, or lower --public and \
+         --private",
         texts.len()
     );
     Ok((calibration, held_out))
 }
 
-fn held_out_escapes(
-    model: &Model,
-    prefix: &[u32],
-    texts: &Windows,
-    statistics: &Statistics,
-) -> anyhow::Result<HeldOut> {
-    let mut by_coordinate = Escapes::new(statistics, Sharing::Coordinate);
-    let perplexity = perplexity_behind(model, prefix, texts, &mut by_coordinate)?;
-    let mut by_step = Escapes::new(statistics, Sharing::Step);
-    perplexity_behind(model, prefix, texts, &mut by_step)?;
-    Ok(HeldOut { tokens: texts.iter().map(Vec::len).sum(), perplexity, by_coordinate, by_step })
+fn private_tokens(samples: &[Sample]) -> usize {
+    samples.iter().map(|sample| sample.private.len()).sum()
 }
 
-/// The step that needs the largest margin, and that margin.
-fn worst(escapes: &Escapes) -> String {
-    let most = escapes.counts().max_by(|(_, a), (_, b)| a.needed.total_cmp(&b.needed));
-    most.map_or_else(String::new, |(step, count)| format!("{step} needs {:.1}", count.needed))
+/// The margins by name, those that held-out text needs and those that were taken, with the place that needs the former.
+fn margin_rows(outcome: &Outcome) -> [(&'static str, f64, f64, Option<Place>); 4] {
+    let (needed, taken, places) = (&outcome.needed.margins, &outcome.margins, &outcome.needed.places);
+    [
+        ("norm", needed.norm, taken.norm, places[0]),
+        ("softmax", needed.softmax, taken.softmax, places[1]),
+        ("score", needed.score, taken.score, places[2]),
+        ("gate", needed.gate, taken.gate, places[3]),
+    ]
 }
 
 /// What is printed with `--json`.
-fn object(prefix: &[(u32, String)], tokens: usize, perplexity: f64, margin: f32, seen: &HeldOut) -> Value {
-    let counts = |escapes: &Escapes| -> Value {
-        let row = |(step, count): (Step, EscapeCount)| {
-            let numbers = json!({ "values": count.values, "beyond": count.beyond, "margin_needed": count.needed });
-            (step.to_string(), numbers)
-        };
-        escapes.counts().map(row).collect()
-    };
+fn object(outcome: &Outcome) -> Value {
+    let prefix = outcome.prefix.iter().map(|(id, text)| json!({ "id": id, "text": text })).collect::<Vec<_>>();
+    let margins: Value = margin_rows(outcome)
+        .into_iter()
+        .map(|(name, needed, taken, place)| {
+            let place = place.map(|place| place.to_string());
+            (name.to_owned(), json!({ "needed": needed, "taken": taken, "place": place }))
+        })
+        .collect();
     json!({
-        "prefix": prefix.iter().map(|(id, text)| json!({ "id": id, "text": text })).collect::<Vec<_>>(),
-        "tokens": tokens, "perplexity": perplexity, "margin": margin, "margins": MARGINS,
-        "held_out": {
-            "tokens": seen.tokens, "perplexity": seen.perplexity,
-            "by_coordinate": counts(&seen.by_coordinate), "by_step": counts(&seen.by_step),
-        },
+        "prefix": prefix,
+        "tokens": outcome.tokens,
+        "held_out_tokens": outcome.held_out_tokens,
+        "rounds": outcome.rounds,
+        "margins": margins,
+        "perplexity": outcome.clear.perplexity(),
+        "held_out": comparison_object(&outcome.polynomials, &outcome.clear),
+        "polynomials": design_object(&outcome.design),
     })
 }
 
 /// What is printed without `--json`.
-fn describe(prefix: &[(u32, String)], tokens: usize, perplexity: f64, margin: f32, seen: &HeldOut) {
-    println!("prefix      {}", prefix_line(prefix));
-    println!("calibrated  on {tokens} tokens, perplexity {perplexity:.2}");
-    println!("held out    {} tokens, perplexity {:.2}", seen.tokens, seen.perplexity);
-    println!("margin      {margin}");
-    for (title, escapes) in [
-        ("Held-out values beyond the range of their coordinate, widened by", &seen.by_coordinate),
-        ("Held-out values beyond the range of their layer and step, widened by", &seen.by_step),
-    ] {
-        println!("\n{title}");
-        let margins: String = MARGINS.iter().map(|margin| format!(" {margin:>8}")).collect();
-        println!("{:16} {:>12}{margins} {:>8}", "", "values", "needed");
-        for (step, count) in escapes.counts() {
-            let beyond: String = count.beyond.iter().map(|count| format!(" {count:>8}")).collect();
-            println!("{:16} {:>12}{beyond} {:>8.2}", step.to_string(), count.values, count.needed);
-        }
+fn describe(outcome: &Outcome) {
+    println!("prefix      {}", prefix_line(&outcome.prefix));
+    println!("calibrated  on {} private tokens", outcome.tokens);
+    println!("held out    {} private tokens", outcome.held_out_tokens);
+    println!("softmax     {} rounds", outcome.rounds);
+    println!("\n{:12} {:>8} {:>8}  place", "margin", "needed", "taken");
+    for (name, needed, taken, place) in margin_rows(outcome) {
+        println!("{name:12} {needed:>8.3} {taken:>8.3}  {}", place.map(|place| place.to_string()).unwrap_or_default());
     }
+    println!("\nHeld-out text with polynomials");
+    describe_header("");
+    describe_comparison("model in the clear", &outcome.clear, &outcome.clear);
+    describe_comparison("polynomials", &outcome.polynomials, &outcome.clear);
+    describe_escapes(&outcome.polynomials);
+    describe_design(&outcome.design);
 }

@@ -1,0 +1,183 @@
+//! Calibration over text, and how well a simulated circuit agrees with the model in the clear.
+
+use std::collections::BTreeMap;
+
+use ndarray::{Array2, ArrayView1, Axis, concatenate};
+use unspoken_llama_model::{InputError, KvCache, Model};
+
+use crate::approximation::Escapes;
+use crate::arithmetic::TensorArithmetic;
+use crate::circuit::Circuit;
+use crate::clear::{Clear, Watch};
+use crate::design::Design;
+use crate::error::CircuitError;
+use crate::noise::Noise;
+use crate::place::{Place, Quantity};
+use crate::ranges::Ranges;
+use crate::simulated::Simulated;
+use crate::tensor::Tensor;
+
+/// A text: its public tokens, those of the model's prefix first, and its private tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Public tokens.
+    pub public: Vec<u32>,
+    /// Private tokens.
+    pub private: Vec<u32>,
+}
+
+/// A circuit over texts, beside the model in the clear.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Number of tokens that were predicted: the private ones but the first of each text.
+    pub tokens: usize,
+    /// Sum of the negative log likelihoods of the tokens.
+    surprise: f64,
+    /// Number of positions whose most likely token is that of the model in the clear.
+    same: usize,
+    /// Sum of the Kullback-Leibler divergences from the model in the clear, in nats.
+    divergence: f64,
+    /// Largest error of a logit.
+    pub logit_error: f64,
+    /// Arguments of each function, and how many left the intervals of their polynomials.
+    pub escapes: BTreeMap<Place, Escapes>,
+}
+
+impl Comparison {
+    /// Perplexity: `exp` of the mean negative log likelihood.
+    pub fn perplexity(&self) -> f64 {
+        (self.surprise / self.tokens as f64).exp()
+    }
+
+    /// Share of positions whose most likely token is that of the model in the clear.
+    pub fn agreement(&self) -> f64 {
+        self.same as f64 / self.tokens as f64
+    }
+
+    /// Mean Kullback-Leibler divergence from the model in the clear, in nats.
+    pub fn divergence(&self) -> f64 {
+        self.divergence / self.tokens as f64
+    }
+
+    /// Number of arguments that left their intervals, of all functions.
+    pub fn escaped(&self) -> u64 {
+        self.escapes.values().map(|escapes| escapes.escaped).sum()
+    }
+
+    /// Whether the results are numbers. Values that left the interval of their polynomial may become infinite.
+    pub fn is_finite(&self) -> bool {
+        self.surprise.is_finite()
+    }
+
+    fn add(&mut self, logits: &Array2<f32>, clear: &Array2<f32>, text: &[u32]) {
+        for ((row, clear), next) in logits.rows().into_iter().zip(clear.rows()).zip(&text[1..]) {
+            let (own, reference) = (log_softmax(row), log_softmax(clear));
+            self.tokens += 1;
+            self.surprise -= own[*next as usize];
+            self.same += usize::from(place_of_largest(&own) == place_of_largest(&reference));
+            self.divergence += reference.iter().zip(&own).map(|(p, q)| p.exp() * (p - q)).sum::<f64>();
+            let errors = row.iter().zip(clear).map(|(own, clear)| f64::from((own - clear).abs()));
+            self.logit_error = errors.fold(self.logit_error, f64::max);
+        }
+    }
+}
+
+fn log_softmax(logits: ArrayView1<f32>) -> Vec<f64> {
+    let most = logits.fold(f32::NEG_INFINITY, |most, value| most.max(*value));
+    let sum: f64 = logits.iter().map(|value| f64::from(value - most).exp()).sum();
+    logits.iter().map(|value| f64::from(value - most) - sum.ln()).collect()
+}
+
+fn place_of_largest(values: &[f64]) -> usize {
+    (0..values.len()).fold(0, |best, place| if values[place] > values[best] { place } else { best })
+}
+
+/// The ranges of all values of the circuit over texts. The private tokens run in chunks. `done` is called after each
+/// text.
+///
+/// # Errors
+/// If a text has no private tokens or does not fit the model.
+pub fn calibrate(
+    circuit: &Circuit,
+    model: &Model,
+    texts: &[Sample],
+    chunk: usize,
+    mut done: impl FnMut(usize),
+) -> Result<Ranges, CircuitError> {
+    let mut ranges = Ranges::new();
+    for (number, text) in texts.iter().enumerate() {
+        let public = public_cache(model, text)?;
+        let mut arithmetic = Clear::new(model, &public, circuit.rounds(), ranges);
+        run(circuit, &mut arithmetic, model, &public, &text.private, chunk)?;
+        ranges = arithmetic.into_watch();
+        ranges.see(Place::new(0, Quantity::Residual), &Tensor::activations(model.embed(&text.private)));
+        done(number + 1);
+    }
+    Ok(ranges)
+}
+
+/// Runs texts with each of the noises, and beside them the model in the clear, whose own perplexity is the first
+/// result. `done` is called after each text.
+///
+/// # Errors
+/// If a text has no private tokens or does not fit the model, or the design is that of another model.
+pub fn compare(
+    circuit: &Circuit,
+    model: &Model,
+    design: &Design,
+    noises: &[Noise],
+    texts: &[Sample],
+    chunk: usize,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<Comparison>, CircuitError> {
+    let mut results = vec![Comparison::default(); noises.len() + 1];
+    for (number, text) in texts.iter().enumerate() {
+        let public = public_cache(model, text)?;
+        let clear = model.forward(&text.private, &mut public.clone(), &mut ())?;
+        let clear = model.logits(clear.view());
+        results[0].add(&clear, &clear, &text.private);
+        for (noise, result) in noises.iter().zip(&mut results[1..]) {
+            let mut arithmetic = Simulated::new(model, &public, design, noise, number as u64);
+            let logits = run(circuit, &mut arithmetic, model, &public, &text.private, chunk)?;
+            result.add(&logits, &clear, &text.private);
+            for (place, escapes) in arithmetic.escapes() {
+                result.escapes.entry(*place).or_default().merge(*escapes);
+            }
+        }
+        done(number + 1);
+    }
+    Ok(results)
+}
+
+fn public_cache(model: &Model, text: &Sample) -> Result<KvCache, InputError> {
+    let found = text.public.len() + text.private.len();
+    let context = model.config.context;
+    if text.private.is_empty() {
+        return Err(InputError::Empty);
+    }
+    if found > context {
+        return Err(InputError::Context { found, cached: text.public.len(), context });
+    }
+    model.check_tokens(&text.private)?;
+    model.prefix_cache(&text.public)
+}
+
+/// Logits of private tokens, in chunks.
+fn run<A: TensorArithmetic<Tensor = Tensor, Error = CircuitError>>(
+    circuit: &Circuit,
+    arithmetic: &mut A,
+    model: &Model,
+    public: &KvCache,
+    private: &[u32],
+    chunk: usize,
+) -> Result<Array2<f32>, CircuitError> {
+    let mut session = circuit.session(arithmetic, public.len())?;
+    let mut logits = Vec::new();
+    for tokens in private.chunks(chunk.max(1)) {
+        let input = Tensor::activations(model.embed(tokens));
+        let normed = circuit.pass(arithmetic, &mut session, input, tokens.len())?;
+        logits.push(circuit.logits(arithmetic, &normed)?);
+    }
+    let rows: Vec<_> = logits.iter().map(Tensor::rows).collect();
+    Ok(concatenate(Axis(0), &rows).expect("chunks have logits of one vocabulary"))
+}

@@ -1,0 +1,149 @@
+//! Ranges of the values of the circuit over text.
+
+use std::collections::BTreeMap;
+
+use ndarray::Axis;
+
+use crate::clear::Watch;
+use crate::place::{Place, Quantity};
+use crate::tensor::Tensor;
+
+/// Smallest and largest values of each place: of each coordinate of activations, and of each group of scores, weights
+/// and factors. A [`Watch`] that may see many passes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ranges {
+    places: BTreeMap<Place, Vec<Interval>>,
+}
+
+/// The values from `low` to `high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Smallest value.
+    pub low: f64,
+    /// Largest value.
+    pub high: f64,
+}
+
+impl Interval {
+    const EMPTY: Interval = Interval { low: f64::INFINITY, high: f64::NEG_INFINITY };
+
+    /// The largest absolute value.
+    pub fn largest(&self) -> f64 {
+        self.low.abs().max(self.high.abs())
+    }
+
+    /// Whether a value is inside.
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// Whether both ends are finite and in order.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.low.is_finite() && self.high.is_finite() && self.low <= self.high
+    }
+
+    /// The same centre, and `factor` times the length.
+    pub(crate) fn widened(&self, factor: f64) -> Self {
+        let (centre, half) = ((self.low + self.high) / 2.0, factor * (self.high - self.low) / 2.0);
+        Interval { low: centre - half, high: centre + half }
+    }
+
+    /// The factor by which this interval must be widened to hold another one.
+    pub(crate) fn margin(&self, other: &Interval) -> f64 {
+        let (centre, half) = ((self.low + self.high) / 2.0, (self.high - self.low) / 2.0);
+        (centre - other.low).max(other.high - centre) / half.max(f64::MIN_POSITIVE)
+    }
+
+    fn add(&mut self, value: f64) {
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+    }
+}
+
+impl Ranges {
+    /// No values.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The ranges of a place: for each coordinate, or for each group ([`Quantity::by_coordinate`]).
+    pub fn of(&self, place: Place) -> Option<&[Interval]> {
+        self.places.get(&place).map(Vec::as_slice)
+    }
+
+    /// The largest absolute value of a place.
+    pub fn largest(&self, place: Place) -> Option<f64> {
+        Some(self.of(place)?.iter().map(Interval::largest).fold(0.0, f64::max))
+    }
+
+    /// All places that were seen.
+    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.places.keys().copied()
+    }
+
+    /// Adds the ranges of other text.
+    pub fn merge(&mut self, other: &Ranges) {
+        for (place, intervals) in &other.places {
+            let own = self.places.entry(*place).or_insert_with(|| vec![Interval::EMPTY; intervals.len()]);
+            for (own, more) in own.iter_mut().zip(intervals) {
+                own.add(more.low);
+                own.add(more.high);
+            }
+        }
+    }
+
+    /// Sets the ranges of a place.
+    pub(crate) fn set(&mut self, place: Place, intervals: Vec<Interval>) {
+        self.places.insert(place, intervals);
+    }
+
+    /// Multiplies the ranges of a place, group by group.
+    pub(crate) fn multiply(&mut self, place: Place, factors: &[f64]) {
+        if let Some(intervals) = self.places.get_mut(&place) {
+            for (interval, factor) in intervals.iter_mut().zip(factors) {
+                *interval = Interval { low: interval.low * factor, high: interval.high * factor };
+            }
+        }
+    }
+}
+
+impl Quantity {
+    /// Whether ranges and polynomials are those of each coordinate: so for activations. Scores, weights and factors
+    /// have one for each group, which is a head, or one.
+    pub fn by_coordinate(&self) -> bool {
+        !matches!(
+            self,
+            Quantity::AttentionNormSquare
+                | Quantity::AttentionNormFactor
+                | Quantity::Score
+                | Quantity::Exponential
+                | Quantity::SoftmaxSquare(_)
+                | Quantity::SoftmaxFactor(_)
+                | Quantity::SoftmaxScaled(_)
+                | Quantity::SoftmaxWeight(_)
+                | Quantity::FfnNormSquare
+                | Quantity::FfnNormFactor
+                | Quantity::LastNormSquare
+                | Quantity::LastNormFactor
+        )
+    }
+}
+
+impl Watch for Ranges {
+    fn see(&mut self, place: Place, tensor: &Tensor) {
+        let by_coordinate = place.quantity.by_coordinate();
+        let shape = tensor.shape();
+        let count = if by_coordinate { shape.width } else { shape.groups };
+        let intervals = self.places.entry(place).or_insert_with(|| vec![Interval::EMPTY; count]);
+        if by_coordinate {
+            for row in tensor.0.lanes(Axis(2)) {
+                row.iter().zip(intervals.iter_mut()).for_each(|(value, interval)| interval.add(f64::from(*value)));
+            }
+        } else {
+            for (values, interval) in tensor.0.axis_iter(Axis(0)).zip(intervals.iter_mut()) {
+                let finite = values.iter().filter(|value| value.is_finite());
+                finite.for_each(|value| interval.add(f64::from(*value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! `unspoken llama simulate`
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use unspoken_ckks::Preset;
+use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Preparation, compare};
+use unspoken_llama_model::{LoadedModel, rotate};
+
+use super::ModelArguments;
+use super::polynomials::{
+    comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
+};
+use super::text::SampleArguments;
+use crate::progress::Bars;
+
+/// Predict how well a prepared model does when it is encrypted
+///
+/// Runs text through the circuit of private inference as encrypted arithmetic would compute it: with the polynomials of
+/// the preparation in place of functions, and with noise on each result. The noise has a standard deviation of 2^-BITS
+/// times the largest value of the result's coordinate or head. With --scale, the noise is that of the engine's
+/// operations at that scale, and of its bootstraps. Prints the perplexity at each precision (Table 3 of "Private
+/// Llama inference") beside that of the model in the clear, how often both name the same most likely token, and how many
+/// values left the intervals of their polynomials; then the degrees and intervals (Table 4). Use text that `unspoken
+/// llama prepare` has not seen.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Directory that `unspoken llama prepare` wrote for this model
+    #[arg(long, value_name = "DIR")]
+    preparation: PathBuf,
+    #[command(flatten)]
+    text: SampleArguments,
+    /// Precisions in bits of each value's range
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [16.0, 14.0, 12.0, 11.0, 10.0, 9.0])]
+    bits: Vec<f64>,
+    /// Simulate the noise of the engine as well, with values at a scale of 2^BITS
+    #[arg(long, value_name = "BITS", value_delimiter = ',')]
+    scale: Vec<f64>,
+    /// Precision of bootstraps in bits, for --scale
+    #[arg(long, value_name = "BITS", default_value_t = 16.0)]
+    bootstrap_bits: f64,
+    /// Parameter set whose ring and keys have the noise, for --scale
+    #[arg(long, value_name = "NAME", default_value = "n16_boot_depth8_scale50")]
+    preset: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let wrong = arguments.bits.iter().find(|bits| !(**bits >= 0.0 && **bits <= 60.0));
+    if let Some(bits) = wrong {
+        anyhow::bail!("--bits: found {bits}, needed numbers from 0 to 60");
+    }
+    let preparation = Preparation::load(&arguments.preparation)?;
+    let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
+    anyhow::ensure!(
+        model.config == preparation.config,
+        "--preparation: {} is for a model of other dimensions or constants than {}; run `unspoken llama prepare` with \
+         this model",
+        arguments.preparation.display(),
+        arguments.model.model.display()
+    );
+    rotate(&model.config, &mut model.weights, preparation.seed);
+    let design = preparation.design()?;
+    let windows = arguments.text.windows(&tokenizer)?;
+    let samples = arguments.text.samples(&preparation.prefix, &windows);
+    let noises = noises(arguments, &design)?;
+    let mut bars = Bars::new();
+    let count = samples.len();
+    let progress = |done| bars.windows("simulating", done, count);
+    let kinds: Vec<Noise> = noises.iter().map(|(_, noise)| noise.clone()).collect();
+    let results = compare(&preparation.circuit(), &model, &design, &kinds, &samples, arguments.text.chunk, progress)?;
+    bars.finish();
+    let (clear, simulated) = (&results[0], &results[1..]);
+    if arguments.json {
+        println!("{}", object(&design, &noises, clear, simulated));
+    } else {
+        describe(&design, &noises, clear, simulated);
+    }
+    Ok(())
+}
+
+/// No noise, that of each precision, and that of the engine at each scale, with their names.
+fn noises(arguments: &Arguments, design: &Design) -> anyhow::Result<Vec<(String, Noise)>> {
+    let mut noises = vec![("polynomials alone".to_owned(), Noise::None)];
+    noises.extend(arguments.bits.iter().map(|bits| (format!("2^-{bits}"), Noise::Bits(*bits))));
+    if !arguments.scale.is_empty() {
+        let parameters = Preset::find(&arguments.preset)?.build()?;
+        for scale in &arguments.scale {
+            anyhow::ensure!((1.0..=60.0).contains(scale), "--scale: found {scale}, needed numbers from 1 to 60");
+            let bits = arguments.bootstrap_bits;
+            let noise = EngineNoise::new(&parameters, *scale, bits, design)?;
+            noises.push((format!("scale {scale}, boot {bits}"), Noise::Engine(noise)));
+        }
+    }
+    Ok(noises)
+}
+
+/// What is printed with `--json`.
+fn object(design: &Design, noises: &[(String, Noise)], clear: &Comparison, simulated: &[Comparison]) -> Value {
+    let row =
+        |((name, _), comparison): (&(String, Noise), &Comparison)| (name.clone(), comparison_object(comparison, clear));
+    json!({
+        "tokens": clear.tokens,
+        "perplexity": clear.perplexity(),
+        "precisions": noises.iter().zip(simulated).map(row).collect::<Value>(),
+        "polynomials": design_object(design),
+    })
+}
+
+/// What is printed without `--json`.
+fn describe(design: &Design, noises: &[(String, Noise)], clear: &Comparison, simulated: &[Comparison]) {
+    println!("text        {} private tokens", clear.tokens);
+    println!("\nTable 3: perplexity at each precision");
+    describe_header("precision");
+    describe_comparison("model in the clear", clear, clear);
+    for ((name, _), comparison) in noises.iter().zip(simulated) {
+        describe_comparison(name, comparison, clear);
+    }
+    if let Some(polynomials) = simulated.first().filter(|comparison| comparison.escaped() > 0) {
+        println!("\nEscapes with polynomials alone");
+        describe_escapes(polynomials);
+    }
+    describe_design(design);
+}
