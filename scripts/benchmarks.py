@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 import encrypt_tables
+import llama_tables
 import pir_tables
 from page import cells, number, paragraph
 
@@ -146,10 +147,10 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt` and `make tables-pir` make
-some of its sections. Times are of one thread unless a row says otherwise. Those with a baseline are medians of
-repetitions that alternated in one run, after one repetition that is not counted; the ratio is the median of the
-pairwise ratios, above 1 where ours is better. Where something else was done, the section says so.
+Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt`, `make tables-pir` and
+`make tables-llama-clear` make some of its sections. Times are of one thread unless a row says otherwise. Those with a
+baseline are medians of repetitions that alternated in one run, after one repetition that is not counted; the ratio is
+the median of the pairwise ratios, above 1 where ours is better. Where something else was done, the section says so.
 """
 
 # Table 3 of the lookup paper: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their
@@ -421,7 +422,7 @@ def embeddings(binary: Path) -> str:
 
 def main() -> None:
     """Measures the named sections, or all of them, and writes the page; other sections are not changed."""
-    choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION]
+    choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION, llama_tables.CLEAR]
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(choices):
         sys.exit(f"usage: python3 scripts/benchmarks.py DIRECTORY_OF_COMMANDS [{' | '.join(choices)}]")
     directory = Path(sys.argv[1])
@@ -429,6 +430,8 @@ def main() -> None:
     for name in sys.argv[2:] or choices:
         if name == EMBEDDINGS_SECTION:
             known[name] = embeddings(directory / "unspoken")
+        elif name == llama_tables.CLEAR:
+            known[name] = measured_on(directory / "unspoken") + "\n\n" + llama_tables.clear(directory / "unspoken")
         else:
             known[name] = section(directory / "unspoken-bench", name)
     known.pop("The lookup paper's figures", None)

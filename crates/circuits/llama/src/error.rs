@@ -19,9 +19,9 @@ pub enum CircuitError {
     },
     /// No polynomial of the allowed degrees is precise enough on the interval that the values need.
     #[error(
-        "{place}: found arguments from {low:.3e} to {high:.3e} in group or coordinate {index}, needed {bits} bits there; \
-         degree {degree}, the largest allowed, gives {found:.1} bits; use a longer prefix, a longer public text, a \
-         smaller margin, more rounds of softmax, or fewer bits"
+        "{place}: found arguments from {low:.3e} to {high:.3e} in group or coordinate {index}, needed {bits} bits \
+         there; degree {degree}, the largest allowed, gives {found:.1} bits; use a longer prefix, a longer public \
+         text, a smaller margin, more rounds of softmax, or fewer bits"
     )]
     Untamed {
         /// The function's result.

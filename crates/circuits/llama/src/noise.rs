@@ -11,8 +11,9 @@ use crate::design::Design;
 use crate::error::CircuitError;
 use crate::place::{Place, Quantity};
 
-/// Noise of the results of a simulated circuit, relative to the largest absolute value of each coordinate of activations
-/// and of each head's scores and factors: encrypted arithmetic stores values divided by these (Section 3.4 of the paper).
+/// Noise of the results of a simulated circuit, relative to the largest absolute value of each coordinate of
+/// activations and of each head's scores and factors: encrypted arithmetic stores values divided by these (Section 3.4
+/// of the paper).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noise {
     /// None: polynomials alone.

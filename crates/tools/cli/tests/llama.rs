@@ -146,43 +146,81 @@ fn mistakes_are_named() {
     assert!(wide.contains("512") && wide.contains("context"), "{wide}");
 }
 
+/// Stories that the model tells.
+fn stories(directory: &Path) -> String {
+    let mut told = String::new();
+    for name in ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna", "Max", "Sue"] {
+        let prompt = format!("One day, {name} and a dog went to the park. They saw");
+        let run = ["llama", "run", "--model", &model(), "--max-tokens", "150", "--json", "--prompt", &prompt];
+        let line: Value = serde_json::from_str(&text(&unspoken(&run))).unwrap();
+        told += &(prompt + line["text"].as_str().unwrap() + "\n\n");
+    }
+    let path = directory.join("stories.txt");
+    std::fs::write(&path, told).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 #[test]
-fn a_preparation_has_the_ranges_of_calibration_text_and_a_margin_that_holds_held_out_text() {
+fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let directory = tempfile::tempdir().unwrap();
-    let (text_file, out) = (sample(directory.path()), directory.path().join("prepared"));
-    let out_name = out.to_str().unwrap();
-    let run = ["llama", "prepare", "--model", &model(), "--text", &text_file, "--window", "64", "--out", out_name];
-    let line: Value = serde_json::from_str(&text(&unspoken(&[&run[..], &["--json"]].concat()))).unwrap();
-    let margin = line["margin"].as_f64().unwrap();
-    let margins: Vec<f64> = line["margins"].as_array().unwrap().iter().map(|margin| margin.as_f64().unwrap()).collect();
-    let place = margins.iter().position(|other| *other == margin).unwrap();
-    let steps = line["held_out"]["by_coordinate"].as_object().unwrap();
-    assert!(steps.len() >= 15, "{line}");
-    for (step, count) in steps {
-        assert_eq!(count["beyond"][place], 0, "{step}");
-        assert!(count["margin_needed"].as_f64().unwrap() <= margin && count["values"].as_u64().unwrap() > 0, "{step}");
+    let (stories, out) = (stories(directory.path()), directory.path().join("prepared"));
+    let (model, out) = (model(), out.to_str().unwrap());
+    let texts = ["--model", &model, "--text", &stories, "--public", "24", "--private", "24", "--chunk", "10"];
+    let prepare = [&["llama", "prepare", "--tokens", "600", "--out", out], &texts[..]].concat();
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &["--json"]].concat()))).unwrap();
+    for margin in ["norm", "softmax", "score", "gate"] {
+        let row = &line["margins"][margin];
+        let (needed, taken) = (row["needed"].as_f64().unwrap(), row["taken"].as_f64().unwrap());
+        assert!(needed >= 1.0 && taken > needed, "{margin}: {line}");
     }
-    if place > 0 {
-        assert!(
-            steps.values().any(|count| count["beyond"][place - 1].as_u64().unwrap() > 0),
-            "a smaller one holds all"
-        );
-    }
-    let record: Value = serde_json::from_slice(&std::fs::read(out.join("preparation.json")).unwrap()).unwrap();
-    assert_eq!((record["margin"].as_f64(), record["config"]["width"].as_u64()), (Some(margin), Some(64)));
-    assert_eq!(record["prefix"].as_array().unwrap().len(), line["prefix"].as_array().unwrap().len());
-    // 5 layers of 64 coordinates: smallest and largest values of 4 bytes each.
-    let ranges = std::fs::read(out.join("ranges.safetensors")).unwrap();
+    assert_eq!(line["held_out"]["escaped"], 0, "{line}");
+    assert!((line["held_out"]["perplexity_ratio"].as_f64().unwrap() - 1.0).abs() < 5e-3, "{line}");
+    assert!(line["tokens"].as_u64().unwrap() > 2 * line["held_out_tokens"].as_u64().unwrap());
+    let ranges = std::fs::read(Path::new(out).join("ranges.safetensors")).unwrap();
     let length = u64::from_le_bytes(ranges[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&ranges[8..8 + length]).unwrap();
-    assert_eq!(header["4.gate"]["shape"][0], 2);
-    assert_eq!(header["0.residual"]["shape"], serde_json::json!([2, 64]));
+    assert_eq!(header["4.gate"]["shape"], serde_json::json!([2, 172]));
     assert_eq!(header["2.score"]["shape"], serde_json::json!([2, 8]));
-    // Again, and with a margin that is none.
-    let again = complaint(&unspoken(&run));
+    assert_eq!(header["5.last-norm-square"]["shape"], serde_json::json!([2, 1]));
+
+    let simulate = [&["llama", "simulate", "--preparation", out, "--tokens", "96"], &texts[..]].concat();
+    let noises = ["--bits", "16,12", "--scale", "40", "--preset", "insecure_n11_depth9_scale50"];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&simulate[..], &noises, &["--json"]].concat()))).unwrap();
+    assert_eq!(line["tokens"], 4 * 23);
+    let ratio = |name: &str| line["precisions"][name]["perplexity_ratio"].as_f64().unwrap();
+    for name in ["polynomials alone", "2^-16", "2^-12", "scale 40, boot 16"] {
+        assert!((ratio(name) - 1.0).abs() < 2e-2, "{name}: {line}");
+    }
+    let divergence = |name: &str| line["precisions"][name]["divergence"].as_f64().unwrap();
+    assert!(divergence("polynomials alone") < divergence("2^-16") && divergence("2^-16") < divergence("2^-12"));
+    let degrees = line["polynomials"]["silu"]["degrees"].as_object().unwrap();
+    assert_eq!(degrees.values().map(|layers| layers.as_u64().unwrap()).sum::<u64>(), 5, "{line}");
+    let tables = text(&unspoken(&[&simulate[..], &noises].concat()));
+    for part in ["Table 3", "model in the clear", "2^-12", "Table 4", "softmax-factor-2", "exponential"] {
+        assert!(tables.contains(part), "{part}: {tables}");
+    }
+
+    // Mistakes.
+    let again = complaint(&unspoken(&prepare));
     assert!(again.contains("--out: ") && again.contains("exists; name a new directory"), "{again}");
     let other = directory.path().join("other");
-    let bad = [&run[..8], &["--out", other.to_str().unwrap(), "--margin", "0.5"]].concat();
-    let refused = complaint(&unspoken(&bad));
-    assert!(refused.contains("--margin: found 0.5, needed a number of at least 1"), "{refused}");
+    let elsewhere = [&["llama", "prepare", "--out", other.to_str().unwrap()], &texts[..]].concat();
+    let refused = |more: &[&str]| complaint(&unspoken(&[&elsewhere[..], more].concat()));
+    assert!(refused(&["--margin", "0.5"]).contains("--margin: found 0.5, needed a number of at least 1"));
+    let untamed = refused(&["--tokens", "96", "--rounds", "1"]);
+    assert!(untamed.contains("layer 0, softmax-factor-1") && untamed.contains("more rounds of softmax"), "{untamed}");
+    assert!(!other.exists());
+    let nowhere = complaint(&unspoken(&[
+        "llama",
+        "simulate",
+        "--preparation",
+        "/nowhere",
+        "--model",
+        &model,
+        "--text",
+        &stories,
+    ]));
+    assert!(nowhere.contains("/nowhere"), "{nowhere}");
+    let long = complaint(&unspoken(&[&simulate[..6], &texts[..4], &["--public", "5000"]].concat()));
+    assert!(long.contains("5000 public"), "{long}");
 }

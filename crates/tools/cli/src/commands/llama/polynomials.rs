@@ -128,6 +128,11 @@ pub fn comparison_object(comparison: &Comparison, clear: &Comparison) -> Value {
 
 /// The same as a line of a table.
 pub fn describe_comparison(name: &str, comparison: &Comparison, clear: &Comparison) {
+    if !comparison.is_finite() {
+        let (agreement, escaped) = (100.0 * comparison.agreement(), comparison.escaped());
+        println!("{name:24} {:>10} {:>11} {agreement:>9.2} % {:>12} {:>11} {escaped:>9}", "diverged", "", "", "");
+        return;
+    }
     println!(
         "{name:24} {:>10.4} {:>+9.3} % {:>9.2} % {:>12.2e} {:>11.3} {:>9}",
         comparison.perplexity(),

@@ -19,8 +19,8 @@ use crate::progress::Bars;
 /// Runs text through the circuit of private inference as encrypted arithmetic would compute it: with the polynomials of
 /// the preparation in place of functions, and with noise on each result. The noise has a standard deviation of 2^-BITS
 /// times the largest value of the result's coordinate or head. With --scale, the noise is that of the engine's
-/// operations at that scale, and of its bootstraps. Prints the perplexity at each precision (Table 3 of "Private
-/// Llama inference") beside that of the model in the clear, how often both name the same most likely token, and how many
+/// operations at that scale, and of its bootstraps. Prints the perplexity at each precision (Table 3 of "Private Llama
+/// inference") beside that of the model in the clear, how often both name the same most likely token, and how many
 /// values left the intervals of their polynomials; then the degrees and intervals (Table 4). Use text that `unspoken
 /// llama prepare` has not seen.
 #[derive(clap::Args)]
