@@ -52,6 +52,29 @@ pub struct PlanRequest {
     pub memory: Option<u64>,
 }
 
+impl PlanRequest {
+    /// Checks what needs no planning.
+    ///
+    /// # Errors
+    /// If the prompt is longer than the context, the private tokens cannot be divided into the chunks, or the
+    /// parameters have less than 128 bits of security without `insecure_` in their name.
+    pub fn check(&self, parameters: &CkksParameters) -> Result<(), PlanError> {
+        let &PlanRequest { public, private, chunks, .. } = self;
+        let (private_and_next, context) = (private + usize::from(self.generate), self.config.context);
+        if public.saturating_add(private_and_next) > context {
+            return Err(PlanError::Context { public, private: private_and_next, context });
+        }
+        if !(1..=private).contains(&chunks) {
+            return Err(PlanError::Chunks { private, chunks });
+        }
+        let bits = security(parameters);
+        if bits < SECURITY_BITS && !parameters.rlwe().is_insecure() {
+            return Err(PlanError::Security { preset: parameters.name().into(), bits });
+        }
+        Ok(())
+    }
+}
+
 /// Further levels that [`PassPlan::deeper`] tries.
 const DEEPER: usize = 4;
 
@@ -59,10 +82,10 @@ const DEEPER: usize = 4;
 /// the cost model of `machine`, exactly (a shortest path over the levels of all live tensors). See the crate's README.
 ///
 /// # Errors
-/// If the prompt is longer than the context, the private tokens cannot be divided into the chunks, the parameters have
-/// no bootstrap, less than 128 bits of security without `insecure_` in their name, or too few levels for a step.
+/// Those of [`PlanRequest::check`]; if a chunk has too many tokens, or the parameters have no bootstrap or too few
+/// levels for a step.
 pub fn plan(request: &PlanRequest, parameters: &CkksParameters, machine: &Machine) -> Result<Plan, PlanError> {
-    check(request, parameters)?;
+    request.check(parameters)?;
     let mut prices = Prices::new(parameters, machine.model);
     let mut usage = Usage::default();
     let (mut chunks, mut earlier) = (Vec::new(), 0);
@@ -122,22 +145,6 @@ pub fn preset_for_scale(bits: u32) -> Option<&'static Preset> {
 fn security(parameters: &CkksParameters) -> f64 {
     let objects = parameters.rlwe().secured_objects();
     objects.iter().map(|object| object.security_bits).fold(SECURITY_BITS, f64::min)
-}
-
-fn check(request: &PlanRequest, parameters: &CkksParameters) -> Result<(), PlanError> {
-    let PlanRequest { public, private, chunks, .. } = *request;
-    let (private_and_next, context) = (private + usize::from(request.generate), request.config.context);
-    if public.saturating_add(private_and_next) > context {
-        return Err(PlanError::Context { public, private: private_and_next, context });
-    }
-    if !(1..=private).contains(&chunks) {
-        return Err(PlanError::Chunks { private, chunks });
-    }
-    let bits = security(parameters);
-    if bits < SECURITY_BITS && !parameters.rlwe().is_insecure() {
-        return Err(PlanError::Security { preset: parameters.name().into(), bits });
-    }
-    Ok(())
 }
 
 /// One pass.

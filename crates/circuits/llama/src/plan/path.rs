@@ -1,8 +1,9 @@
 //! Levels of tensors and places of bootstraps: a shortest path, exact under the cost model.
 //!
 //! A state is a position in the order of the steps and the level of each live tensor. Lowering a tensor is free, so a
-//! state is dropped if another one at the same position costs no more and has no tensor lower. A tensor is refreshed
-//! only just before a step that takes it: an earlier refresh costs the same and allows nothing more.
+//! state is dropped if another one at the same position costs no more and has no tensor lower, or costs no more after
+//! bootstraps of those that are lower. A path refreshes a tensor only just before a step that takes it: an earlier
+//! refresh costs the same and allows nothing more.
 
 use std::collections::HashMap;
 
@@ -116,7 +117,8 @@ impl Segment {
                     }
                 });
             }
-            states = undominated(found)
+            states = self
+                .undominated(&next, found)
                 .into_iter()
                 .map(|(levels, reached)| {
                     arena.push(reached);
@@ -261,18 +263,28 @@ fn working_level(way: &Way, inputs: &[usize]) -> Option<usize> {
     (highest >= way.least).then_some(highest)
 }
 
-/// The states that no other state equals or beats in cost and all levels.
-fn undominated(found: HashMap<Vec<usize>, Reached>) -> Vec<(Vec<usize>, Reached)> {
-    let mut sorted: Vec<(Vec<usize>, Reached)> = found.into_iter().collect();
-    sorted.sort_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds).then_with(|| b.0.cmp(&a.0)));
-    let mut kept: Vec<(Vec<usize>, Reached)> = Vec::new();
-    for (levels, reached) in sorted {
-        let beaten = kept.iter().any(|(other, _)| other.iter().zip(&levels).all(|(other, level)| other >= level));
-        if !beaten {
-            kept.push((levels, reached));
+impl Segment {
+    /// The states that no other state equals or beats. A state beats another one if it costs no more after bootstraps
+    /// of all its tensors that are lower than in the other one.
+    fn undominated(&self, live: &[usize], found: HashMap<Vec<usize>, Reached>) -> Vec<(Vec<usize>, Reached)> {
+        let mut sorted: Vec<(Vec<usize>, Reached)> = found.into_iter().collect();
+        sorted.sort_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds).then_with(|| b.0.cmp(&a.0)));
+        let mut kept: Vec<(Vec<usize>, Reached)> = Vec::new();
+        for (levels, reached) in sorted {
+            let beats = |(other, before): &(Vec<usize>, Reached)| {
+                let lower = live.iter().zip(other.iter().zip(&levels)).filter(|(_, (other, level))| other < level);
+                let raised = lower.map(|(&tensor, (&other, _))| match other >= self.ladder.entry {
+                    true => self.refresh[tensor],
+                    false => f64::INFINITY,
+                });
+                before.seconds + raised.sum::<f64>() <= reached.seconds
+            };
+            if !kept.iter().any(beats) {
+                kept.push((levels, reached));
+            }
         }
+        kept
     }
-    kept
 }
 
 fn path(arena: &[Reached], level: usize, mut node: usize) -> Path {

@@ -245,7 +245,8 @@ impl<'a> Builder<'a> {
         let result = match node.operation {
             Operation::Input | Operation::Linear => return,
             Operation::Rope => vec![self.rope(node, inputs[0])],
-            Operation::Append => vec![inputs[0], self.arrange(inputs[1])],
+            // Values are arranged where they are used: the order of steps costs nothing, and fewer tensors are live.
+            Operation::Append => inputs[..2].to_vec(),
             Operation::Scores => vec![self.scores(node, inputs[0], inputs[1])],
             Operation::Attend => vec![self.attend(node, inputs[0], inputs[2])],
             Operation::Function(Function::InverseSqrt) => vec![self.inverse_sqrt(node, inputs[0])],
@@ -310,6 +311,7 @@ impl<'a> Builder<'a> {
     }
 
     fn attend(&mut self, node: &Node, weights: usize, values: usize) -> usize {
+        let values = self.arrange(values);
         let (grid, [public, private]) = (self.grid, self.grid.scores());
         let packing = grid.queries();
         let outputs = packing.ciphertexts;

@@ -1,6 +1,7 @@
 //! `unspoken llama`
 
 mod picture;
+mod plan;
 mod prepare;
 mod report;
 mod run;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 
 use unspoken_llama_model::{LoadError, LoadedModel};
 
-/// Look at language models of the Llama architecture in the clear: their text and their ranges
+/// Look at language models of the Llama architecture: their text and ranges in the clear, plans of encrypted passes
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Continue a text with a model, in the clear
@@ -20,6 +21,8 @@ pub enum Command {
     Prepare(prepare::Arguments),
     /// Report how large a model's values get, and how much a prefix and rotations reduce them
     Report(report::Arguments),
+    /// Plan the encrypted pass of a model: levels, bootstraps, algorithms, predicted time and memory
+    Plan(plan::Arguments),
 }
 
 /// Runs the command.
@@ -28,6 +31,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Run(arguments) => run::run(arguments),
         Command::Prepare(arguments) => prepare::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
     }
 }
 
