@@ -211,6 +211,16 @@ impl Algorithm {
             _ => None,
         }
     }
+
+    /// Number of its keys in the small ring, of degree `small`: for each component secret of module ciphertexts, or for
+    /// the automorphisms that pack results.
+    pub(super) fn small_keys(&self, small: usize) -> usize {
+        match self {
+            Algorithm::Module(product) => small / product.tokens,
+            Algorithm::Polynomials(product) => (small / product.tokens).ilog2() as usize,
+            _ => 0,
+        }
+    }
 }
 
 /// Rotations of a block matrix.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unspoken_rlwe::{KeyKind, KeyPlan};
 
-use super::algorithm::OnCoefficients;
+use super::algorithm::Algorithm;
 use super::packing::{Grid, Packing};
 use super::prices::{Prices, paired};
 use super::report::{KeyUse, MemoryPlan, Phase};
@@ -19,10 +19,10 @@ pub(super) struct Usage {
     linear: KeyPlan,
     attention: KeyPlan,
     sums: KeyPlan,
-    /// Numbers of columns of products on coefficients.
-    columns: BTreeSet<usize>,
-    /// Sum of the chain primes of cached keys and values of one tile, over the layers of the last pass.
-    cached_primes: Vec<usize>,
+    /// Different numbers of keys in the small ring: products with different columns share none.
+    small_keys: BTreeSet<usize>,
+    /// Levels of cached keys and values, over the layers of the current pass.
+    cached: Vec<usize>,
     private_cache_bytes: u64,
     working_bytes: u64,
 }
@@ -39,13 +39,14 @@ impl Usage {
         }
     }
 
-    /// Notes a product on coefficients and the bootstrap around it.
-    pub(super) fn product(&mut self, product: &OnCoefficients, prices: &mut Prices) {
+    /// Notes a product on coefficients and the bootstrap around it, if the algorithm is one.
+    pub(super) fn product(&mut self, algorithm: &Algorithm, prices: &mut Prices) {
+        let Some(product) = algorithm.product() else { return };
         self.refreshed(product.input, prices);
         if product.refreshed {
             self.refreshed(product.output, prices);
         }
-        self.columns.insert(product.tokens);
+        self.small_keys.insert(algorithm.small_keys(prices.small_degree));
     }
 
     /// Notes keys of other operations.
@@ -59,13 +60,13 @@ impl Usage {
 
     /// Notes the level of cached keys or values of a layer.
     pub(super) fn cache(&mut self, level: usize) {
-        self.cached_primes.push(level);
+        self.cached.push(level);
     }
 
     /// Notes the end of a pass, with its peak of temporary bytes.
     pub(super) fn pass(&mut self, grid: &Grid, prices: &Prices, working_bytes: u64) {
         let ciphertexts = grid.cached_ciphertexts() as u64;
-        let bytes = self.cached_primes.drain(..).map(|level| ciphertexts * prices.ciphertext_bytes(level));
+        let bytes = self.cached.drain(..).map(|level| ciphertexts * prices.ciphertext_bytes(level));
         self.private_cache_bytes = bytes.sum();
         self.working_bytes = self.working_bytes.max(working_bytes);
     }
@@ -97,10 +98,10 @@ impl Usage {
             part("rotations of attention", &self.attention, |_| true),
             part("rotations of sums", &self.sums, |_| true),
         ];
-        let small = self.columns.iter().map(|&columns| prices.small_key_bytes(columns));
-        let components = self.columns.iter().map(|columns| prices.small_degree / columns).sum::<usize>();
-        let switches = 2 * usize::from(!self.columns.is_empty());
-        keys.push(KeyUse { purpose: "small ring", keys: components + switches, bytes: small.sum() });
+        let ([switch, small], count) = (prices.small_key_bytes(), self.small_keys.iter().sum::<usize>());
+        let switches = 2 * usize::from(count > 0);
+        let bytes = switches as u64 * switch + count as u64 * small;
+        keys.push(KeyUse { purpose: "small ring", keys: switches + count, bytes });
         let key_bytes = keys.iter().map(|part| part.bytes).sum();
         let config = &request.config;
         let public = 2 * config.layers * request.public * config.kv_width() * CACHE_BYTES;

@@ -364,10 +364,8 @@ impl Candidate {
             for (&input, _) in stage.inputs.iter().zip(&choice.refreshed).filter(|(_, refreshed)| **refreshed) {
                 usage.refreshed(part.tensors[input].packing, prices);
             }
-            match algorithm.product() {
-                Some(product) => usage.product(product, prices),
-                None => usage.keys(stage.phase, &algorithm.keys(prices, choice.level)),
-            }
+            usage.product(algorithm, prices);
+            usage.keys(stage.phase, &algorithm.keys(prices, choice.level));
         }
     }
 

@@ -62,9 +62,6 @@ pub(super) struct Prices {
     polynomials: HashMap<(usize, usize), Cost>,
 }
 
-/// The smallest period of a bootstrap.
-const LEAST_PERIOD: usize = 2;
-
 /// Bits of the special prime of the keys of the small ring.
 const SMALL_SPECIAL_BITS: f64 = 30.0;
 
@@ -89,7 +86,7 @@ impl Prices {
     /// The cheaper bootstrap of vectors whose slots repeat with `period`: that of the period, or that of all slots. A
     /// small period has smaller maps, but its repeated slots are summed at the highest level.
     pub(super) fn refresh(&mut self, period: usize, complex: bool) -> Result<&Refresh, CkksError> {
-        let period = period.max(LEAST_PERIOD);
+        let period = period.max(self.least_period());
         let (slots, key) = (self.parameters.slots(), (period, complex));
         if !self.refreshes.contains_key(&key) {
             let mut best = self.make_refresh(period, complex)?;
@@ -103,6 +100,12 @@ impl Prices {
             self.refreshes.insert(key, best);
         }
         Ok(&self.refreshes[&key])
+    }
+
+    /// The smallest period of a bootstrap: each factor of its maps needs a stage. Smaller periods divide this one.
+    fn least_period(&self) -> usize {
+        let factors = self.parameters.bootstrap().map_or(1, |b| b.slots_to_coefficients.max(b.coefficients_to_slots));
+        1 << factors
     }
 
     fn make_refresh(&self, period: usize, complex: bool) -> Result<Refresh, CkksError> {
@@ -308,16 +311,12 @@ impl Prices {
         (count * work(self.small_degree)).div_ceil(work(self.parameters.ring().degree())) as u64
     }
 
-    /// Bytes of the keys of products on coefficients with `tokens` columns: to the small ring and back, and one for
-    /// each component secret of the module ciphertexts.
-    pub(super) fn small_key_bytes(&self, tokens: usize) -> u64 {
+    /// Bytes of a key between the main secret and that of the small ring, and of a key in the small ring.
+    pub(super) fn small_key_bytes(&self) -> [u64; 2] {
         let ring = self.parameters.ring();
         let (chain, extended) = self.lowest();
-        let limb = ring.poly_bytes(Basis::chain(1));
-        let switch = 2 * chain * extended * limb;
-        let ratio = ring.degree() / self.small_degree;
-        let components = (self.small_degree / tokens).max(1);
-        (2 * switch + components * switch / ratio) as u64
+        let switch = 2 * chain * extended * ring.poly_bytes(Basis::chain(1));
+        [switch as u64, (switch / (ring.degree() / self.small_degree)) as u64]
     }
 
     /// Bytes of one ciphertext.
@@ -401,8 +400,8 @@ mod tests {
             work += prices.second_halves(packing).unwrap();
             work.seconds(&prices.model)[1]
         };
-        let (sparse, middle, full) = (seconds(2), seconds(512), seconds(1024));
-        assert!(sparse <= full && middle <= full, "{sparse} {middle} {full}");
+        let (least, middle, full) = (seconds(1), seconds(512), seconds(1024));
+        assert!(least <= full && middle <= full, "{least} {middle} {full}");
         let direct = prices.polynomial(127, 10).unwrap();
         let slim = prices.slim(127, 64, 10).unwrap().unwrap();
         assert!(prices.seconds(&slim) < prices.seconds(&direct));
