@@ -239,6 +239,7 @@ impl OnCoefficients {
         let small = if polynomials { self.polynomials(prices) } else { self.module(prices) };
         work.own += small.own;
         work.small_key_switches += small.small_key_switches;
+        work.multiply_adds += small.multiply_adds;
         if self.refreshed {
             work += prices.second_halves(self.output)?;
         }
@@ -252,7 +253,7 @@ impl OnCoefficients {
         let macs = rows * columns * (prices.small_degree + self.tokens) * prices.chain(0);
         let mut own = prices.small_switches(rows);
         own.matrix_macs = macs as u64;
-        Work { own, small_key_switches: rows as u64, ..Work::default() }
+        Work { own, small_key_switches: rows as u64, multiply_adds: macs as u64, ..Work::default() }
     }
 
     /// The matrix as polynomials of the small ring, each with the weights of `degree / tokens` columns in one row: a
@@ -267,8 +268,9 @@ impl OnCoefficients {
         let switches = if self.tokens == 1 { packed.min(rows) } else { rows };
         let mut own = prices.small_switches(switches);
         own.limb_transforms += prices.small_transforms(count * primes);
-        own.residue_macs += (2 * count * degree * primes) as u64;
-        Work { own, small_key_switches: switches as u64, ..Work::default() }
+        let macs = (2 * count * degree * primes) as u64;
+        own.residue_macs += macs;
+        Work { own, small_key_switches: switches as u64, multiply_adds: macs, ..Work::default() }
     }
 }
 

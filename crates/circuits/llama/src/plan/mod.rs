@@ -194,7 +194,7 @@ impl Pass {
         parts.iter().for_each(|part| totals.add(&part.totals, part.count));
         let working_bytes = best.working_bytes(prices, start)?;
         usage.pass(&grid, prices, working_bytes);
-        let mac_seconds = machine.model.matrix_mac * totals.matrix_macs as f64;
+        let mac_seconds = machine.model.matrix_mac * totals.multiply_adds as f64;
         Ok(PassPlan {
             tokens: self.tokens,
             public: request.public,
@@ -455,7 +455,7 @@ fn totals(work: &Work, prices: &Prices) -> Totals {
         first_halves: work.first_halves,
         second_halves: work.second_halves,
         plaintext_products: work.own.plaintext_products + work.bootstraps.plaintext_products,
-        matrix_macs: work.own.matrix_macs,
+        multiply_adds: work.multiply_adds,
     }
 }
 

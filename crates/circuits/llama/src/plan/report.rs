@@ -59,8 +59,8 @@ pub struct Totals {
     pub second_halves: u64,
     /// Products of a ciphertext with an encoded vector.
     pub plaintext_products: u64,
-    /// Integer multiply-adds of products of plaintext matrices with coefficients, over all primes.
-    pub matrix_macs: u64,
+    /// Integer multiply-adds of products with weights on coefficients, over all primes.
+    pub multiply_adds: u64,
 }
 
 impl Totals {
@@ -74,7 +74,7 @@ impl Totals {
         self.first_halves += count * other.first_halves;
         self.second_halves += count * other.second_halves;
         self.plaintext_products += count * other.plaintext_products;
-        self.matrix_macs += count * other.matrix_macs;
+        self.multiply_adds += count * other.multiply_adds;
     }
 }
 
@@ -131,14 +131,14 @@ pub struct Share {
     pub seconds: f64,
 }
 
-/// What any plan of the pass costs on this machine.
+/// What the pass needs at least on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Floor {
     /// Bytes that are read from memory at least once: weights, keys, matrices of bootstraps, cache.
     pub bytes: u64,
     /// These bytes over the bandwidth of the memory.
     pub byte_seconds: f64,
-    /// Integer multiply-adds of the plan's products on coefficients over the rate of the engine's kernel.
+    /// Integer multiply-adds of the plan's products on coefficients over the rate of the engine's product of matrices.
     pub mac_seconds: f64,
 }
 

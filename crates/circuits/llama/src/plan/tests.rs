@@ -144,7 +144,7 @@ fn the_object_has_what_others_read() {
         "key_switches",
         "first_halves",
         "second_halves",
-        "matrix_macs",
+        "multiply_adds",
     ] {
         assert!(!row[key].is_null(), "{key}: {row}");
     }

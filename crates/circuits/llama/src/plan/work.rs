@@ -21,6 +21,8 @@ pub(super) struct Work {
     pub(super) second_halves: u64,
     /// Key switches in the small ring of products on coefficients. Their work is in `own`.
     pub(super) small_key_switches: u64,
+    /// Integer multiply-adds of products with weights on coefficients. Their work is in `own`.
+    pub(super) multiply_adds: u64,
 }
 
 impl Work {
@@ -41,6 +43,7 @@ impl AddAssign for Work {
         self.first_halves += other.first_halves;
         self.second_halves += other.second_halves;
         self.small_key_switches += other.small_key_switches;
+        self.multiply_adds += other.multiply_adds;
     }
 }
 

@@ -194,14 +194,14 @@ fn describe_pass(name: &str, pass: &PassPlan) {
     println!("{:<12} {:>10.2} s", "pass", pass.totals.seconds);
     let floor = &pass.floor;
     println!(
-        "floor        {:>10.2} s: {:.2} GB read once in {:.2} s, {:.1} G integer multiply-adds in {:.2} s; the plan takes \
-         {:.0} times as long",
+        "floor        {:>10.2} s, of which the plan takes {:.0} times: {:.2} GB read once in {:.2} s; {:.1} G integer \
+         multiply-adds in {:.2} s",
         floor.seconds(),
+        pass.totals.seconds / floor.seconds(),
         floor.bytes as f64 / GIGABYTE,
         floor.byte_seconds,
-        pass.totals.matrix_macs as f64 / 1e9,
-        floor.mac_seconds,
-        pass.totals.seconds / floor.seconds()
+        pass.totals.multiply_adds as f64 / 1e9,
+        floor.mac_seconds
     );
     for deeper in &pass.deeper {
         println!("with {} more levels after a bootstrap: {:.2} s", deeper.levels, deeper.seconds);
@@ -217,15 +217,10 @@ fn describe_part(part: &PartPlan) {
     for Row { place, operation, algorithm, level_in, level_out, scale_bits, ciphertexts, bytes, work, .. } in &part.rows
     {
         let levels = format!("{level_in}>{level_out}");
-        let halves = format!("{}/{}", work.first_halves, work.second_halves);
-        println!(
-            "{place:<25} {operation:<19} {algorithm:<27} {levels:>5} {scale_bits:>5.1} {ciphertexts:>4} {:>6} {halves:>9} \
-             {:>9.3} {:>10.3} {:>9.1}",
-            work.key_switches,
-            work.seconds,
-            work.bootstrap_seconds,
-            *bytes as f64 / 1e6
-        );
+        let (keys, seconds, bootstraps) = (work.key_switches, work.seconds, work.bootstrap_seconds);
+        let (halves, megabytes) = (format!("{}/{}", work.first_halves, work.second_halves), *bytes as f64 / 1e6);
+        let what = format!("{place:<25} {operation:<19} {algorithm:<27} {levels:>5} {scale_bits:>5.1}");
+        println!("{what} {ciphertexts:>4} {keys:>6} {halves:>9} {seconds:>9.3} {bootstraps:>10.3} {megabytes:>9.1}");
     }
     let totals = &part.totals;
     let halves = format!("{}/{}", totals.first_halves, totals.second_halves);
