@@ -180,14 +180,9 @@ impl Pass {
         }
         let grid = Grid::new(&request.config, slots, self.tokens, request.public, self.earlier);
         let nodes = self.nodes(request);
-        let mut best: Option<Candidate> = None;
-        for packed in [false, true] {
-            let candidate = self.candidate(parts(&nodes, &grid, &request.degrees, packed), prices)?;
-            if best.as_ref().is_none_or(|best| candidate.seconds < best.seconds) {
-                best = Some(candidate);
-            }
-        }
-        let Some(best) = best else { return Err(PlanError::Chunks { private: request.private, chunks: 0 }) };
+        let mut candidate = |packed| self.candidate(parts(&nodes, &grid, &request.degrees, packed), prices);
+        let (spread, packed) = (candidate(false)?, candidate(true)?);
+        let best = if packed.seconds < spread.seconds { packed } else { spread };
         let start = ladder(&prices.parameters).top;
         let parts = best.parts(prices, usage, start);
         let mut totals = Totals::default();

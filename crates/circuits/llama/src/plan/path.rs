@@ -298,14 +298,17 @@ fn path(arena: &[Reached], level: usize, mut node: usize) -> Path {
     Path { seconds, moves, level }
 }
 
+/// The paths of a chain: number of the segment, level at its begin, number of its path.
+type Taken = Vec<(usize, usize, usize)>;
+
 /// Joins repeated segments: the cheapest chain of paths, each beginning at the level where the one before it ends.
 /// `segments` lists the segments in their order by number.
 pub(super) fn chain(segments: &[Segment], order: &[usize], start: usize) -> Option<(f64, Vec<Path>)> {
     let mut known: HashMap<(usize, usize), Vec<Path>> = HashMap::new();
     // For each level that is reached: seconds, and the paths so far.
-    let mut reached: Vec<(usize, f64, Vec<(usize, usize, usize)>)> = vec![(start, 0.0, Vec::new())];
+    let mut reached: Vec<(usize, f64, Taken)> = vec![(start, 0.0, Vec::new())];
     for &segment in order {
-        let mut next: HashMap<usize, (f64, Vec<(usize, usize, usize)>)> = HashMap::new();
+        let mut next: HashMap<usize, (f64, Taken)> = HashMap::new();
         for (level, seconds, taken) in &reached {
             let paths = known.entry((segment, *level)).or_insert_with(|| segments[segment].cheapest(*level));
             for (number, path) in paths.iter().enumerate() {
