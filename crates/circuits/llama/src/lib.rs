@@ -9,6 +9,7 @@ mod design;
 mod error;
 mod noise;
 mod place;
+mod plan;
 mod preparation;
 mod ranges;
 mod record;
@@ -24,6 +25,10 @@ pub use design::{Design, DesignOptions, Margins, NeededMargins};
 pub use error::CircuitError;
 pub use noise::{EngineNoise, Noise};
 pub use place::{Place, Quantity};
+pub use plan::{
+    Deeper, Degrees, Floor, KeyUse, Machine, MemoryPlan, PartPlan, PassPlan, Phase, Plan, PlanError, PlanRequest, Row,
+    SHAPES, Share, Totals, plan, preset_for_scale, published,
+};
 pub use preparation::{Preparation, PreparationError};
 pub use ranges::{Interval, Ranges};
 pub use record::{Node, Operation, RecordedCache, Recorder};

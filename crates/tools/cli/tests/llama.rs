@@ -224,3 +224,62 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let long = complaint(&unspoken(&[&simulate[..6], &texts[..4], &["--public", "5000"]].concat()));
     assert!(long.contains("5000 public"), "{long}");
 }
+
+#[test]
+fn a_pass_is_planned_for_a_model_or_for_its_dimensions() {
+    let plan = |more: &[&str]| {
+        let preset = ["--preset", "insecure_n11_boot_depth8_scale50"];
+        unspoken(&[&["llama", "plan", "--public", "40", "--private", "8"], &preset[..], more].concat())
+    };
+    let line: Value =
+        serde_json::from_str(&text(&plan(&["--shape", "stories260k", "--generate", "--chunks", "2", "--json"])))
+            .unwrap();
+    assert_eq!((line["request"]["layers"].as_u64(), line["slots"].as_u64()), (Some(5), Some(1024)));
+    assert_eq!(line["preset"], "insecure_n11_boot_depth8_scale50");
+    assert!(line["machine"]["bandwidth"].as_f64().unwrap() > 1e8, "{line}");
+    let tokens: Vec<u64> = line["chunks"].as_array().unwrap().iter().map(|c| c["tokens"].as_u64().unwrap()).collect();
+    assert_eq!((tokens, line["generation"]["tokens"].as_u64()), (vec![4, 4], Some(1)));
+    for pass in [&line["chunks"][0], &line["chunks"][1], &line["generation"]] {
+        let seconds = |value: &Value| value["seconds"].as_f64().unwrap();
+        let mut sum = 0.0;
+        for part in pass["parts"].as_array().unwrap() {
+            let rows: f64 = part["rows"].as_array().unwrap().iter().map(seconds).sum();
+            sum += part["count"].as_f64().unwrap() * rows;
+        }
+        let whole = seconds(&pass["totals"]);
+        assert!((sum - whole).abs() < 1e-6 * whole, "{sum} {whole}");
+        assert!(whole <= pass["greedy_seconds"].as_f64().unwrap() * 1.000_001);
+    }
+
+    let short = text(&plan(&["--model", &model(), "--memory", "0.001"]));
+    for part in ["chunk 1", "key switches", "memory of the service", "memory: found 0.00 GB, needed "] {
+        assert!(short.contains(part), "{part}: {short}");
+    }
+    let long = text(&plan(&["--shape", "stories260k", "--explain"]));
+    for part in [
+        "from layer 0, ",
+        "query+key+value",
+        "softmax-factor-2",
+        "bootstraps",
+        "floor ",
+        "keys, small ring",
+        "assumed: ",
+    ] {
+        assert!(long.contains(part), "{part}: {long}");
+    }
+}
+
+#[test]
+fn prompts_that_cannot_be_planned_are_refused() {
+    let plan = |more: &[&str]| complaint(&unspoken(&[&["llama", "plan", "--shape", "stories260k"], more].concat()));
+    let long = plan(&["--public", "500", "--private", "13"]);
+    assert!(long.contains("500 public and 13 private tokens, needed at most 512"), "{long}");
+    let none = plan(&["--public", "5", "--private", "0"]);
+    assert!(none.contains("found 0 private tokens in 1 chunks"), "{none}");
+    let wide = plan(&["--public", "5", "--private", "4", "--scale", "60"]);
+    assert!(wide.contains("--scale: found 60 bits"), "{wide}");
+    let flat = plan(&["--public", "5", "--private", "4", "--preset", "insecure_n11_depth9_scale50"]);
+    assert!(flat.contains("take a preset with 'boot' in its name"), "{flat}");
+    let memory = plan(&["--public", "5", "--private", "4", "--memory", "0"]);
+    assert!(memory.contains("--memory: found 0 GB, needed a positive number"), "{memory}");
+}

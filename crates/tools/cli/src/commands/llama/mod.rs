@@ -1,6 +1,7 @@
 //! `unspoken llama`
 
 mod picture;
+mod plan;
 mod polynomials;
 mod prepare;
 mod report;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 
 use unspoken_llama_model::{LoadError, LoadedModel};
 
-/// Look at language models of the Llama architecture, and prepare them for encrypted arithmetic
+/// Look at language models of the Llama architecture; prepare, simulate and plan their encrypted passes
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Continue a text with a model, in the clear
@@ -24,6 +25,8 @@ pub enum Command {
     Report(report::Arguments),
     /// Predict how well a prepared model does when it is encrypted
     Simulate(simulate::Arguments),
+    /// Plan the encrypted pass of a model: levels, bootstraps, algorithms, predicted time and memory
+    Plan(plan::Arguments),
 }
 
 /// Runs the command.
@@ -33,6 +36,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Prepare(arguments) => prepare::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Simulate(arguments) => simulate::run(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
     }
 }
 
