@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::arithmetic::Function;
+use crate::design::Design;
 use crate::place::{Place, Quantity};
 
 /// Degrees of the polynomials that replace functions, by function and place.
@@ -29,6 +30,12 @@ impl Default for Degrees {
 }
 
 impl Degrees {
+    /// The degrees of a design.
+    pub fn of_design(design: &Design) -> Self {
+        let degrees = design.approximations().map(|(place, approximation)| (place, approximation.degree()));
+        Degrees { places: degrees.collect(), ..Degrees::default() }
+    }
+
     /// The degree of a function at a place.
     pub fn of(&self, function: Function, place: Place) -> usize {
         let round = |round: u8| self.softmax.get(usize::from(round)).or(self.softmax.last()).copied();

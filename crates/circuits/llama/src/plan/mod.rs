@@ -46,6 +46,8 @@ pub struct PlanRequest {
     pub chunks: usize,
     /// Whether a step of generation is planned as well.
     pub generate: bool,
+    /// Rounds of softmax ([`Circuit::with_rounds`]).
+    pub rounds: u8,
     /// Degrees of the polynomials.
     pub degrees: Degrees,
     /// Bytes of memory that the service may take.
@@ -206,7 +208,7 @@ impl Pass {
 
     /// The operations of the pass. A chunk that others follow only fills the cache.
     fn nodes(self, request: &PlanRequest) -> Vec<Node> {
-        let circuit = Circuit::new(&request.config);
+        let circuit = Circuit::new(&request.config).with_rounds(request.rounds);
         let mut recorder = Recorder::new(&request.config, request.public + self.earlier);
         let Ok(mut session) = circuit.session(&mut recorder, request.public + self.earlier);
         let input = recorder.input(self.tokens);

@@ -25,7 +25,16 @@ fn config() -> Config {
 
 fn request() -> PlanRequest {
     let degrees = Degrees::default();
-    PlanRequest { config: config(), public: 20, private: 16, chunks: 1, generate: true, degrees, memory: None }
+    PlanRequest {
+        config: config(),
+        public: 20,
+        private: 16,
+        chunks: 1,
+        generate: true,
+        rounds: 2,
+        degrees,
+        memory: None,
+    }
 }
 
 fn planned(request: &PlanRequest) -> Plan {

@@ -7,7 +7,8 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
 use unspoken_llama::{
-    Degrees, Machine, PartPlan, PassPlan, Plan, PlanRequest, Row, SHAPES, Totals, plan, preset_for_scale, published,
+    Circuit, Degrees, Machine, PartPlan, PassPlan, Plan, PlanRequest, Preparation, Row, SHAPES, Totals, plan,
+    preset_for_scale, published,
 };
 use unspoken_llama_model::Config;
 
@@ -18,11 +19,14 @@ use unspoken_llama_model::Config;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// GGUF file, llama2.c checkpoint (.bin), or directory with config.json, tokenizer.json and safetensors
-    #[arg(long, value_name = "PATH", required_unless_present = "shape", conflicts_with = "shape")]
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["shape", "preparation"], conflicts_with = "shape")]
     model: Option<PathBuf>,
     /// Dimensions of a published model, without its files
     #[arg(long, value_parser = PossibleValuesParser::new(SHAPES))]
     shape: Option<String>,
+    /// Directory that `unspoken llama prepare` wrote: dimensions, rounds of softmax and polynomials of that model
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape"])]
+    preparation: Option<PathBuf>,
     /// Tokens of the public part of the prompt
     #[arg(long, value_name = "N")]
     public: usize,
@@ -63,13 +67,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             format!("--scale: found {} bits, needed the scale of a preset; name one with --preset", arguments.scale)
         })?,
     };
+    let (config, rounds, degrees) = model(arguments)?;
     let request = PlanRequest {
-        config: config(arguments)?,
+        config,
         public: arguments.public,
         private: arguments.private,
         chunks: arguments.chunks,
         generate: arguments.generate,
-        degrees: Degrees::default(),
+        rounds,
+        degrees,
         memory: arguments.memory.map(|gigabytes| (gigabytes * GIGABYTE) as u64),
     };
     let parameters = preset.build()?;
@@ -89,11 +95,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 const GIGABYTE: f64 = 1e9;
 
-fn config(arguments: &Arguments) -> anyhow::Result<Config> {
-    match (&arguments.model, &arguments.shape) {
-        (Some(path), _) => Ok(unspoken_llama_model::load(path, None)?.model.config),
-        (None, shape) => shape.as_deref().and_then(published).context("needed --model or --shape"),
+/// Dimensions, rounds of softmax, and degrees of polynomials.
+fn model(arguments: &Arguments) -> anyhow::Result<(Config, u8, Degrees)> {
+    if let Some(directory) = &arguments.preparation {
+        let preparation = Preparation::load(directory)?;
+        let degrees = Degrees::of_design(&preparation.design()?);
+        return Ok((preparation.config, preparation.rounds, degrees));
     }
+    let config = match (&arguments.model, &arguments.shape) {
+        (Some(path), _) => unspoken_llama_model::load(path, None)?.model.config,
+        (None, shape) => shape.as_deref().and_then(published).context("needed --model, --shape or --preparation")?,
+    };
+    Ok((config, Circuit::ROUNDS, Degrees::default()))
 }
 
 /// What is printed with `--json`.
