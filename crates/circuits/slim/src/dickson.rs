@@ -1,7 +1,5 @@
 //! Leaves in a basis in which their leading coefficient is 1.
 
-
-
 /// A polynomial `D_d(y) + sum_(0 < k < d) b_k D_k(y) + b_0`, where `y = 2 r u` and `D_k(y) = 2 r^k T_k(u)` are the
 /// Dickson polynomials with parameter `r^2` ("The analytic representation of substitutions on a power of a prime number of
 /// letters", Annals of Mathematics 1897): `D_1 = y` and `D_(i+k) = D_i D_k - r^(2k) D_(i-k)`, with `D_0 = 2`.
@@ -38,5 +36,28 @@ impl Dickson {
     /// The sum of the absolute coefficients.
     pub(crate) fn size(&self) -> f64 {
         self.coefficients.iter().map(|c| c.abs()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::clenshaw;
+
+    #[test]
+    fn the_leading_coefficient_becomes_1() {
+        let series = [0.3, -0.2, 0.05, 0.01, -0.004];
+        let leaf = Dickson::new(&series).unwrap();
+        let u = 0.37;
+        let y = 2.0 * leaf.ratio * u;
+        // D_(k+1) = y D_k - r^2 D_(k-1).
+        let mut powers = vec![2.0, y];
+        for k in 2..=4 {
+            powers.push(y * powers[k - 1] - leaf.ratio * leaf.ratio * powers[k - 2]);
+        }
+        let sum: f64 = (1..=4).map(|k| leaf.coefficients[k] * powers[k]).sum();
+        assert_eq!(leaf.coefficients[4], 1.0);
+        assert!((sum + leaf.coefficients[0] + clenshaw(&series, u)).abs() < 1e-15, "the negative of the series");
+        assert!(Dickson::new(&[1.0, 0.0, 0.0]).is_none());
     }
 }

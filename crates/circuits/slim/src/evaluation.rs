@@ -72,8 +72,7 @@ impl SlimEvaluation {
         scale: f64,
     ) -> Result<Self, SlimError> {
         let first = check_shapes(parameters, trees, values)?;
-        let (degree, depth) = (first.degree(), first.depth());
-        let levels = degree.trailing_zeros() as usize + 1;
+        let levels = first.degree().trailing_zeros() as usize + 1;
         if level + levels > parameters.max_level() {
             let (found, needed) = (parameters.max_level(), level + levels);
             return Err(CkksError::Level { operation: OPERATION, found, needed }.into());
@@ -117,7 +116,12 @@ impl SlimEvaluation {
         let argument = level + degree.trailing_zeros() as usize;
         // The scale of the result is that of the argument to the power of the degree, divided by moduli.
         let trial = parameters.scale();
-        let result = result_scale(parameters, &Program::new(parameters, &leaves, babies, (argument, trial), &encode)?, depth, level);
+        let result = result_scale(
+            parameters,
+            &Program::new(parameters, &leaves, babies, (argument, trial), &encode)?,
+            depth,
+            level,
+        );
         let argument_scale = trial * (scale / result).powf(1.0 / degree as f64);
         let program = Program::new(parameters, &leaves, babies, (argument, argument_scale), &encode)?;
         let mut shifts = Vec::with_capacity(depth);
@@ -206,6 +210,7 @@ impl SlimEvaluation {
     /// # Errors
     /// If level or scale are not those of the map, or keys are missing.
     pub fn apply_mapped<A: Arithmetic>(&self, arithmetic: &A, argument: &A::Vector) -> Result<A::Vector, SlimError> {
+        arithmetic.require_keys(OPERATION, self.key_plan())?;
         let (found, needed) = (arithmetic.level(argument), self.map.level);
         if found < needed {
             return Err(CkksError::Level { operation: OPERATION, found, needed }.into());

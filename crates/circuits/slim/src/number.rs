@@ -51,10 +51,7 @@ impl Mul for &Complex {
     type Output = Complex;
 
     fn mul(self, other: &Complex) -> Complex {
-        Complex {
-            re: &self.re * &other.re - &self.im * &other.im,
-            im: &self.re * &other.im + &self.im * &other.re,
-        }
+        Complex { re: &self.re * &other.re - &self.im * &other.im, im: &self.re * &other.im + &self.im * &other.re }
     }
 }
 
@@ -151,4 +148,25 @@ pub(crate) fn derivative(coefficients: &[f64]) -> Vec<f64> {
     }
     result[0] /= 2.0;
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bases_are_converted_to_each_other() {
+        // 3 T_0 - T_1 + 2 T_3 = 3 - 7x + 8x^3.
+        let series = [3.0, -1.0, 0.0, 2.0];
+        let powers = monomial(&series, 80);
+        assert!(powers.iter().map(to_f64).eq([3.0, -7.0, 0.0, 8.0]));
+        assert_eq!(chebyshev(&powers, 80), series);
+        assert_eq!(clenshaw(&series, 0.5), 0.5);
+        // The derivative -7 + 24x^2 is 5 T_0 + 12 T_2.
+        assert_eq!(derivative(&series), [5.0, 0.0, 12.0]);
+        let z = Complex::new(Complex64::new(0.0, 1.0), 80);
+        let (value, slope) = horner(&powers, &z);
+        assert_eq!((value.nearest(), slope.nearest()), (Complex64::new(3.0, -15.0), Complex64::from(-31.0)));
+        assert_eq!(z.over(&Complex::new(Complex64::new(0.0, 2.0), 80)).nearest(), Complex64::from(0.5));
+    }
 }

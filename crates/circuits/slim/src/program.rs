@@ -11,12 +11,13 @@ pub(crate) type Encode<'a> = &'a dyn Fn(&[f64], usize, f64) -> Result<PreparedVe
 
 /// A polynomial for each leaf, as `sum_k b_k D_k + sum_g q_g D_g + b_0`, with every `q_g` split in the same way. Vectors
 /// contain a number for each leaf.
+#[derive(Default)]
 struct Node {
     terms: Vec<(usize, Vec<f64>)>,
     products: Vec<(usize, Node)>,
     constant: Vec<f64>,
-    /// Whether the argument itself is added.
-    linear: bool,
+    /// `D_k` is added after the rescale of the sum, at its own scale: a leading coefficient of 1 takes no level.
+    power: Option<usize>,
 }
 
 /// The factors `(high, low)` of `D_k`, with `k = high + low` and `high` a power of two.
@@ -30,27 +31,32 @@ fn depth_of(k: usize) -> usize {
     k.next_power_of_two().trailing_zeros() as usize
 }
 
-/// Splits polynomials whose sum is `depth` levels below the argument. Their leading coefficient is 1 if `monic`; then
-/// the degree is a power of two, and the sum may be evaluated without a level for the leading coefficient.
-fn cut(mut coefficients: Vec<Vec<f64>>, ratios: &[f64], depth: usize, babies: usize, monic: bool) -> Node {
-    let mut node = Node { terms: Vec::new(), products: Vec::new(), constant: Vec::new(), linear: false };
-    if monic {
-        let degree = coefficients.len() - 1;
-        if degree == 1 {
-            node.linear = true;
-            coefficients.truncate(1);
-        } else {
-            let quotient = divide(&mut coefficients, degree / 2, ratios);
-            node.products.push((degree / 2, cut(quotient, ratios, depth.saturating_sub(1), babies, true)));
-        }
+/// Splits polynomials with leading coefficient 1, whose degree is a power of two.
+fn cut_leaves(mut coefficients: Vec<Vec<f64>>, ratios: &[f64], babies: usize) -> Node {
+    let degree = coefficients.len() - 1;
+    if degree == 1 {
+        return Node { power: coefficients.pop().map(|_| 1), constant: coefficients.remove(0), ..Node::default() };
     }
+    // D_g (D_g + ...) + ...: the sum has the level of D_g.
+    let (giant, depth) = (degree / 2, depth_of(degree) - 1);
+    let mut quotient = divide(&mut coefficients, giant, ratios);
+    quotient.pop();
+    let quotient = Node { power: Some(giant), ..cut(quotient, ratios, depth.saturating_sub(1), babies) };
+    let mut node = cut(coefficients, ratios, depth, babies);
+    node.products.push((giant, quotient));
+    node
+}
+
+/// Splits polynomials whose sum is `depth` levels below the argument.
+fn cut(mut coefficients: Vec<Vec<f64>>, ratios: &[f64], depth: usize, babies: usize) -> Node {
+    let mut node = Node::default();
     while coefficients.len() > babies.max(2) || (2..coefficients.len()).any(|k| depth_of(k) > depth) {
         let giant = 1 << (coefficients.len() - 1).ilog2();
         let mut quotient = divide(&mut coefficients, giant, ratios);
         if quotient.len() == 1 {
             node.terms.extend(quotient.pop().map(|factor| (giant, factor)));
         } else {
-            node.products.push((giant, cut(quotient, ratios, depth.saturating_sub(1), babies, false)));
+            node.products.push((giant, cut(quotient, ratios, depth.saturating_sub(1), babies)));
         }
     }
     let mut rest = coefficients.into_iter();
@@ -75,6 +81,7 @@ fn divide(coefficients: &mut Vec<Vec<f64>>, giant: usize, ratios: &[f64]) -> Vec
 impl Node {
     fn collect_powers(&self, powers: &mut BTreeSet<usize>) {
         powers.extend(self.terms.iter().map(|(k, _)| k));
+        powers.extend(self.power);
         for (giant, quotient) in &self.products {
             powers.insert(*giant);
             quotient.collect_powers(powers);
@@ -87,8 +94,7 @@ struct PreparedNode {
     terms: Vec<(usize, PreparedVector)>,
     products: Vec<(usize, PreparedNode)>,
     constant: PreparedVector,
-    linear: bool,
-    /// The level of the sum, and its scale before the rescale.
+    power: Option<usize>,
     level: usize,
     scale: f64,
 }
@@ -113,8 +119,7 @@ impl Program {
         let ratios: Vec<f64> = leaves.iter().map(|leaf| leaf.ratio).collect();
         let degree = leaves.first().map_or(0, |leaf| leaf.coefficients.len() - 1);
         let column = |k: usize| leaves.iter().map(|leaf| leaf.coefficients[k]).collect();
-        let depth = depth_of(degree).saturating_sub(1);
-        let root = cut((0..=degree).map(column).collect(), &ratios, depth, babies, true);
+        let root = cut_leaves((0..=degree).map(column).collect(), &ratios, babies);
         let mut wanted = BTreeSet::new();
         root.collect_powers(&mut wanted);
         let mut needed = BTreeSet::new();
@@ -140,14 +145,18 @@ impl Program {
             powers.insert(k, vector);
             scales.insert(k, product / parameters.level_modulus(level));
         }
-        let steps = Prepare { parameters, argument: (level, scale), scales, encode };
-        Ok(Program { root: steps.monic(&root)?, powers })
+        let steps = Prepare { parameters, scales, encode };
+        let root = match root.power {
+            Some(_) => steps.sum(&root, level, scale)?,
+            None => steps.sum(&root, level + 1 - depth_of(degree), steps.scales[&(degree / 2)].powi(2))?,
+        };
+        Ok(Program { root, powers })
     }
 
     /// The scale of the results.
     pub(crate) fn scale(&self, parameters: &CkksParameters) -> f64 {
-        let PreparedNode { linear, level, scale, .. } = self.root;
-        if linear { scale } else { scale / parameters.level_modulus(level) }
+        let PreparedNode { level, scale, .. } = self.root;
+        if self.root.is_linear() { scale } else { scale / parameters.level_modulus(level) }
     }
 
     /// All plaintext vectors.
@@ -179,53 +188,40 @@ impl Program {
 /// What a [`Node`] is prepared with.
 struct Prepare<'a> {
     parameters: &'a CkksParameters,
-    argument: (usize, f64),
     /// The scale of each `D_k`.
     scales: BTreeMap<usize, f64>,
     encode: Encode<'a>,
 }
 
 impl Prepare<'_> {
-    /// A node with leading coefficient 1: its scale is the product of the scales of its factors.
-    fn monic(&self, node: &Node) -> Result<PreparedNode, CkksError> {
-        match node.products.split_first() {
-            Some(((giant, quotient), others)) if !node.linear => {
-                let quotient = self.monic(quotient)?;
-                let modulus = if quotient.linear { 1.0 } else { self.parameters.level_modulus(quotient.level) };
-                let scale = self.scales[giant] * quotient.scale / modulus;
-                let level = if quotient.linear { quotient.level } else { quotient.level - 1 };
-                let mut prepared = self.sum(node, others, level, scale)?;
-                prepared.products.insert(0, (*giant, quotient));
-                Ok(prepared)
-            }
-            _ => self.sum(node, &[], self.argument.0, self.argument.1),
-        }
-    }
-
     /// A node whose sum has this level and scale. Quotients get the scales that this needs.
-    fn sum(
-        &self,
-        node: &Node,
-        products: &[(usize, Node)],
-        level: usize,
-        scale: f64,
-    ) -> Result<PreparedNode, CkksError> {
+    fn sum(&self, node: &Node, level: usize, scale: f64) -> Result<PreparedNode, CkksError> {
         let terms = node.terms.iter().map(|(k, factor)| {
             let vector = (self.encode)(factor, level, scale / self.scales[k])?;
             Ok((*k, vector))
         });
         let terms = terms.collect::<Result<_, CkksError>>()?;
-        let products = products.iter().map(|(giant, quotient)| {
-            let scale = scale / self.scales[giant] * self.parameters.level_modulus(level + 1);
-            Ok((*giant, self.sum(quotient, &quotient.products, level + 1, scale)?))
+        let products = node.products.iter().map(|(giant, quotient)| {
+            let (scale, above) = (scale / self.scales[giant], level + 1);
+            let prepared = match quotient.power {
+                // The argument is added at its own level.
+                Some(1) => self.sum(quotient, level, scale)?,
+                _ => self.sum(quotient, above, scale * self.parameters.level_modulus(above))?,
+            };
+            Ok((*giant, prepared))
         });
         let products = products.collect::<Result<_, CkksError>>()?;
         let constant = (self.encode)(&node.constant, level, scale)?;
-        Ok(PreparedNode { terms, products, constant, linear: node.linear, level, scale })
+        Ok(PreparedNode { terms, products, constant, power: node.power, level, scale })
     }
 }
 
 impl PreparedNode {
+    /// Whether the value is the argument plus a constant, which takes no rescale.
+    fn is_linear(&self) -> bool {
+        self.power == Some(1)
+    }
+
     fn collect_vectors<'a>(&'a self, vectors: &mut Vec<&'a PreparedVector>) {
         vectors.push(&self.constant);
         vectors.extend(self.terms.iter().map(|(_, vector)| vector));
@@ -246,13 +242,18 @@ impl<A: Arithmetic> Steps<'_, A> {
         let mut pairs = vec![(self.one, &node.constant)];
         pairs.extend(node.terms.iter().map(|(k, vector)| (&self.powers[k], vector)));
         let mut sum = arithmetic.sum_products(&pairs)?;
-        if node.linear {
-            return arithmetic.add(&self.powers[&1], &sum);
-        }
         for (giant, quotient) in &node.products {
             let power = arithmetic.lowered(&self.powers[giant], node.level)?;
             sum = arithmetic.add(&arithmetic.tensor(&self.evaluate(quotient)?, &power)?, &sum)?;
         }
-        arithmetic.relinearise_rescale(&sum)
+        let value = match (node.is_linear(), node.products.is_empty()) {
+            (true, _) => sum,
+            (false, true) => arithmetic.rescale(&sum)?,
+            (false, false) => arithmetic.relinearise_rescale(&sum)?,
+        };
+        match node.power {
+            Some(k) => arithmetic.add(&*arithmetic.lowered(&self.powers[&k], arithmetic.level(&value))?, &value),
+            None => Ok(value),
+        }
     }
 }

@@ -100,3 +100,38 @@ fn starting_points(chebyshev: &[f64], count: usize) -> Vec<Complex64> {
     let angle = |j: usize| PI * (j as f64 + 0.5) / count as f64;
     (0..count).map(|j| Complex64::from_polar(radius, angle(j))).map(|w| (w + w.inv()) / 2.0).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::{chebyshev, real};
+
+    const PRECISION: usize = 320;
+
+    #[test]
+    fn roots_of_cyclotomic_and_even_polynomials() {
+        // x^16 + 1 and (x^2 + 1)(x^2 + 4).
+        let mut sixteenth = vec![0.0; 17];
+        (sixteenth[0], sixteenth[16]) = (1.0, 1.0);
+        for coefficients in [&sixteenth[..], &[4.0, 0.0, 5.0, 0.0, 1.0]] {
+            let monomial: Vec<Real> = coefficients.iter().map(|c| real(*c, PRECISION)).collect();
+            let roots = upper_roots(&chebyshev(&monomial, PRECISION), &monomial, PRECISION).unwrap();
+            assert_eq!(2 * roots.len(), coefficients.len() - 1);
+            for (i, root) in roots.iter().enumerate() {
+                let (value, slope) = horner(&monomial, root);
+                assert!(root.im > Real::ZERO && value.over(&slope).nearest().norm() < 1e-40);
+                let apart = |other: &Complex| (&root.nearest() - &other.nearest()).norm() > 1e-3;
+                assert!(roots[..i].iter().all(apart));
+            }
+        }
+    }
+
+    #[test]
+    fn polynomials_with_real_roots_have_no_upper_roots() {
+        // x^4 - 1, and (x^2 - 1)^2 with double real roots.
+        for coefficients in [[-1.0, 0.0, 0.0, 0.0, 1.0], [1.0, 0.0, -2.0, 0.0, 1.0]] {
+            let monomial: Vec<Real> = coefficients.iter().map(|c| real(*c, PRECISION)).collect();
+            assert!(upper_roots(&chebyshev(&monomial, PRECISION), &monomial, PRECISION).is_none());
+        }
+    }
+}

@@ -106,12 +106,6 @@ impl SquareTree {
         self.coefficients.len() - 1
     }
 
-    /// dbg
-    pub fn leaf_size(&self) -> (f64, f64) {
-        let d: Vec<_> = self.leaves.iter().map(|l| Dickson::new(l).unwrap()).collect();
-        (d.iter().map(|d| d.size()).fold(0.0, f64::max), d.iter().map(|d| d.ratio).fold(9.0, f64::min))
-    }
-
     /// Degree of the leaves.
     pub fn leaf_degree(&self) -> usize {
         self.degree() >> self.depth()
@@ -223,5 +217,26 @@ fn decompose(root: Vec<f64>, depth: usize) -> Result<Levels, Failure> {
     match leaves.iter().position(|leaf| !usable(leaf)) {
         Some(index) => Err(Failure { depth, index }),
         None => Ok((shifts, leaves)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_leaves_and_shifts_are_not_exact() {
+        let polynomial = Polynomial::chebyshev_approximation(f64::exp, -4.0, 0.0, 8).unwrap();
+        let tree = SquareTree::new(&polynomial, 2).unwrap();
+        assert!(tree.log2_exactness(33) < -48.0);
+        let mut wrong = tree.clone();
+        wrong.leaves[3][1] += 2f64.powi(-20);
+        assert!((-24.0..-17.0).contains(&wrong.log2_exactness(33)));
+        let mut wrong = tree.clone();
+        wrong.shifts[0][0] += 2f64.powi(-20);
+        // The shift of the root is a constant error, and the largest value is 1.
+        assert!((wrong.log2_exactness(33) + 20.0).abs() < 0.01);
+        let wrong = SquareTree { negative: true, ..tree };
+        assert!((wrong.log2_exactness(33) - 1.0).abs() < 0.01);
     }
 }
