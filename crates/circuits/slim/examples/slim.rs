@@ -31,7 +31,7 @@ struct Row {
 
 enum Way {
     Steps(Polynomial),
-    Slim(SlimEvaluation),
+    Slim(Box<SlimEvaluation>),
 }
 
 impl Way {
@@ -96,7 +96,7 @@ fn measure(preset: &str, degree: usize, level: usize, values: usize, depths: &[u
         let tree = SquareTree::new(&polynomial, depth)?;
         let slim = SlimEvaluation::new(&parameters, &[&tree], values, level, scale)?;
         let input_level = slim.input_level();
-        add(format!("slim, degree {degree}, depth {depth}"), Way::Slim(slim), input_level, &polynomial)?;
+        add(format!("slim, degree {degree}, depth {depth}"), Way::Slim(Box::new(slim)), input_level, &polynomial)?;
     }
     for _ in 0..RUNS {
         for row in &mut rows {

@@ -2,7 +2,8 @@
 //!
 //! A polynomial that is positive on the real line is `|A|^2` with `A = sqrt(p0) e^(i theta) prod (X - z)`, where `z` is
 //! one root of each conjugate pair. All choices of roots have the same `|A|` on the real line. They differ in the phase
-//! of `A`, and so in the way in which `A = U + iV` divides it between `U` and `V`. The search works on a grid of points.
+//! of `A`, and so in the way in which `A = U + iV` divides it between `U` and `V`. The search works on a grid of
+//! points.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -45,8 +46,8 @@ pub(crate) fn choices(roots: &[Complex64], leading: f64, starts: usize, rng: &mu
     found
 }
 
-/// A choice for halves that are leaves: their derivatives are small on the interval, because an error of the argument is
-/// multiplied by them.
+/// A choice for halves that are leaves: their derivatives are small on the interval, because an error of the argument
+/// is multiplied by them.
 pub(crate) fn smoothest(roots: &[Complex64], leading: f64, rng: &mut Rng) -> Choice {
     let grid = Grid::new(roots, leading);
     let mut search = Slopes::new(&grid, roots, beginning(roots, 0, rng));

@@ -1,8 +1,8 @@
 //! Leaves in a basis in which their leading coefficient is 1.
 
 /// A polynomial `D_d(y) + sum_(0 < k < d) b_k D_k(y) + b_0`, where `y = 2 r u` and `D_k(y) = 2 r^k T_k(u)` are the
-/// Dickson polynomials with parameter `r^2` ("The analytic representation of substitutions on a power of a prime number of
-/// letters", Annals of Mathematics 1897): `D_1 = y` and `D_(i+k) = D_i D_k - r^(2k) D_(i-k)`, with `D_0 = 2`.
+/// Dickson polynomials with parameter `r^2` ("The analytic representation of substitutions on a power of a prime number
+/// of letters", Annals of Mathematics 1897): `D_1 = y` and `D_(i+k) = D_i D_k - r^(2k) D_(i-k)`, with `D_0 = 2`.
 ///
 /// A factor on the leading coefficient would use a level; here it is part of the factor on the argument.
 #[derive(Clone, Debug)]

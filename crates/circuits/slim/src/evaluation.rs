@@ -15,8 +15,8 @@ const OPERATION: &str = "evaluate a slim polynomial";
 /// Polynomials as sums of squares, prepared for one parameter set, number of values, level and scale.
 ///
 /// The input has `values` real values, a power of two, repeated through all slots. The output has the same form. With
-/// trees of depth `j` the evaluation uses `2^j values` slots, so that many must exist: slots `i values .. (i + 1) values`
-/// compute leaf `i`. Each level squares once and adds one rotation.
+/// trees of depth `j` the evaluation uses `2^j values` slots, so that many must exist: slots `i values .. (i + 1)
+/// values` compute leaf `i`. Each level squares once and adds one rotation.
 ///
 /// Plaintext vectors are encoded at their first encrypted use and kept.
 pub struct SlimEvaluation {
@@ -204,8 +204,8 @@ impl SlimEvaluation {
         Ok(self.run(arithmetic, input)?)
     }
 
-    /// Evaluates the polynomials on arguments: the results of [`SlimEvaluation::affine_map`], at its level and scale. It
-    /// saves the level of the affine map.
+    /// Evaluates the polynomials on arguments: the results of [`SlimEvaluation::affine_map`], at its level and scale.
+    /// It saves the level of the affine map.
     ///
     /// # Errors
     /// If level or scale are not those of the map, or keys are missing.

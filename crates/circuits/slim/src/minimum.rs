@@ -25,8 +25,8 @@ pub(crate) struct Range {
     pub(crate) size: f64,
 }
 
-/// The range of the series `sum_k c_k T_k` of even degree. None if it is not bounded below, or falls too far outside the
-/// interval to be computed.
+/// The range of the series `sum_k c_k T_k` of even degree. None if it is not bounded below, or falls too far outside
+/// the interval to be computed.
 pub(crate) fn range(chebyshev: &[f64]) -> Option<Range> {
     let degree = chebyshev.len() - 1;
     let (last, others) = chebyshev.split_last()?;

@@ -9,8 +9,8 @@ use crate::dickson::Dickson;
 /// Makes a plaintext vector of one number for each leaf, at a level and a scale.
 pub(crate) type Encode<'a> = &'a dyn Fn(&[f64], usize, f64) -> Result<PreparedVector, CkksError>;
 
-/// A polynomial for each leaf, as `sum_k b_k D_k + sum_g q_g D_g + b_0`, with every `q_g` split in the same way. Vectors
-/// contain a number for each leaf.
+/// A polynomial for each leaf, as `sum_k b_k D_k + sum_g q_g D_g + b_0`, with every `q_g` split in the same way.
+/// Vectors contain a number for each leaf.
 #[derive(Default)]
 struct Node {
     terms: Vec<(usize, Vec<f64>)>,

@@ -1,8 +1,8 @@
 //! Roots of polynomials that are positive on the real line.
 //!
-//! The method is that of Aberth ("Iteration methods for finding all zeros of a polynomial simultaneously", Mathematics of
-//! Computation 1973) and Ehrlich, first in `f64` on the Chebyshev series, which is well conditioned near the interval,
-//! then on the monomial coefficients in many bits.
+//! The method is that of Aberth ("Iteration methods for finding all zeros of a polynomial simultaneously", Mathematics
+//! of Computation 1973) and Ehrlich, first in `f64` on the Chebyshev series, which is well conditioned near the
+//! interval, then on the monomial coefficients in many bits.
 
 use std::f64::consts::PI;
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn roots_of_cyclotomic_and_even_polynomials() {
         // x^16 + 1 and (x^2 + 1)(x^2 + 4).
-        let mut sixteenth = vec![0.0; 17];
+        let mut sixteenth = [0.0; 17];
         (sixteenth[0], sixteenth[16]) = (1.0, 1.0);
         for coefficients in [&sixteenth[..], &[4.0, 0.0, 5.0, 0.0, 1.0]] {
             let monomial: Vec<Real> = coefficients.iter().map(|c| real(*c, PRECISION)).collect();
@@ -120,7 +120,7 @@ mod tests {
             for (i, root) in roots.iter().enumerate() {
                 let (value, slope) = horner(&monomial, root);
                 assert!(root.im > Real::ZERO && value.over(&slope).nearest().norm() < 1e-40);
-                let apart = |other: &Complex| (&root.nearest() - &other.nearest()).norm() > 1e-3;
+                let apart = |other: &Complex| (root.nearest() - other.nearest()).norm() > 1e-3;
                 assert!(roots[..i].iter().all(apart));
             }
         }

@@ -16,8 +16,8 @@ const SLACK: f64 = 1e-3;
 const ATTEMPTS: u32 = 4;
 const SLACK_GROWTH: f64 = 8.0;
 
-/// Largest shift relative to the size of the polynomial on the interval. A larger one means that the polynomial falls far
-/// below zero outside the interval, and that the squares of the halves cancel inside.
+/// Largest shift relative to the size of the polynomial on the interval. A larger one means that the polynomial falls
+/// far below zero outside the interval, and that the squares of the halves cancel inside.
 const LARGEST_SHIFT: f64 = 8.0;
 
 /// Local searches per polynomial, and choices whose halves are examined.

@@ -18,8 +18,8 @@ const SEED: u64 = 0x51_1b;
 /// Largest degree: monomial coefficients and searches grow with it.
 const MAX_DEGREE: usize = 256;
 
-/// The smallest coefficient that is added to a leading coefficient, relative to the size of the polynomial, the number of
-/// sizes that are tried, and the factor between them.
+/// The smallest coefficient that is added to a leading coefficient, relative to the size of the polynomial, the number
+/// of sizes that are tried, and the factor between them.
 const LEAST_ADDED: f64 = 1.0 / (1u64 << 48) as f64;
 const ADDITIONS: i32 = 20;
 const GROWTH: f64 = 4.0;
@@ -31,8 +31,8 @@ const LARGEST_LEAF: f64 = 1024.0;
 /// A real polynomial `P` of degree `2^k` as a binary tree of sums of squares (Lemma 4.3 and equation 5 of the paper).
 ///
 /// `U_i^(l-1) = U_i^(l)^2 + U_(i + 2^(l-1))^(l)^2 - m_i^(l-1)` for levels `l = 1 .. depth`, where `U_0^(0)` is `P`, or
-/// `-P` if its leading coefficient is negative. The polynomials of the last level, the leaves, have degree
-/// `2^(k - depth)`. They are stored as `f64` coefficients of Chebyshev polynomials on the interval: there the sum of the
+/// `-P` if its leading coefficient is negative. The polynomials of the last level, the leaves, have degree `2^(k -
+/// depth)`. They are stored as `f64` coefficients of Chebyshev polynomials on the interval: there the sum of the
 /// absolute coefficients is close to the largest value, so that rounding them changes values by no more than rounding
 /// the values would. Monomial coefficients of the same leaf are larger and cancel.
 #[derive(Clone, Debug, PartialEq)]

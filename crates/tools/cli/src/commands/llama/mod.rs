@@ -1,6 +1,7 @@
 //! `unspoken llama`
 
 mod picture;
+mod polynomial;
 mod prepare;
 mod report;
 mod run;
@@ -20,6 +21,8 @@ pub enum Command {
     Prepare(prepare::Arguments),
     /// Report how large a model's values get, and how much a prefix and rotations reduce them
     Report(report::Arguments),
+    /// Approximate a function by a polynomial, and compare two ways to evaluate it encrypted
+    Polynomial(polynomial::Arguments),
 }
 
 /// Runs the command.
@@ -28,6 +31,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Run(arguments) => run::run(arguments),
         Command::Prepare(arguments) => prepare::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Polynomial(arguments) => polynomial::run(arguments),
     }
 }
 
