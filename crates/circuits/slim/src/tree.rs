@@ -12,7 +12,7 @@ use crate::split::{Poly, Positive};
 
 const OPERATION: &str = "decompose a polynomial";
 
-/// Seed of the searches, so that the same polynomial has the same tree everywhere.
+/// Seed of the searches, so that the same polynomial has the same tree in every run.
 const SEED: u64 = 0x51_1b;
 
 /// Largest degree: monomial coefficients and searches grow with it.
