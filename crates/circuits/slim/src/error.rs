@@ -19,7 +19,7 @@ pub enum SlimError {
         /// What was needed.
         needed: String,
     },
-    /// The roots of a polynomial of the tree could not be found.
+    /// A polynomial of the tree has no usable decomposition: its roots are not found, or its values are too large.
     #[error(
         "decompose a polynomial: found no decomposition of polynomial {index} of degree {degree} at depth {depth}; \
          choose a smaller depth, or another degree or interval"

@@ -59,8 +59,8 @@ impl SquareTree {
     ///
     /// # Errors
     /// [`SlimError::Shape`] if the basis is not Chebyshev's, a coefficient is not real, the degree is below 2 or above
-    /// 256, the depth is not between 1 and `log2` of the degree, or no small leading coefficient is sufficient.
-    /// [`SlimError::NoDecomposition`] if the roots of a polynomial of the tree are not found.
+    /// 256, or the depth is not between 1 and `log2` of the degree. [`SlimError::NoDecomposition`] if the roots of a
+    /// polynomial of the tree are not found, or its values are too large, with every leading coefficient that is tried.
     pub fn new(polynomial: &Polynomial, depth: usize) -> Result<Self, SlimError> {
         let PolynomialBasis::Chebyshev { low, high } = polynomial.basis() else {
             return Err(shape(OPERATION, "monomial coefficients", "Chebyshev coefficients on an interval"));
