@@ -20,6 +20,9 @@ pub struct DesignOptions {
     pub margins: Margins,
     /// Factor by which margins grow at most: intervals are widened as long as the degree stays precise enough.
     pub widening: f64,
+    /// Maximum number of tokens of a session, public and private: no sum of squares of weights is smaller than its
+    /// inverse. Without it, the context of the model.
+    pub tokens: Option<usize>,
     /// Degrees to choose from, in rising order. A polynomial of degree `2^j - 1` uses `j` levels.
     pub degrees: Vec<usize>,
 }
@@ -114,7 +117,13 @@ fn gate_floor(ranges: &[Interval]) -> f64 {
 
 impl Default for DesignOptions {
     fn default() -> Self {
-        DesignOptions { bits: 14.0, margins: Margins::default(), widening: 3.0, degrees: vec![7, 15, 31, 63, 127, 255] }
+        DesignOptions {
+            bits: 14.0,
+            margins: Margins::default(),
+            widening: 3.0,
+            tokens: None,
+            degrees: vec![7, 15, 31, 63, 127, 255],
+        }
     }
 }
 
@@ -123,9 +132,10 @@ impl Default for DesignOptions {
 /// it only has to keep them in their range.
 const INNER_ROUND_BITS: f64 = 5.0;
 
-/// Weights of a token and head sum to 1 after each round, so their squares sum to 1 at most; the errors of the inner
-/// rounds add to that.
+/// Weights of a token and head sum to 1 after each round, so their squares sum to 1 at most, and at least to the inverse
+/// of their number. The errors of the inner rounds add to that.
 const LARGEST_WEIGHT_SQUARES: f64 = 1.2;
+const SMALLEST_WEIGHT_SQUARES: f64 = 0.8;
 
 /// Bits by which polynomials are more precise than the circuit.
 const SPARE_BITS: f64 = 2.0;
@@ -160,7 +170,7 @@ impl Design {
             let found = range(need.argument)?;
             let (degree, intervals) = match need.function {
                 Function::Silu => silu(&need, found, largest(range(need.result)?), options)?,
-                Function::InverseSqrt => inverse_sqrt(&need, found, options)?,
+                Function::InverseSqrt => inverse_sqrt(&need, found, circuit.config().context, options)?,
                 Function::Exponential => exponential(&need, found, circuit.rounds(), options)?,
             };
             let by_coordinate = need.result.quantity.by_coordinate();
@@ -275,14 +285,22 @@ fn logarithms(interval: &Interval) -> Interval {
 }
 
 /// Inverse square roots with relative errors.
-fn inverse_sqrt(need: &Need, ranges: &[Interval], options: &DesignOptions) -> Result<Choice, CircuitError> {
-    let most = match need.argument.quantity {
-        Quantity::SoftmaxSquare(round) if round > 0 => LARGEST_WEIGHT_SQUARES,
-        _ => f64::INFINITY,
+fn inverse_sqrt(
+    need: &Need,
+    ranges: &[Interval],
+    context: usize,
+    options: &DesignOptions,
+) -> Result<Choice, CircuitError> {
+    let tokens = options.tokens.unwrap_or(context);
+    let (least, most) = match need.argument.quantity {
+        Quantity::SoftmaxSquare(round) if round > 0 => {
+            (SMALLEST_WEIGHT_SQUARES / tokens as f64, LARGEST_WEIGHT_SQUARES)
+        }
+        _ => (0.0, f64::INFINITY),
     };
     let widened = |range: &Interval, factor: f64| {
         let widened = logarithms(range).widened(factor);
-        Interval { low: widened.low.exp(), high: widened.high.exp().min(most) }
+        Interval { low: widened.low.exp().max(least), high: widened.high.exp().min(most) }
     };
     let margin = match need.argument.quantity {
         Quantity::SoftmaxSquare(_) => options.margins.softmax,

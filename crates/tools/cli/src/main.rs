@@ -3,6 +3,7 @@
 #[macro_use]
 mod output;
 
+mod allocator;
 mod commands;
 mod interrupt;
 mod output_file;
@@ -13,18 +14,6 @@ mod warnings;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-/// A service must give back the memory of keys and answers that it has freed, or its limit of memory does not bound the
-/// process.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// Freed memory goes back to the system at once. jemalloc reads its options from this symbol.
-#[expect(unsafe_code, reason = "a symbol by the name that jemalloc looks for, of the type that it expects")]
-// SAFETY: jemalloc's own definition of the symbol is weak, and there is no other. It is a pointer to a string with a 0
-// at its end.
-#[unsafe(export_name = "_rjem_malloc_conf")]
-static ALLOCATOR_OPTIONS: &[u8; 34] = b"dirty_decay_ms:0,muzzy_decay_ms:0\0";
 
 /// Query a service without revealing the query.
 ///

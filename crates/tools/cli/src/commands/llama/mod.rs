@@ -2,12 +2,13 @@
 
 mod picture;
 mod plan;
-mod polynomials;
+mod polynomial;
 mod prepare;
 mod report;
 mod run;
 mod simulate;
 mod study;
+mod tables;
 mod text;
 
 use std::path::PathBuf;
@@ -27,16 +28,20 @@ pub enum Command {
     Simulate(simulate::Arguments),
     /// Plan the encrypted pass of a model: levels, bootstraps, algorithms, predicted time and memory
     Plan(plan::Arguments),
+    /// Approximate a function by a polynomial, and compare two ways to evaluate it encrypted
+    Polynomial(polynomial::Arguments),
 }
 
 /// Runs the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
+    crate::allocator::keep_freed_memory();
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Prepare(arguments) => prepare::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Simulate(arguments) => simulate::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
+        Command::Polynomial(arguments) => polynomial::run(arguments),
     }
 }
 

@@ -11,7 +11,7 @@ use unspoken_llama::{
 use unspoken_llama_model::{LoadedModel, Model, rotate};
 
 use super::ModelArguments;
-use super::polynomials::{
+use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
 use super::text::{SampleArguments, TamingArguments, named, prefix_line};
@@ -161,7 +161,8 @@ fn fit(
             Some(margin) => Margins { norm: margin, softmax: margin, score: margin, gate: margin },
             None => needed.margins.times(SPARE),
         };
-        let options = DesignOptions { bits: arguments.bits, margins, ..DesignOptions::default() };
+        let tokens = samples.iter().map(|sample| sample.public.len() + sample.private.len()).max();
+        let options = DesignOptions { bits: arguments.bits, margins, tokens, ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok(Fitted { circuit, ranges, needed, options, design }),
             Err(CircuitError::Untamed { place, .. })

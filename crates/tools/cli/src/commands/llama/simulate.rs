@@ -8,7 +8,7 @@ use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Preparation, compar
 use unspoken_llama_model::{LoadedModel, rotate};
 
 use super::ModelArguments;
-use super::polynomials::{
+use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
 use super::text::SampleArguments;

@@ -1,0 +1,76 @@
+//! How many bits an evaluation loses at each level.
+
+use std::f64::consts::PI;
+
+use fastrand::Rng;
+
+use crate::number::clenshaw;
+use crate::tree::SquareTree;
+
+/// Size of the injected errors. Squares of it are below the precision of `f64` at the values of a tree.
+const INJECTED: f64 = 1.0 / (1u64 << 28) as f64;
+
+/// Points of the interval, and draws at each.
+const POINTS: usize = 257;
+const DRAWS: usize = 16;
+
+/// Seed of the injected errors.
+const SEED: u64 = 0x57ab;
+
+/// What the squares of one level of a [`SquareTree`] do to errors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelStability {
+    /// The level `l`, from 1 to the depth: the values that are squared are those of the `2^l` polynomials `U_i^(l)`.
+    pub level: usize,
+    /// The largest `m_i^(l-1)`.
+    pub largest_shift: f64,
+    /// The largest `|U_i| + |U_(i + 2^(l-1))|` over the interval and all pairs.
+    pub largest_sum: f64,
+    /// The paper's estimate of the bits that the squares of this level lose: `1 + log2(largest_sum)`.
+    pub bits_lost: f64,
+    /// Measured: `log2` of the ratio of the error of `P` to random errors that are added to all polynomials of this
+    /// level, in the root mean square over draws, at the worst point of the interval. It contains the losses of this
+    /// level and of all levels after it. The error is absolute: subtract `log2` of the largest `|P|` for the relative
+    /// loss.
+    pub measured: f64,
+}
+
+impl SquareTree {
+    /// The stability of each level, the last level, that of the leaves, first: the order of the evaluation.
+    pub fn stability(&self) -> Vec<LevelStability> {
+        let mut rng = Rng::with_seed(SEED);
+        (1..=self.depth()).rev().map(|level| self.level_stability(level, &mut rng)).collect()
+    }
+
+    fn level_stability(&self, level: usize, rng: &mut Rng) -> LevelStability {
+        let (mut largest_sum, mut worst) = (0.0f64, 0.0f64);
+        for i in 0..POINTS {
+            let u = (PI * i as f64 / (POINTS - 1) as f64).cos();
+            let leaves = self.leaves.iter().map(|leaf| clenshaw(leaf, u)).collect();
+            let values = squares(leaves, &self.shifts[level..]);
+            let (first, second) = values.split_at(values.len() / 2);
+            largest_sum = first.iter().zip(second).map(|(u, v)| u.abs() + v.abs()).fold(largest_sum, f64::max);
+            let exact = squares(values.clone(), &self.shifts[..level])[0];
+            let errors = (0..DRAWS).map(|_| {
+                let wrong = values.iter().map(|v| v + if rng.bool() { INJECTED } else { -INJECTED }).collect();
+                (squares(wrong, &self.shifts[..level])[0] - exact).powi(2)
+            });
+            worst = worst.max((errors.sum::<f64>() / DRAWS as f64).sqrt());
+        }
+        LevelStability {
+            level,
+            largest_shift: self.shifts[level - 1].iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            largest_sum,
+            bits_lost: 1.0 + largest_sum.log2(),
+            measured: (worst / INJECTED).log2(),
+        }
+    }
+}
+
+/// Squares, adds in pairs and shifts, from the last of these levels to the first.
+fn squares(values: Vec<f64>, shifts: &[Vec<f64>]) -> Vec<f64> {
+    shifts.iter().rev().fold(values, |values, shifts| {
+        let (first, second) = values.split_at(shifts.len());
+        first.iter().zip(second).zip(shifts).map(|((u, v), m)| u * u + v * v - m).collect()
+    })
+}
