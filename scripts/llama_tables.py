@@ -196,7 +196,7 @@ def measure(binary: Path, setting: Setting) -> str:
         simulated = run(
             "simulate",
             *("--preparation", prepared, "--text", simulation, "--tokens", str(setting.tokens), *setting.window),
-            *("--scale", "35,40", "--bootstrap-bits", "16"),
+            *("--bits", "16,14,12,10,9", "--scale", "40", "--bootstrap-bits", "16"),
         )
     prefix = ", ".join(f"`{json.dumps(token['text'])}`" for token in found["prefix"]) or "none"
     margins = ", ".join(

@@ -66,6 +66,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     rotate(&model.config, &mut model.weights, preparation.seed);
     let design = preparation.design()?;
+    let tokens = preparation.prefix.len() + arguments.text.public + arguments.text.private;
+    let most = preparation.options.tokens.unwrap_or(model.config.context);
+    anyhow::ensure!(
+        tokens <= most,
+        "--public and --private: found {tokens} tokens with the prefix, needed at most the {most} of the preparation; \
+         lower them, or prepare with longer windows"
+    );
     let windows = arguments.text.windows(&tokenizer)?;
     let samples = arguments.text.samples(&preparation.prefix, &windows);
     let noises = noises(arguments, &design)?;
