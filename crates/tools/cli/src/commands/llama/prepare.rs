@@ -105,10 +105,9 @@ fn held_out_escapes(
     texts: &Windows,
     statistics: &Statistics,
 ) -> anyhow::Result<HeldOut> {
-    let mut by_coordinate = Escapes::new(statistics, Sharing::Coordinate);
-    let perplexity = perplexity_behind(model, prefix, texts, &mut by_coordinate)?;
-    let mut by_step = Escapes::new(statistics, Sharing::Step);
-    perplexity_behind(model, prefix, texts, &mut by_step)?;
+    let mut escapes = (Escapes::new(statistics, Sharing::Coordinate), Escapes::new(statistics, Sharing::Step));
+    let perplexity = perplexity_behind(model, prefix, texts, &mut escapes)?;
+    let (by_coordinate, by_step) = escapes;
     Ok(HeldOut { tokens: texts.iter().map(Vec::len).sum(), perplexity, by_coordinate, by_step })
 }
 
