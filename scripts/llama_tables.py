@@ -23,11 +23,11 @@ stories260K on stories that it tells itself, because its vocabulary knows no oth
 common reviews or stories. A window has public tokens, then private ones, which run in chunks. The paper's figures are
 those of Llama-2-7B.
 
-Tables 1 and 2 have the largest absolute values over the first {report_tokens} tokens. In Table 3, noise of `2^-b` times the
-largest value of a coordinate or head is added to every result, and all polynomials of Table 4 are in place; `scale s,
-boot b` is the noise of the engine at `N = 2^16` with values at a scale of `2^s` and bootstraps of `b` bits. `diverged`
-means that values left the intervals of their polynomials and became infinite. The paper's Table 3 has perplexities
-of 5.51, 5.49, 5.49 and 5.49 at 9, 10, 11 and 12 bits, and 5.49 without noise.
+Tables 1 and 2 have the largest absolute values over the first {report_tokens} tokens. In Table 3, noise of `2^-b`
+times the largest value of a coordinate or head is added to every result, and all polynomials of Table 4 are in place;
+`scale s, boot b` is the noise of the engine at `N = 2^16` with values at a scale of `2^s` and bootstraps of `b` bits.
+`diverged` means that values left the intervals of their polynomials and became infinite. The paper's Table 3 has
+perplexities of 5.51, 5.49, 5.49 and 5.49 at 9, 10, 11 and 12 bits, and 5.49 without noise.
 """
 
 # Tables 1 and 2 of the paper: baseline, prefix, rotation, prefix and rotation.
@@ -168,10 +168,11 @@ def escapes(simulated: dict[str, Any]) -> str:
     if not row["escaped"]:
         return f"With polynomials alone, none of {row['arguments']:,} arguments left its interval."
     places = ", ".join(
-        f"{place}: {found['escaped']} (the farthest at {found['farthest']:.2f} times half the interval)"
+        f"{place}: {found['escaped']} (at most {found['farthest']:.2f} times half the interval)"
         for place, found in sorted(row["escapes"].items(), key=lambda item: -item[1]["escaped"])[:8]
     )
-    return f"With polynomials alone, {row['escaped']:,} of {row['arguments']:,} arguments left their intervals: {places}."
+    counts = f"{row['escaped']:,} of {row['arguments']:,}"
+    return f"With polynomials alone, {counts} arguments left their intervals: {places}."
 
 
 def measure(binary: Path, setting: Setting) -> str:
@@ -204,8 +205,8 @@ def measure(binary: Path, setting: Setting) -> str:
     )
     said = (
         f"Prefix: {prefix}. Windows of {setting.window[1]} public and {setting.window[3]} private tokens, chunks of "
-        f"{setting.window[5]}. Calibrated on {found['tokens']:,} private tokens, {found['held_out_tokens']:,} held out; "
-        f"simulated on {simulated['tokens']:,} others. Softmax in {found['rounds']} rounds. Margins: {margins}. "
+        f"{setting.window[5]}. Calibrated on {found['tokens']:,} private tokens, {found['held_out_tokens']:,} held "
+        f"out, simulated on {simulated['tokens']:,} others. Softmax in {found['rounds']} rounds. Margins: {margins}. "
         f"The rotation changes logits by {report['logit_error']:.1e} of the largest, and perplexity from "
         f"{report['perplexity']['prefix']:.4f} to {report['perplexity']['prefix_and_rotation']:.4f}."
     )

@@ -6,6 +6,7 @@ use ndarray::{Array2, Array3, Axis, s};
 use unspoken_ckks::{SeededCiphertext, Slots};
 use unspoken_matrix::{EncryptedMatrix, Layout, decode_tiles, encode_tiles};
 use unspoken_protocol::limits::{self, LimitExceeded};
+use unspoken_ring::declassify;
 use unspoken_rlwe::{KeyBundle, KeyPlan};
 use zeroize::Zeroize;
 
@@ -16,9 +17,6 @@ use crate::preset::BuiltPreset;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES, fits_tiles};
 
 const WHAT: &str = "the signature of a program";
-/// Bits of the largest integer that an encoding can have as a coefficient.
-const MOST_INTEGER_BITS: f64 = 126.0;
-
 pub(crate) const ENCRYPT: &str = "encrypt inputs";
 
 /// An input of a program.
@@ -197,8 +195,7 @@ impl Signature {
         }
         // Encryption must not fail for an entry up to `largest`. A complex slot has two entries.
         let log2_slot = (largest * preset.parameters().scale()).log2() + 0.5;
-        let log2_limit = (preset.parameters().log2_modulus(level) - 1.0).min(MOST_INTEGER_BITS);
-        if log2_slot >= log2_limit {
+        if log2_slot >= preset.encoder().log2_limit(level) {
             return Err(refuse(
                 format!("inputs up to {largest} at level {level}"),
                 "smaller inputs, or a higher level",
@@ -283,12 +280,11 @@ impl Signature {
     }
 
     /// Refuses entries that are larger than declared, or not finite. All are examined, and the branch on the result is
-    /// the only one that depends on them. Not inlined, so that tools that look for such branches name it.
-    #[inline(never)]
+    /// the only one that depends on them.
     fn check_entries(&self, input: &Input, values: &Array3<f64>) -> Result<(), ArraysError> {
         let fits = |value: f64| value.abs() <= self.largest;
         let bad = values.iter().fold(0, |seen, &value| seen | std::hint::black_box(u8::from(!fits(value))));
-        if bad == 0 {
+        if declassify(bad == 0) {
             return Ok(());
         }
         // The message names the index and not the value, which is secret.

@@ -115,6 +115,40 @@ fn gate_floor(ranges: &[Interval]) -> f64 {
     radii.get(radii.len() / 2).copied().unwrap_or(1.0).max(1.0)
 }
 
+/// Bounds of options that are read from a file.
+const MAX_BITS: f64 = 60.0;
+const MAX_FACTOR: f64 = 1e6;
+const MAX_DEGREE: usize = 4095;
+const MAX_DEGREES: usize = 64;
+
+impl DesignOptions {
+    /// Checks options that were read from a file.
+    ///
+    /// # Errors
+    /// What was found and what was needed.
+    pub fn check(&self) -> Result<(), (String, String)> {
+        let Margins { norm, softmax, score, gate } = self.margins;
+        if !(self.bits > 0.0 && self.bits <= MAX_BITS) {
+            return Err((format!("{} bits", self.bits), format!("more than 0, at most {MAX_BITS}")));
+        }
+        for factor in [norm, softmax, score, gate, self.widening] {
+            if !(1.0..=MAX_FACTOR).contains(&factor) {
+                return Err((format!("a margin or widening of {factor}"), format!("1 to {MAX_FACTOR}")));
+            }
+        }
+        let rising = self.degrees.windows(2).all(|pair| pair[0] < pair[1]);
+        let bounded = self.degrees.iter().all(|degree| (1..=MAX_DEGREE).contains(degree));
+        if self.degrees.is_empty() || self.degrees.len() > MAX_DEGREES || !rising || !bounded {
+            let needed = format!("1 to {MAX_DEGREES} rising degrees from 1 to {MAX_DEGREE}");
+            return Err((format!("{} degrees", self.degrees.len()), needed));
+        }
+        match self.tokens {
+            Some(0) => Err(("sessions of 0 tokens".into(), "at least 1".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Default for DesignOptions {
     fn default() -> Self {
         DesignOptions {
@@ -132,8 +166,8 @@ impl Default for DesignOptions {
 /// it only has to keep them in their range.
 const INNER_ROUND_BITS: f64 = 5.0;
 
-/// Weights of a token and head sum to 1 after each round, so their squares sum to 1 at most, and at least to the inverse
-/// of their number. The errors of the inner rounds add to that.
+/// Weights of a token and head sum to 1 after each round, so their squares sum to 1 at most, and to the inverse of
+/// their number at least. The errors of the inner rounds add to that.
 const LARGEST_WEIGHT_SQUARES: f64 = 1.2;
 const SMALLEST_WEIGHT_SQUARES: f64 = 0.8;
 

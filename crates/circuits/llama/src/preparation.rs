@@ -1,11 +1,9 @@
 //! What a service needs to know of a model besides its weights: how it was tamed, and the polynomials of its circuit.
 
 use std::collections::HashMap;
-use std::io;
-use std::path::{Path, PathBuf};
 
-use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
 use serde::{Deserialize, Serialize};
 use unspoken_llama_model::Config;
 
@@ -17,11 +15,6 @@ use crate::ranges::{Interval, Ranges};
 
 /// Version of the files.
 const FORMAT: u32 = 2;
-const RECORD: &str = "preparation.json";
-const RANGES: &str = "ranges.safetensors";
-
-/// Largest size of the file of ranges: those of the largest published models take some hundred megabytes.
-const MAX_RANGES_BYTES: u64 = 1 << 32;
 
 /// A tamed model, apart from its weights: they are those of the model's file, rotated with the seed.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,27 +44,18 @@ struct Record {
     options: DesignOptions,
 }
 
-/// A preparation could not be read.
+/// Bytes are no preparation.
 #[derive(Debug, thiserror::Error)]
-pub enum PreparationError {
-    /// A file could not be read or written.
-    #[error("{path}: {source}", path = path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file has another content.
-    #[error("{path}: found {found}, needed {needed}; run `unspoken llama prepare` again", path = path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        found: String,
-        /// What was needed.
-        needed: String,
-    },
+#[error("found {found}, needed {needed}; run `unspoken llama prepare` again")]
+pub struct PreparationError {
+    found: String,
+    needed: String,
+}
+
+impl PreparationError {
+    fn new(found: impl Into<String>, needed: impl Into<String>) -> Self {
+        PreparationError { found: found.into(), needed: needed.into() }
+    }
 }
 
 impl Preparation {
@@ -88,63 +72,62 @@ impl Preparation {
         Design::new(&self.circuit(), &self.ranges, &self.options)
     }
 
-    /// Writes `preparation.json` and `ranges.safetensors` into a new directory. The ranges of a place are a tensor
-    /// `layer.quantity` of shape `[2, coordinates or groups]`: the smallest values, then the largest.
+    /// All but the ranges, as JSON.
     ///
     /// # Errors
-    /// If the directory exists, or writing fails.
-    pub fn save(&self, directory: &Path) -> Result<(), PreparationError> {
-        let Preparation { config, prefix, seed, rounds, options, ranges } = self;
+    /// None for options that [`DesignOptions::check`] accepts.
+    pub fn record_bytes(&self) -> serde_json::Result<Vec<u8>> {
+        let Preparation { config, prefix, seed, rounds, options, .. } = self;
         let (config, prefix, options) = (config.clone(), prefix.clone(), options.clone());
-        let record = Record { format: FORMAT, config, prefix, seed: *seed, rounds: *rounds, options };
-        let json = serde_json::to_vec_pretty(&record).map_err(|error| io_error(directory)(io::Error::other(error)))?;
-        let tensors = ranges_bytes(ranges).map_err(io_error(directory))?;
-        std::fs::create_dir(directory).map_err(io_error(directory))?;
-        for (name, bytes) in [(RECORD, json), (RANGES, tensors)] {
-            let path = directory.join(name);
-            std::fs::write(&path, bytes).map_err(io_error(&path))?;
-        }
-        Ok(())
+        serde_json::to_vec_pretty(&Record { format: FORMAT, config, prefix, seed: *seed, rounds: *rounds, options })
     }
 
-    /// Reads what [`save`](Self::save) wrote.
+    /// The ranges as safetensors. Those of a place are a tensor `layer.quantity` of shape `[2, coordinates or groups]`:
+    /// the smallest values, then the largest.
     ///
     /// # Errors
-    /// If a file cannot be read, or is not one of this version.
-    pub fn load(directory: &Path) -> Result<Self, PreparationError> {
-        let path = directory.join(RECORD);
-        let bytes = std::fs::read(&path).map_err(io_error(&path))?;
-        let record: Record = serde_json::from_slice(&bytes)
-            .map_err(|error| content(&path, error.to_string(), "a record of a preparation"))?;
-        if record.format != FORMAT {
-            return Err(content(&path, format!("format {}", record.format), &format!("format {FORMAT}")));
-        }
+    /// None for ranges of fewer than 2^60 values.
+    pub fn ranges_bytes(&self) -> Result<Vec<u8>, SafeTensorError> {
+        ranges_bytes(&self.ranges)
+    }
+
+    /// Reads what [`record_bytes`](Self::record_bytes) and [`ranges_bytes`](Self::ranges_bytes) gave.
+    ///
+    /// # Errors
+    /// If the bytes are not those of this version, or their numbers are out of bounds.
+    pub fn from_bytes(record: &[u8], ranges: &[u8]) -> Result<Self, PreparationError> {
+        let record: Record = serde_json::from_slice(record)
+            .map_err(|error| PreparationError::new(error.to_string(), "a record of a preparation"))?;
+        record.check()?;
         let Record { config, prefix, seed, rounds, options, .. } = record;
-        if !(1..=Circuit::MAX_ROUNDS).contains(&rounds) {
-            let needed = format!("1 to {} rounds of softmax", Circuit::MAX_ROUNDS);
-            return Err(content(&path, format!("{rounds}"), &needed));
-        }
-        let path = directory.join(RANGES);
-        let size = std::fs::metadata(&path).map_err(io_error(&path))?.len();
-        if size > MAX_RANGES_BYTES {
-            return Err(content(&path, format!("{size} bytes"), &format!("at most {MAX_RANGES_BYTES}")));
-        }
-        let bytes = std::fs::read(&path).map_err(io_error(&path))?;
-        let ranges = read_ranges(&bytes).map_err(|found| content(&path, found, "ranges of a model's values"))?;
+        let ranges = read_ranges(ranges).map_err(|found| PreparationError::new(found, "ranges of a model's values"))?;
         Ok(Preparation { config, prefix, seed, rounds, options, ranges })
     }
 }
 
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> PreparationError {
-    let path = path.to_owned();
-    move |source| PreparationError::Io { path, source }
+impl Record {
+    fn check(&self) -> Result<(), PreparationError> {
+        let wrong = |(found, needed): (String, String)| PreparationError::new(found, needed);
+        if self.format != FORMAT {
+            return Err(PreparationError::new(format!("format {}", self.format), format!("format {FORMAT}")));
+        }
+        if !(1..=Circuit::MAX_ROUNDS).contains(&self.rounds) {
+            let needed = format!("1 to {} rounds of softmax", Circuit::MAX_ROUNDS);
+            return Err(PreparationError::new(self.rounds.to_string(), needed));
+        }
+        self.config.check().map_err(wrong)?;
+        self.options.check().map_err(wrong)?;
+        let vocabulary = self.config.vocabulary;
+        match self.prefix.iter().find(|token| **token as usize >= vocabulary) {
+            Some(token) => {
+                Err(PreparationError::new(format!("token {token} in the prefix"), format!("tokens below {vocabulary}")))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
-fn content(path: &Path, found: impl Into<String>, needed: &str) -> PreparationError {
-    PreparationError::Content { path: path.to_owned(), found: found.into(), needed: needed.into() }
-}
-
-fn ranges_bytes(ranges: &Ranges) -> io::Result<Vec<u8>> {
+fn ranges_bytes(ranges: &Ranges) -> Result<Vec<u8>, SafeTensorError> {
     let tensors: Vec<(String, usize, Vec<u8>)> = ranges
         .places()
         .filter_map(|place| Some((place, ranges.of(place)?)))
@@ -157,10 +140,10 @@ fn ranges_bytes(ranges: &Ranges) -> io::Result<Vec<u8>> {
         .collect();
     let mut views = Vec::new();
     for (name, count, bytes) in &tensors {
-        views.push((name, TensorView::new(Dtype::F64, vec![2, *count], bytes).map_err(io::Error::other)?));
+        views.push((name, TensorView::new(Dtype::F64, vec![2, *count], bytes)?));
     }
     let version = HashMap::from([("format".to_owned(), FORMAT.to_string())]);
-    safetensors::serialize(views, Some(version)).map_err(io::Error::other)
+    safetensors::serialize(views, Some(version))
 }
 
 /// The error says what was found.
@@ -216,44 +199,44 @@ mod tests {
         Preparation { config, prefix: vec![3, 4], seed: 9, rounds: 2, options: DesignOptions::default(), ranges }
     }
 
-    #[test]
-    fn a_preparation_is_read_as_it_was_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("prepared");
-        preparation().save(&directory).unwrap();
-        assert_eq!(Preparation::load(&directory).unwrap(), preparation());
-        assert!(preparation().save(&directory).is_err(), "an existing directory is kept");
+    fn bytes() -> (String, Vec<u8>) {
+        let preparation = preparation();
+        (String::from_utf8(preparation.record_bytes().unwrap()).unwrap(), preparation.ranges_bytes().unwrap())
     }
 
     #[test]
-    fn damaged_files_are_refused_with_what_was_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("prepared");
-        preparation().save(&directory).unwrap();
-        let refused = |name: &str, bytes: &[u8], found: &str| {
-            let path = directory.join(name);
-            let before = std::fs::read(&path).unwrap();
-            std::fs::write(&path, bytes).unwrap();
-            let error = Preparation::load(&directory).unwrap_err().to_string();
-            assert!(error.contains(found) && error.contains(name), "{error}");
-            std::fs::write(&path, before).unwrap();
+    fn a_preparation_is_read_as_it_was_written() {
+        let (record, ranges) = bytes();
+        assert_eq!(Preparation::from_bytes(record.as_bytes(), &ranges).unwrap(), preparation());
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_with_what_was_found() {
+        let (record, ranges) = bytes();
+        let refused = |record: &str, ranges: &[u8], found: &str| {
+            let error = Preparation::from_bytes(record.as_bytes(), ranges).unwrap_err().to_string();
+            assert!(error.contains(found), "{found}: {error}");
         };
-        let json = std::fs::read_to_string(directory.join(RECORD)).unwrap();
-        refused(RECORD, json.replace("\"format\": 2", "\"format\": 1").as_bytes(), "format 1");
-        refused(RECORD, json.replace("\"rounds\": 2", "\"rounds\": 9").as_bytes(), "1 to 8 rounds");
-        refused(RECORD, &json.as_bytes()[..40], "EOF");
-        let tensors = std::fs::read(directory.join(RANGES)).unwrap();
-        refused(RANGES, &tensors[..tensors.len() - 1], "found");
-        let renamed = |from: &str, to: &str| -> Vec<u8> {
-            let place = tensors.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
-            let mut tensors = tensors.clone();
-            tensors[place..place + to.len()].copy_from_slice(to.as_bytes());
-            tensors
-        };
-        refused(RANGES, &renamed("0.query", "0.quarz"), "0.quarz");
-        let mut infinite = tensors.clone();
-        let end = infinite.len();
-        infinite[end - 8..].copy_from_slice(&f64::INFINITY.to_le_bytes());
-        refused(RANGES, &infinite, "not finite");
+        for (from, to, found) in [
+            ("\"format\": 2", "\"format\": 1", "format 1"),
+            ("\"rounds\": 2", "\"rounds\": 9", "1 to 8 rounds"),
+            ("\"heads\": 2", "\"heads\": 0", "number of heads 0"),
+            ("\"norm\": 1.25", "\"norm\": 0.5", "margin or widening of 0.5"),
+            ("\"widening\": 3.0", "\"widening\": 1e300", "margin or widening"),
+            ("255", "100000", "rising degrees from 1 to 4095"),
+            ("\"vocabulary\": 20", "\"vocabulary\": 4", "token 4 in the prefix"),
+        ] {
+            assert!(record.contains(from), "{from}: {record}");
+            refused(&record.replace(from, to), &ranges, found);
+        }
+        refused(&record[..40], &ranges, "EOF");
+        refused(&record, &ranges[..ranges.len() - 1], "found");
+        let mut renamed = ranges.clone();
+        let place = ranges.windows(7).position(|part| part == b"0.query").unwrap();
+        renamed[place..place + 7].copy_from_slice(b"0.quarz");
+        refused(&record, &renamed, "0.quarz");
+        let mut infinite = ranges.clone();
+        infinite[ranges.len() - 8..].copy_from_slice(&f64::INFINITY.to_le_bytes());
+        refused(&record, &infinite, "not finite");
     }
 }

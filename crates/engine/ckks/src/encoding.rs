@@ -333,7 +333,7 @@ impl Encoder {
 
     /// Maximum bits of a coefficient at a level: half the modulus, and at most 126 bits, the limit of integers in the
     /// ring.
-    fn log2_limit(&self, level: usize) -> f64 {
+    pub fn log2_limit(&self, level: usize) -> f64 {
         (self.parameters.log2_modulus(level) - 1.0).min(126.0)
     }
 

@@ -57,8 +57,11 @@ impl Config {
         self.layers * layer + tables * self.vocabulary * self.width + self.width
     }
 
-    /// Checks that the numbers fit each other. Returns what was found and what was needed.
-    pub(crate) fn check(&self) -> Result<(), (String, String)> {
+    /// Checks that the numbers fit each other.
+    ///
+    /// # Errors
+    /// What was found and what was needed.
+    pub fn check(&self) -> Result<(), (String, String)> {
         let fields = [
             ("width", self.width, MAX_WIDTH),
             ("number of layers", self.layers, MAX_LAYERS),

@@ -81,3 +81,11 @@ impl<F: FnMut(usize, Step, ArrayView2<f32>) + Send> Observer for F {
         self(layer, step, values);
     }
 }
+
+/// Both see the values.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn observe(&mut self, layer: usize, step: Step, values: ArrayView2<f32>) {
+        self.0.observe(layer, step, values);
+        self.1.observe(layer, step, values);
+    }
+}

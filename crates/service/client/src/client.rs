@@ -115,7 +115,7 @@ impl<H: ClientHalf> ServiceClient<H> {
 
     /// Asks questions under encryption, in as many queries as their number needs. If the service has changed its model
     /// or database since this client connected, or no longer has the client's keys, it connects again and asks once
-    /// more.
+    /// more; likewise, with a bundle of its own, if the service has no memory for one with keys of other applications.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
     /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
@@ -146,26 +146,24 @@ impl<H: ClientHalf> ServiceClient<H> {
     ) -> Result<Vec<H::Answer>, ClientError> {
         let control = &mut CallControl { progress, cancel };
         let mut encoded = self.encode(questions)?;
-        let answers = match self.send(&encoded, control, show) {
-            Ok(answers) => answers,
-            Err(error) => {
-                let bundle = if self.surplus && keys_are_too_large(&error) {
-                    Bundle::Own
-                } else if keys_are_gone(&error)
-                    || may_be_outdated(&error) && self.target.has_changed(&self.described, cancel)?
-                {
-                    Bundle::Shared
-                } else {
-                    return Err(error);
-                };
-                let Connected { half, key, surplus, described, usage } =
-                    self.target.connect(Some(self.half.description()), bundle, control)?;
-                (self.half, self.key, self.surplus, self.described) = (half, key, surplus, described);
-                self.usage.key_bytes += usage.key_bytes;
-                self.usage.key_seconds += usage.key_seconds;
-                encoded = self.encode(questions)?;
-                self.send(&encoded, control, show)?
-            }
+        let mut may_refresh = true;
+        let answers = loop {
+            let error = match self.send(&encoded, control, show) {
+                Ok(answers) => break answers,
+                Err(error) => error,
+            };
+            // The bundle that replaced one that is gone may be too large. One with this application's keys alone has no
+            // surplus, so this ends.
+            let bundle = if self.surplus && keys_are_too_large(&error) {
+                Bundle::Own
+            } else if may_refresh && self.is_outdated(&error, cancel)? {
+                may_refresh = false;
+                Bundle::Shared
+            } else {
+                return Err(error);
+            };
+            self.reconnect(bundle, control)?;
+            encoded = self.encode(questions)?;
         };
         let start = Instant::now();
         // All answers are read before an error is returned: the service sees when the connection closes.
@@ -174,6 +172,21 @@ impl<H: ClientHalf> ServiceClient<H> {
         self.usage.client_seconds += start.elapsed().as_secs_f64();
         let read = read.into_iter().collect::<Result<Vec<_>, _>>().map_err(ClientError::of_application)?;
         Ok(read.into_iter().flatten().collect())
+    }
+
+    /// Whether an error of [`ServiceClient::send`] comes from keys that the service no longer has, or from an earlier
+    /// model or database.
+    fn is_outdated(&self, error: &ClientError, cancel: &Cancel) -> Result<bool, ClientError> {
+        Ok(keys_are_gone(error) || may_be_outdated(error) && self.target.has_changed(&self.described, cancel)?)
+    }
+
+    fn reconnect(&mut self, bundle: Bundle, control: &mut CallControl) -> Result<(), ClientError> {
+        let earlier = Some(self.half.description());
+        let Connected { half, key, surplus, described, usage } = self.target.connect(earlier, bundle, control)?;
+        (self.half, self.key, self.surplus, self.described) = (half, key, surplus, described);
+        self.usage.key_bytes += usage.key_bytes;
+        self.usage.key_seconds += usage.key_seconds;
+        Ok(())
     }
 
     fn encode<Q: Borrow<H::Question>>(&mut self, questions: &[Q]) -> Result<Vec<H::Encoded>, ClientError> {

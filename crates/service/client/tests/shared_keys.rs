@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{Cells, half, record};
+use ndarray::{Array2, Array3};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use unspoken_arrays::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::{ClassifyClient, ClassifyServer};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
@@ -18,11 +20,12 @@ use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
 use unspoken_fasttext::{Model, TrainOptions, fit};
+use unspoken_matrix::{Graph, Operation};
 use unspoken_pir::Mode;
 use unspoken_protocol::ClientHalf;
 use unspoken_query::QueryForm;
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
-use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
+use unspoken_server::{Applications, CapacityError, ProtocolApplication, ServeError, Server, ServerConfig};
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -96,17 +99,16 @@ struct Service {
 
 impl Service {
     fn start(models: &Models, folder: &Path) -> Self {
-        Self::start_within(models, folder, ServerConfig::default().limits.memory_bytes).unwrap()
+        Self::start_within(models.applications(), folder, ServerConfig::default().limits.memory_bytes).unwrap()
     }
 
-    /// Starts with so much memory; the error says how much is needed.
-    fn start_within(models: &Models, folder: &Path, memory_bytes: u64) -> Result<Self, String> {
+    /// Starts with so much memory.
+    fn start_within(applications: Applications, folder: &Path, memory_bytes: u64) -> Result<Self, ServeError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let listen = ([127, 0, 0, 1], 0).into();
         let mut config = ServerConfig { listen, data_dir: folder.join("data"), ..ServerConfig::default() };
         config.limits.memory_bytes = memory_bytes;
-        let server =
-            runtime.block_on(Server::bind(config, models.applications())).map_err(|error| error.to_string())?;
+        let server = runtime.block_on(Server::bind(config, applications))?;
         let address = format!("http://{}", server.local_addr().unwrap());
         runtime.spawn(server.run(std::future::pending()));
         Ok(Service { address, runtime })
@@ -139,9 +141,7 @@ impl<'a> User<'a> {
     }
 
     fn connect<H: ClientHalf>(&self, application: &str, model: H::Model) -> Result<ServiceClient<H>, ClientError> {
-        let (state, cancel) = (self.state(application), Cancel::new());
-        let transport = self.service.transport();
-        ServiceClient::insecure_connect(transport, application, model, &state, &mut |_| {}, &cancel)
+        connect(self.service, self.root.path(), application, model)
     }
 
     fn classifier(&self) -> ServiceClient<ClassifyClient> {
@@ -174,6 +174,17 @@ impl<'a> User<'a> {
     fn uploaded(&self) -> usize {
         StateDir::uploaded_keys(self.root.path(), URL).unwrap().len()
     }
+}
+
+/// Connects a client whose state is below `root`.
+fn connect<H: ClientHalf>(
+    service: &Service,
+    root: &Path,
+    application: &str,
+    model: H::Model,
+) -> Result<ServiceClient<H>, ClientError> {
+    let (state, cancel) = (StateDir::open(root, URL, application).unwrap(), Cancel::new());
+    ServiceClient::insecure_connect(service.transport(), application, model, &state, &mut |_| {}, &cancel)
 }
 
 fn ask<H: ClientHalf<Question = Q>, Q: std::borrow::Borrow<Q>>(
@@ -281,34 +292,82 @@ fn numbers_of_session_queries_are_not_repeated_at_another_database() {
     assert_eq!(std::fs::read(&next[0]).unwrap(), 3u32.to_le_bytes());
 }
 
+/// Number of vectors in a question to each of the applications below. The first needs more memory for an answer.
+const VECTORS: [usize; 2] = [384, 1];
+
+/// Two applications of one preset and thus one secret, without a key in common: the first moves the entries of each
+/// vector by one place, the second by two.
+fn moving_applications() -> Applications {
+    let moving = |places: usize| {
+        let mut graph = Graph::new();
+        let vector = graph.input("vector", (1, 4)).unwrap();
+        let weights = Array2::from_shape_fn((4, 4), |(i, j)| f64::from((i + places) % 4 == j));
+        graph.push(Operation::TimesRight(weights), &[vector]).unwrap();
+        let preset = Some("insecure_n11_real_depth9_scale50".into());
+        let (batch, tile) = (VECTORS[places - 1], Some(4));
+        let options = Options { preset, batch, tile, blocks: Some(1), one_row: Some(false), ..Options::default() };
+        let source = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
+        MatrixServer::new(Program::plan(source).unwrap()).unwrap()
+    };
+    Applications::new()
+        .with(ProtocolApplication::new("matrix/one", moving(1)))
+        .and_then(|all| all.with(ProtocolApplication::new("matrix/two", moving(2))))
+        .unwrap()
+}
+
+/// Clients of both applications, who share a state directory.
+fn connect_movers(service: &Service, root: &Path) -> [ServiceClient<MatrixClient>; 2] {
+    ["matrix/one", "matrix/two"].map(|application| connect(service, root, application, ()).unwrap())
+}
+
+/// Asks one of them.
+fn move_entries(clients: &mut [ServiceClient<MatrixClient>; 2], which: usize) {
+    let vectors = Array3::from_shape_fn((VECTORS[which], 1, 4), |(p, _, j)| (p + j) as f64 / 1000.0);
+    let question: NamedArrays = vec![("vector".into(), vectors.clone())];
+    let moved = ask(&mut clients[which], &[question]).remove(0);
+    for ((p, _, j), found) in moved.indexed_iter() {
+        assert!((found - vectors[(p, 0, (j + 3 - which) % 4)]).abs() < 1e-6, "{which}: {moved}");
+    }
+}
+
 /// Where the memory has no room for a bundle of all keys beside an answer, each application has a bundle of its own.
 #[test]
 fn applications_whose_keys_do_not_fit_together_do_not_displace_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let models = Models::new(0);
-    let Err(refused) = Service::start_within(&models, folder.path(), 1) else { panic!("it started with 1 byte") };
-    // The largest number of the message: the bytes that the service needs for its largest application alone.
-    let numbers = refused.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
-    let least = numbers.max().unwrap();
-    let mut own = 0;
-    // Digits have keys of another size; the steps cover the sizes between one application's keys and both.
-    for extra in 0..8 {
+    let (mut memory, mut found) = (1, Vec::new());
+    // From the least memory with which the service starts to the least that has room for a common bundle.
+    while found.last() != Some(&[1, 1]) {
         let folder = tempfile::tempdir().unwrap();
-        let Ok(service) = Service::start_within(&models, folder.path(), least + extra * 150_000) else { continue };
-        let user = User::new(&service, &models);
-        embed(&mut user.embedder(), &models.table);
-        classify(&mut user.classifier());
-        embed(&mut user.embedder(), &models.table);
-        let bundles_then = bundles(folder.path());
-        own += usize::from(bundles_then == 2);
+        let service = match Service::start_within(moving_applications(), folder.path(), memory) {
+            Err(ServeError::Capacity(CapacityError::Memory { needed, .. })) => {
+                assert!(needed > memory && found.is_empty());
+                memory = needed;
+                continue;
+            }
+            other => other.unwrap(),
+        };
+        let root = tempfile::tempdir().unwrap();
+        let mut clients = connect_movers(&service, root.path());
+        let connected = bundles(folder.path());
+        // A common bundle has replaced that of the first, which may have no room for it.
+        move_entries(&mut clients, 0);
+        move_entries(&mut clients, 1);
+        move_entries(&mut clients, 0);
+        let asked = bundles(folder.path());
         for _ in 0..2 {
-            let (mut embedder, mut classifier) = (user.embedder(), user.classifier());
-            embed(&mut embedder, &models.table);
-            classify(&mut classifier);
-            assert_eq!(embedder.usage().key_bytes + classifier.usage().key_bytes, 0, "{extra}: keys are sent again");
+            let mut clients = connect_movers(&service, root.path());
+            move_entries(&mut clients, 0);
+            move_entries(&mut clients, 1);
+            let uploaded = clients.map(|client| client.usage().key_bytes);
+            assert_eq!(uploaded, [0, 0], "{memory}: keys are sent again");
         }
-        assert_eq!(bundles(folder.path()), bundles_then, "{extra}");
+        assert_eq!(bundles(folder.path()), asked, "{memory}");
+        found.push([connected, asked]);
+        assert!(found.len() < 100, "{found:?}");
         service.stop();
+        memory += 150_000;
     }
-    println!("{own} of 8 services had no room for a common bundle");
+    // With the least memory, the service refuses a common bundle when it is uploaded; with more, an answer of the
+    // first application when it is asked for; both end with two bundles.
+    found.dedup();
+    assert_eq!(found, [[2, 2], [1, 2], [1, 1]]);
 }

@@ -121,26 +121,29 @@ impl Store {
         need: Need,
         now: SystemTime,
     ) -> Result<Room, StoreError> {
-        let mut idle: Vec<_> = entries
-            .values()
-            .filter(|entry| Arc::strong_count(entry) == 1)
-            .filter_map(|entry| Some((self.policy.reason(entry, new, now)?, entry.progress().used, entry)))
-            .collect();
-        idle.sort_by_key(|&(reason, used, _)| (reason, used));
-        let idle: Vec<_> = idle.into_iter().map(|(_, _, entry)| entry).collect();
+        let own = |entry: &&Arc<Entry>| entry.meta.owner == new.owner && entry.expires(&self.policy) > now;
         if !new.is_anonymous() {
-            let own = |entry: &&Arc<Entry>| entry.meta.owner == new.owner && entry.expires(&self.policy) > now;
-            let own_idle: Vec<_> = idle.iter().copied().filter(own).collect();
             let limit = self.policy.key_bytes_per_token;
-            let room = room_within(limit, bytes_of(entries.values().filter(own)), &own_idle, need);
+            let idle = || self.idle(entries, new, now).into_iter().filter(own).collect();
+            let room = room_within(limit, bytes_of(entries.values().filter(own)), need, idle);
             match room.map_err(|held| StoreError::TokenQuota { needed: new.length, held, limit })? {
                 Room::Free => {}
                 without => return Ok(without),
             }
         }
         let limit = self.policy.key_disk_bytes;
-        let room = room_within(limit, bytes_of(entries.values()), &idle, need);
+        let room = room_within(limit, bytes_of(entries.values()), need, || self.idle(entries, new, now));
         room.map_err(|kept| StoreError::Quota { needed: new.length, kept, limit })
+    }
+
+    /// The bundles that may be deleted for a new one, in that order.
+    fn idle<'a>(&self, entries: &'a HashMap<KeyId, Arc<Entry>>, new: &Meta, now: SystemTime) -> Vec<&'a Arc<Entry>> {
+        let unused = entries.values().filter(|entry| Arc::strong_count(entry) == 1);
+        let mut idle: Vec<_> = unused
+            .filter_map(|entry| Some((self.policy.reason(entry, new, now)?, entry.progress().used, entry)))
+            .collect();
+        idle.sort_by_key(|&(reason, used, _)| (reason, used));
+        idle.into_iter().map(|(_, _, entry)| entry).collect()
     }
 
     /// The oldest upload without a byte, if the client of a new bundle has too many of them.
@@ -158,10 +161,15 @@ impl Store {
     }
 }
 
-/// Whether there is room below a limit, of which `used` bytes are taken, some of them by `idle` bundles. Otherwise
-/// returns the bytes that would be taken without these.
-fn room_within(limit: u64, used: u64, idle: &[&Arc<Entry>], need: Need) -> Result<Room, u64> {
-    let kept = used - bytes_of(idle.iter().copied());
+/// Whether there is room below a limit, of which `used` bytes are taken, some of them by the bundles that `idle`
+/// returns. It is called only if something has to be deleted now or later, because it examines and sorts all bundles.
+/// Otherwise returns the bytes that would be taken without these.
+fn room_within<'a>(limit: u64, used: u64, need: Need, idle: impl FnOnce() -> Vec<&'a Arc<Entry>>) -> Result<Room, u64> {
+    if used.saturating_add(need.in_all) <= limit {
+        return Ok(Room::Free);
+    }
+    let idle = idle();
+    let kept = used.saturating_sub(bytes_of(idle.iter().copied()));
     if kept.saturating_add(need.in_all) > limit {
         return Err(kept);
     }

@@ -45,7 +45,6 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_index", VALID),
     Declassified::function("check_indices", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
-    Declassified::function("check_entries", VALID),
     Declassified::function("decrypt_inout_detached", TAG),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),

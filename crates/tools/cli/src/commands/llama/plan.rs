@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
 use unspoken_llama::{
-    Circuit, Degrees, Machine, PartPlan, PassPlan, Plan, PlanRequest, Preparation, Row, SHAPES, Totals, plan,
-    preset_for_scale, published,
+    Circuit, Degrees, Machine, PartPlan, PassPlan, Plan, PlanRequest, Row, SHAPES, Totals, plan, preset_for_scale,
+    published,
 };
 use unspoken_llama_model::Config;
 
@@ -98,7 +98,7 @@ const GIGABYTE: f64 = 1e9;
 /// Dimensions, rounds of softmax, and degrees of polynomials.
 fn model(arguments: &Arguments) -> anyhow::Result<(Config, u8, Degrees)> {
     if let Some(directory) = &arguments.preparation {
-        let preparation = Preparation::load(directory)?;
+        let preparation = super::preparation::load(directory)?;
         let degrees = Degrees::of_design(&preparation.design()?);
         return Ok((preparation.config, preparation.rounds, degrees));
     }

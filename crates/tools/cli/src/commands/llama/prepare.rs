@@ -11,6 +11,7 @@ use unspoken_llama::{
 use unspoken_llama_model::{LoadedModel, Model, rotate};
 
 use super::ModelArguments;
+use super::preparation::save;
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -108,7 +109,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         options,
         ranges,
     };
-    preparation.save(out)?;
+    save(&preparation, out)?;
     let outcome = Outcome {
         prefix: named(&tokenizer, &preparation.prefix),
         tokens: private_tokens(&samples),

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
-use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Preparation, compare};
+use unspoken_llama::{Comparison, Design, EngineNoise, Noise, compare};
 use unspoken_llama_model::{LoadedModel, rotate};
 
 use super::ModelArguments;
+use super::preparation::load;
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -55,7 +56,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(bits) = wrong {
         anyhow::bail!("--bits: found {bits}, needed numbers from 0 to 60");
     }
-    let preparation = Preparation::load(&arguments.preparation)?;
+    let preparation = load(&arguments.preparation)?;
     let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
     anyhow::ensure!(
         model.config == preparation.config,
