@@ -183,6 +183,7 @@ def measure(binary: Path, setting: Setting) -> str:
         prepared = folder / "prepared"
 
         def run(command: str, *arguments: str | Path) -> dict[str, Any]:
+            print(f"{setting.name}: unspoken llama {command}", flush=True)
             whole = [binary, "llama", command, "--model", setting.model, *arguments, "--json"]
             return json.loads(subprocess.run(whole, check=True, stdout=subprocess.PIPE, text=True).stdout)
 

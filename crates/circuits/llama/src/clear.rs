@@ -90,11 +90,12 @@ impl<W: Watch> TensorArithmetic for Clear<'_, W> {
 
     fn function(&mut self, function: Function, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
         let divisor = f32::from(1u16 << self.rounds);
-        let result = match function {
-            Function::InverseSqrt => input.0.mapv(|x| x.sqrt().recip()),
-            Function::Exponential => input.0.mapv(|x| (x / divisor).exp()),
-            Function::Silu => input.0.mapv(|x| x / (1.0 + (-x).exp())),
-        };
+        let mut result = input.0.clone();
+        match function {
+            Function::InverseSqrt => result.par_mapv_inplace(|x| x.sqrt().recip()),
+            Function::Exponential => result.par_mapv_inplace(|x| (x / divisor).exp()),
+            Function::Silu => result.par_mapv_inplace(|x| x / (1.0 + (-x).exp())),
+        }
         self.seen(place, result)
     }
 

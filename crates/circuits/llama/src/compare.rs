@@ -108,7 +108,7 @@ pub fn calibrate(
     for (number, text) in texts.iter().enumerate() {
         let public = public_cache(model, text)?;
         let mut arithmetic = Clear::new(model, &public, circuit.rounds(), ranges);
-        run(circuit, &mut arithmetic, model, &public, &text.private, chunk)?;
+        in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
         ranges = arithmetic.into_watch();
         ranges.see(Place::new(0, Quantity::Residual), &Tensor::activations(model.embed(&text.private)));
         done(number + 1);
@@ -138,7 +138,7 @@ pub fn compare(
         results[0].add(&clear, &clear, &text.private);
         for (noise, result) in noises.iter().zip(&mut results[1..]) {
             let mut arithmetic = Simulated::new(model, &public, design, noise, number as u64);
-            let logits = run(circuit, &mut arithmetic, model, &public, &text.private, chunk)?;
+            let logits = in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
             result.add(&logits, &clear, &text.private);
             for (place, escapes) in arithmetic.escapes() {
                 result.escapes.entry(*place).or_default().merge(*escapes);
@@ -160,6 +160,11 @@ fn public_cache(model: &Model, text: &Sample) -> Result<KvCache, InputError> {
     }
     model.check_tokens(&text.private)?;
     model.prefix_cache(&text.public)
+}
+
+/// Runs a pass on a thread of the pool, where its many short operations begin without waking another thread.
+fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| pass())
 }
 
 /// Logits of private tokens, in chunks.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ndarray::Axis;
+use ndarray::parallel::prelude::*;
 
 use crate::clear::Watch;
 use crate::place::{Place, Quantity};
@@ -140,10 +141,10 @@ impl Watch for Ranges {
                 row.iter().zip(intervals.iter_mut()).for_each(|(value, interval)| interval.add(f64::from(*value)));
             }
         } else {
-            for (values, interval) in tensor.0.axis_iter(Axis(0)).zip(intervals.iter_mut()) {
+            tensor.0.axis_iter(Axis(0)).into_par_iter().zip(intervals).for_each(|(values, interval)| {
                 let finite = values.iter().filter(|value| value.is_finite());
                 finite.for_each(|value| interval.add(f64::from(*value)));
-            }
+            });
         }
     }
 }
