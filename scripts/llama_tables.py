@@ -92,9 +92,7 @@ def story_texts(binary: Path, folder: Path) -> tuple[Path, Path]:
 STORIES = ROOT / "models" / "stories260K" / "stories260K.bin"
 SMOLLM2 = ROOT / "data" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 SETTINGS = (
-    Setting(
-        "stories260K", STORIES, story_texts, 8192, 8192, ("--public", "64", "--private", "64", "--chunk", "16")
-    ),
+    Setting("stories260K", STORIES, story_texts, 8192, 8192, ("--public", "64", "--private", "64", "--chunk", "16")),
     Setting(
         "SmolLM2-135M-Instruct",
         SMOLLM2,
