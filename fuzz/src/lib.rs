@@ -70,6 +70,7 @@ pub const TARGETS: [&Target; 51] = [
     &llama::GGUF,
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,
+    &llama::PREPARATION,
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,

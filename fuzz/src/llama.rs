@@ -7,8 +7,10 @@ use std::io::Cursor;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
+use ndarray::{Array1, Array2};
 use serde_json::json;
-use unspoken_llama_model::{KvCache, LoadedModel, load};
+use unspoken_llama::{Circuit, DesignOptions, Preparation, Sample, calibrate};
+use unspoken_llama_model::{Config, KvCache, LayerWeights, LoadedModel, Model, Weights, load};
 
 use crate::Target;
 use crate::embedding::repair_safetensors;
@@ -66,6 +68,68 @@ pub static SAFETENSORS: Target = Target {
     },
     seeds: || vec![directory()],
 };
+
+/// `Preparation::from_bytes`: same bytes again; a design of polynomials, if it is a small one, is made or refused.
+pub static PREPARATION: Target = Target {
+    name: "llama_preparation",
+    run: |data| {
+        let read = files::copied(data, 2);
+        let Ok(preparation) = Preparation::from_bytes(&read[0], &read[1]) else { return false };
+        let (record, ranges) = (preparation.record_bytes().expect("JSON"), preparation.ranges_bytes().expect("ranges"));
+        // Numbers that are not finite cannot be written; the checks refuse them.
+        let again = Preparation::from_bytes(&record, &ranges).expect("what was accepted before");
+        assert_eq!(again, preparation);
+        let small = preparation.options.degrees.iter().all(|degree| *degree < 64);
+        if small && preparation.config.layers <= 2 && ranges.len() < 1 << 16 {
+            let _ = preparation.design();
+        }
+        true
+    },
+    repair: |data| {
+        let mut read = files::copied(data, 2);
+        repair_safetensors(&mut read[1]);
+        *data = files::join(read.iter().map(Vec::as_slice));
+    },
+    seeds: || vec![preparation()],
+};
+
+/// A preparation of a model with one small layer.
+fn preparation() -> Vec<u8> {
+    let config = Config {
+        width: 4,
+        layers: 1,
+        heads: 2,
+        kv_heads: 1,
+        head_width: 2,
+        ffn_width: 6,
+        vocabulary: 5,
+        context: 8,
+        norm_epsilon: 1e-5,
+        rope_frequencies: vec![1.0],
+    };
+    let matrix = |rows: usize, columns: usize, phase: f32| {
+        Array2::from_shape_fn((rows, columns), |(row, column)| (phase + (row * columns + column) as f32).sin())
+    };
+    let layer = LayerWeights {
+        attention_norm: Array1::ones(4),
+        query: matrix(4, 4, 1.0),
+        key: matrix(2, 4, 2.0),
+        value: matrix(2, 4, 3.0),
+        output: matrix(4, 4, 4.0),
+        ffn_norm: Array1::ones(4),
+        gate: matrix(6, 4, 5.0),
+        up: matrix(6, 4, 6.0),
+        down: matrix(4, 6, 7.0),
+    };
+    let weights = Weights { embedding: matrix(5, 4, 0.0), layers: vec![layer], norm: Array1::ones(4), head: None };
+    let model = Model { config: config.clone(), weights };
+    let text = Sample { public: vec![0, 1], private: vec![2, 3, 4] };
+    let ranges = calibrate(&Circuit::new(&config), &model, &[text], 2, |_| {}).expect("a text that fits");
+    let options = DesignOptions { degrees: vec![7, 15, 31], ..DesignOptions::default() };
+    let preparation = Preparation { config, prefix: vec![0], seed: 1, rounds: Circuit::ROUNDS, options, ranges };
+    let files = [preparation.record_bytes().expect("JSON"), preparation.ranges_bytes().expect("ranges")];
+    files::join(files.iter().map(Vec::as_slice))
+}
 
 /// Writes the files, loads the model at the path and uses it if it was accepted.
 fn accepts(data: &[u8], names: &[&str], path: &str) -> bool {
