@@ -24,7 +24,8 @@ common reviews or stories. A window has public tokens, then private ones, which 
 those of Llama-2-7B.
 
 Tables 1 and 2 have the largest absolute values over the first {report_tokens} tokens. In Table 3, noise of `2^-b`
-times the largest value of a coordinate or head is added to every result, and all polynomials of Table 4 are in place;
+times the largest value of a coordinate or head is added to every result, all polynomials of Table 4 are in place, and
+weights are integers of 12 bits with a scale for each row, but for the model in the clear;
 `scale s, boot b` is the noise of the engine at `N = 2^16` with values at a scale of `2^s` and bootstraps of `b` bits.
 `diverged` means that values left the intervals of their polynomials and became infinite. The paper's Table 3 has
 perplexities of 5.51, 5.49, 5.49 and 5.49 at 9, 10, 11 and 12 bits, and 5.49 without noise.
@@ -196,7 +197,7 @@ def measure(binary: Path, setting: Setting) -> str:
         simulated = run(
             "simulate",
             *("--preparation", prepared, "--text", simulation, "--tokens", str(setting.tokens), *setting.window),
-            *("--bits", "16,14,12,10,9", "--scale", "40", "--bootstrap-bits", "16"),
+            *("--weight-bits", "12", "--bits", "16,14,12,10,9", "--scale", "40", "--bootstrap-bits", "16"),
         )
     prefix = ", ".join(f"`{json.dumps(token['text'])}`" for token in found["prefix"]) or "none"
     margins = ", ".join(

@@ -116,37 +116,52 @@ pub fn calibrate(
     Ok(ranges)
 }
 
-/// Runs texts with each of the noises, and beside them the model in the clear, whose own perplexity is the first
-/// result. `done` is called after each text.
-///
-/// # Errors
-/// If a text has no private tokens or does not fit the model, or the design is that of another model.
-pub fn compare(
-    circuit: &Circuit,
-    model: &Model,
-    design: &Design,
-    noises: &[Noise],
-    texts: &[Sample],
-    chunk: usize,
-    mut done: impl FnMut(usize),
-) -> Result<Vec<Comparison>, CircuitError> {
-    let mut results = vec![Comparison::default(); noises.len() + 1];
-    for (number, text) in texts.iter().enumerate() {
-        let public = public_cache(model, text)?;
-        let clear = model.forward(&text.private, &mut public.clone(), &mut ())?;
-        let clear = model.logits(clear.view());
-        results[0].add(&clear, &clear, &text.private);
-        for (noise, result) in noises.iter().zip(&mut results[1..]) {
-            let mut arithmetic = Simulated::new(model, &public, design, noise, number as u64);
-            let logits = in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
-            result.add(&logits, &clear, &text.private);
-            for (place, escapes) in arithmetic.escapes() {
-                result.escapes.entry(*place).or_default().merge(*escapes);
+/// Simulations of a model over texts.
+#[derive(Clone, Copy)]
+pub struct Simulation<'a> {
+    /// The circuit.
+    pub circuit: &'a Circuit,
+    /// The model in the clear. It also runs the public part of each text.
+    pub model: &'a Model,
+    /// The same model as a service holds it: with rounded weights, or the same.
+    pub served: &'a Model,
+    /// The polynomials.
+    pub design: &'a Design,
+    /// Number of private tokens that run together.
+    pub chunk: usize,
+}
+
+impl Simulation<'_> {
+    /// Runs texts with each of the noises, and beside them the model in the clear, whose own perplexity is the first
+    /// result. `done` is called after each text.
+    ///
+    /// # Errors
+    /// If a text has no private tokens or does not fit the model, or the design is that of another model.
+    pub fn compare(
+        &self,
+        noises: &[Noise],
+        texts: &[Sample],
+        mut done: impl FnMut(usize),
+    ) -> Result<Vec<Comparison>, CircuitError> {
+        let &Simulation { circuit, model, served, design, chunk } = self;
+        let mut results = vec![Comparison::default(); noises.len() + 1];
+        for (number, text) in texts.iter().enumerate() {
+            let public = public_cache(model, text)?;
+            let clear = model.forward(&text.private, &mut public.clone(), &mut ())?;
+            let clear = model.logits(clear.view());
+            results[0].add(&clear, &clear, &text.private);
+            for (noise, result) in noises.iter().zip(&mut results[1..]) {
+                let mut arithmetic = Simulated::new(served, &public, design, noise, number as u64);
+                let logits = in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
+                result.add(&logits, &clear, &text.private);
+                for (place, escapes) in arithmetic.escapes() {
+                    result.escapes.entry(*place).or_default().merge(*escapes);
+                }
             }
+            done(number + 1);
         }
-        done(number + 1);
+        Ok(results)
     }
-    Ok(results)
 }
 
 fn public_cache(model: &Model, text: &Sample) -> Result<KvCache, InputError> {

@@ -20,7 +20,7 @@ pub use approximation::{Approximation, Escapes};
 pub use arithmetic::{Function, Shape, TensorArithmetic};
 pub use circuit::{Circuit, Session};
 pub use clear::{Clear, ClearCache, Watch};
-pub use compare::{Comparison, Sample, calibrate, compare};
+pub use compare::{Comparison, Sample, Simulation, calibrate};
 pub use design::{Design, DesignOptions, Margins, NeededMargins};
 pub use error::CircuitError;
 pub use noise::{EngineNoise, Noise};

@@ -7,9 +7,9 @@ use ndarray::{Array2, Axis, concatenate};
 use unspoken_ckks::Preset;
 use unspoken_llama::{
     Circuit, CircuitError, Clear, Comparison, Design, DesignOptions, EngineNoise, Margins, Noise, Place, Quantity,
-    Ranges, Sample, Simulated, Tensor, TensorArithmetic, calibrate, compare,
+    Ranges, Sample, Simulated, Simulation, Tensor, TensorArithmetic, calibrate,
 };
-use unspoken_llama_model::{Generation, InputError, KvCache, LoadedModel, Model, load, rotate};
+use unspoken_llama_model::{Generation, InputError, KvCache, LoadedModel, Model, load, rotate, round_weights};
 
 /// A tamed model, and stories that it tells.
 struct Setting {
@@ -78,6 +78,10 @@ where
     concatenate(Axis(0), &rows).unwrap()
 }
 
+fn simulation<'a>(circuit: &'a Circuit, model: &'a Model, served: &'a Model, design: &'a Design) -> Simulation<'a> {
+    Simulation { circuit, model, served, design, chunk: 16 }
+}
+
 fn public(setting: &Setting, sample: &Sample) -> KvCache {
     setting.model.prefix_cache(&sample.public).unwrap()
 }
@@ -107,7 +111,7 @@ fn polynomials_with_wide_margins_agree_with_the_model_on_held_out_text() {
     let design = design(setting, &wide()).unwrap();
     let (model, circuit) = (&setting.model, circuit(&setting.model));
     let noises = [Noise::None, Noise::Bits(16.0), Noise::Bits(12.0), Noise::Bits(10.0)];
-    let results = compare(&circuit, model, &design, &noises, &setting.held_out, 16, |_| {}).unwrap();
+    let results = simulation(&circuit, model, model, &design).compare(&noises, &setting.held_out, |_| {}).unwrap();
     let [clear, polynomials, sixteen, twelve, ten] = &results[..] else { panic!("five results") };
     assert_eq!(clear.tokens, 12 * 47);
     assert_eq!((clear.agreement(), clear.divergence(), clear.logit_error), (1.0, 0.0, 0.0));
@@ -118,6 +122,21 @@ fn polynomials_with_wide_margins_agree_with_the_model_on_held_out_text() {
     let worse = [polynomials, sixteen, twelve, ten].map(Comparison::divergence);
     assert!(worse.windows(2).all(|pair| pair[0] < pair[1]), "{worse:?}");
     assert!((twelve.perplexity() / clear.perplexity() - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn weights_of_twelve_bits_are_nearly_as_good_and_those_of_five_are_not() {
+    let setting = setting();
+    let design = design(setting, &wide()).unwrap();
+    let (model, circuit) = (&setting.model, circuit(&setting.model));
+    let divergence = |bits| {
+        let mut served = model.clone();
+        round_weights(&mut served.weights, bits);
+        let results = simulation(&circuit, model, &served, &design).compare(&[Noise::None], &setting.held_out, |_| {});
+        results.unwrap()[1].divergence()
+    };
+    let (twelve, eight, five) = (divergence(12), divergence(8), divergence(5));
+    assert!(twelve < 1e-4 && twelve < eight && eight < five && five > 1e-3, "{twelve} {eight} {five}");
 }
 
 #[test]
@@ -142,7 +161,7 @@ fn the_engines_noise_falls_with_its_scale_and_its_bootstraps() {
     let engine = |scale, bits| Noise::Engine(EngineNoise::new(&parameters, scale, bits, &design).unwrap());
     let noises = [engine(50.0, 20.0), engine(50.0, 14.0), engine(32.0, 20.0)];
     let (model, circuit) = (&setting.model, circuit(&setting.model));
-    let results = compare(&circuit, model, &design, &noises, &setting.held_out[..3], 48, |_| {}).unwrap();
+    let results = simulation(&circuit, model, model, &design).compare(&noises, &setting.held_out[..3], |_| {}).unwrap();
     let divergence: Vec<f64> = results[1..].iter().map(Comparison::divergence).collect();
     assert!(divergence[0] < divergence[1] && divergence[0] < divergence[2], "{divergence:?}");
     assert!((results[1].perplexity() / results[0].perplexity() - 1.0).abs() < 2e-3);
@@ -155,7 +174,8 @@ fn escapes_are_counted_where_the_margin_is_too_small() {
     let options = DesignOptions { margins, widening: 1.0, ..DesignOptions::default() };
     let design = design(setting, &options).unwrap();
     let (model, circuit) = (&setting.model, circuit(&setting.model));
-    let results = compare(&circuit, model, &design, &[Noise::None], &setting.held_out, 16, |_| {}).unwrap();
+    let results =
+        simulation(&circuit, model, model, &design).compare(&[Noise::None], &setting.held_out, |_| {}).unwrap();
     assert!(results[1].escaped() > 0);
     let farthest = results[1].escapes.values().map(|escapes| escapes.farthest).fold(0.0, f64::max);
     assert!(farthest > 1.0, "{farthest}");
@@ -165,7 +185,8 @@ fn escapes_are_counted_where_the_margin_is_too_small() {
     assert!(needed.margins.softmax > 1.0 && needed.places[1].is_some(), "{needed:?}");
     let options = DesignOptions { margins: needed.margins.times(1.1), ..DesignOptions::default() };
     let design = Design::new(&circuit, &setting.ranges, &options).unwrap();
-    let results = compare(&circuit, model, &design, &[Noise::None], &setting.held_out, 16, |_| {}).unwrap();
+    let results =
+        simulation(&circuit, model, model, &design).compare(&[Noise::None], &setting.held_out, |_| {}).unwrap();
     assert_eq!(results[1].escaped(), 0, "{:?}", results[1].escapes);
 }
 

@@ -24,6 +24,6 @@ pub use linear::linear;
 pub use load::{LoadedModel, load};
 pub use observe::{Observer, Step};
 pub use statistics::{Range, Statistics};
-pub use taming::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate};
+pub use taming::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate, round_weights};
 pub use tokenizer::{TextStream, Tokenizer};
 pub use weights::{LayerWeights, Weights};

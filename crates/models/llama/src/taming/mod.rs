@@ -6,7 +6,9 @@
 mod fold;
 mod prefix;
 mod rotate;
+mod round;
 
 pub use fold::fold_norms;
 pub use prefix::{Prefix, PrefixSearch, find_prefix};
 pub use rotate::rotate;
+pub use round::round_weights;

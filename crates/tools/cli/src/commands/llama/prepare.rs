@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_llama::{
     Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, NeededMargins, Noise, Place, Preparation,
-    Quantity, Ranges, Sample, calibrate, compare,
+    Quantity, Ranges, Sample, Simulation, calibrate,
 };
 use unspoken_llama_model::{LoadedModel, Model, rotate};
 
@@ -98,7 +98,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut bars = Bars::new();
     let Fitted { circuit, ranges, needed, options, design } = fit(arguments, &model, &samples, &held_out, &mut bars)?;
     let progress = |done| bars.windows("running held-out text", done, held_out.len());
-    let results = compare(&circuit, &model, &design, &[Noise::None], &held_out, chunk, progress)?;
+    let simulation = Simulation { circuit: &circuit, model: &model, served: &model, design: &design, chunk };
+    let results = simulation.compare(&[Noise::None], &held_out, progress)?;
     bars.finish();
     let [clear, polynomials] = results.try_into().ok().context("a result for the model and one for the circuit")?;
     let preparation = Preparation {

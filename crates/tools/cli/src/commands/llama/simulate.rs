@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
-use unspoken_llama::{Comparison, Design, EngineNoise, Noise, compare};
-use unspoken_llama_model::{LoadedModel, rotate};
+use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Simulation};
+use unspoken_llama_model::{LoadedModel, rotate, round_weights};
 
 use super::ModelArguments;
 use super::preparation::load;
@@ -36,6 +36,10 @@ pub struct Arguments {
     /// Precisions in bits of each value's range
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [16.0, 14.0, 12.0, 11.0, 10.0, 9.0])]
     bits: Vec<f64>,
+    /// Bits of the integers that weights are rounded to, sign included, with a scale for each row; without it weights
+    /// are not rounded
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(2..=24))]
+    weight_bits: Option<u32>,
     /// Simulate the noise of the engine as well, with values at a scale of 2^BITS
     #[arg(long, value_name = "BITS", value_delimiter = ',')]
     scale: Vec<f64>,
@@ -77,11 +81,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let windows = arguments.text.windows(&tokenizer)?;
     let samples = arguments.text.samples(&preparation.prefix, &windows);
     let noises = noises(arguments, &design)?;
+    let served = arguments.weight_bits.map(|bits| {
+        let mut served = model.clone();
+        round_weights(&mut served.weights, bits);
+        served
+    });
     let mut bars = Bars::new();
     let count = samples.len();
     let progress = |done| bars.windows("simulating", done, count);
     let kinds: Vec<Noise> = noises.iter().map(|(_, noise)| noise.clone()).collect();
-    let results = compare(&preparation.circuit(), &model, &design, &kinds, &samples, arguments.text.chunk, progress)?;
+    let simulation = Simulation {
+        circuit: &preparation.circuit(),
+        model: &model,
+        served: served.as_ref().unwrap_or(&model),
+        design: &design,
+        chunk: arguments.text.chunk,
+    };
+    let results = simulation.compare(&kinds, &samples, progress)?;
     bars.finish();
     let (clear, simulated) = (&results[0], &results[1..]);
     if arguments.json {
