@@ -87,7 +87,7 @@ pub static PREPARATION: Target = Target {
     },
     repair: |data| {
         let mut read = files::copied(data, 2);
-        // Numbers of ranges may contain a brace, but hardly two in a row. The header is padded to a multiple of 8 bytes.
+        // Ranges may contain a brace, but hardly two in a row. The header is padded to a multiple of 8 bytes.
         let end = read[1].windows(2).rposition(|pair| pair == b"}}");
         if let (Some(end), Some(length)) = (end, read[1].first_chunk_mut::<8>()) {
             *length = (end.saturating_sub(6) as u64).next_multiple_of(8).to_le_bytes();
