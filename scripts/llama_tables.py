@@ -24,11 +24,11 @@ common reviews or stories. A window has public tokens, then private ones, which 
 those of Llama-2-7B.
 
 Tables 1 and 2 have the largest absolute values over the first {report_tokens} tokens. In Table 3, noise of `2^-b`
-times the largest value of a coordinate or head is added to every result, all polynomials of Table 4 are in place, and
-weights are integers of 12 bits with a scale for each row, but for the model in the clear;
-`scale s, boot b` is the noise of the engine at `N = 2^16` with values at a scale of `2^s` and bootstraps of `b` bits.
-`diverged` means that values left the intervals of their polynomials and became infinite. The paper's Table 3 has
-perplexities of 5.51, 5.49, 5.49 and 5.49 at 9, 10, 11 and 12 bits, and 5.49 without noise.
+times the largest value of a coordinate or head is added to every result but sums, all polynomials of Table 4 are in
+place, and weights are integers of 12 bits with a scale for each row, but for the model in the clear. `scale s, boot b`
+is the noise of the engine at `N = 2^16` with values at a scale of `2^s` and bootstraps of `b` bits. `diverged` means
+that values left the intervals of their polynomials and became infinite. The paper's Table 3 has perplexities of 5.51,
+5.49, 5.49 and 5.49 at 9, 10, 11 and 12 bits, and 5.49 without noise.
 """
 
 # Tables 1 and 2 of the paper: baseline, prefix, rotation, prefix and rotation.
@@ -132,7 +132,7 @@ def precisions(simulated: dict[str, Any]) -> str:
     ]
     for name, row in simulated["precisions"].items():
         shown = f"`{name}`" if name.startswith("2^") else name
-        if row["perplexity"] is None:
+        if row["perplexity"] is None or row["divergence"] is None:
             lines.append(f"| {shown} | diverged | | {100 * row['same_top_token']:.2f} % | | | {row['escaped']:,} |")
             continue
         lines.append(
@@ -167,7 +167,7 @@ def escapes(simulated: dict[str, Any]) -> str:
     if not row["escaped"]:
         return f"With polynomials alone, none of {row['arguments']:,} arguments left its interval."
     places = ", ".join(
-        f"{place}: {found['escaped']} (at most {found['farthest']:.2f} times half the interval)"
+        f"{place}: {found['escaped']} (at most {found['farthest'] or float('inf'):.2f} times half the interval)"
         for place, found in sorted(row["escapes"].items(), key=lambda item: -item[1]["escaped"])[:8]
     )
     counts = f"{row['escaped']:,} of {row['arguments']:,}"

@@ -121,6 +121,10 @@ impl Approximation {
         (output, all)
     }
 
+    fn is_masked(&self, value: f32) -> bool {
+        self.function == Function::Exponential && value == f32::NEG_INFINITY
+    }
+
     /// Replaces activations, a polynomial for each coordinate.
     fn coordinates(&self, values: &mut Array3<f32>) -> Vec<Escapes> {
         let rows = values.axis_chunks_iter_mut(Axis(1), 8).into_par_iter();
@@ -153,14 +157,16 @@ impl Approximation {
                 let coefficients: Vec<[f64; LANES]> = coefficients.iter().map(|row| [row[0]; LANES]).collect();
                 for part in values.as_slice_mut().expect("groups are contiguous").chunks_mut(LANES) {
                     let mut units = [0.0; LANES];
-                    for (unit, value) in units.iter_mut().zip(part.iter()).filter(|(_, value)| value.is_finite()) {
+                    // Masked scores are no arguments.
+                    let arguments = units.iter_mut().zip(part.iter()).filter(|(_, value)| !self.is_masked(**value));
+                    for (unit, value) in arguments {
                         escapes.count(*interval, f64::from(*value));
                         *unit = unit_of(*interval, *value);
                     }
                     let sums = clenshaw(&coefficients, &units);
                     let results = part.iter_mut().zip(sums);
                     results.for_each(|(value, sum)| {
-                        *value = if *value == f32::NEG_INFINITY { 0.0 } else { sum as f32 };
+                        *value = if self.is_masked(*value) { 0.0 } else { sum as f32 };
                     });
                 }
                 escapes
@@ -305,5 +311,13 @@ mod tests {
         assert_eq!(output[(0, 0, 16)], 0.0);
         assert!((output[(0, 1, 3)] - ((scores[(0, 1, 3)] - 2.0) / 4.0).exp()).abs() < 1e-5);
         assert!((output[(1, 0, 16)] - ((scores[(1, 0, 16)] - 8.0) / 4.0).exp()).abs() < 1e-5);
+
+        // What is no number stays none, and counts.
+        let interval = Interval { low: 1.0, high: 4.0 };
+        let inverse = Approximation::new(Function::InverseSqrt, 2, 15, vec![interval], false).unwrap();
+        let sums = Array3::from_shape_vec((1, 3, 1), vec![f32::NAN, f32::INFINITY, 2.0]).unwrap();
+        let (output, escapes) = inverse.evaluate(&Tensor(sums));
+        assert_eq!((escapes.arguments, escapes.escaped, escapes.farthest), (3, 2, f64::INFINITY));
+        assert!(output[(0, 0, 0)].is_nan() && !output[(0, 1, 0)].is_finite() && output[(0, 2, 0)].is_finite());
     }
 }

@@ -66,7 +66,7 @@ impl Comparison {
 
     /// Whether the results are numbers. Values that left the interval of their polynomial may become infinite.
     pub fn is_finite(&self) -> bool {
-        self.surprise.is_finite()
+        self.surprise.is_finite() && self.divergence.is_finite()
     }
 
     fn add(&mut self, logits: &Array2<f32>, clear: &Array2<f32>, text: &[u32]) {
@@ -74,6 +74,11 @@ impl Comparison {
             let (own, reference) = (log_softmax(row), log_softmax(clear));
             self.tokens += 1;
             self.surprise -= own[*next as usize];
+            if own.iter().any(|value| value.is_nan()) {
+                self.divergence = f64::NAN;
+                self.logit_error = f64::INFINITY;
+                continue;
+            }
             self.same += usize::from(place_of_largest(&own) == place_of_largest(&reference));
             self.divergence += reference.iter().zip(&own).map(|(p, q)| p.exp() * (p - q)).sum::<f64>();
             let errors = row.iter().zip(clear).map(|(own, clear)| f64::from((own - clear).abs()));
@@ -96,7 +101,7 @@ fn place_of_largest(values: &[f64]) -> usize {
 /// text.
 ///
 /// # Errors
-/// If a text has no private tokens or does not fit the model.
+/// If a text has no private tokens or does not fit the model, or a value is not finite.
 pub fn calibrate(
     circuit: &Circuit,
     model: &Model,
@@ -110,6 +115,9 @@ pub fn calibrate(
         let mut arithmetic = Clear::new(model, &public, circuit.rounds(), ranges);
         in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
         ranges = arithmetic.into_watch();
+        if let Some(place) = ranges.invalid() {
+            return Err(CircuitError::NotFinite { place });
+        }
         ranges.see(Place::new(0, Quantity::Residual), &Tensor::activations(model.embed(&text.private)));
         done(number + 1);
     }

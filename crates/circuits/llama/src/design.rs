@@ -14,7 +14,9 @@ use crate::ranges::{Interval, Ranges};
 /// What a design must reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DesignOptions {
-    /// Precision of the circuit in bits of each value's range. Polynomials get two bits more.
+    /// Precision of the circuit in bits of each value's range. Polynomials get two bits more: inverse square roots
+    /// relative to the value, exponentials relative to the largest of a head, SiLU relative to the largest of a layer,
+    /// in the root of the mean square over its coordinates.
     pub bits: f64,
     /// Margins of the intervals beyond the ranges of calibration text, at least.
     pub margins: Margins,
@@ -55,6 +57,7 @@ impl Margins {
     pub fn needed(circuit: &Circuit, calibration: &Ranges, other: &Ranges) -> Result<NeededMargins, CircuitError> {
         let none = Margins { norm: 1.0, softmax: 1.0, score: 1.0, gate: 1.0 };
         let mut needed = NeededMargins { margins: none, places: [None; 4] };
+        let divisor = f64::from(1u32 << circuit.rounds());
         for need in needs(circuit, &DesignOptions::default()) {
             let place = need.argument;
             let own = calibration.of(place).ok_or(CircuitError::NoRange { place })?;
@@ -63,7 +66,7 @@ impl Margins {
             for (own, held) in own.iter().zip(held) {
                 let margin = match need.function {
                     Function::InverseSqrt => logarithms(own).margin(&logarithms(held)),
-                    Function::Exponential => own.margin(held),
+                    Function::Exponential => at_least(own, divisor).margin(held),
                     Function::Silu => held.largest() / own.largest().max(floor),
                 };
                 needed.raise(place, margin);
@@ -118,7 +121,7 @@ fn gate_floor(ranges: &[Interval]) -> f64 {
 /// Bounds of options that are read from a file.
 const MAX_BITS: f64 = 60.0;
 const MAX_FACTOR: f64 = 1e6;
-const MAX_DEGREE: usize = 4095;
+const MAX_DEGREE: usize = 511;
 const MAX_DEGREES: usize = 64;
 
 impl DesignOptions {
@@ -196,8 +199,10 @@ impl Design {
     /// decide the degree of all.
     ///
     /// # Errors
-    /// [`CircuitError::NoRange`] for ranges of another model, [`CircuitError::Untamed`] if no degree is enough.
+    /// [`CircuitError::Options`] for options out of bounds, [`CircuitError::NoRange`] for ranges of another model,
+    /// [`CircuitError::Untamed`] if no degree is enough.
     pub fn new(circuit: &Circuit, ranges: &Ranges, options: &DesignOptions) -> Result<Self, CircuitError> {
+        options.check().map_err(|(found, needed)| CircuitError::Options { found, needed })?;
         let mut design = Design { ranges: ranges.clone(), ..Design::default() };
         for need in needs(circuit, options) {
             let range = |place| design.ranges.of(place).ok_or(CircuitError::NoRange { place });
@@ -296,7 +301,8 @@ fn silu(need: &Need, ranges: &[Interval], scale: f64, options: &DesignOptions) -
             };
             sum += error * error;
         }
-        Ok((sum / needed.len() as f64).sqrt() / scale)
+        // A layer whose results are all 0 needs no precision.
+        Ok((sum / needed.len() as f64).sqrt() / scale.max(f64::MIN_POSITIVE))
     };
     let widest_coordinate = (0..needed.len()).max_by(|a, b| needed[*a].total_cmp(&needed[*b])).unwrap_or(0);
     let radius = needed[widest_coordinate];
@@ -304,18 +310,22 @@ fn silu(need: &Need, ranges: &[Interval], scale: f64, options: &DesignOptions) -
     let limit = widest(Function::Silu, degree, (-need.bits).exp2() * scale)?;
     let more = options.widening;
     let around_zero = |radius: &f64| {
-        let radius = radius.max(on_grid(limit.min(radius * more)));
+        let radius = radius.max(below_grid(limit.min(radius * more)));
         Interval { low: -radius, high: radius }
     };
     Ok((degree, needed.iter().map(around_zero).collect()))
 }
 
+/// An interval around the same centre whose length is not less.
+fn at_least(interval: &Interval, length: f64) -> Interval {
+    let missing = (length - (interval.high - interval.low)).max(0.0) / 2.0;
+    Interval { low: interval.low - missing, high: interval.high + missing }
+}
+
 /// The interval of the logarithms of positive values; at least a tenth wide, because values that were always the same
 /// need some room, too.
 fn logarithms(interval: &Interval) -> Interval {
-    let (low, high) = (interval.low.ln(), interval.high.ln());
-    let missing = (0.1 - (high - low)).max(0.0) / 2.0;
-    Interval { low: low - missing, high: high + missing }
+    at_least(&Interval { low: interval.low.ln(), high: interval.high.ln() }, 0.1)
 }
 
 /// Inverse square roots with relative errors.
@@ -336,11 +346,20 @@ fn inverse_sqrt(
         let widened = logarithms(range).widened(factor);
         Interval { low: widened.low.exp().max(least), high: widened.high.exp().min(most) }
     };
+    // Calibration has exact factors; those of an inner round move the sums of the next one, the fourth power of them.
+    let moved = |range: &Interval| match need.argument.quantity {
+        Quantity::SoftmaxSquare(round) if round > 0 => {
+            let error = (-INNER_ROUND_BITS).exp2();
+            let (low, high) = (range.low * (1.0 - error).powi(4), range.high * (1.0 + error).powi(4));
+            Interval { low: low.max(least), high: high.min(most) }
+        }
+        _ => *range,
+    };
     let margin = match need.argument.quantity {
         Quantity::SoftmaxSquare(_) => options.margins.softmax,
         _ => options.margins.norm,
     };
-    let needed: Vec<Interval> = ranges.iter().map(|range| widened(range, margin)).collect();
+    let needed: Vec<Interval> = ranges.iter().map(|range| moved(&widened(range, margin))).collect();
     let ratio = |interval: &Interval| interval.high / interval.low;
     let worst = (0..needed.len()).max_by(|a, b| ratio(&needed[*a]).total_cmp(&ratio(&needed[*b]))).unwrap_or(0);
     let (low, high) = (needed[worst].low, needed[worst].high);
@@ -360,8 +379,9 @@ fn inverse_sqrt(
 /// make all values smaller.
 fn exponential(need: &Need, ranges: &[Interval], rounds: u8, options: &DesignOptions) -> Result<Choice, CircuitError> {
     let divisor = f64::from(1u32 << rounds);
-    let needed: Vec<Interval> = ranges.iter().map(|range| range.widened(options.margins.score)).collect();
-    let length = |interval: &Interval| (interval.high - interval.low).max(divisor);
+    let widened = |range: &Interval| at_least(range, divisor).widened(options.margins.score);
+    let needed: Vec<Interval> = ranges.iter().map(widened).collect();
+    let length = |interval: &Interval| interval.high - interval.low;
     let worst = (0..needed.len()).max_by(|a, b| length(&needed[*a]).total_cmp(&length(&needed[*b]))).unwrap_or(0);
     let (low, high) = (needed[worst].low, needed[worst].high);
     let extent = length(&needed[worst]) / divisor;
@@ -399,4 +419,9 @@ fn smallest(
 /// The next power of `2^(1/8)`: few different intervals need few different polynomials.
 fn on_grid(radius: f64) -> f64 {
     ((8.0 * radius.log2()).ceil() / 8.0).exp2()
+}
+
+/// The power of `2^(1/8)` before a radius.
+fn below_grid(radius: f64) -> f64 {
+    ((8.0 * radius.log2()).floor() / 8.0).exp2()
 }

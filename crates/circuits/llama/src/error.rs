@@ -11,6 +11,23 @@ pub enum CircuitError {
         /// The linear map.
         place: Place,
     },
+    /// Options of a design are out of bounds.
+    #[error("found {found}, needed {needed}")]
+    Options {
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// A value is not finite.
+    #[error(
+        "{place}: found a value that is not finite, needed finite ones; scores above about 44 times 2^k overflow in \
+         calibration, with k rounds of softmax: use more rounds, or another model"
+    )]
+    NotFinite {
+        /// The value.
+        place: Place,
+    },
     /// Calibration has not seen a value.
     #[error("{place}: found no range, needed one from calibration; calibrate with the same model and circuit")]
     NoRange {

@@ -101,6 +101,7 @@ impl Preparation {
         record.check()?;
         let Record { config, prefix, seed, rounds, options, .. } = record;
         let ranges = read_ranges(ranges).map_err(|found| PreparationError::new(found, "ranges of a model's values"))?;
+        check_ranges(&ranges, &config)?;
         Ok(Preparation { config, prefix, seed, rounds, options, ranges })
     }
 }
@@ -168,10 +169,29 @@ fn read_ranges(bytes: &[u8]) -> Result<Ranges, String> {
     Ok(ranges)
 }
 
+/// Checks that places are those of the model, with an interval for each coordinate or group, and that mean squares and
+/// sums of squares are positive.
+fn check_ranges(ranges: &Ranges, config: &Config) -> Result<(), PreparationError> {
+    for place in ranges.places() {
+        let (found, needed) = (ranges.of(place).map_or(0, <[Interval]>::len), place.quantity.count(config));
+        if place.layer > config.layers || found != needed {
+            let found = format!("{found} ranges of {place}");
+            return Err(PreparationError::new(found, format!("{needed}, in layers 0 to {}", config.layers)));
+        }
+        let positive = ranges.of(place).is_some_and(|intervals| intervals.iter().all(|interval| interval.low > 0.0));
+        if place.quantity.is_square() && !positive {
+            return Err(PreparationError::new(format!("{place} with values below 0 or 0"), "positive ones"));
+        }
+    }
+    Ok(())
+}
+
 fn place_of(name: &str) -> Option<Place> {
     let (layer, quantity) = name.split_once('.')?;
     let quantity = Quantity::all(Circuit::MAX_ROUNDS).find(|known| known.to_string() == quantity)?;
-    Some(Place::new(layer.parse().ok()?, quantity))
+    let place = Place::new(layer.parse().ok()?, quantity);
+    // One name for each place: no leading zeros and signs.
+    (format!("{}.{}", place.layer, place.quantity) == name).then_some(place)
 }
 
 #[cfg(test)]
@@ -192,9 +212,10 @@ mod tests {
             rope_frequencies: vec![1.0, 0.5],
         };
         let mut ranges = Ranges::new();
-        for (number, quantity) in Quantity::all(Circuit::MAX_ROUNDS).enumerate() {
-            let interval = |i: usize| Interval { low: -(i as f64), high: number as f64 + 0.1 };
-            ranges.set(Place::new(number % 2, quantity), (0..3).map(interval).collect());
+        for (number, quantity) in Quantity::all(Circuit::ROUNDS).enumerate() {
+            let low = if quantity.is_square() { 0.1 } else { -1.0 };
+            let interval = |i: usize| Interval { low, high: (number + i) as f64 + 0.3 };
+            ranges.set(Place::new(number % 2, quantity), (0..quantity.count(&config)).map(interval).collect());
         }
         Preparation { config, prefix: vec![3, 4], seed: 9, rounds: 2, options: DesignOptions::default(), ranges }
     }
@@ -211,6 +232,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_read_to_the_last_bit() {
+        let mut written = preparation();
+        let head_width = 128;
+        written.config.heads = 1;
+        written.config.kv_heads = 1;
+        written.config.head_width = head_width;
+        written.config.rope_frequencies =
+            (0..head_width / 2).map(|pair| 500_000f64.powf(-2.0 * pair as f64 / head_width as f64)).collect();
+        written.options.margins.score = 1.467_893_809_707_729_9;
+        written.ranges = Ranges::new();
+        let read = Preparation::from_bytes(&written.record_bytes().unwrap(), &written.ranges_bytes().unwrap()).unwrap();
+        assert_eq!(read, written);
+    }
+
+    #[test]
     fn damaged_bytes_are_refused_with_what_was_found() {
         let (record, ranges) = bytes();
         let refused = |record: &str, ranges: &[u8], found: &str| {
@@ -223,13 +259,26 @@ mod tests {
             ("\"heads\": 2", "\"heads\": 0", "number of heads 0"),
             ("\"norm\": 1.25", "\"norm\": 0.5", "margin or widening of 0.5"),
             ("\"widening\": 3.0", "\"widening\": 1e300", "margin or widening"),
-            ("255", "100000", "rising degrees from 1 to 4095"),
+            ("255", "100000", "rising degrees from 1 to 511"),
             ("\"vocabulary\": 20", "\"vocabulary\": 4", "token 4 in the prefix"),
         ] {
             assert!(record.contains(from), "{from}: {record}");
             refused(&record.replace(from, to), &ranges, found);
         }
         refused(&record[..40], &ranges, "EOF");
+        let with = |place: Place, intervals: Vec<Interval>| {
+            let mut other = preparation();
+            other.ranges.set(place, intervals);
+            other.ranges_bytes().unwrap()
+        };
+        let interval = Interval { low: 0.5, high: 2.0 };
+        for count in [0, 11, 13] {
+            let ranges = with(Place::new(0, Quantity::Gate), vec![interval; count]);
+            refused(&record, &ranges, &format!("{count} ranges of layer 0, gate"));
+        }
+        refused(&record, &with(Place::new(2, Quantity::Gate), vec![interval; 12]), "layer 2, gate");
+        let negative = Interval { low: -0.5, high: 2.0 };
+        refused(&record, &with(Place::new(0, Quantity::SoftmaxSquare(0)), vec![negative; 2]), "below 0 or 0");
         refused(&record, &ranges[..ranges.len() - 1], "found");
         let mut renamed = ranges.clone();
         let place = ranges.windows(7).position(|part| part == b"0.query").unwrap();

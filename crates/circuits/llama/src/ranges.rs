@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ndarray::Axis;
 use ndarray::parallel::prelude::*;
+use unspoken_llama_model::Config;
 
 use crate::clear::Watch;
 use crate::place::{Place, Quantity};
@@ -55,7 +56,12 @@ impl Interval {
         (centre - other.low).max(other.high - centre) / half.max(f64::MIN_POSITIVE)
     }
 
+    /// A value that is not finite makes the interval invalid for good.
     fn add(&mut self, value: f64) {
+        if !value.is_finite() || self.low.is_nan() {
+            *self = Interval { low: f64::NAN, high: f64::NAN };
+            return;
+        }
         self.low = self.low.min(value);
         self.high = self.high.max(value);
     }
@@ -75,6 +81,12 @@ impl Ranges {
     /// The largest absolute value of a place.
     pub fn largest(&self, place: Place) -> Option<f64> {
         Some(self.of(place)?.iter().map(Interval::largest).fold(0.0, f64::max))
+    }
+
+    /// The first place with a value that was not finite.
+    pub(crate) fn invalid(&self) -> Option<Place> {
+        let invalid = |intervals: &Vec<Interval>| !intervals.iter().all(Interval::is_valid);
+        self.places.iter().find(|(_, intervals)| invalid(intervals)).map(|(place, _)| *place)
     }
 
     /// All places that were seen.
@@ -130,9 +142,41 @@ impl Quantity {
     }
 }
 
+impl Quantity {
+    /// Number of ranges of a place: of coordinates, or of groups.
+    pub(crate) fn count(&self, config: &Config) -> usize {
+        match self {
+            Quantity::Query | Quantity::RotatedQuery | Quantity::Attention => config.query_width(),
+            Quantity::Key | Quantity::RotatedKey | Quantity::Value => config.kv_width(),
+            Quantity::Gate | Quantity::Up | Quantity::Silu | Quantity::Hidden => config.ffn_width,
+            Quantity::Logits => config.vocabulary,
+            Quantity::Score
+            | Quantity::Exponential
+            | Quantity::SoftmaxSquare(_)
+            | Quantity::SoftmaxFactor(_)
+            | Quantity::SoftmaxScaled(_)
+            | Quantity::SoftmaxWeight(_) => config.heads,
+            _ if self.by_coordinate() => config.width,
+            _ => 1,
+        }
+    }
+
+    /// Whether it is a mean or a sum of squares.
+    pub(crate) fn is_square(&self) -> bool {
+        matches!(
+            self,
+            Quantity::AttentionNormSquare
+                | Quantity::SoftmaxSquare(_)
+                | Quantity::FfnNormSquare
+                | Quantity::LastNormSquare
+        )
+    }
+}
+
 impl Watch for Ranges {
     fn see(&mut self, place: Place, tensor: &Tensor) {
         let by_coordinate = place.quantity.by_coordinate();
+        let masked = place.quantity == Quantity::Score;
         let shape = tensor.shape();
         let count = if by_coordinate { shape.width } else { shape.groups };
         let intervals = self.places.entry(place).or_insert_with(|| vec![Interval::EMPTY; count]);
@@ -142,8 +186,8 @@ impl Watch for Ranges {
             }
         } else {
             tensor.0.axis_iter(Axis(0)).into_par_iter().zip(intervals).for_each(|(values, interval)| {
-                let finite = values.iter().filter(|value| value.is_finite());
-                finite.for_each(|value| interval.add(f64::from(*value)));
+                let unmasked = values.iter().filter(|value| !masked || **value != f32::NEG_INFINITY);
+                unmasked.for_each(|value| interval.add(f64::from(*value)));
             });
         }
     }

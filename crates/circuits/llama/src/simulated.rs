@@ -46,10 +46,10 @@ impl<'a> Simulated<'a> {
     fn noisy(&mut self, place: Place, mut values: Array3<f32>) -> Result<Tensor, CircuitError> {
         self.operations += 1;
         let relative = self.noise.deviation(place);
-        if relative > 0.0 {
+        if relative != 0.0 {
             let ranges = self.design.ranges().of(place).ok_or(CircuitError::NoRange { place })?;
             let deviations: Vec<f32> = ranges.iter().map(|range| (relative * range.largest()) as f32).collect();
-            let seed = mix(self.seed, self.operations);
+            let seed = mix(mix(self.seed, 0), self.operations);
             match place.quantity.by_coordinate() {
                 true => add_to_coordinates(&mut values, &deviations, seed),
                 false => add_to_groups(&mut values, &deviations, seed),

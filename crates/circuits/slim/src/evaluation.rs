@@ -285,10 +285,10 @@ fn check_shapes<'a>(
         let found = format!("{values} values and {} trees", trees.len());
         return Err(shape(OPERATION, found, "values that are a power of two and a multiple of the trees"));
     }
-    let (slots, needed) = (parameters.slots(), values << first.depth());
-    if slots < needed {
+    let slots = parameters.slots();
+    if values > slots >> first.depth() {
         let found = format!("{slots} slots");
-        let needed = format!("{needed}, a slot for each of {values} values and {} leaves", 1 << first.depth());
+        let needed = format!("a slot for each of {values} values and {} leaves", 1 << first.depth());
         return Err(shape(OPERATION, found, format!("{needed}; choose fewer values or a smaller depth")));
     }
     let form = |tree: &SquareTree| (tree.degree(), tree.depth(), tree.negative);

@@ -62,7 +62,7 @@ impl PlanRequest {
     /// parameters have less than 128 bits of security without `insecure_` in their name.
     pub fn check(&self, parameters: &CkksParameters) -> Result<(), PlanError> {
         let &PlanRequest { public, private, chunks, .. } = self;
-        let (private_and_next, context) = (private + usize::from(self.generate), self.config.context);
+        let (private_and_next, context) = (private.saturating_add(usize::from(self.generate)), self.config.context);
         if public.saturating_add(private_and_next) > context {
             return Err(PlanError::Context { public, private: private_and_next, context });
         }

@@ -28,7 +28,7 @@ const LABELS: usize = 12;
 
 /// A line for each form of the model: the layer to the right, the largest absolute value upwards by powers of ten.
 pub fn residual_picture(title: &str, lines: &[Line]) -> Document {
-    let points = || lines.iter().flat_map(|line| &line.points).filter(|(_, value)| *value > 0.0);
+    let points = || lines.iter().flat_map(|line| &line.points).filter(|(_, value)| *value > 0.0 && value.is_finite());
     let layers = points().map(|(layer, _)| *layer).fold(1.0, f64::max);
     let least = points().map(|(_, value)| value.log10().floor()).fold(f64::INFINITY, f64::min);
     let most = points().map(|(_, value)| value.log10().ceil()).fold(f64::NEG_INFINITY, f64::max);

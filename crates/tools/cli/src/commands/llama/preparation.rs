@@ -8,14 +8,18 @@ use unspoken_llama::Preparation;
 const RECORD: &str = "preparation.json";
 const RANGES: &str = "ranges.safetensors";
 
-/// Largest size of a file: the ranges of the largest published models take some hundred megabytes.
-const MAX_BYTES: u64 = 1 << 32;
+/// Largest sizes of the files: the ranges of the largest published models take some hundred megabytes.
+const MAX_RECORD_BYTES: u64 = 1 << 20;
+const MAX_RANGES_BYTES: u64 = 1 << 30;
 
-/// Writes a preparation into a new directory.
+/// Makes the directory of a preparation, before the long work.
+pub fn make(directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir(directory).with_context(|| format!("--out: cannot make {}", directory.display()))
+}
+
+/// Writes a preparation into its directory.
 pub fn save(preparation: &Preparation, directory: &Path) -> anyhow::Result<()> {
-    let files = [(RECORD, preparation.record_bytes()?), (RANGES, preparation.ranges_bytes()?)];
-    std::fs::create_dir(directory).with_context(|| format!("--out: cannot make {}", directory.display()))?;
-    for (name, bytes) in files {
+    for (name, bytes) in [(RECORD, preparation.record_bytes()?), (RANGES, preparation.ranges_bytes()?)] {
         let path = directory.join(name);
         std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -24,13 +28,14 @@ pub fn save(preparation: &Preparation, directory: &Path) -> anyhow::Result<()> {
 
 /// Reads a preparation.
 pub fn load(directory: &Path) -> anyhow::Result<Preparation> {
-    let (record, ranges) = (read(&directory.join(RECORD))?, read(&directory.join(RANGES))?);
+    let (record, ranges) =
+        (read(&directory.join(RECORD), MAX_RECORD_BYTES)?, read(&directory.join(RANGES), MAX_RANGES_BYTES)?);
     Preparation::from_bytes(&record, &ranges).with_context(|| format!("--preparation: {}", directory.display()))
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+fn read(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     let what = || format!("--preparation: cannot read {}", path.display());
     let size = std::fs::metadata(path).with_context(what)?.len();
-    anyhow::ensure!(size <= MAX_BYTES, "{}: found {size} bytes, needed at most {MAX_BYTES}", what());
+    anyhow::ensure!(size <= most, "{}: found {size} bytes, needed at most {most}", what());
     std::fs::read(path).with_context(what)
 }

@@ -11,7 +11,7 @@ use unspoken_llama::{
 use unspoken_llama_model::{LoadedModel, Model, rotate};
 
 use super::ModelArguments;
-use super::preparation::save;
+use super::preparation::{make, save};
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -80,12 +80,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     anyhow::ensure!(!out.exists(), "--out: {} exists; name a new directory", out.display());
     anyhow::ensure!(
         arguments.bits > 0.0 && arguments.bits <= 40.0,
-        "--bits: found {}, needed a number from 1 to 40",
+        "--bits: found {}, needed more than 0 and at most 40",
         arguments.bits
     );
     if let Some(margin) = arguments.margin {
         anyhow::ensure!(margin >= 1.0 && margin.is_finite(), "--margin: found {margin}, needed a number of at least 1");
     }
+    make(out)?;
+    let prepared = prepare(arguments);
+    if prepared.is_err() {
+        // Nothing is in it yet, or what could not be written.
+        let _ = std::fs::remove_dir_all(out);
+    }
+    let outcome = prepared?;
+    if arguments.json {
+        println!("{}", object(&outcome));
+    } else {
+        describe(&outcome);
+    }
+    Ok(())
+}
+
+/// Tames the model, fits the polynomials, and writes the preparation into its directory, which exists.
+fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
     let windows = arguments.text.windows(&tokenizer)?;
     let (calibration, held_out) = split(&windows, arguments.held_out)?;
@@ -110,7 +127,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         options,
         ranges,
     };
-    save(&preparation, out)?;
+    save(&preparation, &arguments.out)?;
     let outcome = Outcome {
         prefix: named(&tokenizer, &preparation.prefix),
         tokens: private_tokens(&samples),
@@ -122,12 +139,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         clear,
         polynomials,
     };
-    if arguments.json {
-        println!("{}", object(&outcome));
-    } else {
-        describe(&outcome);
-    }
-    Ok(())
+    Ok(outcome)
 }
 
 /// A circuit with its ranges and polynomials.
@@ -238,7 +250,7 @@ fn describe(outcome: &Outcome) {
     for (name, needed, taken, place) in margin_rows(outcome) {
         println!("{name:12} {needed:>8.3} {taken:>8.3}  {}", place.map(|place| place.to_string()).unwrap_or_default());
     }
-    println!("\nHeld-out text with polynomials");
+    println!("\nHeld-out text with polynomials, whose intervals hold its ranges too");
     describe_header("");
     describe_comparison("model in the clear", &outcome.clear, &outcome.clear);
     describe_comparison("polynomials", &outcome.polynomials, &outcome.clear);

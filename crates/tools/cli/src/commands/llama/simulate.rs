@@ -60,6 +60,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(bits) = wrong {
         anyhow::bail!("--bits: found {bits}, needed numbers from 0 to 60");
     }
+    let bits = arguments.bootstrap_bits;
+    anyhow::ensure!((0.0..=60.0).contains(&bits), "--bootstrap-bits: found {bits}, needed a number from 0 to 60");
+    if let Some(scale) = arguments.scale.iter().find(|scale| !(1.0..=60.0).contains(*scale)) {
+        anyhow::bail!("--scale: found {scale}, needed numbers from 1 to 60");
+    }
     let preparation = load(&arguments.preparation)?;
     let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
     anyhow::ensure!(
@@ -71,7 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     rotate(&model.config, &mut model.weights, preparation.seed);
     let design = preparation.design()?;
-    let tokens = preparation.prefix.len() + arguments.text.public + arguments.text.private;
+    let tokens = arguments.text.public.saturating_add(arguments.text.private).saturating_add(preparation.prefix.len());
     let most = preparation.options.tokens.unwrap_or(model.config.context);
     anyhow::ensure!(
         tokens <= most,
@@ -115,7 +120,6 @@ fn noises(arguments: &Arguments, design: &Design) -> anyhow::Result<Vec<(String,
     if !arguments.scale.is_empty() {
         let parameters = Preset::find(&arguments.preset)?.build()?;
         for scale in &arguments.scale {
-            anyhow::ensure!((1.0..=60.0).contains(scale), "--scale: found {scale}, needed numbers from 1 to 60");
             let bits = arguments.bootstrap_bits;
             let noise = EngineNoise::new(&parameters, *scale, bits, design)?;
             noises.push((format!("scale {scale}, boot {bits}"), Noise::Engine(noise)));

@@ -37,13 +37,13 @@ pub struct SampleArguments {
     #[arg(long, value_name = "N", default_value_t = 4096)]
     tokens: usize,
     /// Number of public tokens of a window, behind the prefix
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_public)]
     pub public: usize,
     /// Number of private tokens of a window
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_private)]
     pub private: usize,
     /// Number of private tokens that run together
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_chunk)]
     pub chunk: usize,
 }
 
@@ -61,8 +61,24 @@ pub struct TamingArguments {
     pub seed: u64,
 }
 
+/// No context is longer.
+const MOST_TOKENS: usize = 1 << 24;
+
+fn parse_public(text: &str) -> Result<usize, String> {
+    parse_between(text, 0)
+}
+
 fn parse_private(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count >= 2).ok_or_else(|| format!("found {text}, needed a number of at least 2"))
+    parse_between(text, 2)
+}
+
+fn parse_chunk(text: &str) -> Result<usize, String> {
+    parse_between(text, 1)
+}
+
+fn parse_between(text: &str, least: usize) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|count| (least..=MOST_TOKENS).contains(count));
+    number.ok_or_else(|| format!("found {text}, needed a number from {least} to {MOST_TOKENS}"))
 }
 
 impl TextArguments {
