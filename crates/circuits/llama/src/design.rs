@@ -62,10 +62,10 @@ impl Margins {
             let place = need.argument;
             let own = calibration.of(place).ok_or(CircuitError::NoRange { place })?;
             let held = other.of(place).ok_or(CircuitError::NoRange { place })?;
-            let floor = gate_floor(own);
-            for (own, held) in own.iter().zip(held) {
+            let (floor, ratios) = (gate_floor(own), logarithms(own));
+            for (group, (own, held)) in own.iter().zip(held).enumerate() {
                 let margin = match need.function {
-                    Function::InverseSqrt => logarithms(own).margin(&logarithms(held)),
+                    Function::InverseSqrt => ratios[group].margin(&held.logarithms()),
                     Function::Exponential => at_least(own, divisor).margin(held),
                     Function::Silu => held.largest() / own.largest().max(floor),
                 };
@@ -322,10 +322,15 @@ fn at_least(interval: &Interval, length: f64) -> Interval {
     Interval { low: interval.low - missing, high: interval.high + missing }
 }
 
-/// The interval of the logarithms of positive values; at least a tenth wide, because values that were always the same
-/// need some room, too.
-fn logarithms(interval: &Interval) -> Interval {
-    at_least(&Interval { low: interval.low.ln(), high: interval.high.ln() }, 0.1)
+/// The intervals of the logarithms of positive values. Each is at least as long as the median over the groups, and as a
+/// tenth: a head whose sums hardly differ in calibration text may differ as others do in other text, and costs nothing
+/// if its interval is as wide as that of half of the others.
+fn logarithms(intervals: &[Interval]) -> Vec<Interval> {
+    let all: Vec<Interval> = intervals.iter().map(Interval::logarithms).collect();
+    let mut lengths: Vec<f64> = all.iter().map(|interval| interval.high - interval.low).collect();
+    lengths.sort_by(f64::total_cmp);
+    let median = lengths.get(lengths.len() / 2).copied().unwrap_or(0.0);
+    all.iter().map(|interval| at_least(interval, median.max(0.1))).collect()
 }
 
 /// Inverse square roots with relative errors.
@@ -342,8 +347,8 @@ fn inverse_sqrt(
         }
         _ => (0.0, f64::INFINITY),
     };
-    let widened = |range: &Interval, factor: f64| {
-        let widened = logarithms(range).widened(factor);
+    let widened = |logarithms: &Interval, factor: f64| {
+        let widened = logarithms.widened(factor);
         Interval { low: widened.low.exp().max(least), high: widened.high.exp().min(most) }
     };
     // Calibration has exact factors; those of an inner round move the sums of the next one, the fourth power of them.
@@ -359,7 +364,7 @@ fn inverse_sqrt(
         Quantity::SoftmaxSquare(_) => options.margins.softmax,
         _ => options.margins.norm,
     };
-    let needed: Vec<Interval> = ranges.iter().map(|range| moved(&widened(range, margin))).collect();
+    let needed: Vec<Interval> = logarithms(ranges).iter().map(|range| moved(&widened(range, margin))).collect();
     let ratio = |interval: &Interval| interval.high / interval.low;
     let worst = (0..needed.len()).max_by(|a, b| ratio(&needed[*a]).total_cmp(&ratio(&needed[*b]))).unwrap_or(0);
     let (low, high) = (needed[worst].low, needed[worst].high);
@@ -370,7 +375,7 @@ fn inverse_sqrt(
     let more = options.widening;
     let widen = |interval: &Interval| {
         let factor = limit.ln() / ratio(interval).ln();
-        widened(interval, factor.clamp(1.0, more))
+        widened(&interval.logarithms(), factor.clamp(1.0, more))
     };
     Ok((degree, needed.iter().map(widen).collect()))
 }

@@ -39,6 +39,11 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
+    /// The logarithms of positive values.
+    pub(crate) fn logarithms(&self) -> Self {
+        Interval { low: self.low.ln(), high: self.high.ln() }
+    }
+
     /// Whether both ends are finite and in order.
     pub(crate) fn is_valid(&self) -> bool {
         self.low.is_finite() && self.high.is_finite() && self.low <= self.high
