@@ -50,6 +50,12 @@ pub trait TensorArithmetic {
     /// An operation failed.
     type Error;
 
+    /// Number of tokens of the public prefix.
+    fn public_tokens(&self) -> usize;
+
+    /// Dimensions of a tensor.
+    fn shape(&self, tensor: &Self::Tensor) -> Shape;
+
     /// The cache of a layer before the first private token.
     fn cache(&mut self, layer: usize) -> Result<Self::Cache, Self::Error>;
 

@@ -74,16 +74,16 @@ impl Circuit {
         self.rounds
     }
 
-    /// A session behind a public prefix of `public` tokens.
+    /// A session behind the public prefix of the arithmetic.
     ///
     /// # Errors
     /// Those of the arithmetic.
-    pub fn session<A: TensorArithmetic>(&self, arithmetic: &mut A, public: usize) -> Result<Session<A>, A::Error> {
+    pub fn session<A: TensorArithmetic>(&self, arithmetic: &mut A) -> Result<Session<A>, A::Error> {
         let caches = (0..self.config.layers).map(|layer| arithmetic.cache(layer)).collect::<Result<_, _>>()?;
-        Ok(Session { caches, tokens: public })
+        Ok(Session { caches, tokens: arithmetic.public_tokens() })
     }
 
-    /// Runs a chunk of `tokens` embedded tokens, `tokens x 1 x width`, and appends it to the session. Returns the
+    /// Runs a chunk of embedded tokens, `tokens x 1 x width`, and appends it to the session. Returns the
     /// output of the last norm; [`logits`](Self::logits) continues.
     ///
     /// # Errors
@@ -93,8 +93,8 @@ impl Circuit {
         arithmetic: &mut A,
         session: &mut Session<A>,
         input: A::Tensor,
-        tokens: usize,
     ) -> Result<A::Tensor, A::Error> {
+        let tokens = arithmetic.shape(&input).tokens;
         let mut residual = input;
         for (layer, cache) in session.caches.iter_mut().enumerate() {
             let attended = self.attention(arithmetic, layer, session.tokens, cache, &residual)?;

@@ -5,7 +5,8 @@ use ndarray::parallel::prelude::*;
 use ndarray::{Array2, Array3, Axis, Zip, s};
 use unspoken_llama_model::{KvCache, Model, linear, rotate_positions};
 
-use crate::arithmetic::{Function, TensorArithmetic};
+use crate::arithmetic::{Function, Shape, TensorArithmetic};
+use crate::circuit::Circuit;
 use crate::error::CircuitError;
 use crate::place::{Place, Quantity};
 use crate::tensor::Tensor;
@@ -41,8 +42,8 @@ pub struct ClearCache {
 impl<'a, W: Watch> Clear<'a, W> {
     /// Arithmetic for a model without gains in its norms ([`fold_norms`](unspoken_llama_model::fold_norms)), behind the
     /// public prefix in a cache.
-    pub fn new(model: &'a Model, public: &'a KvCache, rounds: u8, watch: W) -> Self {
-        Clear { model, public, rounds, watch }
+    pub fn new(model: &'a Model, public: &'a KvCache, circuit: &Circuit, watch: W) -> Self {
+        Clear { model, public, rounds: circuit.rounds(), watch }
     }
 
     /// What watched the values.
@@ -61,6 +62,14 @@ impl<W: Watch> TensorArithmetic for Clear<'_, W> {
     type Tensor = Tensor;
     type Cache = ClearCache;
     type Error = CircuitError;
+
+    fn public_tokens(&self) -> usize {
+        self.public.len()
+    }
+
+    fn shape(&self, tensor: &Tensor) -> Shape {
+        tensor.shape()
+    }
 
     fn cache(&mut self, layer: usize) -> Result<ClearCache, CircuitError> {
         Ok(empty_cache(self.model, layer))

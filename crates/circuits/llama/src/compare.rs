@@ -112,8 +112,8 @@ pub fn calibrate(
     let mut ranges = Ranges::new();
     for (number, text) in texts.iter().enumerate() {
         let public = public_cache(model, text)?;
-        let mut arithmetic = Clear::new(model, &public, circuit.rounds(), ranges);
-        in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
+        let mut arithmetic = Clear::new(model, &public, circuit, ranges);
+        in_pool(|| run(circuit, &mut arithmetic, model, &text.private, chunk))?;
         ranges = arithmetic.into_watch();
         if let Some(place) = ranges.invalid() {
             return Err(CircuitError::NotFinite { place });
@@ -160,7 +160,7 @@ impl Simulation<'_> {
             results[0].add(&clear, &clear, &text.private);
             for (noise, result) in noises.iter().zip(&mut results[1..]) {
                 let mut arithmetic = Simulated::new(served, &public, design, noise, number as u64);
-                let logits = in_pool(|| run(circuit, &mut arithmetic, model, &public, &text.private, chunk))?;
+                let logits = in_pool(|| run(circuit, &mut arithmetic, model, &text.private, chunk))?;
                 result.add(&logits, &clear, &text.private);
                 for (place, escapes) in arithmetic.escapes() {
                     result.escapes.entry(*place).or_default().merge(*escapes);
@@ -195,15 +195,14 @@ fn run<A: TensorArithmetic<Tensor = Tensor, Error = CircuitError>>(
     circuit: &Circuit,
     arithmetic: &mut A,
     model: &Model,
-    public: &KvCache,
     private: &[u32],
     chunk: usize,
 ) -> Result<Array2<f32>, CircuitError> {
-    let mut session = circuit.session(arithmetic, public.len())?;
+    let mut session = circuit.session(arithmetic)?;
     let mut logits = Vec::new();
     for tokens in private.chunks(chunk.max(1)) {
         let input = Tensor::activations(model.embed(tokens));
-        let normed = circuit.pass(arithmetic, &mut session, input, tokens.len())?;
+        let normed = circuit.pass(arithmetic, &mut session, input)?;
         logits.push(circuit.logits(arithmetic, &normed)?);
     }
     let rows: Vec<_> = logits.iter().map(Tensor::rows).collect();

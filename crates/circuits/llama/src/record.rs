@@ -108,6 +108,14 @@ impl TensorArithmetic for Recorder {
     type Cache = RecordedCache;
     type Error = Infallible;
 
+    fn public_tokens(&self) -> usize {
+        self.public
+    }
+
+    fn shape(&self, tensor: &usize) -> Shape {
+        self.nodes[*tensor].shape
+    }
+
     fn cache(&mut self, _: usize) -> Result<RecordedCache, Infallible> {
         Ok(RecordedCache { private: 0, last: None })
     }
@@ -193,10 +201,10 @@ mod tests {
     fn a_pass_is_a_graph_with_the_dimensions_of_the_model() {
         let circuit = Circuit::new(&config());
         let mut recorder = Recorder::new(&config(), 10);
-        let mut session = circuit.session(&mut recorder, 10).unwrap();
+        let mut session = circuit.session(&mut recorder).unwrap();
         for _ in 0..2 {
             let input = recorder.input(3);
-            let normed = circuit.pass(&mut recorder, &mut session, input, 3).unwrap();
+            let normed = circuit.pass(&mut recorder, &mut session, input).unwrap();
             circuit.logits(&mut recorder, &normed).unwrap();
         }
         assert_eq!(session.tokens(), 16);

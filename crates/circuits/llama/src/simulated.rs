@@ -10,7 +10,7 @@ use rand_distr::StandardNormal;
 use unspoken_llama_model::{KvCache, Model, linear};
 
 use crate::approximation::Escapes;
-use crate::arithmetic::{Function, TensorArithmetic};
+use crate::arithmetic::{Function, Shape, TensorArithmetic};
 use crate::clear::{ClearCache, append, attend, empty_cache, rope, scores, sum_squares, weights};
 use crate::design::Design;
 use crate::error::CircuitError;
@@ -95,6 +95,14 @@ impl TensorArithmetic for Simulated<'_> {
     type Tensor = Tensor;
     type Cache = ClearCache;
     type Error = CircuitError;
+
+    fn public_tokens(&self) -> usize {
+        self.public.len()
+    }
+
+    fn shape(&self, tensor: &Tensor) -> Shape {
+        tensor.shape()
+    }
 
     fn cache(&mut self, layer: usize) -> Result<ClearCache, CircuitError> {
         Ok(empty_cache(self.model, layer))

@@ -64,12 +64,12 @@ where
     A: TensorArithmetic<Tensor = Tensor, Error = CircuitError>,
 {
     let circuit = circuit(&setting.model);
-    let mut session = circuit.session(arithmetic, sample.public.len()).unwrap();
+    let mut session = circuit.session(arithmetic).unwrap();
     let (mut rest, mut logits) = (&sample.private[..], Vec::new());
     for chunk in chunks {
         let (tokens, more) = rest.split_at(*chunk);
         let input = Tensor::activations(setting.model.embed(tokens));
-        let normed = circuit.pass(arithmetic, &mut session, input, tokens.len()).unwrap();
+        let normed = circuit.pass(arithmetic, &mut session, input).unwrap();
         logits.push(circuit.logits(arithmetic, &normed).unwrap());
         rest = more;
     }
@@ -100,7 +100,8 @@ fn the_circuit_in_the_clear_is_the_model() {
     let scale = expected.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     // One chunk, several, and single tokens as in generation.
     for chunks in [&[48][..], &[16, 20, 12], &[40, 1, 1, 1, 1, 1, 1, 1, 1]] {
-        let logits = run(&mut Clear::new(&setting.model, &public, 3, ()), setting, sample, chunks);
+        let logits =
+            run(&mut Clear::new(&setting.model, &public, &circuit(&setting.model), ()), setting, sample, chunks);
         assert!(largest_difference(&logits, &expected) < 2e-5 * scale, "{chunks:?}");
     }
 }

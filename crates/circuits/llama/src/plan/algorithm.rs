@@ -97,8 +97,7 @@ impl Algorithm {
     pub(super) fn levels(&self, entry: usize, top: usize) -> (usize, Landing) {
         let spent = match self {
             Algorithm::Sum { .. } => 0,
-            Algorithm::Polynomial { degree, .. } => depth(*degree),
-            Algorithm::Slim { degree, .. } => depth(*degree) + 1,
+            Algorithm::Polynomial { degree, .. } | Algorithm::Slim { degree, .. } => depth(*degree),
             Algorithm::Module(product) | Algorithm::Polynomials(product) => {
                 return (entry, Landing::At(if product.refreshed { top } else { 0 }));
             }
@@ -274,7 +273,7 @@ impl OnCoefficients {
     }
 }
 
-/// Bytes of a weight in memory: an integer of 12 bits and a sign in 16.
+/// Bytes of a weight in memory: an integer of 12 bits, sign included, in 16.
 pub(super) const WEIGHT_BYTES: usize = 2;
 
 impl Attention {

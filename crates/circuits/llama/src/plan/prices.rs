@@ -166,18 +166,20 @@ impl Prices {
     }
 
     /// A polynomial of a degree on one ciphertext whose values occur `copies` times, as sums of two squares
-    /// (Algorithm 1 of the paper): at least one square, at most as many as copies allow, the cheapest number. It takes
-    /// one level more than [`Prices::polynomial`]. `None` without copies.
+    /// (Algorithm 1 of the paper): at least one square, at most as many as copies allow, the cheapest number. Degree
+    /// `2^j - 1` is evaluated as `2^j` and takes `j` levels, because the leading coefficients of the leaves are part of
+    /// the map of the interval (`apply_mapped` of `unspoken-slim`). `None` without copies.
     pub(super) fn slim(&mut self, degree: usize, copies: usize, level: usize) -> Result<Option<Cost>, CkksError> {
         let most = (copies.max(1).ilog2() as usize).min(depth(degree));
         let mut best: Option<(f64, Cost)> = None;
         for squares in 1..=most {
             let leaf = 1 << (depth(degree) - squares);
-            let mut cost = self.polynomial(leaf, level)?;
+            // A leaf of degree 2^m takes as many products as a polynomial of degree 2^m - 1.
+            let mut cost = if leaf > 1 { self.polynomial(leaf - 1, level)? } else { Cost::default() };
             // The coefficients differ between slots.
             cost += Cost::sum_of_products(self.parameters.ring(), self.chain(level), leaf as u64);
             for square in 0..squares {
-                let level = level - depth(leaf) - square;
+                let level = level - depth(leaf - 1) - square;
                 cost += self.product(level);
                 cost += Cost::key_switch(self.parameters.ring(), self.chain(level - 1), 0);
             }
