@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(long, value_enum)]
     function: Function,
     /// The interval: its smallest and its largest number
-    #[arg(long, num_args = 2, value_names = ["LOW", "HIGH"], allow_negative_numbers = true)]
+    #[arg(long, num_args = 2, required = true, value_names = ["LOW", "HIGH"], allow_negative_numbers = true)]
     interval: Vec<f64>,
     /// Degree. Slim evaluation raises it to a power of two
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
