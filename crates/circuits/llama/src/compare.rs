@@ -172,17 +172,11 @@ impl Simulation<'_> {
     }
 }
 
+/// The cache of the public tokens of a text that fits the model.
 fn public_cache(model: &Model, text: &Sample) -> Result<KvCache, InputError> {
-    let found = text.public.len() + text.private.len();
-    let context = model.config.context;
-    if text.private.is_empty() {
-        return Err(InputError::Empty);
-    }
-    if found > context {
-        return Err(InputError::Context { found, cached: text.public.len(), context });
-    }
-    model.check_tokens(&text.private)?;
-    model.prefix_cache(&text.public)
+    let public = model.prefix_cache(&text.public)?;
+    model.check(&text.private, &public)?;
+    Ok(public)
 }
 
 /// Runs a pass on a thread of the pool, where its many short operations begin without waking another thread.

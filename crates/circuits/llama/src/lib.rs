@@ -7,6 +7,7 @@ mod clear;
 mod compare;
 mod design;
 mod error;
+mod float;
 mod noise;
 mod place;
 mod plan;
@@ -19,10 +20,11 @@ mod tensor;
 pub use approximation::{Approximation, Escapes};
 pub use arithmetic::{Function, Shape, TensorArithmetic};
 pub use circuit::{Circuit, Session};
-pub use clear::{Clear, ClearCache, Watch};
+pub use clear::{Clear, Exact, Watch};
 pub use compare::{Comparison, Sample, Simulation, calibrate};
-pub use design::{Design, DesignOptions, Margins, NeededMargins};
+pub use design::{Design, DesignOptions, Margins, Needed};
 pub use error::CircuitError;
+pub use float::{FloatArithmetic, FloatCache, Steps};
 pub use noise::{EngineNoise, Noise};
 pub use place::{Place, Quantity};
 pub use plan::{
@@ -32,5 +34,5 @@ pub use plan::{
 pub use preparation::{Preparation, PreparationError};
 pub use ranges::{Interval, Ranges};
 pub use record::{Node, Operation, RecordedCache, Recorder};
-pub use simulated::Simulated;
+pub use simulated::{Noisy, Simulated};
 pub use tensor::Tensor;

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use unspoken_ckks::{CkksParameters, Complex64, Encoder, NoiseModel, Polynomial, Preset, Simulator, evaluate};
 
 use crate::approximation::Approximation;
+use crate::arithmetic::Function;
 use crate::design::Design;
 use crate::error::CircuitError;
 use crate::place::{Place, Quantity};
+use crate::ranges::Interval;
 
 /// Noise of the results of a simulated circuit, relative to the largest absolute value of each coordinate of
 /// activations and of each head's scores and factors: encrypted arithmetic stores values divided by these (Section 3.4
@@ -57,7 +59,8 @@ impl EngineNoise {
         let mut measured = BTreeMap::new();
         let mut functions = BTreeMap::new();
         for (place, approximation) in design.approximations() {
-            let key = (approximation.function(), approximation.degree(), widest_on_grid(approximation));
+            let (function, widest) = (approximation.function(), approximation.intervals()[widest(approximation)]);
+            let key = (function, approximation.degree(), on_grid(function, &widest));
             let ratio = match measured.get(&key) {
                 Some(ratio) => *ratio,
                 None => *measured.entry(key).or_insert(function_noise(&small, approximation)?),
@@ -123,22 +126,15 @@ fn product_noise(parameters: &CkksParameters, scale_bits: f64) -> f64 {
     noise * std::f64::consts::FRAC_1_SQRT_2 / scale_bits.exp2()
 }
 
-/// The place of the widest interval on a grid of quarters of a bit.
-fn widest_on_grid(approximation: &Approximation) -> i64 {
-    (4.0 * extent(approximation, widest(approximation)).log2()).ceil() as i64
+/// The extent of an interval on a grid of quarters of a bit.
+fn on_grid(function: Function, interval: &Interval) -> i64 {
+    (4.0 * function.extent(interval).log2()).ceil() as i64
 }
 
-fn extent(approximation: &Approximation, index: usize) -> f64 {
-    let interval = approximation.intervals()[index];
-    match approximation.function() {
-        crate::Function::InverseSqrt => interval.high / interval.low,
-        crate::Function::Exponential | crate::Function::Silu => interval.high - interval.low,
-    }
-}
-
+/// The index of the interval with the largest extent.
 fn widest(approximation: &Approximation) -> usize {
-    let extents = (0..approximation.intervals().len()).map(|index| (index, extent(approximation, index)));
-    extents.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(index, _)| index)
+    let extent = |index: &usize| approximation.function().extent(&approximation.intervals()[*index]);
+    (0..approximation.intervals().len()).max_by(|a, b| extent(a).total_cmp(&extent(b))).unwrap_or(0)
 }
 
 /// Noise of the polynomial on the widest interval, over that of a product. The argument is in `[-1, 1]`, and the result
@@ -163,9 +159,6 @@ mod tests {
     use super::*;
     use unspoken_ckks::Arithmetic;
 
-    use crate::arithmetic::Function;
-    use crate::ranges::Interval;
-
     #[test]
     fn the_noise_of_a_product_is_that_of_the_engines_simulator() {
         let parameters = Preset::find(MEASURED_AT).unwrap().build().unwrap();
@@ -184,7 +177,7 @@ mod tests {
         let parameters = Preset::find(MEASURED_AT).unwrap().build().unwrap();
         let noise = |degree, ratio| {
             let interval = Interval { low: 1.0, high: ratio };
-            let approximation = Approximation::new(Function::InverseSqrt, 2, degree, vec![interval], false).unwrap();
+            let approximation = Approximation::new(Function::InverseSqrt, 2, degree, vec![interval]).unwrap();
             function_noise(&parameters, &approximation).unwrap()
         };
         let (small, large) = (noise(15, 10.0), noise(127, 800.0));

@@ -7,13 +7,13 @@ use ndarray::{Array3, Axis};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
-use unspoken_llama_model::{KvCache, Model, linear};
+use unspoken_llama_model::{KvCache, Model};
 
 use crate::approximation::Escapes;
-use crate::arithmetic::{Function, Shape, TensorArithmetic};
-use crate::clear::{ClearCache, append, attend, empty_cache, rope, scores, sum_squares, weights};
+use crate::arithmetic::Function;
 use crate::design::Design;
 use crate::error::CircuitError;
+use crate::float::{FloatArithmetic, Steps};
 use crate::noise::Noise;
 use crate::place::Place;
 use crate::tensor::Tensor;
@@ -21,9 +21,10 @@ use crate::tensor::Tensor;
 /// The circuit as encrypted arithmetic computes it: with the polynomials of a design in place of functions, and with
 /// Gaussian noise on each result. Arguments outside the interval of their polynomial are counted; the polynomial is
 /// evaluated there as it is.
-pub struct Simulated<'a> {
-    model: &'a Model,
-    public: &'a KvCache,
+pub type Simulated<'a> = FloatArithmetic<'a, Noisy<'a>>;
+
+/// Polynomials in place of functions, and noise.
+pub struct Noisy<'a> {
     design: &'a Design,
     noise: &'a Noise,
     seed: u64,
@@ -31,19 +32,29 @@ pub struct Simulated<'a> {
     escapes: BTreeMap<Place, Escapes>,
 }
 
-impl<'a> Simulated<'a> {
+impl<'a> FloatArithmetic<'a, Noisy<'a>> {
     /// Arithmetic behind the public prefix in a cache. Equal seeds give equal noise.
     pub fn new(model: &'a Model, public: &'a KvCache, design: &'a Design, noise: &'a Noise, seed: u64) -> Self {
-        Simulated { model, public, design, noise, seed, operations: 0, escapes: BTreeMap::new() }
+        let steps = Noisy { design, noise, seed, operations: 0, escapes: BTreeMap::new() };
+        FloatArithmetic { model, public, steps }
     }
 
     /// Arguments of each function, and how many of them were outside their intervals.
     pub fn escapes(&self) -> &BTreeMap<Place, Escapes> {
-        &self.escapes
+        &self.steps.escapes
+    }
+}
+
+impl Steps for Noisy<'_> {
+    fn function(&mut self, _: Function, input: &Tensor, place: Place) -> Result<Array3<f32>, CircuitError> {
+        let approximation = self.design.approximation(place).ok_or(CircuitError::NoRange { place })?;
+        let (values, escapes) = approximation.evaluate(input);
+        self.escapes.entry(place).or_default().merge(escapes);
+        Ok(values)
     }
 
-    /// A result with its noise.
-    fn noisy(&mut self, place: Place, mut values: Array3<f32>) -> Result<Tensor, CircuitError> {
+    /// Adds the noise of the operation.
+    fn result(&mut self, mut values: Array3<f32>, place: Place) -> Result<Tensor, CircuitError> {
         self.operations += 1;
         let relative = self.noise.deviation(place);
         if relative != 0.0 {
@@ -89,71 +100,4 @@ fn mix(seed: u64, word: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-impl TensorArithmetic for Simulated<'_> {
-    type Tensor = Tensor;
-    type Cache = ClearCache;
-    type Error = CircuitError;
-
-    fn public_tokens(&self) -> usize {
-        self.public.len()
-    }
-
-    fn shape(&self, tensor: &Tensor) -> Shape {
-        tensor.shape()
-    }
-
-    fn cache(&mut self, layer: usize) -> Result<ClearCache, CircuitError> {
-        Ok(empty_cache(self.model, layer))
-    }
-
-    fn append(&mut self, cache: &mut ClearCache, keys: Tensor, values: Tensor) -> Result<(), CircuitError> {
-        append(self.model, cache, &keys, &values);
-        Ok(())
-    }
-
-    fn linear(&mut self, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        let product = linear(input.rows(), weights(self.model, place)?);
-        self.noisy(place, product.insert_axis(Axis(0)))
-    }
-
-    fn rope(&mut self, input: &Tensor, position: usize, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, rope(self.model, input, position))
-    }
-
-    fn scores(&mut self, queries: &Tensor, cache: &ClearCache, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, scores(self.model, self.public, queries, cache))
-    }
-
-    fn attend(&mut self, weights: &Tensor, cache: &ClearCache, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, attend(self.model, self.public, weights, cache))
-    }
-
-    fn function(&mut self, _: Function, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        let approximation = self.design.approximation(place).ok_or(CircuitError::NoRange { place })?;
-        let (values, escapes) = approximation.evaluate(input);
-        self.escapes.entry(place).or_default().merge(escapes);
-        self.noisy(place, values)
-    }
-
-    fn sum_squares(&mut self, input: &Tensor, factor: f64, offset: f64, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, sum_squares(input, factor, offset))
-    }
-
-    fn scale(&mut self, input: &Tensor, factors: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, &input.0 * &factors.0)
-    }
-
-    fn multiply(&mut self, a: &Tensor, b: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, &a.0 * &b.0)
-    }
-
-    fn square(&mut self, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, &input.0 * &input.0)
-    }
-
-    fn add(&mut self, a: &Tensor, b: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        self.noisy(place, &a.0 + &b.0)
-    }
 }

@@ -171,7 +171,7 @@ fn the_engines_noise_falls_with_its_scale_and_its_bootstraps() {
 #[test]
 fn escapes_are_counted_where_the_margin_is_too_small() {
     let setting = setting();
-    let margins = Margins { norm: 1.0, softmax: 1.0, score: 1.0, gate: 1.0 };
+    let margins = Margins::all(1.0);
     let options = DesignOptions { margins, widening: 1.0, ..DesignOptions::default() };
     let design = design(setting, &options).unwrap();
     let (model, circuit) = (&setting.model, circuit(&setting.model));
@@ -183,8 +183,8 @@ fn escapes_are_counted_where_the_margin_is_too_small() {
     // The margins that held-out text needs are larger than 1, and hold it.
     let others = calibrate(&circuit, model, &setting.held_out, 16, |_| {}).unwrap();
     let needed = Margins::needed(&circuit, &setting.ranges, &others).unwrap();
-    assert!(needed.margins.softmax > 1.0 && needed.places[1].is_some(), "{needed:?}");
-    let options = DesignOptions { margins: needed.margins.times(1.1), ..DesignOptions::default() };
+    assert!(needed.softmax.margin > 1.0 && needed.softmax.place.is_some(), "{needed:?}");
+    let options = DesignOptions { margins: needed.map(|needed| 1.1 * needed.margin), ..DesignOptions::default() };
     let design = Design::new(&circuit, &setting.ranges, &options).unwrap();
     let results =
         simulation(&circuit, model, model, &design).compare(&[Noise::None], &setting.held_out, |_| {}).unwrap();

@@ -204,11 +204,11 @@ impl SlimEvaluation {
         Ok(self.run(arithmetic, input)?)
     }
 
-    /// Evaluates the polynomials on arguments: the results of [`SlimEvaluation::affine_map`], at its level and scale.
-    /// It saves the level of the affine map.
+    /// Evaluates the polynomials on arguments: the results of [`SlimEvaluation::affine_map`], at its scale, and at its
+    /// level or a higher one, which is lowered. It saves the level of the affine map.
     ///
     /// # Errors
-    /// If level or scale are not those of the map, or keys are missing.
+    /// If the level is below that of the map, the scale is not that of the map, or keys are missing.
     pub fn apply_mapped<A: Arithmetic>(&self, arithmetic: &A, argument: &A::Vector) -> Result<A::Vector, SlimError> {
         arithmetic.require_keys(OPERATION, self.key_plan())?;
         let (found, needed) = (arithmetic.level(argument), self.map.level);

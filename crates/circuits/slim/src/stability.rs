@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use fastrand::Rng;
 
 use crate::number::clenshaw;
-use crate::tree::SquareTree;
+use crate::tree::{SquareTree, squares};
 
 /// Size of the injected errors. Squares of it are below the precision of `f64` at the values of a tree.
 const INJECTED: f64 = 1.0 / (1u64 << 28) as f64;
@@ -65,12 +65,4 @@ impl SquareTree {
             measured: (worst / INJECTED).log2(),
         }
     }
-}
-
-/// Squares, adds in pairs and shifts, from the last of these levels to the first.
-fn squares(values: Vec<f64>, shifts: &[Vec<f64>]) -> Vec<f64> {
-    shifts.iter().rev().fold(values, |values, shifts| {
-        let (first, second) = values.split_at(shifts.len());
-        first.iter().zip(second).zip(shifts).map(|((u, v), m)| u * u + v * v - m).collect()
-    })
 }

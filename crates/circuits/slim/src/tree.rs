@@ -131,10 +131,7 @@ impl SquareTree {
     pub fn at(&self, x: f64) -> f64 {
         let u = (2.0 * x - self.low - self.high) / (self.high - self.low);
         let leaves = self.leaves.iter().map(|leaf| clenshaw(leaf, u)).collect();
-        let value = self.shifts.iter().rev().fold(leaves, |values: Vec<f64>, shifts| {
-            let (first, second) = values.split_at(shifts.len());
-            first.iter().zip(second).zip(shifts).map(|((u, v), m)| u * u + v * v - m).collect()
-        })[0];
+        let value = squares(leaves, &self.shifts)[0];
         if self.negative { -value } else { value }
     }
 
@@ -159,6 +156,14 @@ impl SquareTree {
         }
         (difference / size).log2()
     }
+}
+
+/// Squares, adds in pairs and shifts, from the last of these levels to the first.
+pub(crate) fn squares(values: Vec<f64>, shifts: &[Vec<f64>]) -> Vec<f64> {
+    shifts.iter().rev().fold(values, |values, shifts| {
+        let (first, second) = values.split_at(shifts.len());
+        first.iter().zip(second).zip(shifts).map(|((u, v), m)| u * u + v * v - m).collect()
+    })
 }
 
 /// The exact value of a Chebyshev series.

@@ -28,7 +28,7 @@ fn check(name: &str, polynomial: &Polynomial, interval: (f64, f64), depths: &[us
     for &depth in depths {
         let tree = SquareTree::new(polynomial, depth).unwrap();
         let exactness = tree.log2_exactness(POINTS);
-        assert!(exactness < -44.0, "{name}, depth {depth}: 2^{exactness}");
+        assert!(exactness < -49.0, "{name}, depth {depth}: 2^{exactness}");
         assert_eq!((tree.depth(), tree.degree() >> depth), (depth, tree.leaf_degree()));
         for level in 0..depth {
             assert_eq!(tree.shifts(level).len(), 1 << level);

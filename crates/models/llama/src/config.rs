@@ -51,10 +51,16 @@ impl Config {
 
     /// Number of weights, the norms' gains included; a head that is tied to the embedding counts once.
     pub fn parameters(&self, tied: bool) -> usize {
+        let gains = (2 * self.layers + 1) * self.width;
+        let embedding = if tied { 0 } else { self.vocabulary * self.width };
+        self.linear_weights() + embedding + gains
+    }
+
+    /// Number of weights of the linear maps of all layers and of the head.
+    pub fn linear_weights(&self) -> usize {
         let attention = 2 * self.width * (self.query_width() + self.kv_width());
-        let layer = attention + 3 * self.width * self.ffn_width + 2 * self.width;
-        let tables = if tied { 1 } else { 2 };
-        self.layers * layer + tables * self.vocabulary * self.width + self.width
+        let layer = attention + 3 * self.width * self.ffn_width;
+        self.layers * layer + self.vocabulary * self.width
     }
 
     /// Checks that the numbers fit each other.

@@ -78,26 +78,21 @@ impl Model {
         self.weights.embedding.select(ndarray::Axis(0), &rows)
     }
 
-    /// Checks that tokens are of the vocabulary.
+    /// Checks tokens that follow those of a cache.
     ///
     /// # Errors
-    /// [`InputError::Token`] names the first that is not.
-    pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), InputError> {
-        let vocabulary = self.config.vocabulary;
-        match tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocabulary) {
-            Some((position, id)) => Err(InputError::Token { position, id: *id, vocabulary }),
-            None => Ok(()),
-        }
-    }
-
-    fn check(&self, tokens: &[u32], cache: &KvCache) -> Result<(), InputError> {
+    /// [`InputError`] as for [`forward`](Self::forward).
+    pub fn check(&self, tokens: &[u32], cache: &KvCache) -> Result<(), InputError> {
         if tokens.is_empty() {
             return Err(InputError::Empty);
         }
         if cache.layers() != self.config.layers {
             return Err(InputError::Cache { found: cache.layers(), needed: self.config.layers });
         }
-        self.check_tokens(tokens)?;
+        let vocabulary = self.config.vocabulary;
+        if let Some((position, id)) = tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocabulary) {
+            return Err(InputError::Token { position, id: *id, vocabulary });
+        }
         let found = cache.len() + tokens.len();
         if found > self.config.context {
             return Err(InputError::Context { found, cached: cache.len(), context: self.config.context });

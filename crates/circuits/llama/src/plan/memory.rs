@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unspoken_rlwe::{KeyKind, KeyPlan};
 
-use super::algorithm::Algorithm;
+use super::PlanRequest;
+use super::algorithm::{Algorithm, WEIGHT_BYTES};
 use super::packing::{Grid, Packing};
 use super::prices::{Prices, paired};
 use super::report::{KeyUse, MemoryPlan, Phase};
-use super::{PlanRequest, weight_bytes};
 
 /// What passes use, collected while they are planned.
 #[derive(Default)]
@@ -109,7 +109,7 @@ impl Usage {
             keys,
             key_bytes,
             key_wire_bytes: all.wire_bytes(ring),
-            weight_bytes: weight_bytes(config),
+            weight_bytes: (config.linear_weights() * WEIGHT_BYTES) as u64,
             bootstrap_bytes: self.matrices.values().sum(),
             public_cache_bytes: public as u64,
             private_cache_bytes: self.private_cache_bytes,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_llama::{
-    Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, NeededMargins, Noise, Place, Preparation,
-    Quantity, Ranges, Sample, Simulation, calibrate,
+    Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, Needed, Noise, Preparation, Quantity, Ranges,
+    Sample, Simulation, calibrate,
 };
 use unspoken_llama_model::{LoadedModel, Model, rotate};
 
@@ -67,7 +67,7 @@ struct Outcome {
     tokens: usize,
     held_out_tokens: usize,
     rounds: u8,
-    needed: NeededMargins,
+    needed: Margins<Needed>,
     margins: Margins,
     design: Design,
     clear: Comparison,
@@ -146,7 +146,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
 struct Fitted {
     circuit: Circuit,
     ranges: Ranges,
-    needed: NeededMargins,
+    needed: Margins<Needed>,
     options: DesignOptions,
     design: Design,
 }
@@ -172,8 +172,8 @@ fn fit(
         let needed = Margins::needed(&circuit, &ranges, &others)?;
         ranges.merge(&others);
         let margins = match arguments.margin {
-            Some(margin) => Margins { norm: margin, softmax: margin, score: margin, gate: margin },
-            None => needed.margins.times(SPARE),
+            Some(margin) => Margins::all(margin),
+            None => needed.map(|needed| SPARE * needed.margin),
         };
         let tokens = samples.iter().map(|sample| sample.public.len() + sample.private.len()).max();
         let options = DesignOptions { bits: arguments.bits, margins, tokens, ..DesignOptions::default() };
@@ -207,25 +207,19 @@ fn private_tokens(samples: &[Sample]) -> usize {
     samples.iter().map(|sample| sample.private.len()).sum()
 }
 
-/// The margins by name, those that held-out text needs and those that were taken, with the place that needs the former.
-fn margin_rows(outcome: &Outcome) -> [(&'static str, f64, f64, Option<Place>); 4] {
-    let (needed, taken, places) = (&outcome.needed.margins, &outcome.margins, &outcome.needed.places);
-    [
-        ("norm", needed.norm, taken.norm, places[0]),
-        ("softmax", needed.softmax, taken.softmax, places[1]),
-        ("score", needed.score, taken.score, places[2]),
-        ("gate", needed.gate, taken.gate, places[3]),
-    ]
+/// The margins by name: those that held-out text needs, and those that were taken.
+fn margin_rows(outcome: &Outcome) -> impl Iterator<Item = (&'static str, Needed, f64)> {
+    let taken = outcome.margins.named().map(|(_, taken)| taken);
+    outcome.needed.named().into_iter().zip(taken).map(|((name, needed), taken)| (name, needed, taken))
 }
 
 /// What is printed with `--json`.
 fn object(outcome: &Outcome) -> Value {
     let prefix = outcome.prefix.iter().map(|(id, text)| json!({ "id": id, "text": text })).collect::<Vec<_>>();
     let margins: Value = margin_rows(outcome)
-        .into_iter()
-        .map(|(name, needed, taken, place)| {
-            let place = place.map(|place| place.to_string());
-            (name.to_owned(), json!({ "needed": needed, "taken": taken, "place": place }))
+        .map(|(name, needed, taken)| {
+            let place = needed.place.map(|place| place.to_string());
+            (name.to_owned(), json!({ "needed": needed.margin, "taken": taken, "place": place }))
         })
         .collect();
     json!({
@@ -247,8 +241,9 @@ fn describe(outcome: &Outcome) {
     println!("held out    {} private tokens", outcome.held_out_tokens);
     println!("softmax     {} rounds", outcome.rounds);
     println!("\n{:12} {:>8} {:>8}  place", "margin", "needed", "taken");
-    for (name, needed, taken, place) in margin_rows(outcome) {
-        println!("{name:12} {needed:>8.3} {taken:>8.3}  {}", place.map(|place| place.to_string()).unwrap_or_default());
+    for (name, needed, taken) in margin_rows(outcome) {
+        let place = needed.place.map(|place| place.to_string()).unwrap_or_default();
+        println!("{name:12} {:>8.3} {taken:>8.3}  {place}", needed.margin);
     }
     println!("\nHeld-out text with polynomials, whose intervals hold its ranges too");
     describe_header("");

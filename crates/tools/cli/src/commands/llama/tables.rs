@@ -37,21 +37,14 @@ fn rows(design: &Design) -> Vec<Row> {
 
 impl Row {
     fn add(&mut self, approximation: &Approximation) {
+        let extent = |interval: &Interval| self.function.extent(interval);
         for interval in approximation.intervals() {
-            if self.extent(interval) < self.extent(&self.narrowest) {
+            if extent(interval) < extent(&self.narrowest) {
                 self.narrowest = *interval;
             }
-            if self.extent(interval) > self.extent(&self.widest) {
+            if extent(interval) > extent(&self.widest) {
                 self.widest = *interval;
             }
-        }
-    }
-
-    /// What decides how hard an interval is: the ratio of its ends for inverse square roots, else its length.
-    fn extent(&self, interval: &Interval) -> f64 {
-        match self.function {
-            Function::InverseSqrt => interval.high / interval.low,
-            Function::Exponential | Function::Silu => interval.high - interval.low,
         }
     }
 }

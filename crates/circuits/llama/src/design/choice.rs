@@ -1,0 +1,184 @@
+//! The smallest degree that is precise enough for a function, and the widest intervals that it allows.
+
+use std::collections::BTreeMap;
+
+use super::options::DesignOptions;
+use super::{INNER_ROUND_BITS, Need};
+use crate::approximation::{standard_error, widest};
+use crate::arithmetic::Function;
+use crate::error::CircuitError;
+use crate::place::Quantity;
+use crate::ranges::Interval;
+
+/// Weights of a token and head sum to 1 after each round, so their squares sum to 1 at most, and to the inverse of
+/// their number at least. The errors of the inner rounds add to that.
+const LARGEST_WEIGHT_SQUARES: f64 = 1.2;
+const SMALLEST_WEIGHT_SQUARES: f64 = 0.8;
+
+/// A degree, and the interval of each group or coordinate.
+type Choice = (usize, Vec<Interval>);
+
+/// SiLU on intervals around 0; errors relative to the largest value of the layer.
+pub(super) fn silu(
+    need: &Need,
+    ranges: &[Interval],
+    results: &[Interval],
+    options: &DesignOptions,
+) -> Result<Choice, CircuitError> {
+    let scale = results.iter().map(Interval::largest).fold(0.0, f64::max);
+    let floor = gate_floor(ranges);
+    let radius = |range: &Interval| on_grid(range.largest().max(floor) * options.margins.gate);
+    let needed: Vec<f64> = ranges.iter().map(radius).collect();
+    let rms = |degree: usize| -> Result<f64, CircuitError> {
+        let mut errors = BTreeMap::new();
+        let mut sum = 0.0;
+        for radius in &needed {
+            // Positive floating-point numbers and their bits have one order.
+            let error = match errors.get(&radius.to_bits()) {
+                Some(error) => *error,
+                None => *errors.entry(radius.to_bits()).or_insert(standard_error(Function::Silu, degree, *radius)?),
+            };
+            sum += error * error;
+        }
+        // A layer whose results are all 0 needs no precision.
+        Ok((sum / needed.len() as f64).sqrt() / scale.max(f64::MIN_POSITIVE))
+    };
+    let widest_coordinate = (0..needed.len()).max_by(|a, b| needed[*a].total_cmp(&needed[*b])).unwrap_or(0);
+    let radius = needed[widest_coordinate];
+    let degree = smallest(need, (widest_coordinate, -radius, radius), options, rms)?;
+    let limit = widest(Function::Silu, degree, (-need.bits).exp2() * scale)?;
+    let more = options.widening;
+    let around_zero = |radius: &f64| {
+        let radius = radius.max(below_grid(limit.min(radius * more)));
+        Interval { low: -radius, high: radius }
+    };
+    Ok((degree, needed.iter().map(around_zero).collect()))
+}
+
+/// An interval around the same centre whose length is not less.
+pub(super) fn at_least(interval: &Interval, length: f64) -> Interval {
+    let missing = (length - (interval.high - interval.low)).max(0.0) / 2.0;
+    Interval { low: interval.low - missing, high: interval.high + missing }
+}
+
+/// The intervals of the logarithms of positive values. Each is at least as long as the median over the groups, and as a
+/// tenth: a head whose sums hardly differ in calibration text may differ as others do in other text, and costs nothing
+/// if its interval is as wide as that of half of the others.
+pub(super) fn logarithms(intervals: &[Interval]) -> Vec<Interval> {
+    let all: Vec<Interval> = intervals.iter().map(Interval::logarithms).collect();
+    let mut lengths: Vec<f64> = all.iter().map(|interval| interval.high - interval.low).collect();
+    lengths.sort_by(f64::total_cmp);
+    let median = lengths.get(lengths.len() / 2).copied().unwrap_or(0.0);
+    all.iter().map(|interval| at_least(interval, median.max(0.1))).collect()
+}
+
+/// Inverse square roots with relative errors.
+pub(super) fn inverse_sqrt(
+    need: &Need,
+    ranges: &[Interval],
+    context: usize,
+    options: &DesignOptions,
+) -> Result<Choice, CircuitError> {
+    let tokens = options.tokens.unwrap_or(context);
+    let (least, most) = match need.argument.quantity {
+        Quantity::SoftmaxSquare(round) if round > 0 => {
+            (SMALLEST_WEIGHT_SQUARES / tokens as f64, LARGEST_WEIGHT_SQUARES)
+        }
+        _ => (0.0, f64::INFINITY),
+    };
+    let widened = |logarithms: &Interval, factor: f64| {
+        let widened = logarithms.widened(factor);
+        Interval { low: widened.low.exp().max(least), high: widened.high.exp().min(most) }
+    };
+    // Calibration has exact factors; those of an inner round move the sums of the next one, the fourth power of them.
+    let moved = |range: &Interval| match need.argument.quantity {
+        Quantity::SoftmaxSquare(round) if round > 0 => {
+            let error = (-INNER_ROUND_BITS).exp2();
+            let (low, high) = (range.low * (1.0 - error).powi(4), range.high * (1.0 + error).powi(4));
+            Interval { low: low.max(least), high: high.min(most) }
+        }
+        _ => *range,
+    };
+    let margin = match need.argument.quantity {
+        Quantity::SoftmaxSquare(_) => options.margins.softmax,
+        _ => options.margins.norm,
+    };
+    let needed: Vec<Interval> = logarithms(ranges).iter().map(|range| moved(&widened(range, margin))).collect();
+    let ratio = |interval: &Interval| interval.high / interval.low;
+    let worst = (0..needed.len()).max_by(|a, b| ratio(&needed[*a]).total_cmp(&ratio(&needed[*b]))).unwrap_or(0);
+    let (low, high) = (needed[worst].low, needed[worst].high);
+    let degree = smallest(need, (worst, low, high), options, |degree| {
+        Ok(standard_error(Function::InverseSqrt, degree, high / low)?)
+    })?;
+    let limit = widest(Function::InverseSqrt, degree, (-need.bits).exp2())?;
+    let more = options.widening;
+    let widen = |interval: &Interval| {
+        let factor = limit.ln() / ratio(interval).ln();
+        widened(&interval.logarithms(), factor.clamp(1.0, more))
+    };
+    Ok((degree, needed.iter().map(widen).collect()))
+}
+
+/// Exponentials; errors relative to their largest value. Widening moves the lower end only: a higher upper end would
+/// make all values smaller.
+pub(super) fn exponential(
+    need: &Need,
+    ranges: &[Interval],
+    rounds: u8,
+    options: &DesignOptions,
+) -> Result<Choice, CircuitError> {
+    let divisor = f64::from(1u32 << rounds);
+    let widened = |range: &Interval| at_least(range, divisor).widened(options.margins.score);
+    let needed: Vec<Interval> = ranges.iter().map(widened).collect();
+    let length = |interval: &Interval| interval.high - interval.low;
+    let worst = (0..needed.len()).max_by(|a, b| length(&needed[*a]).total_cmp(&length(&needed[*b]))).unwrap_or(0);
+    let (low, high) = (needed[worst].low, needed[worst].high);
+    let extent = length(&needed[worst]) / divisor;
+    let degree = smallest(need, (worst, low, high), options, |degree| {
+        Ok(standard_error(Function::Exponential, degree, extent)?)
+    })?;
+    let limit = divisor * widest(Function::Exponential, degree, (-need.bits).exp2())?;
+    let more = options.widening;
+    let lower = |interval: &Interval| {
+        let length = length(interval).max(limit.min(length(interval) * more));
+        Interval { low: interval.high - length, high: interval.high }
+    };
+    Ok((degree, needed.iter().map(lower).collect()))
+}
+
+/// The smallest degree whose error is small enough; `widest` is the widest interval with its index.
+fn smallest(
+    need: &Need,
+    (index, low, high): (usize, f64, f64),
+    options: &DesignOptions,
+    error: impl Fn(usize) -> Result<f64, CircuitError>,
+) -> Result<usize, CircuitError> {
+    let mut last = (0, 0.0);
+    for &degree in &options.degrees {
+        let found = -error(degree)?.log2();
+        if found >= need.bits {
+            return Ok(degree);
+        }
+        last = (degree, found);
+    }
+    let (degree, found) = last;
+    Err(CircuitError::Untamed { place: need.result, index, low, high, degree, bits: need.bits, found })
+}
+
+/// The next power of `2^(1/8)`: few different intervals need few different polynomials.
+fn on_grid(radius: f64) -> f64 {
+    ((8.0 * radius.log2()).ceil() / 8.0).exp2()
+}
+
+/// The power of `2^(1/8)` before a radius.
+fn below_grid(radius: f64) -> f64 {
+    ((8.0 * radius.log2()).floor() / 8.0).exp2()
+}
+
+/// The radius that each coordinate of a gate has at least: the median over the layer. A coordinate with a small range
+/// costs nothing if its interval is as wide as that of half of the others.
+pub(super) fn gate_floor(ranges: &[Interval]) -> f64 {
+    let mut radii: Vec<f64> = ranges.iter().map(Interval::largest).collect();
+    radii.sort_by(f64::total_cmp);
+    radii.get(radii.len() / 2).copied().unwrap_or(1.0).max(1.0)
+}
