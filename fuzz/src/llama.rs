@@ -130,7 +130,8 @@ fn preparation() -> Vec<u8> {
     let text = Sample { public: vec![0, 1], private: vec![2, 3, 4] };
     let ranges = calibrate(&Circuit::new(&config), &model, &[text], 2, |_| {}).expect("a text that fits");
     let options = DesignOptions { degrees: vec![7, 15, 31], ..DesignOptions::default() };
-    let preparation = Preparation { config, prefix: vec![0], seed: 1, rounds: Circuit::ROUNDS, options, ranges };
+    let preparation =
+        Preparation { config, weights: [1; 32], prefix: vec![0], seed: 1, rounds: Circuit::ROUNDS, options, ranges };
     let files = [preparation.record_bytes().expect("JSON"), preparation.ranges_bytes().expect("ranges")];
     files::join(files.iter().map(Vec::as_slice))
 }

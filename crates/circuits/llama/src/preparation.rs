@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 use serde::{Deserialize, Serialize};
-use unspoken_llama_model::Config;
+use unspoken_llama_model::{Config, Model, rotate};
 
 use crate::circuit::Circuit;
 use crate::design::{Design, DesignOptions};
@@ -14,13 +14,15 @@ use crate::place::{Place, Quantity};
 use crate::ranges::{Interval, Ranges};
 
 /// Version of the files.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A tamed model, apart from its weights: they are those of the model's file, rotated with the seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preparation {
     /// Dimensions of the model.
     pub config: Config,
+    /// Sum of the weights of the model as it was loaded ([`Weights::digest`](unspoken_llama_model::Weights::digest)).
+    pub weights: [u8; 32],
     /// Tokens in front of every text.
     pub prefix: Vec<u32>,
     /// Seed of [`rotate`](unspoken_llama_model::rotate).
@@ -38,13 +40,15 @@ pub struct Preparation {
 struct Record {
     format: u32,
     config: Config,
+    /// In hexadecimal.
+    weights: String,
     prefix: Vec<u32>,
     seed: u64,
     rounds: u8,
     options: DesignOptions,
 }
 
-/// Bytes are no preparation.
+/// Bytes are no preparation, or it is that of another model.
 #[derive(Debug, thiserror::Error)]
 #[error("found {found}, needed {needed}; run `unspoken llama prepare` again")]
 pub struct PreparationError {
@@ -64,6 +68,28 @@ impl Preparation {
         Circuit::new(&self.config).with_rounds(self.rounds)
     }
 
+    /// The tamed model: rotated as it was prepared.
+    ///
+    /// # Errors
+    /// If the preparation is that of a model with other dimensions or weights.
+    pub fn tamed(&self, mut model: Model) -> Result<Model, PreparationError> {
+        if model.config != self.config {
+            let shape = |config: &Config| {
+                let Config { layers, width, heads, vocabulary, context, .. } = config;
+                format!("{layers} layers of width {width}, {heads} heads, {vocabulary} tokens, a context of {context}")
+            };
+            let found = format!("a model with other dimensions or constants ({})", shape(&model.config));
+            return Err(PreparationError::new(found, format!("the one that was prepared ({})", shape(&self.config))));
+        }
+        let [found, needed] = [model.weights.digest(), self.weights].map(|sum| blake3::Hash::from(sum).to_hex());
+        if found != needed {
+            let needed = format!("those that were prepared, with the BLAKE3 sum {needed}");
+            return Err(PreparationError::new(format!("weights with the BLAKE3 sum {found}"), needed));
+        }
+        rotate(&model.config, &mut model.weights, self.seed);
+        Ok(model)
+    }
+
     /// The polynomials.
     ///
     /// # Errors
@@ -78,8 +104,15 @@ impl Preparation {
     /// None for options that [`DesignOptions::check`] accepts.
     pub fn record_bytes(&self) -> serde_json::Result<Vec<u8>> {
         let Preparation { config, prefix, seed, rounds, options, .. } = self;
-        let (config, prefix, options) = (config.clone(), prefix.clone(), options.clone());
-        serde_json::to_vec_pretty(&Record { format: FORMAT, config, prefix, seed: *seed, rounds: *rounds, options })
+        serde_json::to_vec_pretty(&Record {
+            format: FORMAT,
+            config: config.clone(),
+            weights: blake3::Hash::from(self.weights).to_string(),
+            prefix: prefix.clone(),
+            seed: *seed,
+            rounds: *rounds,
+            options: options.clone(),
+        })
     }
 
     /// The ranges as safetensors. Those of a place are a tensor `layer.quantity` of shape `[2, coordinates or groups]`:
@@ -99,10 +132,12 @@ impl Preparation {
         let record: Record = serde_json::from_slice(record)
             .map_err(|error| PreparationError::new(error.to_string(), "a record of a preparation"))?;
         record.check()?;
-        let Record { config, prefix, seed, rounds, options, .. } = record;
+        let Record { config, weights, prefix, seed, rounds, options, .. } = record;
+        let weights = blake3::Hash::from_hex(&weights)
+            .map_err(|error| PreparationError::new(format!("a sum of weights: {error}"), "64 hexadecimal digits"))?;
         let ranges = read_ranges(ranges).map_err(|found| PreparationError::new(found, "ranges of a model's values"))?;
         check_ranges(&ranges, &config)?;
-        Ok(Preparation { config, prefix, seed, rounds, options, ranges })
+        Ok(Preparation { config, weights: weights.into(), prefix, seed, rounds, options, ranges })
     }
 }
 
@@ -217,7 +252,8 @@ mod tests {
             let interval = |i: usize| Interval { low, high: (number + i) as f64 + 0.3 };
             ranges.set(Place::new(number % 2, quantity), (0..quantity.count(&config)).map(interval).collect());
         }
-        Preparation { config, prefix: vec![3, 4], seed: 9, rounds: 2, options: DesignOptions::default(), ranges }
+        let (weights, options) = ([0xab; 32], DesignOptions::default());
+        Preparation { config, weights, prefix: vec![3, 4], seed: 9, rounds: 2, options, ranges }
     }
 
     fn bytes() -> (String, Vec<u8>) {
@@ -254,7 +290,9 @@ mod tests {
             assert!(error.contains(found), "{found}: {error}");
         };
         for (from, to, found) in [
-            ("\"format\": 2", "\"format\": 1", "format 1"),
+            ("\"format\": 3", "\"format\": 2", "format 2"),
+            ("abababab\"", "abababax\"", "sum of weights: hex string should only contain"),
+            ("abababab\"", "ababab\"", "sum of weights"),
             ("\"rounds\": 2", "\"rounds\": 9", "1 to 8 rounds"),
             ("\"heads\": 2", "\"heads\": 0", "number of heads 0"),
             ("\"norm\": 1.25", "\"norm\": 0.5", "margin or widening of 0.5"),

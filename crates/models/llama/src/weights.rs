@@ -45,7 +45,40 @@ impl Weights {
     pub fn head(&self) -> &Array2<f32> {
         self.head.as_ref().unwrap_or(&self.embedding)
     }
+
+    /// BLAKE3 sum of all weights, which two models share only if their weights are the same to the last bit.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        let mut add = |values: &mut dyn Iterator<Item = &f32>| {
+            let mut bytes = Vec::with_capacity(DIGEST_BYTES);
+            for value in values {
+                bytes.extend(value.to_le_bytes());
+                if bytes.len() == DIGEST_BYTES {
+                    hasher.update(&bytes);
+                    bytes.clear();
+                }
+            }
+            hasher.update(&bytes);
+        };
+        add(&mut self.embedding.iter());
+        for layer in &self.layers {
+            add(&mut layer.attention_norm.iter());
+            for matrix in [&layer.query, &layer.key, &layer.value, &layer.output] {
+                add(&mut matrix.iter());
+            }
+            add(&mut layer.ffn_norm.iter());
+            for matrix in [&layer.gate, &layer.up, &layer.down] {
+                add(&mut matrix.iter());
+            }
+        }
+        add(&mut self.norm.iter());
+        add(&mut self.head().iter());
+        *hasher.finalize().as_bytes()
+    }
 }
+
+/// Bytes that are summed together.
+const DIGEST_BYTES: usize = 1 << 16;
 
 /// Reads the weights, tensor by tensor, in the order of the layers.
 pub(crate) fn read<E>(

@@ -225,6 +225,15 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     assert!(nowhere.contains("/nowhere"), "{nowhere}");
     let long = complaint(&unspoken(&[&simulate[..6], &texts[..4], &["--public", "5000"]].concat()));
     assert!(long.contains("needed at most the 49 of the preparation"), "{long}");
+    // The same dimensions, but a weight in the middle differs in its last bit.
+    let mut bytes = std::fs::read(&model).unwrap();
+    let place = bytes.len() / 8 * 4;
+    bytes[place] ^= 1;
+    let (trained, tokenizer) = (directory.path().join("trained.bin"), model.replace("stories260K.bin", "tok512.bin"));
+    std::fs::write(&trained, bytes).unwrap();
+    let trained = ["--model", trained.to_str().unwrap(), "--tokenizer", &tokenizer, "--text", &stories];
+    let trained = complaint(&unspoken(&[&simulate[..6], &trained[..]].concat()));
+    assert!(trained.contains("--preparation") && trained.contains("found weights with the BLAKE3 sum"), "{trained}");
 }
 
 #[test]

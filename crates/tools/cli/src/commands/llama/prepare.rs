@@ -107,6 +107,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let windows = arguments.text.windows(&tokenizer)?;
     let (calibration, held_out) = split(&windows, arguments.held_out)?;
     let prefix = arguments.taming.search(&model, &tokenizer, calibration)?;
+    let weights = model.weights.digest();
     rotate(&model.config, &mut model.weights, arguments.taming.seed);
 
     let chunk = arguments.text.chunk;
@@ -121,6 +122,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let [clear, polynomials] = results.try_into().ok().context("a result for the model and one for the circuit")?;
     let preparation = Preparation {
         config: model.config.clone(),
+        weights,
         prefix,
         seed: arguments.taming.seed,
         rounds: circuit.rounds(),

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Simulation};
-use unspoken_llama_model::{LoadedModel, rotate, round_weights};
+use unspoken_llama_model::{LoadedModel, round_weights};
 
 use super::ModelArguments;
 use super::preparation::load;
@@ -66,15 +67,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         anyhow::bail!("--scale: found {scale}, needed numbers from 1 to 60");
     }
     let preparation = load(&arguments.preparation)?;
-    let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
-    anyhow::ensure!(
-        model.config == preparation.config,
-        "--preparation: {} is for a model of other dimensions or constants than {}; run `unspoken llama prepare` with \
-         this model",
-        arguments.preparation.display(),
-        arguments.model.model.display()
-    );
-    rotate(&model.config, &mut model.weights, preparation.seed);
+    let LoadedModel { model, tokenizer } = arguments.model.load()?;
+    let what = || format!("--preparation: {} and --model", arguments.preparation.display());
+    let model = preparation.tamed(model).with_context(what)?;
     let design = preparation.design()?;
     let tokens = arguments.text.public.saturating_add(arguments.text.private).saturating_add(preparation.prefix.len());
     let most = preparation.options.tokens.unwrap_or(model.config.context);
