@@ -198,7 +198,7 @@ impl Preset {
             chain.extend(primes.iter().flat_map(|p| &p.primes));
         }
         let scale_bits = chosen[0].as_ref().map_or(self.groups[0].bits, |p| p.scale.log2());
-        let ring = RingLiteral { degree, kind: self.kind, chain, special, digit_len: self.digit_len };
+        let ring = RingLiteral { degree, kind: self.kind, chain, terminal: vec![], special, digit_len: self.digit_len };
         let secret = SecretDistribution::UniformTernary;
         let encapsulation = self
             .bootstrap

@@ -87,7 +87,7 @@ impl ExactParameters {
         if !(needed..=MAX_LOG2_MODULUS).contains(&bits) {
             return refuse(format!("a modulus of {bits:.1} bits; {needed:.1} to {MAX_LOG2_MODULUS} are possible"));
         }
-        let plain = RingLiteral { degree, kind, chain: vec![t], special: vec![], digit_len: 1 };
+        let plain = RingLiteral { degree, kind, chain: vec![t], terminal: vec![], special: vec![], digit_len: 1 };
         let plain_ring = Ring::new(plain, backend)?;
         let rlwe = rlwe::Parameters::with_backend(rlwe, backend)?;
         Ok(ExactParameters(Arc::new(Inner { rlwe, scheme, plain_ring })))

@@ -81,7 +81,7 @@ impl Preset {
         };
         let plain_modulus = take(self.plain_bits)?;
         let chain = self.prime_bits.iter().map(|&bits| take(bits)).collect::<Result<Vec<u32>, _>>()?;
-        let ring = RingLiteral { degree, kind, chain, special: vec![], digit_len: 1 };
+        let ring = RingLiteral { degree, kind, chain, terminal: vec![], special: vec![], digit_len: 1 };
         let secret = SecretDistribution::UniformTernary;
         let rlwe = ParametersLiteral { name: self.name.into(), ring, secret, encapsulation: None };
         Ok(ExactLiteral { rlwe, scheme, plain_modulus })

@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use crate::declassify::declassify;
 use crate::error::RingError;
-use crate::modular::Shoup;
+use crate::modular::{Modulus, Shoup};
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -60,24 +60,25 @@ impl Ring {
     /// If the polynomial is in the evaluation domain or over special primes.
     pub fn to_f64(&self, poly: &Poly) -> Result<Zeroizing<Vec<f64>>, RingError> {
         self.check_domain("read coefficients", poly, Domain::Coefficient)?;
-        let needed = Basis::chain(poly.basis().chain);
-        if poly.basis() != needed {
-            return Err(RingError::Basis { operation: "read coefficients", found: poly.basis(), needed });
+        let (found, needed) = (poly.basis(), poly.basis().without_special());
+        if found != needed {
+            return Err(RingError::Basis { operation: "read coefficients", found, needed });
         }
-        let count = poly.limbs;
+        let moduli: Vec<&Modulus> = self.prime_indices(found).map(|prime| self.modulus(prime)).collect();
+        let count = moduli.len();
         // inverses[i][j] = q_j^-1 mod q_i
         let inverses: Vec<Vec<Shoup>> = (0..count)
             .map(|i| {
-                let modulus = self.modulus(i);
-                (0..i).map(|j| modulus.shoup(modulus.inv(self.modulus(j).q % modulus.q))).collect()
+                let modulus = moduli[i];
+                (0..i).map(|j| modulus.shoup(modulus.inv(moduli[j].q % modulus.q))).collect()
             })
             .collect();
-        let prime = |i: usize| f64::from(self.modulus(i).q);
+        let prime = |i: usize| f64::from(moduli[i].q);
         let mut digits = Zeroizing::new(vec![0i64; count]);
         // No branch and no division depends on a coefficient, because coefficients are a client's messages.
         let coefficient = |x: usize| {
             for i in 0..count {
-                let modulus = self.modulus(i);
+                let modulus = moduli[i];
                 let mut residue = poly.limb(i)[x];
                 for j in 0..i {
                     let difference = modulus.sub(residue, modulus.from_i64(digits[j]));
@@ -86,7 +87,7 @@ impl Ring {
                 digits[i] = modulus.centred(residue);
             }
             // The lowest two digits fit 60 bits. They are summed exactly, so that small coefficients are exact.
-            let low = digits[0] + if count > 1 { digits[1] * i64::from(self.modulus(0).q) } else { 0 };
+            let low = digits[0] + if count > 1 { digits[1] * i64::from(moduli[0].q) } else { 0 };
             let high = (2..count).rev().fold(0.0, |sum, i| sum * prime(i) + digits[i] as f64);
             let step = if count > 1 { prime(0) * prime(1) } else { 1.0 };
             high * step + low as f64

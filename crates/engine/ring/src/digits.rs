@@ -358,7 +358,8 @@ mod tests {
 
     fn ring(backend: Backend, chain: usize) -> Ring {
         let chain = primes_descending(1 << 25, 1 << 27, 2 * N as u32).take(chain).collect();
-        let literal = RingLiteral { degree: N, kind: RingKind::Standard, chain, special: vec![], digit_len: 1 };
+        let literal =
+            RingLiteral { degree: N, kind: RingKind::Standard, chain, terminal: vec![], special: vec![], digit_len: 1 };
         Ring::new(literal, backend).unwrap()
     }
 

@@ -1,4 +1,5 @@
-//! Division by a set of primes with rounding: rescaling, division by the special primes, and both at once.
+//! Division by a set of primes with rounding: rescaling, division by the special primes, and both at once; and the same
+//! after a multiplication by other primes, so that a modulus may shrink by any ratio (rational rescaling).
 //!
 //! Let `D = prod d_k` be the product of the dropped primes, and `x` an integer over the dropped and the kept primes.
 //! Then `round(x / D)` is `(x - [x]_D) / D` with the centred remainder `[x]_D`. The remainder is reconstructed modulo
@@ -6,6 +7,9 @@
 //! counts the overflow (Halevi, Polyakov and Shoup, "An improved RNS variant of the BFV scheme", 2019, section 2.2).
 //! `v` is computed in fixed point. It can be off by one only if `[x]_D / D` is within `sum_k z_k / 2^shift`, at most
 //! 2^-13, of one half, where both roundings are equally good.
+//!
+//! With a factor `U` of new primes, `round(U x / D)` is `(U x - [U x]_D) / D`. Modulo a kept prime this is
+//! `(x - U^-1 [U x]_D) U / D`, and modulo a new prime, where `U x` is zero, `-[U x]_D / D`: no more work than without.
 
 use rayon::prelude::*;
 
@@ -38,20 +42,27 @@ struct SourcePrime {
 }
 
 impl ExactConversion {
-    /// The conversion from the primes `sources` of the basis `from` to the primes `targets`.
-    fn new(ring: &Ring, from: Basis, sources: &[usize], targets: &[usize]) -> Self {
+    /// The conversion from the primes `sources` of the basis `from` to the primes `targets`, after a multiplication by
+    /// the primes `factor`. Modulo a target of `from` the result is divided by the factor again.
+    fn new(ring: &Ring, from: Basis, sources: &[usize], targets: &[usize], factor: &[usize]) -> Self {
         let smallest = sources.iter().map(|&i| ring.modulus(i).q).min().unwrap_or(2);
-        // Reciprocals are below 2^32. Terms are below 2^60, so that a sum of fourteen fits 64 bits.
+        // Reciprocals are below 2^32. Terms are below 2^59, so that a sum of eighteen fits 64 bits.
         let shift = (31 + smallest.ilog2()).min(59);
         let source = |&prime: &usize| {
             let limb = ring.prime_indices(from).position(|i| i == prime).unwrap_or(0);
-            SourcePrime { prime, limb, scale: digit_scale(ring, prime, sources) }
+            let (modulus, scale) = (ring.modulus(prime), digit_scale(ring, prime, sources));
+            let product = product_mod(ring, modulus, factor.iter().copied());
+            SourcePrime { prime, limb, scale: modulus.shoup(modulus.mul(scale.value, product)) }
         };
         let target = |&prime: &usize| {
             let modulus = *ring.modulus(prime);
             let mut target = conversion_target(ring, prime, sources);
             let whole = modulus.mul(product_mod(ring, &modulus, sources.iter().copied()), modulus.r2);
             target.factors.push(modulus.neg(whole));
+            if !factor.contains(&prime) {
+                let inverse = modulus.inv(product_mod(ring, &modulus, factor.iter().copied()));
+                target.factors.iter_mut().for_each(|value| *value = modulus.mul(*value, inverse));
+            }
             target
         };
         ExactConversion {
@@ -78,7 +89,7 @@ impl ExactConversion {
     }
 }
 
-/// Constants of one division, from one basis to a smaller one.
+/// Constants of one division, from one basis to another.
 pub(crate) struct DivisionTable {
     remainder: ExactConversion,
     kept: Vec<KeptPrime>,
@@ -86,8 +97,9 @@ pub(crate) struct DivisionTable {
 
 struct KeptPrime {
     prime: usize,
-    limb: usize,
-    /// `D^-1`.
+    /// The limb of the polynomial; none for a new prime.
+    limb: Option<usize>,
+    /// `U / D`, or `1 / D` for a new prime.
     inverse: Shoup,
 }
 
@@ -96,15 +108,17 @@ impl DivisionTable {
         let from_primes: Vec<usize> = ring.prime_indices(from).collect();
         let to_primes: Vec<usize> = ring.prime_indices(to).collect();
         let dropped: Vec<usize> = from_primes.iter().copied().filter(|i| !to_primes.contains(i)).collect();
+        let new: Vec<usize> = to_primes.iter().copied().filter(|i| !from_primes.contains(i)).collect();
         let keep = |&prime: &usize| {
             let modulus = ring.modulus(prime);
-            let product = product_mod(ring, modulus, dropped.iter().copied());
-            let limb = from_primes.iter().position(|&i| i == prime).unwrap_or(0);
-            KeptPrime { prime, limb, inverse: modulus.shoup(modulus.inv(product)) }
+            let inverse = modulus.inv(product_mod(ring, modulus, dropped.iter().copied()));
+            let limb = from_primes.iter().position(|&i| i == prime);
+            let factor = limb.map_or(1, |_| product_mod(ring, modulus, new.iter().copied()));
+            KeptPrime { prime, limb, inverse: modulus.shoup(modulus.mul(inverse, factor)) }
         };
         DivisionTable {
             kept: to_primes.iter().map(keep).collect(),
-            remainder: ExactConversion::new(ring, from, &dropped, &to_primes),
+            remainder: ExactConversion::new(ring, from, &dropped, &to_primes, &new),
         }
     }
 }
@@ -140,17 +154,34 @@ impl Ring {
     /// lacks both, this does both at the cost of one division.
     ///
     /// # Errors
-    /// If `to` is not a sub-basis, or more than 14 primes would be dropped.
+    /// If `to` is not a sub-basis, or more than 18 primes would be dropped.
     pub fn divide_round(&self, poly: &Poly, to: Basis) -> Result<Poly, RingError> {
-        self.check_domain("divide and round", poly, Domain::Evaluation)?;
-        let from = poly.basis();
-        let dropped = self.limb_count(from).saturating_sub(self.limb_count(to));
-        let contained = to.chain >= 1 && to.chain <= from.chain && (from.special || !to.special);
-        if !contained || dropped > MAX_DROPPED {
-            return Err(RingError::Basis { operation: "divide and round", found: from, needed: to });
+        if !poly.basis().contains(to) {
+            return Err(RingError::Basis { operation: "divide and round", found: poly.basis(), needed: to });
         }
-        if dropped == 0 {
+        self.rescale_round(poly, to)
+    }
+
+    /// `round(poly U / D)` over `to`, where `U` is the product of the primes of `to` that are not in the basis of
+    /// `poly`, and `D` that of the primes of `poly` that are not in `to`: the modulus changes by the rational number
+    /// `U / D`. Evaluation domain in and out.
+    ///
+    /// # Errors
+    /// If `to` has special primes that `poly` lacks, or no prime of the chain, or more than the ring; if nothing is
+    /// dropped but primes are new, or more than 18 primes would be dropped.
+    pub fn rescale_round(&self, poly: &Poly, to: Basis) -> Result<Poly, RingError> {
+        const OPERATION: &str = "divide and round";
+        self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+        let from = poly.basis();
+        if from == to {
             return Ok(poly.clone());
+        }
+        let surplus = |a: Basis, b: Basis| a.chain.saturating_sub(b.chain) + a.terminal.saturating_sub(b.terminal);
+        let special = if from.special && !to.special { self.special().len() } else { 0 };
+        let dropped = surplus(from, to) + special;
+        let exists = to.chain >= 1 && to.chain <= self.chain().len() && to.terminal <= self.terminal().len();
+        if !exists || (to.special && !from.special) || !(1..=MAX_DROPPED).contains(&dropped) {
+            return Err(RingError::Basis { operation: OPERATION, found: from, needed: to });
         }
         let table = self.division(from, to);
         let (n, stride) = (self.degree(), self.stride());
@@ -166,7 +197,10 @@ impl Ring {
             for ((kept, remainder), out) in kept.iter().zip(outputs).zip(out.chunks_exact_mut(stride)) {
                 self.forward(kept.prime, &mut [remainder]);
                 let out = &mut out[..n];
-                out.copy_from_slice(poly.limb(kept.limb));
+                match kept.limb {
+                    Some(limb) => out.copy_from_slice(poly.limb(limb)),
+                    None => out.fill(0),
+                }
                 self.kernels().sub_scale_assign(self.modulus(kept.prime), out, remainder, kept.inverse);
             }
         });
@@ -177,18 +211,19 @@ impl Ring {
     /// out.
     ///
     /// # Errors
-    /// If `to` does not contain the polynomial's basis, or the polynomial's basis has more than 14 primes.
+    /// If `to` does not contain the polynomial's basis, or the polynomial's basis has more than 18 primes.
     pub fn extend_basis(&self, poly: &Poly, to: Basis) -> Result<Poly, RingError> {
         const OPERATION: &str = "extend the basis";
         self.check_domain(OPERATION, poly, Domain::Evaluation)?;
         let from = poly.basis();
-        let contained = to.chain >= from.chain && to.chain <= self.chain().len() && (to.special || !from.special);
+        let exists = to.chain <= self.chain().len() && to.terminal <= self.terminal().len();
+        let contained = exists && to.contains(from);
         if !contained || self.limb_count(from) > MAX_DROPPED {
             return Err(RingError::Basis { operation: OPERATION, found: from, needed: to });
         }
         let own: Vec<usize> = self.prime_indices(from).collect();
         let new: Vec<usize> = self.prime_indices(to).filter(|i| !own.contains(i)).collect();
-        let conversion = ExactConversion::new(self, from, &own, &new);
+        let conversion = ExactConversion::new(self, from, &own, &new, &[]);
         let (n, stride) = (self.degree(), self.stride());
         let digits = conversion.digits(self, poly);
         let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();

@@ -188,8 +188,7 @@ impl Ring {
     fn check_factor(&self, operation: &'static str, poly: &Poly, needed: Basis) -> Result<(), RingError> {
         self.check_domain(operation, poly, Domain::Evaluation)?;
         let found = poly.basis();
-        let covers = needed.chain <= found.chain && (found.special || !needed.special);
-        if covers { Ok(()) } else { Err(RingError::Basis { operation, found, needed }) }
+        if found.contains(needed) { Ok(()) } else { Err(RingError::Basis { operation, found, needed }) }
     }
 }
 
@@ -203,13 +202,6 @@ impl DoubleWords {
     fn new(values: impl ExactSizeIterator<Item = i64> + Clone) -> Self {
         let low = Zeroizing::new(values.clone().map(|c| c as u32).collect());
         DoubleWords { low, high: Zeroizing::new(values.map(|c| (c >> 32) as i32).collect()) }
-    }
-}
-
-impl Poly {
-    /// The limb for the same prime as limb `i` of a polynomial over `basis`, which is contained in this one's.
-    fn limb_over(&self, basis: Basis, i: usize) -> &[u32] {
-        self.limb(if i < basis.chain { i } else { i + self.basis.chain - basis.chain })
     }
 }
 
@@ -230,7 +222,7 @@ mod tests {
         let mut primes = primes_descending(1 << 20, 1 << 30, kind.prime_step(512));
         let chain = primes.by_ref().take(4).collect();
         let special = primes.take(2).collect();
-        Ring::new(RingLiteral { degree: 512, kind, chain, special, digit_len: 2 }, backend).unwrap()
+        Ring::new(RingLiteral { degree: 512, kind, chain, terminal: vec![], special, digit_len: 2 }, backend).unwrap()
     }
 
     fn residues(ring: &Ring, poly: &Poly) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! The hybrid RNS gadget: decomposition into digits of several primes, and products with gadget keys.
 //!
-//! The chain is split into digits of `digit_len` primes. Let `Q_d` be the product of the primes of digit `d`, and `P`
-//! the product of the special primes. A gadget encryption of `m` contains, for each digit, an encryption of
-//! `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo all others; so it
-//! does not depend on the level. A product raises every digit of its operand to the whole extended basis, multiplies
+//! The terminal primes and then the chain are split into digits of `digit_len` primes. Let `Q_d` be the product of the
+//! primes of digit `d`, and `P` the product of the special primes. A gadget encryption of `m` contains, for each digit,
+//! an encryption of `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo
+//! all others; so it does not depend on the level. A basis that lacks primes of a digit has a smaller digit. A product raises every digit of its operand to the whole extended basis, multiplies
 //! and adds; dividing by `P` afterwards gives the product with a small error (Han and Ki, "Better bootstrapping for
 //! approximate homomorphic encryption", CT-RSA 2020, section 3).
 
@@ -23,23 +23,40 @@ use crate::ring::Ring;
 /// for all of them.
 const TILE: usize = 4;
 
-/// Constants of the decomposition of polynomials over the first `chain` primes.
+/// Constants of the decomposition of polynomials over one basis.
 pub(crate) struct DecompositionTable {
-    /// Chain primes of each digit.
-    digits: Vec<std::ops::Range<usize>>,
-    /// Per chain prime: `(Q_d/q)^-1 / (n R)`.
+    /// The primes of each digit.
+    digits: Vec<Vec<Member>>,
+    /// Per limb: `(Q_d/q)^-1 / (n R)`.
     scales: Vec<Shoup>,
     /// `[tile][digit]`: the primes of the tile outside the digit.
     conversions: Vec<Vec<Vec<ConversionTarget>>>,
 }
 
+/// A prime of a digit.
+#[derive(Clone, Copy)]
+struct Member {
+    /// Its index in the ring's tables.
+    prime: usize,
+    /// The limb of a polynomial over the basis.
+    limb: usize,
+}
+
 impl DecompositionTable {
-    pub(crate) fn new(ring: &Ring, chain: usize) -> Self {
-        let step = ring.digit_len();
-        let digits: Vec<_> = (0..chain).step_by(step).map(|start| start..(start + step).min(chain)).collect();
-        let members: Vec<Vec<usize>> = digits.iter().map(|d| d.clone().collect()).collect();
-        let scales = members.iter().flat_map(|d| d.iter().map(|&prime| digit_scale(ring, prime, d))).collect();
-        let targets: Vec<usize> = ring.prime_indices(Basis::extended(chain)).collect();
+    pub(crate) fn new(ring: &Ring, basis: Basis) -> Self {
+        let mut digits: Vec<Vec<Member>> = vec![Vec::new(); ring.digit_count(basis.chain)];
+        for (limb, prime) in ring.prime_indices(basis).enumerate() {
+            if let Some(digit) = ring.digit_of(prime) {
+                digits[digit].push(Member { prime, limb });
+            }
+        }
+        let members: Vec<Vec<usize>> = digits.iter().map(|d| d.iter().map(|member| member.prime).collect()).collect();
+        let scale = |prime: usize| {
+            let digit = members.iter().find(|digit| digit.contains(&prime)).expect("each prime is in a digit");
+            digit_scale(ring, prime, digit)
+        };
+        let scales = ring.prime_indices(basis).map(scale).collect();
+        let targets: Vec<usize> = ring.prime_indices(basis.with_special()).collect();
         let conversions = targets
             .par_chunks(TILE)
             .map(|tile| {
@@ -51,6 +68,11 @@ impl DecompositionTable {
             })
             .collect();
         DecompositionTable { digits, scales, conversions }
+    }
+
+    /// The limb of a prime of a digit.
+    fn own_limb(&self, digit: usize, prime: usize) -> Option<usize> {
+        self.digits[digit].iter().find(|member| member.prime == prime).map(|member| member.limb)
     }
 }
 
@@ -69,7 +91,8 @@ fn half(ring: &Ring, prime: usize) -> u32 {
     ring.modulus(prime).q / 2
 }
 
-/// A gadget encryption: for every prime of an extended basis and every digit, two residue polynomials.
+/// A gadget encryption: for every prime of an extended basis with all terminal primes, and every digit, two residue
+/// polynomials.
 ///
 /// Stored in the order in which the inner product reads it: per prime, per digit, blocks of 64 residues that alternate
 /// between the two components.
@@ -83,7 +106,8 @@ pub struct GadgetKey {
 }
 
 impl GadgetKey {
-    /// Number of chain primes that the key covers: it multiplies polynomials over at most this many.
+    /// Number of chain primes that the key covers: it multiplies polynomials over at most this many, and over any
+    /// number of terminal primes.
     pub fn chain(&self) -> usize {
         self.chain
     }
@@ -113,30 +137,43 @@ impl std::fmt::Debug for GadgetKey {
 pub struct Decomposed {
     /// `[prime][digit]` limbs.
     pub(crate) words: Words,
-    pub(crate) chain: usize,
+    pub(crate) basis: Basis,
     pub(crate) digits: usize,
 }
 
 impl Decomposed {
-    /// Number of chain primes of the decomposed polynomial.
-    pub fn chain(&self) -> usize {
-        self.chain
+    /// The basis of the decomposed polynomial.
+    pub fn basis(&self) -> Basis {
+        self.basis
     }
 }
 
 impl Ring {
-    /// Number of digits of a polynomial over the first `chain` primes.
+    /// Number of digits of a polynomial over the first `chain` primes and any number of terminal primes.
     pub fn digit_count(&self, chain: usize) -> usize {
-        chain.div_ceil(self.digit_len())
+        (self.terminal().len() + chain).div_ceil(self.digit_len())
+    }
+
+    /// The digit of a prime; none for a special prime.
+    fn digit_of(&self, prime: usize) -> Option<usize> {
+        let (chain, terminal) = (self.chain().len(), self.terminal().len());
+        let place = if prime < chain { terminal + prime } else { prime - chain };
+        (prime < chain + terminal).then(|| place / self.digit_len())
+    }
+
+    /// The basis of a [`GadgetKey`] over the first `chain` primes.
+    pub fn gadget_key_basis(&self, chain: usize) -> Basis {
+        Basis::extended(chain).with_terminal(self.terminal().len())
     }
 
     /// Bytes in memory of a [`GadgetKey`] over the first `chain` primes.
     pub fn gadget_key_bytes(&self, chain: usize) -> usize {
-        self.limb_count(Basis::extended(chain)) * self.digit_count(chain) * 2 * self.degree() * size_of::<u32>()
+        let limbs = self.limb_count(self.gadget_key_basis(chain));
+        limbs * self.digit_count(chain) * 2 * self.degree() * size_of::<u32>()
     }
 
-    /// Builds a key from a gadget encryption: `rows[d]` are the two components of digit `d` over the extended basis of
-    /// `chain` primes, in the evaluation domain.
+    /// Builds a key from a gadget encryption: `rows[d]` are the two components of digit `d` over
+    /// [`Ring::gadget_key_basis`], in the evaluation domain.
     ///
     /// # Errors
     /// If the number of rows is not the number of digits, or a row has another basis or domain.
@@ -155,7 +192,7 @@ impl Ring {
     /// If the ring has no special primes or fewer chain primes.
     pub fn gadget_key_builder(&self, chain: usize) -> Result<GadgetKeyBuilder<'_>, RingError> {
         if chain == 0 || chain > self.chain().len() || self.special().is_empty() {
-            let found = Basis { chain: self.chain().len(), special: !self.special().is_empty() };
+            let found = Basis { special: !self.special().is_empty(), ..Basis::chain(self.chain().len()) };
             return Err(RingError::Basis { operation: "gadget key", found, needed: Basis::extended(chain.max(1)) });
         }
         let digits = self.digit_count(chain);
@@ -174,15 +211,15 @@ impl Ring {
     pub fn add_gadget_message(&self, target: &mut Poly, poly: &Poly, digit: usize) -> Result<(), RingError> {
         self.check_domain("gadget message", target, Domain::Evaluation)?;
         self.check_domain("gadget message", poly, Domain::Evaluation)?;
-        if poly.basis().chain < target.basis().chain {
-            let (found, needed) = (poly.basis(), target.basis());
+        let basis = target.basis();
+        if !poly.basis().contains(basis.without_special()) {
+            let (found, needed) = (poly.basis(), basis);
             return Err(RingError::Basis { operation: "gadget message", found, needed });
         }
         target.words.inherit(poly.is_secret());
-        let members = digit * self.digit_len()..((digit + 1) * self.digit_len()).min(target.basis().chain);
         self.for_each_limb(target, |i, prime, limb| {
-            if members.contains(&prime) {
-                self.add_special_multiple(prime, limb, poly.limb(i));
+            if self.digit_of(prime) == Some(digit) {
+                self.add_special_multiple(prime, limb, poly.limb_over(basis, i));
             }
         });
         Ok(())
@@ -194,12 +231,13 @@ impl Ring {
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes already.
     pub fn lift_special(&self, poly: &Poly) -> Result<Poly, RingError> {
-        let mut result = self.zero(Basis::extended(poly.basis().chain), Domain::Evaluation);
+        let mut result = self.zero(poly.basis().with_special(), Domain::Evaluation);
         self.add_lifted_assign(&mut result, poly)?;
         Ok(result)
     }
 
-    /// `acc += P * poly`, where `acc` is over the extended basis and `poly` over its chain primes. Evaluation domain.
+    /// `acc += P * poly`, where `acc` is over the extended basis and `poly` over the same primes without the special
+    /// ones. Evaluation domain.
     ///
     /// # Errors
     /// If a basis or a domain is not as described.
@@ -207,24 +245,24 @@ impl Ring {
         const OPERATION: &str = "lift to the extended basis";
         self.check_domain(OPERATION, acc, Domain::Evaluation)?;
         self.check_domain(OPERATION, poly, Domain::Evaluation)?;
-        let (found, needed) = (poly.basis(), Basis::chain(acc.basis().chain));
+        let (found, needed) = (poly.basis(), acc.basis().without_special());
         if found != needed || !acc.basis().special {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
         acc.words.inherit(poly.is_secret());
         self.for_each_limb(acc, |i, prime, limb| {
-            if i < needed.chain {
+            if i < needed.chain + needed.terminal {
                 self.add_special_multiple(prime, limb, poly.limb(i));
             }
         });
         Ok(())
     }
 
-    /// `acc += P * source` modulo one prime of the chain.
+    /// `acc += P * source` modulo a prime that is not special.
     fn add_special_multiple(&self, prime: usize, acc: &mut [u32], source: &[u32]) {
         let modulus = self.modulus(prime);
-        let all = self.chain().len();
-        let factor = modulus.shoup(product_mod(self, modulus, all..all + self.special().len()));
+        let first = self.chain().len() + self.terminal().len();
+        let factor = modulus.shoup(product_mod(self, modulus, first..first + self.special().len()));
         let lifted = acc.iter_mut().zip(source);
         lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
     }
@@ -235,10 +273,10 @@ impl Ring {
     /// If `poly` is in the coefficient domain or over special primes, or the ring has none.
     pub fn decompose(&self, poly: &Poly) -> Result<Decomposed, RingError> {
         let plain = self.plain_digits(poly)?;
-        let chain = poly.basis().chain;
-        let table = self.decomposition(chain);
+        let basis = poly.basis();
+        let table = self.decomposition(basis);
         let digits = table.digits.len();
-        let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
+        let primes: Vec<usize> = self.prime_indices(basis.with_special()).collect();
         let stride = self.stride();
         let mut words = self.scratch(primes.len() * digits * stride, poly.is_secret());
         let tiles = words.par_chunks_mut(TILE * digits * stride).zip(primes.par_chunks(TILE));
@@ -246,7 +284,7 @@ impl Ring {
             self.raise_tile(&table, tile, primes, poly, &plain, words);
             self.copy_own_digits(&table, primes, poly, words);
         });
-        Ok(Decomposed { words, chain, digits })
+        Ok(Decomposed { words, basis, digits })
     }
 
     /// `sum_d digit_d key_d` for both components of the key, over the extended basis: `P` times the product.
@@ -254,15 +292,16 @@ impl Ring {
     /// # Errors
     /// If the key covers fewer chain primes than `poly`, or as for [`Ring::decompose`].
     pub fn gadget_product(&self, poly: &Poly, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
-        let chain = poly.basis().chain;
-        self.check_key("gadget product", chain, key)?;
+        let basis = poly.basis();
+        self.check_key("gadget product", basis, key)?;
         let plain = self.plain_digits(poly)?;
-        let table = self.decomposition(chain);
+        let table = self.decomposition(basis);
         let digits = table.digits.len();
-        let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
+        let extended = basis.with_special();
+        let primes: Vec<usize> = self.prime_indices(extended).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = poly.is_secret() || key.is_secret();
-        let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(Basis::extended(chain), Domain::Evaluation));
+        let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(extended, Domain::Evaluation));
         out.iter_mut().for_each(|component| component.words.inherit(secret));
         let [out0, out1] = &mut out;
         let tiles = out0.words.par_chunks_mut(TILE * stride).zip(out1.words.par_chunks_mut(TILE * stride));
@@ -272,11 +311,12 @@ impl Ring {
             let outputs = out0.chunks_exact_mut(stride).zip(out1.chunks_exact_mut(stride));
             for ((&prime, limbs), (out0, out1)) in primes.iter().zip(raised.chunks_exact(digits * stride)).zip(outputs)
             {
-                let limbs: Vec<&[u32]> = table
-                    .digits
-                    .iter()
-                    .zip(limbs.chunks_exact(stride))
-                    .map(|(digit, raised)| if digit.contains(&prime) { poly.limb(prime) } else { &raised[..n] })
+                let raised = limbs.chunks_exact(stride).enumerate();
+                let limbs: Vec<&[u32]> = raised
+                    .map(|(digit, raised)| match table.own_limb(digit, prime) {
+                        Some(limb) => poly.limb(limb),
+                        None => &raised[..n],
+                    })
                     .collect();
                 self.multiply_digits(prime, &limbs, key, [&mut out0[..n], &mut out1[..n]]);
             }
@@ -289,11 +329,11 @@ impl Ring {
     /// # Errors
     /// If the key covers fewer chain primes than the digits.
     pub fn gadget_product_hoisted(&self, digits: &Decomposed, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
-        self.check_key("hoisted gadget product", digits.chain, key)?;
+        self.check_key("hoisted gadget product", digits.basis, key)?;
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: "hoisted gadget product" });
         }
-        let basis = Basis::extended(digits.chain);
+        let basis = digits.basis.with_special();
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret() || key.is_secret();
@@ -309,12 +349,12 @@ impl Ring {
         Ok(out)
     }
 
-    pub(crate) fn check_key(&self, operation: &'static str, chain: usize, key: &GadgetKey) -> Result<(), RingError> {
+    pub(crate) fn check_key(&self, operation: &'static str, basis: Basis, key: &GadgetKey) -> Result<(), RingError> {
         if !Arc::ptr_eq(&key.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation });
         }
-        if chain > key.chain {
-            let (found, needed) = (Basis::extended(key.chain), Basis::extended(chain));
+        if basis.chain > key.chain {
+            let (found, needed) = (self.gadget_key_basis(key.chain), basis.with_special());
             return Err(RingError::Basis { operation, found, needed });
         }
         Ok(())
@@ -327,11 +367,11 @@ impl Ring {
     /// is close to 1, so the noise of every key switch accumulates in those slots.
     fn plain_digits(&self, poly: &Poly) -> Result<Poly, RingError> {
         self.check_domain("decompose", poly, Domain::Evaluation)?;
-        let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
+        let (found, needed) = (poly.basis(), poly.basis().without_special());
         if found != needed || self.special().is_empty() {
             return Err(RingError::Basis { operation: "decompose", found, needed });
         }
-        let table = self.decomposition(needed.chain);
+        let table = self.decomposition(needed);
         let mut plain = self.blank_from(&[poly], needed, Domain::Coefficient);
         self.for_each_limb(&mut plain, |i, prime, limb| {
             self.kernels().ntt_inverse_from(self.table(prime), poly.limb(i), limb, table.scales[i]);
@@ -360,9 +400,9 @@ impl Ring {
             .collect();
         let mut by_prime: Vec<Vec<&mut [u32]>> = primes.iter().map(|_| Vec::with_capacity(digits)).collect();
         for (d, digit) in table.digits.iter().enumerate() {
-            let outside: Vec<usize> = (0..primes.len()).filter(|&t| !digit.contains(&primes[t])).collect();
+            let outside: Vec<usize> = (0..primes.len()).filter(|&t| table.own_limb(d, primes[t]).is_none()).collect();
             let mut outputs: Vec<&mut [u32]> = outside.iter().filter_map(|&t| limbs[t][d].take()).collect();
-            let sources: Vec<&[u32]> = digit.clone().map(|i| plain.limb(i)).collect();
+            let sources: Vec<&[u32]> = digit.iter().map(|member| plain.limb(member.limb)).collect();
             self.kernels().convert(&sources, &table.conversions[tile][d], &mut outputs);
             outside.iter().zip(outputs).for_each(|(&t, limb)| by_prime[t].push(limb));
         }
@@ -374,8 +414,10 @@ impl Ring {
     fn copy_own_digits(&self, table: &DecompositionTable, primes: &[usize], poly: &Poly, raised: &mut [u32]) {
         let (n, stride, digits) = (self.degree(), self.stride(), table.digits.len());
         for (&prime, row) in primes.iter().zip(raised.chunks_exact_mut(digits * stride)) {
-            if let Some(own) = table.digits.iter().position(|digit| digit.contains(&prime)) {
-                row[own * stride..][..n].copy_from_slice(poly.limb(prime));
+            for digit in 0..digits {
+                if let Some(limb) = table.own_limb(digit, prime) {
+                    row[digit * stride..][..n].copy_from_slice(poly.limb(limb));
+                }
             }
         }
     }
@@ -396,12 +438,12 @@ pub struct GadgetKeyBuilder<'a> {
 }
 
 impl GadgetKeyBuilder<'_> {
-    /// Appends the two components of the next digit: evaluation domain, extended basis of the key's chain primes.
+    /// Appends the two components of the next digit: evaluation domain, over [`Ring::gadget_key_basis`].
     ///
     /// # Errors
     /// If the row has another basis or domain, or the key already has all digits.
     pub fn push(&mut self, row: [&Poly; 2]) -> Result<(), RingError> {
-        let needed = Basis::extended(self.key.chain);
+        let needed = self.ring.gadget_key_basis(self.key.chain);
         for component in row {
             self.ring.check_domain("gadget key", component, Domain::Evaluation)?;
             if component.basis() != needed {

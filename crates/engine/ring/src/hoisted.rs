@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::RingError;
 use crate::gadget::{Decomposed, GadgetKey};
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::{Domain, Poly};
 use crate::ring::Ring;
 
 impl Ring {
@@ -20,13 +20,13 @@ impl Ring {
             return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "at least one" });
         }
         for (key, _) in terms {
-            self.check_key(OPERATION, digits.chain, key)?;
+            self.check_key(OPERATION, digits.basis, key)?;
         }
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         let permutations = terms.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
-        let basis = Basis::extended(digits.chain);
+        let basis = digits.basis.with_special();
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret() || terms.iter().any(|(key, _)| key.is_secret());

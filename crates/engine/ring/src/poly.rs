@@ -4,12 +4,14 @@ use std::fmt;
 
 use crate::memory::Words;
 
-/// The primes of a ring that a polynomial is represented over: the first `chain` primes of the chain, and all special
-/// primes or none.
+/// The primes of a ring that a polynomial is represented over: the first `chain` primes of the chain, the first
+/// `terminal` of the terminal primes, and all special primes or none. Limbs are in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basis {
     /// Number of primes of the chain, from the first.
     pub chain: usize,
+    /// Number of terminal primes, from the first.
+    pub terminal: usize,
     /// Whether the special primes are included.
     pub special: bool,
 }
@@ -17,18 +19,42 @@ pub struct Basis {
 impl Basis {
     /// The first `chain` primes, without the special ones.
     pub const fn chain(chain: usize) -> Self {
-        Basis { chain, special: false }
+        Basis { chain, terminal: 0, special: false }
     }
 
     /// The first `chain` primes and the special ones.
     pub const fn extended(chain: usize) -> Self {
-        Basis { chain, special: true }
+        Basis::chain(chain).with_special()
+    }
+
+    /// The same primes of the chain, and the first `terminal` terminal primes.
+    pub const fn with_terminal(self, terminal: usize) -> Self {
+        Basis { terminal, ..self }
+    }
+
+    /// The same primes and the special ones.
+    pub const fn with_special(self) -> Self {
+        Basis { special: true, ..self }
+    }
+
+    /// The same primes without the special ones.
+    pub const fn without_special(self) -> Self {
+        Basis { special: false, ..self }
+    }
+
+    /// Whether all primes of another basis are in this one.
+    pub const fn contains(self, other: Basis) -> bool {
+        self.chain >= other.chain && self.terminal >= other.terminal && (self.special || !other.special)
     }
 }
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} chain primes{}", self.chain, if self.special { " and the special primes" } else { "" })
+        write!(f, "{} chain primes", self.chain)?;
+        if self.terminal > 0 {
+            write!(f, ", {} terminal primes", self.terminal)?;
+        }
+        f.write_str(if self.special { " and the special primes" } else { "" })
     }
 }
 
@@ -92,6 +118,16 @@ impl Poly {
     /// Whether the polynomial is marked secret.
     pub fn is_secret(&self) -> bool {
         self.words.is_secret()
+    }
+
+    /// The limb for the same prime as limb `i` of a polynomial over `basis`, which is contained in this one's.
+    pub(crate) fn limb_over(&self, basis: Basis, i: usize) -> &[u32] {
+        let (chain, own) = (basis.chain, basis.chain + basis.terminal);
+        self.limb(match i {
+            i if i < chain => i,
+            i if i < own => self.basis.chain + i - chain,
+            i => self.basis.chain + self.basis.terminal + i - own,
+        })
     }
 
     /// Bytes in memory.

@@ -30,7 +30,7 @@ const POOL_POLYNOMIALS: usize = 96;
 const SPILLED_BYTES: usize = 2048;
 
 /// Most primes that one division drops: special primes and chain primes together.
-pub(crate) const MAX_DROPPED: usize = 14;
+pub(crate) const MAX_DROPPED: usize = 18;
 
 /// The numbers that define a [`Ring`]; checked when the ring is built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,9 +41,13 @@ pub struct RingLiteral {
     pub kind: RingKind,
     /// The chain `q_0, q_1, ...`; polynomials are over prefixes of it.
     pub chain: Vec<u32>,
+    /// Smaller primes, at most 8, which are multiplied in and divided out again so that the moduli of successive levels
+    /// may have any ratio: a basis has the first few of them. May be empty.
+    pub terminal: Vec<u32>,
     /// The special primes of key-switching, at most 12; may be empty.
     pub special: Vec<u32>,
-    /// Number of consecutive chain primes that form one digit of the gadget decomposition.
+    /// Number of primes that form one digit of the gadget decomposition: first the terminal primes, then those of the
+    /// chain.
     pub digit_len: usize,
 }
 
@@ -62,7 +66,7 @@ struct Inner {
     pool: Arc<Pool>,
     permutations: RwLock<HashMap<u64, Arc<Permutation>>>,
     divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
-    decompositions: RwLock<HashMap<usize, Arc<DecompositionTable>>>,
+    decompositions: RwLock<HashMap<Basis, Arc<DecompositionTable>>>,
     root_powers: OnceLock<Vec<Vec<u32>>>,
 }
 
@@ -80,7 +84,7 @@ impl Ring {
     pub fn new(literal: RingLiteral, backend: Backend) -> Result<Ring, RingError> {
         check(&literal)?;
         let kernels = backend.kernels().ok_or(RingError::Backend { found: backend.name() })?;
-        let primes: Vec<u32> = literal.chain.iter().chain(&literal.special).copied().collect();
+        let primes: Vec<u32> = literal.chain.iter().chain(&literal.terminal).chain(&literal.special).copied().collect();
         let (degree, kind) = (literal.degree, literal.kind);
         let tables = primes
             .par_iter()
@@ -115,12 +119,17 @@ impl Ring {
         &self.0.literal.chain
     }
 
+    /// The terminal primes.
+    pub fn terminal(&self) -> &[u32] {
+        &self.0.literal.terminal
+    }
+
     /// The special primes.
     pub fn special(&self) -> &[u32] {
         &self.0.literal.special
     }
 
-    /// Chain primes per digit of the gadget decomposition.
+    /// Primes per digit of the gadget decomposition.
     pub fn digit_len(&self) -> usize {
         self.0.literal.digit_len
     }
@@ -173,21 +182,32 @@ impl Ring {
     }
 
     pub(crate) fn limb_count(&self, basis: Basis) -> usize {
-        basis.chain + if basis.special { self.special().len() } else { 0 }
+        basis.chain + basis.terminal + if basis.special { self.special().len() } else { 0 }
     }
 
     /// Indices into the ring's tables of the primes of `basis`, in limb order.
     pub(crate) fn prime_indices(&self, basis: Basis) -> impl ExactSizeIterator<Item = usize> + use<> {
-        let (chain, all) = (basis.chain, self.chain().len());
-        (0..self.limb_count(basis)).map(move |i| if i < chain { i } else { all + i - chain })
+        let index = self.prime_index(basis);
+        (0..self.limb_count(basis)).map(index)
+    }
+
+    /// Gives the index into the ring's tables of the prime of each limb of a polynomial over `basis`.
+    fn prime_index(&self, basis: Basis) -> impl Fn(usize) -> usize + use<> {
+        let (chain, own) = (basis.chain, basis.chain + basis.terminal);
+        let (all, special) = (self.chain().len(), self.chain().len() + self.terminal().len());
+        move |limb| match limb {
+            limb if limb < chain => limb,
+            limb if limb < own => all + limb - chain,
+            limb => special + limb - own,
+        }
     }
 
     pub(crate) fn division(&self, from: Basis, to: Basis) -> Arc<DivisionTable> {
         cached(&self.0.divisions, (from, to), || DivisionTable::new(self, from, to))
     }
 
-    pub(crate) fn decomposition(&self, chain: usize) -> Arc<DecompositionTable> {
-        cached(&self.0.decompositions, chain, || DecompositionTable::new(self, chain))
+    pub(crate) fn decomposition(&self, basis: Basis) -> Arc<DecompositionTable> {
+        cached(&self.0.decompositions, basis, || DecompositionTable::new(self, basis))
     }
 
     /// For each chain prime the powers of its `2n`-th root of unity, in Montgomery form. Standard ring.
@@ -258,8 +278,7 @@ impl Ring {
         work: impl Fn(&mut T, usize, usize, &mut [u32]) + Sync + Send,
     ) {
         let (degree, stride, limbs, basis) = (poly.degree, poly.stride, poly.limbs, poly.basis);
-        let all = self.chain().len();
-        let index = |i: usize| if i < basis.chain { i } else { all + i - basis.chain };
+        let index = self.prime_index(basis);
         let secret = poly.is_secret();
         let words = &mut poly.words[..limbs * stride];
         let run = |state: &mut T, (i, limb): (usize, &mut [u32])| {
@@ -293,12 +312,11 @@ impl Ring {
         if poly.domain == needed { Ok(()) } else { Err(RingError::Domain { operation, found: poly.domain, needed }) }
     }
 
-    /// `b` may have more chain primes than `a`: the surplus limbs are ignored.
+    /// `b` may be over more primes than `a`: the surplus limbs are ignored.
     fn check_pair(&self, operation: &'static str, a: &Poly, b: &Poly) -> Result<(), RingError> {
         self.check_own(operation, a)?;
         self.check_domain(operation, b, a.domain)?;
-        let prefix = !a.basis.special && !b.basis.special && b.basis.chain >= a.basis.chain;
-        if a.basis == b.basis || prefix {
+        if a.basis == b.basis || (a.basis.special == b.basis.special && b.basis.contains(a.basis)) {
             Ok(())
         } else {
             Err(RingError::Basis { operation, found: b.basis, needed: a.basis })
@@ -330,14 +348,11 @@ impl Ring {
     pub fn restricted(&self, poly: &Poly, basis: Basis) -> Result<Poly, RingError> {
         self.check_own("restrict", poly)?;
         let found = poly.basis;
-        if basis.chain > found.chain || (basis.special && !found.special) {
+        if !found.contains(basis) {
             return Err(RingError::Basis { operation: "restrict", found, needed: basis });
         }
-        let surplus = found.chain - basis.chain;
         let mut result = self.blank_from(&[poly], basis, poly.domain);
-        self.for_each_limb(&mut result, |i, _, limb| {
-            limb.copy_from_slice(poly.limb(if i < basis.chain { i } else { i + surplus }));
-        });
+        self.for_each_limb(&mut result, |i, _, limb| limb.copy_from_slice(poly.limb_over(basis, i)));
         Ok(result)
     }
 
@@ -420,53 +435,59 @@ impl Ring {
 
     // ----- arithmetic -----
 
-    /// `a + b` over the basis of `a`. `b` may have more chain primes than `a`.
+    /// `a + b` over the basis of `a`. `b` may be over more primes than `a`.
     pub fn add(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("add", a, b)?;
         let mut sum = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut sum, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
-            self.kernels().add_assign(self.modulus(prime), limb, b.limb(i));
+            self.kernels().add_assign(self.modulus(prime), limb, b.limb_over(a.basis, i));
         });
         Ok(sum)
     }
 
-    /// `a - b` over the basis of `a`. `b` may have more chain primes than `a`.
+    /// `a - b` over the basis of `a`. `b` may be over more primes than `a`.
     pub fn sub(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("subtract", a, b)?;
         let mut difference = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut difference, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
-            self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i));
+            self.kernels().sub_assign(self.modulus(prime), limb, b.limb_over(a.basis, i));
         });
         Ok(difference)
     }
 
-    /// `a * b` over the basis of `a`, in the evaluation domain. `b` may have more chain primes than `a`.
+    /// `a * b` over the basis of `a`, in the evaluation domain. `b` may be over more primes than `a`.
     pub fn mul(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
         let mut product = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut product, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
-            self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i));
+            self.kernels().mul_assign(self.modulus(prime), limb, b.limb_over(a.basis, i));
         });
         Ok(product)
     }
 
-    /// `a += b`. `b` may have more chain primes than `a`.
+    /// `a += b`. `b` may be over more primes than `a`.
     pub fn add_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("add", a, b)?;
         a.words.inherit(b.is_secret());
-        self.for_each_limb(a, |i, prime, limb| self.kernels().add_assign(self.modulus(prime), limb, b.limb(i)));
+        let basis = a.basis;
+        self.for_each_limb(a, |i, prime, limb| {
+            self.kernels().add_assign(self.modulus(prime), limb, b.limb_over(basis, i));
+        });
         Ok(())
     }
 
-    /// `a -= b`. `b` may have more chain primes than `a`.
+    /// `a -= b`. `b` may be over more primes than `a`.
     pub fn sub_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("subtract", a, b)?;
         a.words.inherit(b.is_secret());
-        self.for_each_limb(a, |i, prime, limb| self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i)));
+        let basis = a.basis;
+        self.for_each_limb(a, |i, prime, limb| {
+            self.kernels().sub_assign(self.modulus(prime), limb, b.limb_over(basis, i));
+        });
         Ok(())
     }
 
@@ -477,12 +498,15 @@ impl Ring {
         Ok(())
     }
 
-    /// `a *= b` in the evaluation domain. `b` may have more chain primes than `a`.
+    /// `a *= b` in the evaluation domain. `b` may be over more primes than `a`.
     pub fn mul_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
         a.words.inherit(b.is_secret());
-        self.for_each_limb(a, |i, prime, limb| self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i)));
+        let basis = a.basis;
+        self.for_each_limb(a, |i, prime, limb| {
+            self.kernels().mul_assign(self.modulus(prime), limb, b.limb_over(basis, i));
+        });
         Ok(())
     }
 
@@ -492,18 +516,20 @@ impl Ring {
         self.check_pair("multiply-add", acc, a)?;
         self.check_pair("multiply-add", acc, b)?;
         acc.words.inherit(a.is_secret() || b.is_secret());
+        let basis = acc.basis;
         self.for_each_limb(acc, |i, prime, limb| {
-            self.kernels().mul_add_assign(self.modulus(prime), limb, a.limb(i), b.limb(i));
+            let (a, b) = (a.limb_over(basis, i), b.limb_over(basis, i));
+            self.kernels().mul_add_assign(self.modulus(prime), limb, a, b);
         });
         Ok(())
     }
 
-    /// The tensor product `(a0 b0, a0 b1 + a1 b0, a1 b1)` over the first `chain` primes, in the evaluation domain.
-    pub fn tensor(&self, a: [&Poly; 2], b: [&Poly; 2], chain: usize) -> Result<[Poly; 3], RingError> {
-        let basis = Basis::chain(chain);
+    /// The tensor product `(a0 b0, a0 b1 + a1 b0, a1 b1)` over `basis`, in the evaluation domain. The operands may be
+    /// over more primes.
+    pub fn tensor(&self, a: [&Poly; 2], b: [&Poly; 2], basis: Basis) -> Result<[Poly; 3], RingError> {
         for operand in a.into_iter().chain(b) {
             self.check_domain("tensor product", operand, Domain::Evaluation)?;
-            if operand.basis.chain < chain {
+            if !operand.basis.contains(basis) {
                 return Err(RingError::Basis { operation: "tensor product", found: operand.basis, needed: basis });
             }
         }
@@ -513,12 +539,12 @@ impl Ring {
         let stride = self.stride();
         let limbs =
             d0.words.par_chunks_mut(stride).zip(d1.words.par_chunks_mut(stride)).zip(d2.words.par_chunks_mut(stride));
-        let n = self.degree();
+        let (n, index) = (self.degree(), self.prime_index(basis));
         limbs.enumerate().for_each(|(i, ((d0, d1), d2))| {
             self.kernels().tensor(
-                self.modulus(i),
-                a.map(|p| p.limb(i)),
-                b.map(|p| p.limb(i)),
+                self.modulus(index(i)),
+                a.map(|p| p.limb_over(basis, i)),
+                b.map(|p| p.limb_over(basis, i)),
                 [&mut d0[..n], &mut d1[..n], &mut d2[..n]],
             );
         });
@@ -604,19 +630,20 @@ impl Ring {
 }
 
 fn check(literal: &RingLiteral) -> Result<(), RingError> {
-    let RingLiteral { degree, kind, chain, special, digit_len } = literal;
+    let RingLiteral { degree, kind, chain, terminal, special, digit_len } = literal;
     if !degree.is_power_of_two() || !(1 << 9..=1 << 17).contains(degree) {
         return Err(RingError::Degree { found: *degree });
     }
     let step = kind.prime_step(*degree);
     let mut seen = std::collections::HashSet::new();
-    for &q in chain.iter().chain(special) {
+    for &q in chain.iter().chain(terminal).chain(special) {
         if q >= crate::modular::PRIME_LIMIT || q % step != 1 || !is_prime(q) || !seen.insert(q) {
             return Err(RingError::Prime { found: q, step });
         }
     }
     let lengths = [
         ("the chain", chain.len(), 1..=1024, "1 to 1024"),
+        ("the list of terminal primes", terminal.len(), 0..=8.min(digit_len - 1), "0 to 8, fewer than a digit"),
         ("the list of special primes", special.len(), 0..=12, "0 to 12"),
         ("a digit", *digit_len, 1..=chain.len().max(1), "1 to the chain's length"),
     ];

@@ -59,7 +59,14 @@ fn transforms_leave_no_tile_on_the_stack() {
     const DEGREE: usize = 1 << 16;
     for backend in Backend::ALL.into_iter().filter(|backend| backend.is_available()) {
         let chain = primes_descending(1 << 28, 1 << 29, 1 << 17).take(1).collect();
-        let literal = RingLiteral { degree: DEGREE, kind: RingKind::Standard, chain, special: vec![], digit_len: 1 };
+        let literal = RingLiteral {
+            degree: DEGREE,
+            kind: RingKind::Standard,
+            chain,
+            terminal: vec![],
+            special: vec![],
+            digit_len: 1,
+        };
         let ring = Ring::new(literal, backend).unwrap();
         let mut poly = ring.from_i32(&SecretRng::insecure_from_seed(1).ternary(DEGREE), Basis::chain(1)).unwrap();
         poly.mark_secret();

@@ -160,7 +160,14 @@ mod tests {
 
     fn ring(backend: Backend, bits: u32) -> Ring {
         let chain = primes_descending(1 << (bits - 1), 1 << bits, 1024).take(2).collect();
-        let literal = RingLiteral { degree: 512, kind: RingKind::Standard, chain, special: vec![], digit_len: 1 };
+        let literal = RingLiteral {
+            degree: 512,
+            kind: RingKind::Standard,
+            chain,
+            terminal: vec![],
+            special: vec![],
+            digit_len: 1,
+        };
         Ring::new(literal, backend).unwrap()
     }
 

@@ -9,7 +9,11 @@ const DEGREE: usize = 512;
 fn ring(chain: usize) -> Ring {
     let chain = primes_descending(1 << 29, 1 << 30, 2 * DEGREE as u32).take(chain).collect();
     let kind = RingKind::Standard;
-    Ring::new(RingLiteral { degree: DEGREE, kind, chain, special: vec![], digit_len: 1 }, Backend::detect()).unwrap()
+    Ring::new(
+        RingLiteral { degree: DEGREE, kind, chain, terminal: vec![], special: vec![], digit_len: 1 },
+        Backend::detect(),
+    )
+    .unwrap()
 }
 
 /// The residues of every coefficient, read from the bytes of the polynomial over each prime alone.

@@ -11,7 +11,7 @@ fn ring_on(kind: RingKind, chain: usize, special: usize, digit_len: usize, backe
     let mut primes = primes_descending(1 << 29, 1 << 30, step);
     let special = primes.by_ref().take(special).collect();
     let chain = primes.take(chain).collect();
-    Ring::new(RingLiteral { degree: DEGREE, kind, chain, special, digit_len }, backend).unwrap()
+    Ring::new(RingLiteral { degree: DEGREE, kind, chain, terminal: vec![], special, digit_len }, backend).unwrap()
 }
 
 fn rings(chain: usize, special: usize, digit_len: usize) -> impl Iterator<Item = Ring> {
@@ -97,7 +97,7 @@ fn tensor_product_is_the_three_products() {
             ring.to_evaluation(&mut poly).unwrap();
             poly
         });
-        let [d0, d1, d2] = ring.tensor([&a0, &a1], [&b0, &b1], 2).unwrap();
+        let [d0, d1, d2] = ring.tensor([&a0, &a1], [&b0, &b1], Basis::chain(2)).unwrap();
         let product = |i: usize, j: usize| multiply(ring.kind(), &inputs[i], &inputs[j]);
         assert_integers(&read(&ring, d0), &product(0, 2));
         let cross: Vec<BigInt> = product(0, 3).into_iter().zip(product(1, 2)).map(|(x, y)| x + y).collect();
@@ -307,7 +307,7 @@ fn residues_are_packed_bit_by_bit() {
     for bits in [17, 29, 30] {
         let kind = RingKind::Standard;
         let chain = primes_descending(1 << (bits - 1), 1 << bits, kind.prime_step(DEGREE)).take(1).collect();
-        let literal = RingLiteral { degree: DEGREE, kind, chain, special: vec![], digit_len: 1 };
+        let literal = RingLiteral { degree: DEGREE, kind, chain, terminal: vec![], special: vec![], digit_len: 1 };
         let ring = Ring::new(literal, Backend::detect()).unwrap();
         let poly = ring.uniform(&SecretRng::insecure_from_seed(9).seed(), 0, Basis::chain(1));
         let mut bytes = Vec::new();
@@ -352,8 +352,14 @@ fn wrong_operands_are_errors() {
     assert!(matches!(ring.mul_assign(&mut a, &coefficients), Err(RingError::Domain { .. })));
     assert!(matches!(ring.divide_round(&a, Basis::chain(0)), Err(RingError::Basis { .. })));
     assert!(matches!(ring.divide_round(&a, Basis::extended(2)), Err(RingError::Basis { .. })));
-    let literal =
-        |chain| RingLiteral { degree: DEGREE, kind: RingKind::Standard, chain, special: vec![], digit_len: 1 };
+    let literal = |chain| RingLiteral {
+        degree: DEGREE,
+        kind: RingKind::Standard,
+        chain,
+        terminal: vec![],
+        special: vec![],
+        digit_len: 1,
+    };
     assert!(matches!(Ring::new(literal(vec![12289, 12289]), Backend::Portable), Err(RingError::Prime { .. })));
     assert!(matches!(Ring::new(literal(vec![]), Backend::Portable), Err(RingError::Length { .. })));
     assert!(matches!(

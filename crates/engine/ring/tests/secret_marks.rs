@@ -21,9 +21,10 @@ struct Operation {
 }
 
 fn ring_of_degree(degree: usize) -> Ring {
-    let primes: Vec<u32> = primes_descending(1 << 25, 1 << 27, 1 << 11).take(CHAIN + 1).collect();
-    let (chain, special) = (primes[..CHAIN].to_vec(), primes[CHAIN..].to_vec());
-    let literal = RingLiteral { degree, kind: RingKind::Standard, chain, special, digit_len: 1 };
+    let primes: Vec<u32> = primes_descending(1 << 25, 1 << 27, 1 << 11).take(CHAIN + 2).collect();
+    let [terminal, special] = [CHAIN, CHAIN + 1].map(|i| vec![primes[i]]);
+    let (kind, chain) = (RingKind::Standard, primes[..CHAIN].to_vec());
+    let literal = RingLiteral { degree, kind, chain, terminal, special, digit_len: 2 };
     Ring::new(literal, Backend::detect()).unwrap()
 }
 
@@ -57,6 +58,7 @@ fn operations() -> Vec<Operation> {
     let values = (Basis::chain(CHAIN), Domain::Evaluation);
     let coefficients = (Basis::chain(CHAIN), Domain::Coefficient);
     let extended = (Basis::extended(CHAIN), Domain::Evaluation);
+    let key = (Basis::extended(CHAIN).with_terminal(1), Domain::Evaluation);
     let mut operations = Vec::new();
     let mut add = |methods, operands: &[(Basis, Domain)], run| {
         operations.push(Operation { methods, operands: operands.to_vec(), run });
@@ -125,7 +127,7 @@ fn operations() -> Vec<Operation> {
     });
     add(&["tensor"], &[values, values, values, values], |ring, polys| {
         let [a, b, c, d] = taken(polys);
-        ring.tensor([&a, &b], [&c, &d], CHAIN).unwrap().into()
+        ring.tensor([&a, &b], [&c, &d], Basis::chain(CHAIN)).unwrap().into()
     });
     add(&["automorphism"], &[values], |ring, polys| vec![ring.automorphism(&polys[0], 5).unwrap()]);
     add(&["automorphism"], &[coefficients], |ring, polys| vec![ring.automorphism(&polys[0], 5).unwrap()]);
@@ -134,6 +136,9 @@ fn operations() -> Vec<Operation> {
     add(&["divide_round"], &[extended], |ring, polys| {
         let divided = [Basis::extended(CHAIN), Basis::chain(CHAIN), Basis::chain(1)];
         divided.map(|to| ring.divide_round(&polys[0], to).unwrap()).into()
+    });
+    add(&["rescale_round"], &[extended], |ring, polys| {
+        vec![ring.rescale_round(&polys[0], Basis::chain(1).with_terminal(1)).unwrap()]
     });
     add(&["extend_basis"], &[values], |ring, polys| {
         vec![ring.extend_basis(&polys[0], Basis::extended(CHAIN)).unwrap()]
@@ -149,14 +154,14 @@ fn operations() -> Vec<Operation> {
         ring.add_gadget_message(&mut target, &message, 0).unwrap();
         vec![target]
     });
-    add(&["gadget_product", "gadget_key"], &[values, extended, extended], |ring, polys| {
+    add(&["gadget_product", "gadget_key"], &[values, key, key], |ring, polys| {
         ring.gadget_product(&polys[0], &gadget_key(ring, &polys[1], &polys[2])).unwrap().into()
     });
-    add(&["gadget_product_hoisted", "decompose"], &[values, extended, extended], |ring, polys| {
+    add(&["gadget_product_hoisted", "decompose"], &[values, key, key], |ring, polys| {
         let key = gadget_key(ring, &polys[1], &polys[2]);
         ring.gadget_product_hoisted(&decomposed(ring, &polys[0]), &key).unwrap().into()
     });
-    add(&["hoisted_sum"], &[values, extended, extended], |ring, polys| {
+    add(&["hoisted_sum"], &[values, key, key], |ring, polys| {
         let key = gadget_key(ring, &polys[1], &polys[2]);
         ring.hoisted_sum(&decomposed(ring, &polys[0]), &[(&key, 1), (&key, 5)]).unwrap().into()
     });

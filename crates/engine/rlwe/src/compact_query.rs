@@ -39,7 +39,7 @@ impl CompactQueryParameters {
                 degree: ring.degree() / 2,
                 kind: RingKind::Standard,
                 chain: vec![ring.chain()[0]],
-                special: Vec::new(),
+                terminal: vec![], special: Vec::new(),
                 digit_len: 1,
             },
             secret: SecretDistribution::UniformTernary,

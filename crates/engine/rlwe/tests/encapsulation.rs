@@ -14,7 +14,7 @@ fn literal(name: &str, degree: usize, encapsulation: Option<EncapsulationLiteral
     let mut primes = primes_descending(1 << 29, 1 << 30, 2 * degree as u32);
     let special = primes.by_ref().take(2).collect();
     let chain = primes.take(8).collect();
-    let ring = RingLiteral { degree, kind: RingKind::Standard, chain, special, digit_len: 2 };
+    let ring = RingLiteral { degree, kind: RingKind::Standard, chain, terminal: vec![], special, digit_len: 2 };
     ParametersLiteral { name: name.into(), ring, secret: SecretDistribution::UniformTernary, encapsulation }
 }
 

@@ -15,7 +15,7 @@ fn literal(name: &str, kind: RingKind) -> ParametersLiteral {
     let mut primes = primes_descending(1 << 29, 1 << 30, kind.prime_step(DEGREE));
     let special = primes.by_ref().take(2).collect();
     let chain = primes.take(4).collect();
-    let ring = RingLiteral { degree: DEGREE, kind, chain, special, digit_len: 2 };
+    let ring = RingLiteral { degree: DEGREE, kind, chain, terminal: vec![], special, digit_len: 2 };
     ParametersLiteral { name: name.into(), ring, secret: SecretDistribution::UniformTernary, encapsulation: None }
 }
 

@@ -141,7 +141,7 @@ pub(crate) trait Kernels: Send + Sync {
     /// One basis conversion from `sources` to every target.
     fn convert(&self, sources: &[&[u32]], targets: &[ConversionTarget], outputs: &mut [&mut [u32]]);
 
-    /// `out = floor(sum_i source_i * reciprocals_i / 2^shift + 1/2)`, at most 14 sources, terms below `2^shift`.
+    /// `out = floor(sum_i source_i * reciprocals_i / 2^shift + 1/2)`, at most 18 sources, terms below `2^shift`.
     fn quotient(&self, sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32]);
 
     /// `out = sum_i a_i * b_i / R`.

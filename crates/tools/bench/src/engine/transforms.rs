@@ -78,5 +78,5 @@ fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) 
 fn ring(degree: usize, primes: usize, backend: Backend) -> Result<Ring, BenchError> {
     let kind = RingKind::Standard;
     let chain = primes_descending(1 << 16, 1 << 30, kind.prime_step(degree)).take(primes).collect();
-    Ok(Ring::new(RingLiteral { degree, kind, chain, special: Vec::new(), digit_len: 1 }, backend)?)
+    Ok(Ring::new(RingLiteral { degree, kind, chain, terminal: vec![], special: Vec::new(), digit_len: 1 }, backend)?)
 }

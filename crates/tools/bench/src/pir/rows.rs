@@ -26,7 +26,7 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Resul
         degree: ring.degree(),
         kind: RingKind::Standard,
         chain: ring.chain().to_vec(),
-        special: vec![],
+        terminal: vec![], special: vec![],
         digit_len: 1,
     };
     let available = Backend::ALL.into_iter().filter(|backend| backend.is_available());

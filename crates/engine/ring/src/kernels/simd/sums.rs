@@ -10,8 +10,8 @@ const TARGETS: usize = 4;
 /// Number of blocks by which a key is prefetched ahead of its use.
 const PREFETCH_BLOCKS: usize = 4;
 
-/// Most sources of [`quotient`]: 14 terms below `2^60`, and one half, fit 64 bits.
-const MAX_QUOTIENT_SOURCES: usize = 14;
+/// Most sources of [`quotient`]: 18 terms below `2^59`, and one half, fit 64 bits.
+const MAX_QUOTIENT_SOURCES: usize = 18;
 
 /// One basis conversion from `sources` to every target.
 ///
