@@ -30,8 +30,8 @@ impl Ciphertext {
     }
 
     /// The trivial encryption of zero: `(0, 0)`.
-    pub fn zero(ring: &Ring, chain: usize) -> Self {
-        let zero = || ring.zero(Basis::chain(chain), Domain::Evaluation);
+    pub fn zero(ring: &Ring, basis: Basis) -> Self {
+        let zero = || ring.zero(basis, Domain::Evaluation);
         Ciphertext { components: vec![zero(), zero()] }
     }
 
@@ -50,12 +50,7 @@ impl Ciphertext {
         self.components[0].basis()
     }
 
-    /// Chain primes of its modulus.
-    pub fn chain(&self) -> usize {
-        self.basis().chain
-    }
-
-    /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition.
+    /// The same message plus `message` (evaluation domain, no special primes), over the primes of `message`. One addition.
     /// The result is a ciphertext to be sent: public, even if an encryption of zero is secret.
     ///
     /// # Errors
@@ -102,7 +97,7 @@ pub struct SeededCiphertext {
 }
 
 impl SeededCiphertext {
-    /// Encrypts `message` (evaluation domain, chain basis) under a fresh seed and a fresh error.
+    /// Encrypts `message` (evaluation domain, no special primes) under a fresh seed and a fresh error.
     ///
     /// # Errors
     /// If the message is in the coefficient domain, over special primes or of another ring.
@@ -127,19 +122,19 @@ impl SeededCiphertext {
         Ok(SeededCiphertext { seed, body })
     }
 
-    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error. It must be used for
-    /// one message only. It is secret: it and the ciphertext made from it together reveal the message.
+    /// An encryption of zero, under a fresh seed and a fresh error. It must be used for one message only. It is secret:
+    /// it and the ciphertext made from it together reveal the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn encrypt_zero(secret: &SecretKey, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
+    pub fn encrypt_zero(secret: &SecretKey, basis: Basis, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters().ring();
         let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
-        let body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), Basis::chain(chain))?;
+        let body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), basis)?;
         Ok(SeededCiphertext { seed, body })
     }
 
-    /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition.
+    /// The same message plus `message` (evaluation domain, no special primes), over the primes of `message`. One addition.
     ///
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring.
@@ -150,9 +145,9 @@ impl SeededCiphertext {
         Ok(SeededCiphertext { seed: self.seed, body })
     }
 
-    /// Chain primes of its modulus.
-    pub fn chain(&self) -> usize {
-        self.body.basis().chain
+    /// The basis of its modulus.
+    pub fn basis(&self) -> Basis {
+        self.body.basis()
     }
 
     /// The public seed, which no two queries may share.
@@ -168,7 +163,7 @@ impl SeededCiphertext {
 }
 
 impl SecretKey {
-    /// Encrypts `message` (evaluation domain, chain basis).
+    /// Encrypts `message` (evaluation domain, no special primes).
     ///
     /// # Errors
     /// As for [`SeededCiphertext::encrypt`].

@@ -28,6 +28,9 @@ pub const MAX_BUNDLE_KEYS: usize = 4096;
 const MAGIC: [u8; 4] = *b"uspk";
 const DESCRIPTOR_BYTES: usize = 12;
 
+/// Bits of the number of chain primes in the field of a basis.
+const CHAIN_BITS: u32 = 12;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Object {
     Ciphertext = 1,
@@ -58,24 +61,28 @@ fn write_header(parameters: &Parameters, object: Object, bytes: &mut Vec<u8>) {
     bytes.extend(parameters.fingerprint().0);
 }
 
-fn write_seeded_header(parameters: &Parameters, chain: usize, bytes: &mut Vec<u8>) {
+fn write_seeded_header(parameters: &Parameters, basis: Basis, bytes: &mut Vec<u8>) {
     write_header(parameters, Object::SeededCiphertext, bytes);
-    bytes.extend((chain as u16).to_le_bytes());
+    bytes.extend(basis_field(basis).to_le_bytes());
 }
 
-fn write_full_header(parameters: &Parameters, chain: usize, components: usize, bytes: &mut Vec<u8>) {
+fn write_full_header(parameters: &Parameters, basis: Basis, components: usize, bytes: &mut Vec<u8>) {
     write_header(parameters, Object::Ciphertext, bytes);
-    bytes.extend((chain as u16).to_le_bytes());
+    bytes.extend(basis_field(basis).to_le_bytes());
     bytes.push(components as u8);
 }
 
-/// The bytes that begin every serialised fresh encryption over `chain` primes, seeded or full: all that is public in
-/// one.
-pub(crate) fn fresh_header(parameters: &Parameters, chain: usize, seeded: bool) -> Vec<u8> {
+/// A basis in 16 bits: twelve for the number of chain primes, the upper four for that of terminal primes.
+fn basis_field(basis: Basis) -> u16 {
+    (basis.chain | basis.terminal << CHAIN_BITS) as u16
+}
+
+/// The bytes that begin every serialised fresh encryption over a basis, seeded or full: all that is public in one.
+pub(crate) fn fresh_header(parameters: &Parameters, basis: Basis, seeded: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     match seeded {
-        true => write_seeded_header(parameters, chain, &mut bytes),
-        false => write_full_header(parameters, chain, 2, &mut bytes),
+        true => write_seeded_header(parameters, basis, &mut bytes),
+        false => write_full_header(parameters, basis, 2, &mut bytes),
     }
     bytes
 }
@@ -115,10 +122,15 @@ fn finish(object: Object, rest: &[u8]) -> Result<(), RlweError> {
     if rest.is_empty() { Ok(()) } else { Err(refuse(object, format!("{} surplus bytes", rest.len()), "the end")) }
 }
 
-fn read_chain(parameters: &Parameters, object: Object, bytes: &mut &[u8]) -> Result<usize, RlweError> {
+fn read_basis(parameters: &Parameters, object: Object, bytes: &mut &[u8]) -> Result<Basis, RlweError> {
     let field = take(object, bytes, 2)?;
-    let chain = usize::from(u16::from_le_bytes([field[0], field[1]]));
-    check_chain(parameters, object, chain)
+    let field = usize::from(u16::from_le_bytes([field[0], field[1]]));
+    let chain = check_chain(parameters, object, field % (1 << CHAIN_BITS))?;
+    let (terminal, all) = (field >> CHAIN_BITS, parameters.ring().terminal().len());
+    if terminal > all {
+        return Err(refuse(object, format!("{terminal} terminal primes"), format!("0 to {all}")));
+    }
+    Ok(Basis::chain(chain).with_terminal(terminal))
 }
 
 fn check_chain(parameters: &Parameters, object: Object, chain: usize) -> Result<usize, RlweError> {
@@ -136,15 +148,15 @@ fn read_poly(parameters: &Parameters, object: Object, bytes: &mut &[u8], basis: 
 }
 
 impl Ciphertext {
-    /// Bytes of a ciphertext of two components and `chain` primes.
-    pub fn byte_len(parameters: &Parameters, chain: usize) -> usize {
-        HEADER_BYTES + 3 + 2 * parameters.ring().residue_bytes(Basis::chain(chain))
+    /// Bytes of a ciphertext of two components.
+    pub fn byte_len(parameters: &Parameters, basis: Basis) -> usize {
+        HEADER_BYTES + 3 + 2 * parameters.ring().residue_bytes(basis)
     }
 
-    /// Serialises: header, chain length (u16), components (u8), residues.
+    /// Serialises: header, numbers of chain primes (12 bits) and terminal primes (4 bits), components (u8), residues.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.chain()));
-        write_full_header(parameters, self.chain(), self.components.len(), &mut bytes);
+        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.basis()));
+        write_full_header(parameters, self.basis(), self.components.len(), &mut bytes);
         for component in &self.components {
             parameters.ring().write_residues(component, &mut bytes);
         }
@@ -158,12 +170,12 @@ impl Ciphertext {
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let object = Object::Ciphertext;
         let mut rest = read_header(parameters, object, bytes)?;
-        let chain = read_chain(parameters, object, &mut rest)?;
+        let basis = read_basis(parameters, object, &mut rest)?;
         let count = take(object, &mut rest, 1)?[0];
         if !(2..=3).contains(&count) {
             return Err(refuse(object, format!("{count} components"), "2 or 3"));
         }
-        let read = |_| read_poly(parameters, object, &mut rest, Basis::chain(chain));
+        let read = |_| read_poly(parameters, object, &mut rest, basis);
         let components = (0..count).map(read).collect::<Result<_, _>>()?;
         finish(object, rest)?;
         Ok(Ciphertext { components })
@@ -171,9 +183,9 @@ impl Ciphertext {
 }
 
 impl SeededCiphertext {
-    /// Bytes of a seeded ciphertext of `chain` primes.
-    pub fn byte_len(parameters: &Parameters, chain: usize) -> usize {
-        HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(Basis::chain(chain))
+    /// Bytes of a seeded ciphertext.
+    pub fn byte_len(parameters: &Parameters, basis: Basis) -> usize {
+        HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(basis)
     }
 
     /// Whether bytes begin like those of a seeded ciphertext; [`SeededCiphertext::from_bytes`] checks the rest.
@@ -181,7 +193,8 @@ impl SeededCiphertext {
         bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SeededCiphertext as u8))
     }
 
-    /// Serialises: header, chain length (u16), seed (32 bytes), residues of the first component.
+    /// Serialises: header, numbers of chain primes (12 bits) and terminal primes (4 bits), seed (32 bytes), residues of
+    /// the first component.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.append_to(parameters, &mut bytes);
@@ -190,8 +203,8 @@ impl SeededCiphertext {
 
     /// As [`SeededCiphertext::to_bytes`], appended to `bytes`.
     pub fn append_to(&self, parameters: &Parameters, bytes: &mut Vec<u8>) {
-        bytes.reserve(Self::byte_len(parameters, self.chain()));
-        write_seeded_header(parameters, self.chain(), bytes);
+        bytes.reserve(Self::byte_len(parameters, self.basis()));
+        write_seeded_header(parameters, self.basis(), bytes);
         bytes.extend(self.seed.0);
         parameters.ring().write_residues(&self.body, bytes);
     }
@@ -203,9 +216,9 @@ impl SeededCiphertext {
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let object = Object::SeededCiphertext;
         let mut rest = read_header(parameters, object, bytes)?;
-        let chain = read_chain(parameters, object, &mut rest)?;
+        let basis = read_basis(parameters, object, &mut rest)?;
         let seed = read_seed(take(object, &mut rest, 32)?);
-        let body = read_poly(parameters, object, &mut rest, Basis::chain(chain))?;
+        let body = read_poly(parameters, object, &mut rest, basis)?;
         finish(object, rest)?;
         Ok(SeededCiphertext { seed, body })
     }
@@ -214,7 +227,7 @@ impl SeededCiphertext {
 impl PublicKey {
     /// Bytes of a public key.
     pub fn byte_len(parameters: &Parameters) -> usize {
-        HEADER_BYTES + 32 + parameters.ring().residue_bytes(Basis::chain(parameters.ring().chain().len()))
+        HEADER_BYTES + 32 + parameters.ring().residue_bytes(Self::basis(parameters))
     }
 
     /// Serialises: header, seed (32 bytes), residues of the first component.
@@ -235,8 +248,7 @@ impl PublicKey {
         let object = Object::PublicKey;
         let mut rest = read_header(parameters, object, bytes)?;
         let seed = read_seed(take(object, &mut rest, 32)?);
-        let basis = Basis::chain(parameters.ring().chain().len());
-        let body = read_poly(parameters, object, &mut rest, basis)?;
+        let body = read_poly(parameters, object, &mut rest, Self::basis(parameters))?;
         finish(object, rest)?;
         Ok(PublicKey::from_parts(parameters, seed, body))
     }

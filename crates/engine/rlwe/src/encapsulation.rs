@@ -119,7 +119,7 @@ impl Ciphertext {
     /// # Errors
     /// If the ciphertext has more primes.
     pub fn scale_modulus(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
-        let own = self.chain();
+        let own = self.basis().chain;
         let grow = |component: &Poly| {
             let mut grown = ring.extend_basis(component, Basis::chain(chain))?;
             for &prime in ring.chain().iter().take(chain).skip(own) {
@@ -130,15 +130,15 @@ impl Ciphertext {
         Ok(Ciphertext { components: self.components.iter().map(grow).collect::<Result<_, RlweError>>()? })
     }
 
-    /// Raises a ciphertext under the sparse secret to the first `chain` primes and switches it to the main secret. The
-    /// message becomes `m + q I`, with `q` the modulus before and `I` a polynomial of small integers.
+    /// Raises a ciphertext under the sparse secret to a larger basis and switches it to the main secret. The message
+    /// becomes `m + q I`, with `q` the modulus before and `I` a polynomial of small integers.
     ///
     /// # Errors
     /// If there are not two components, or the decapsulation key is missing.
-    pub fn raise(&self, parameters: &Parameters, chain: usize, keys: &EvaluationKeys) -> Result<Ciphertext, RlweError> {
+    pub fn raise(&self, parameters: &Parameters, to: Basis, keys: &EvaluationKeys) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "raise the modulus";
-        let (ring, to) = (parameters.ring(), Basis::chain(chain));
-        let key = keys.get(OPERATION, KeyKind::Decapsulation, chain)?;
+        let ring = parameters.ring();
+        let key = keys.get(OPERATION, KeyKind::Decapsulation, to.chain)?;
         let [c0, c1] = self.pair(OPERATION)?;
         let switched = ring.gadget_product(&ring.extend_basis(c1, to)?, key)?;
         let mut k0 = ring.divide_round(&switched[0], to)?;

@@ -35,7 +35,8 @@ impl SecretKey {
 
     pub(crate) fn from_coefficients(parameters: &Parameters, coefficients: &[i32]) -> Result<Self, RlweError> {
         let ring = parameters.ring();
-        let basis = Basis { chain: ring.chain().len(), special: !ring.special().is_empty() };
+        let special = !ring.special().is_empty();
+        let basis = Basis { special, ..ring.gadget_key_basis(ring.chain().len()) };
         Ok(SecretKey { parameters: parameters.clone(), poly: secret_poly(ring, coefficients, basis)? })
     }
 
@@ -174,7 +175,7 @@ impl KeyKind {
     pub(crate) fn rows(self, ring: &Ring, chain: usize) -> (usize, Basis) {
         match self {
             KeyKind::Encapsulation | KeyKind::QueryEncapsulation => (1, Basis::chain(chain)),
-            _ => (ring.digit_count(chain), Basis::extended(chain)),
+            _ => (ring.digit_count(chain), ring.gadget_key_basis(chain)),
         }
     }
 

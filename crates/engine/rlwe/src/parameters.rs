@@ -81,7 +81,7 @@ impl Parameters {
     /// As for [`Parameters::new`], or if the backend is not available on this machine.
     pub fn with_backend(literal: ParametersLiteral, backend: Backend) -> Result<Self, RlweError> {
         let degree = literal.ring.degree;
-        let found = log2_product(literal.ring.chain.iter().chain(&literal.ring.special));
+        let found = log2_product(literal.ring.chain.iter().chain(&literal.ring.terminal).chain(&literal.ring.special));
         let bits = security_bits(degree, found, literal.secret);
         if bits < SECURITY_BITS && !literal.name.starts_with(INSECURE_PREFIX) {
             return Err(RlweError::Insecure {
@@ -155,9 +155,10 @@ impl Parameters {
             let security_bits = security_bits(degree, log2_modulus, secret);
             SecuredObject { what, degree, log2_modulus, secret, sigma: unspoken_ring::ERROR_SIGMA, security_bits }
         };
-        let mut objects = vec![object("ciphertext", Basis::chain(chain))];
+        let whole = self.ring().gadget_key_basis(chain);
+        let mut objects = vec![object("ciphertext", whole.without_special())];
         if !self.ring().special().is_empty() {
-            objects.push(object("key-switching key", Basis::extended(chain)));
+            objects.push(object("key-switching key", whole));
         }
         if let Some(EncapsulationLiteral { primes, .. }) = self.literal().encapsulation {
             let (secret, log2_modulus) = (SPARSE_SECRET, self.log2_modulus(Basis::chain(primes)));
@@ -222,6 +223,8 @@ impl Fingerprint {
             number(primes.len() as u64);
             primes.iter().for_each(|&q| number(u64::from(q)));
         }
+        // The fingerprints of sets without terminal primes are older than these.
+        literal.ring.terminal.iter().for_each(|&q| number(u64::from(q)));
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Fingerprint(fingerprint)

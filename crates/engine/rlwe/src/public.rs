@@ -9,8 +9,8 @@ use crate::error::RlweError;
 use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 
-/// A public key: an encryption of zero `(b, a)` under the secret over all chain primes, `b = -a s + e`, `a` expanded
-/// from a seed. It needs no special primes, because encryption does not divide by them.
+/// A public key: an encryption of zero `(b, a)` under the secret over all primes but the special ones, `b = -a s + e`,
+/// `a` expanded from a seed. It needs no special primes, because encryption does not divide by them.
 ///
 /// An encryption is `(b u + e_0 + m, a u + e_1)` with a fresh ternary `u` and fresh errors (Lyubashevsky, Peikert and
 /// Regev, "On ideal lattices and learning with errors over rings", EUROCRYPT 2010). Its noise `e u + e_0 + e_1 s` has a
@@ -32,7 +32,7 @@ impl PublicKey {
         let parameters = secret.parameters();
         let ring = parameters.ring();
         let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
-        let whole = Basis::chain(ring.chain().len());
+        let whole = Self::basis(parameters);
         let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), whole)?;
         // `a s + e`.
         body.declare_public();
@@ -43,6 +43,12 @@ impl PublicKey {
     pub(crate) fn from_parts(parameters: &Parameters, seed: Seed, body: Poly) -> Self {
         let mask = parameters.ring().uniform(&seed, 0, body.basis());
         PublicKey { parameters: parameters.clone(), seed, body, mask }
+    }
+
+    /// The basis of a public key: all primes but the special ones.
+    pub(crate) fn basis(parameters: &Parameters) -> Basis {
+        let ring = parameters.ring();
+        Basis::chain(ring.chain().len()).with_terminal(ring.terminal().len())
     }
 
     /// The parameters it belongs to.
@@ -62,25 +68,25 @@ impl PublicKey {
         self.body.bytes() + self.mask.bytes()
     }
 
-    /// Encrypts `message` (evaluation domain, chain basis) over the primes of `message`.
+    /// Encrypts `message` (evaluation domain, no special primes) over the primes of `message`.
     ///
     /// # Errors
     /// If the message is in the coefficient domain, over special primes or of another ring.
     pub fn encrypt(&self, message: &Poly, rng: &mut SecretRng) -> Result<Ciphertext, RlweError> {
-        self.encrypt_zero(message.basis().chain, rng)?.plus(self.parameters.ring(), message)
+        self.encrypt_zero(message.basis(), rng)?.plus(self.parameters.ring(), message)
     }
 
-    /// An encryption of zero over the first `chain` primes. It must be used for one message only. It is secret: it and
-    /// the ciphertext made from it together reveal the message.
+    /// An encryption of zero. It must be used for one message only. It is secret: it and the ciphertext made from it
+    /// together reveal the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn encrypt_zero(&self, chain: usize, rng: &mut SecretRng) -> Result<Ciphertext, RlweError> {
+    pub fn encrypt_zero(&self, basis: Basis, rng: &mut SecretRng) -> Result<Ciphertext, RlweError> {
         let ring = self.parameters.ring();
         let n = ring.degree();
         let (ephemeral, errors) = (rng.ternary(n), [rng.gaussian(n), rng.gaussian(n)]);
         let errors = [errors[0].as_slice(), errors[1].as_slice()];
-        let components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
+        let components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, basis)?;
         Ciphertext::new(components.into())
     }
 }

@@ -21,19 +21,18 @@ impl ExtendedCiphertext {
         &self.components
     }
 
-    /// Chain primes of its modulus.
-    pub fn chain(&self) -> usize {
-        self.components[0].basis().chain
+    /// The basis of its modulus, without the special primes.
+    pub fn basis(&self) -> Basis {
+        self.components[0].basis().without_special()
     }
 
-    /// Divides by `P` and by the last `drop` chain primes at once, rounding.
+    /// Divides by `P` and rescales to `to` at once, rounding ([`Ring::rescale_round`]).
     ///
     /// # Errors
-    /// If fewer than `drop + 1` chain primes are left.
-    pub fn divide(&self, ring: &Ring, drop: usize) -> Result<Ciphertext, RlweError> {
-        let to = Basis::chain(self.chain().saturating_sub(drop));
+    /// If the ring has no such rescaling.
+    pub fn divide(&self, ring: &Ring, to: Basis) -> Result<Ciphertext, RlweError> {
         let [c0, c1] = &self.components;
-        Ok(Ciphertext { components: vec![ring.divide_round(c0, to)?, ring.divide_round(c1, to)?] })
+        Ok(Ciphertext { components: vec![ring.rescale_round(c0, to)?, ring.rescale_round(c1, to)?] })
     }
 }
 
@@ -44,21 +43,19 @@ pub struct Hoisted<'a> {
 }
 
 impl Ciphertext {
-    /// Relinearises: reduces three components to two, with the relinearisation key.
-    ///
-    /// `drop` chain primes are divided out in the same step (rescaling fused into the division by `P`).
+    /// Relinearises: reduces three components to two, with the relinearisation key, and rescales to `to` in the same
+    /// step (rescaling fused into the division by `P`).
     ///
     /// # Errors
-    /// If there are not three components, or the key is missing, or too few primes are left.
-    pub fn relinearise(&self, ring: &Ring, keys: &EvaluationKeys, drop: usize) -> Result<Ciphertext, RlweError> {
+    /// If there are not three components, or the key is missing, or the ring has no such rescaling.
+    pub fn relinearise(&self, ring: &Ring, keys: &EvaluationKeys, to: Basis) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "relinearise";
         let [c0, c1, c2] = self.components.as_slice() else {
             return Err(RlweError::Components { operation: OPERATION, found: self.components.len(), needed: 3 });
         };
-        let key = keys.get(OPERATION, KeyKind::Relinearisation, self.chain())?;
+        let key = keys.get(OPERATION, KeyKind::Relinearisation, self.basis().chain)?;
         let mut switched = ring.gadget_product(c2, key)?;
-        if drop == 0 {
-            let to = Basis::chain(self.chain());
+        if to == self.basis() {
             let mut components = vec![ring.divide_round(&switched[0], to)?, ring.divide_round(&switched[1], to)?];
             ring.add_assign(&mut components[0], c0)?;
             ring.add_assign(&mut components[1], c1)?;
@@ -66,7 +63,7 @@ impl Ciphertext {
         }
         ring.add_lifted_assign(&mut switched[0], c0)?;
         ring.add_lifted_assign(&mut switched[1], c1)?;
-        ExtendedCiphertext { components: switched }.divide(ring, drop)
+        ExtendedCiphertext { components: switched }.divide(ring, to)
     }
 
     /// The image under `X -> X^element`.
@@ -79,7 +76,7 @@ impl Ciphertext {
         if element == 1 {
             return Ok(self.clone());
         }
-        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.chain())?;
+        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.basis().chain)?;
         finish_automorphism(ring, c0, ring.gadget_product(c1, key)?, element)
     }
 
@@ -92,22 +89,22 @@ impl Ciphertext {
         Ok(Hoisted { ciphertext: self, digits: ring.decompose(c1)? })
     }
 
-    /// Divides by the last `drop` chain primes, rounding.
+    /// Rescales to `to`: divides by the primes that it lacks, rounding, and multiplies by those that are new
+    /// ([`Ring::rescale_round`]).
     ///
     /// # Errors
-    /// If fewer than `drop + 1` chain primes are left.
-    pub fn rescale(&self, ring: &Ring, drop: usize) -> Result<Ciphertext, RlweError> {
-        let to = Basis::chain(self.chain().saturating_sub(drop));
-        let components = self.components.iter().map(|c| ring.divide_round(c, to)).collect::<Result<_, _>>()?;
+    /// If the ring has no such rescaling.
+    pub fn rescale(&self, ring: &Ring, to: Basis) -> Result<Ciphertext, RlweError> {
+        let components = self.components.iter().map(|c| ring.rescale_round(c, to)).collect::<Result<_, _>>()?;
         Ok(Ciphertext { components })
     }
 
-    /// The same message modulo the first `chain` primes.
+    /// The same message over fewer primes.
     ///
     /// # Errors
-    /// If the ciphertext has fewer primes.
-    pub fn restricted(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
-        let restrict = |c: &Poly| ring.restricted(c, Basis::chain(chain));
+    /// If the ciphertext lacks one of them.
+    pub fn restricted(&self, ring: &Ring, basis: Basis) -> Result<Ciphertext, RlweError> {
+        let restrict = |c: &Poly| ring.restricted(c, basis);
         Ok(Ciphertext { components: self.components.iter().map(restrict).collect::<Result<_, _>>()? })
     }
 
@@ -131,7 +128,7 @@ impl Hoisted<'_> {
         if element == 1 {
             return Ok(self.ciphertext.clone());
         }
-        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.chain())?;
+        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.basis().chain)?;
         let switched = ring.gadget_product_hoisted(&self.digits, key)?;
         finish_automorphism(ring, &self.ciphertext.components[0], switched, element)
     }
@@ -150,7 +147,7 @@ impl Hoisted<'_> {
         if element == 1 {
             return self.ciphertext.lift(ring);
         }
-        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.chain())?;
+        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.basis().chain)?;
         let mut components = ring.hoisted_sum(&self.digits, &[(key, element)])?;
         let image = ring.automorphism(&self.ciphertext.components[0], element)?;
         ring.add_lifted_assign(&mut components[0], &image)?;
@@ -158,20 +155,20 @@ impl Hoisted<'_> {
     }
 
     /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P`
-    /// once, and by the last `drop` chain primes in the same step.
+    /// once, and rescaled to `to` in the same step.
     ///
     /// # Errors
-    /// If there are no elements, keys are missing (the error names all of them), or fewer than `drop + 1` chain primes
-    /// are left.
+    /// If there are no elements, keys are missing (the error names all of them), or the ring has no such rescaling.
     pub fn sum_automorphisms(
         &self,
         ring: &Ring,
         elements: &[u64],
         keys: &EvaluationKeys,
-        drop: usize,
+        to: Basis,
     ) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "sum of automorphisms";
-        let chain = self.digits.chain();
+        let basis = self.digits.basis();
+        let chain = basis.chain;
         let switched: Vec<u64> = elements.iter().copied().filter(|&element| element != 1).collect();
         let mut needed = KeyPlan::new();
         switched.iter().for_each(|&element| needed.require(KeyKind::Galois { element }, chain));
@@ -186,19 +183,18 @@ impl Hoisted<'_> {
             switched.iter().map(|&element| Ok((keys.get(OPERATION, KeyKind::Galois { element }, chain)?, element)));
         let terms: Vec<(&GadgetKey, u64)> = terms.collect::<Result<_, RlweError>>()?;
         if terms.is_empty() {
-            let c1 = c1.unwrap_or_else(|| ring.zero(Basis::chain(chain), Domain::Evaluation));
-            let sum = Ciphertext { components: vec![c0, c1] };
-            return if drop == 0 { Ok(sum) } else { sum.rescale(ring, drop) };
+            let c1 = c1.unwrap_or_else(|| ring.zero(basis, Domain::Evaluation));
+            return Ciphertext { components: vec![c0, c1] }.rescale(ring, to);
         }
         let mut components = ring.hoisted_sum(&self.digits, &terms)?;
-        if drop > 0 {
+        if to != basis {
             ring.add_lifted_assign(&mut components[0], &c0)?;
             if let Some(c1) = &c1 {
                 ring.add_lifted_assign(&mut components[1], c1)?;
             }
-            return ExtendedCiphertext { components }.divide(ring, drop);
+            return ExtendedCiphertext { components }.divide(ring, to);
         }
-        let mut sum = ExtendedCiphertext { components }.divide(ring, 0)?;
+        let mut sum = ExtendedCiphertext { components }.divide(ring, to)?;
         ring.add_assign(&mut sum.components[0], &c0)?;
         if let Some(c1) = &c1 {
             ring.add_assign(&mut sum.components[1], c1)?;
@@ -209,7 +205,7 @@ impl Hoisted<'_> {
 
 /// Divides a switched second component by `P`, adds the first, and applies the automorphism to both.
 fn finish_automorphism(ring: &Ring, c0: &Poly, switched: [Poly; 2], element: u64) -> Result<Ciphertext, RlweError> {
-    let to = Basis::chain(c0.basis().chain);
+    let to = c0.basis();
     let mut k0 = ring.divide_round(&switched[0], to)?;
     ring.add_assign(&mut k0, c0)?;
     let k1 = ring.divide_round(&switched[1], to)?;

@@ -34,20 +34,20 @@ pub enum FreshCiphertext {
 }
 
 impl ZeroEncryption {
-    /// An encryption of zero made with the secret key, for messages over at most the first `chain` primes.
+    /// An encryption of zero made with the secret key, for messages over at most the primes of a basis.
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn seeded(secret: &SecretKey, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
-        Ok(Self::new(FreshCiphertext::Seeded(SeededCiphertext::encrypt_zero(secret, chain, rng)?)))
+    pub fn seeded(secret: &SecretKey, basis: Basis, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        Ok(Self::new(FreshCiphertext::Seeded(SeededCiphertext::encrypt_zero(secret, basis, rng)?)))
     }
 
-    /// An encryption of zero made with a public key, for messages over at most the first `chain` primes.
+    /// An encryption of zero made with a public key, for messages over at most the primes of a basis.
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn public(key: &PublicKey, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
-        Ok(Self::new(FreshCiphertext::Full(key.encrypt_zero(chain, rng)?)))
+    pub fn public(key: &PublicKey, basis: Basis, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        Ok(Self::new(FreshCiphertext::Full(key.encrypt_zero(basis, rng)?)))
     }
 
     fn new(inner: FreshCiphertext) -> Self {
@@ -60,30 +60,30 @@ impl ZeroEncryption {
         if own { Ok(self.inner) } else { Err(RlweError::Forked { operation }) }
     }
 
-    /// Bytes in memory of an encryption of zero over `chain` primes, seeded or full.
-    pub fn memory_bytes(parameters: &Parameters, chain: usize, seeded: bool) -> usize {
-        let poly = parameters.ring().poly_bytes(Basis::chain(chain));
+    /// Bytes in memory of an encryption of zero over a basis, seeded or full.
+    pub fn memory_bytes(parameters: &Parameters, basis: Basis, seeded: bool) -> usize {
+        let poly = parameters.ring().poly_bytes(basis);
         if seeded { poly } else { 2 * poly }
     }
 
-    /// Number of bytes that [`ZeroEncryption::into_bytes`] returns for an encryption of zero over `chain` primes,
+    /// Number of bytes that [`ZeroEncryption::into_bytes`] returns for an encryption of zero over a basis,
     /// seeded or full.
-    pub fn byte_len(parameters: &Parameters, chain: usize, seeded: bool) -> usize {
+    pub fn byte_len(parameters: &Parameters, basis: Basis, seeded: bool) -> usize {
         match seeded {
-            true => SeededCiphertext::byte_len(parameters, chain),
-            false => Ciphertext::byte_len(parameters, chain),
+            true => SeededCiphertext::byte_len(parameters, basis),
+            false => Ciphertext::byte_len(parameters, basis),
         }
     }
 
-    /// Chain primes of its modulus.
-    pub fn chain(&self) -> usize {
+    /// The basis of its modulus.
+    pub fn basis(&self) -> Basis {
         match &self.inner {
-            FreshCiphertext::Seeded(zero) => zero.chain(),
-            FreshCiphertext::Full(zero) => zero.chain(),
+            FreshCiphertext::Seeded(zero) => zero.basis(),
+            FreshCiphertext::Full(zero) => zero.basis(),
         }
     }
 
-    /// An encryption of `message` (evaluation domain, chain basis), over its primes. One addition.
+    /// An encryption of `message` (evaluation domain, no special primes), over its primes. One addition.
     ///
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring, or the encryption of zero belongs
@@ -115,7 +115,7 @@ impl ZeroEncryption {
         }))
     }
 
-    /// Reads the output of [`ZeroEncryption::into_bytes`] of an encryption of zero over `chain` primes, seeded or full.
+    /// Reads the output of [`ZeroEncryption::into_bytes`] of an encryption of zero over a basis, seeded or full.
     /// It cannot check that they are an encryption of zero, so they must come from sealed storage. No branch depends on
     /// the bytes, except on whether they are valid.
     ///
@@ -124,17 +124,17 @@ impl ZeroEncryption {
     pub fn from_bytes(
         parameters: &Parameters,
         mut bytes: Zeroizing<Vec<u8>>,
-        chain: usize,
+        basis: Basis,
         seeded: bool,
     ) -> Result<Self, RlweError> {
-        let header = codec::fresh_header(parameters, chain, seeded);
+        let header = codec::fresh_header(parameters, basis, seeded);
         let differences = header.iter().zip(bytes.iter()).fold(0, |any, (a, b)| any | (a ^ b));
-        if bytes.len() != Self::byte_len(parameters, chain, seeded) || declassify(differences != 0) {
+        if bytes.len() != Self::byte_len(parameters, basis, seeded) || declassify(differences != 0) {
             let kind = if seeded { "a seeded" } else { "a full" };
             return Err(RlweError::Decode {
                 what: "an encryption of zero",
                 found: format!("{} bytes that are not one", bytes.len()),
-                needed: format!("{kind} one over {chain} primes, of preset '{}'", parameters.name()),
+                needed: format!("{kind} one over {basis}, of preset '{}'", parameters.name()),
             });
         }
         // The same bytes, which are public now.
@@ -152,6 +152,6 @@ impl ZeroEncryption {
 
 impl fmt::Debug for ZeroEncryption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZeroEncryption").field("chain", &self.chain()).finish_non_exhaustive()
+        f.debug_struct("ZeroEncryption").field("basis", &self.basis()).finish_non_exhaustive()
     }
 }

@@ -42,7 +42,7 @@ fn raising_adds_small_multiples_of_the_modulus() {
     let values: Vec<i64> = (0..1024).map(|i| (i - 500) << 40).collect();
     let ciphertext = secret.encrypt(&message(&parameters, &values, 2), &mut rng).unwrap();
     let sparse = ciphertext.encapsulate(&parameters, KeyKind::Encapsulation, &keys).unwrap();
-    let raised = sparse.raise(&parameters, 8, &keys).unwrap();
+    let raised = sparse.raise(&parameters, Basis::chain(8), &keys).unwrap();
     let found = ring.to_f64(&secret.decrypt(&raised).unwrap()).unwrap();
     let modulus = f64::from(ring.chain()[0]) * f64::from(ring.chain()[1]);
     let mut integers = Vec::new();
@@ -60,7 +60,7 @@ fn raising_adds_small_multiples_of_the_modulus() {
     assert!(high.encapsulate(&parameters, KeyKind::Encapsulation, &keys).is_err());
     let error = ciphertext.encapsulate(&parameters, KeyKind::QueryEncapsulation, &keys).unwrap_err();
     assert!(matches!(error, RlweError::Ring(_)), "{error}");
-    let error = sparse.raise(&parameters, 8, &EvaluationKeys::new()).unwrap_err();
+    let error = sparse.raise(&parameters, Basis::chain(8), &EvaluationKeys::new()).unwrap_err();
     assert!(matches!(error, RlweError::MissingKeys { .. }), "{error}");
 }
 
@@ -83,7 +83,7 @@ fn queries_reach_the_sparse_secret_with_their_elements_in_place() {
     let query = CompactQuery::from_bytes(&queries, &query.to_bytes(&queries)).unwrap();
     let packed = query.expand(&queries, ring).unwrap();
     let sparse = packed.encapsulate(&parameters, KeyKind::QueryEncapsulation, &keys).unwrap();
-    let raised = sparse.scale_modulus(ring, 2).unwrap().raise(&parameters, 8, &keys).unwrap();
+    let raised = sparse.scale_modulus(ring, 2).unwrap().raise(&parameters, Basis::chain(8), &keys).unwrap();
     let found = ring.to_f64(&secret.decrypt(&raised).unwrap()).unwrap();
     let modulus = f64::from(ring.chain()[0]) * f64::from(ring.chain()[1]);
     let mut squares = 0.0;

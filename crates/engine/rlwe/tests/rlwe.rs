@@ -15,7 +15,8 @@ fn literal(name: &str, kind: RingKind) -> ParametersLiteral {
     let mut primes = primes_descending(1 << 29, 1 << 30, kind.prime_step(DEGREE));
     let special = primes.by_ref().take(2).collect();
     let chain = primes.take(4).collect();
-    let ring = RingLiteral { degree: DEGREE, kind, chain, terminal: vec![], special, digit_len: 2 };
+    let terminal = primes_descending(1 << 24, 1 << 25, kind.prime_step(DEGREE)).take(1).collect();
+    let ring = RingLiteral { degree: DEGREE, kind, chain, terminal, special, digit_len: 2 };
     ParametersLiteral { name: name.into(), ring, secret: SecretDistribution::UniformTernary, encapsulation: None }
 }
 
@@ -38,13 +39,17 @@ impl Setting {
     }
 
     fn message(&mut self, bits: u32, chain: usize) -> Poly {
+        self.message_over(bits, Basis::chain(chain))
+    }
+
+    fn message_over(&mut self, bits: u32, basis: Basis) -> Poly {
         let mut draw = || {
             let mut bytes = [0; 4];
             self.rng.fill(&mut bytes);
             i128::from(i32::from_le_bytes(bytes) >> (32 - bits))
         };
         let coefficients: Vec<i128> = std::iter::repeat_with(&mut draw).take(DEGREE).collect();
-        let mut poly = self.ring().from_i128(&coefficients, Basis::chain(chain)).unwrap();
+        let mut poly = self.ring().from_i128(&coefficients, basis).unwrap();
         self.ring().to_evaluation(&mut poly).unwrap();
         poly
     }
@@ -88,8 +93,8 @@ fn automorphisms_direct_hoisted_and_extended_agree() {
         let mut s = Setting::new(kind);
         let element = galois::rotation(s.ring(), 3);
         let keys = s.keys(&[KeyKind::Galois { element }]);
-        for chain in [4, 3, 1] {
-            let message = s.message(20, chain);
+        for (chain, terminal) in [(4, 0), (4, 1), (3, 0), (2, 1), (1, 0)] {
+            let message = s.message_over(20, Basis::chain(chain).with_terminal(terminal));
             let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
             let expected = s.ring().automorphism(&message, element).unwrap();
             let hoisted = ciphertext.hoist(s.ring()).unwrap();
@@ -97,7 +102,7 @@ fn automorphisms_direct_hoisted_and_extended_agree() {
             for image in [
                 ciphertext.automorphism(s.ring(), element, &keys).unwrap(),
                 hoisted.automorphism(s.ring(), element, &keys).unwrap(),
-                extended.divide(s.ring(), 0).unwrap(),
+                extended.divide(s.ring(), extended.basis()).unwrap(),
             ] {
                 let noise = s.noise(&image, &expected);
                 assert!(noise > 0.0 && noise < SWITCHED, "{noise}");
@@ -114,16 +119,17 @@ fn relinearisation_keeps_the_product() {
     let (c1, c2) = (s.secret.encrypt(&m1, &mut s.rng).unwrap(), s.secret.encrypt(&m2, &mut s.rng).unwrap());
     let pair = |c: &Ciphertext| [c.components()[0].clone(), c.components()[1].clone()];
     let ([a0, a1], [b0, b1]) = (pair(&c1), pair(&c2));
-    let tensor = s.ring().tensor([&a0, &a1], [&b0, &b1], 4).unwrap();
+    let tensor = s.ring().tensor([&a0, &a1], [&b0, &b1], Basis::chain(4)).unwrap();
     let product = Ciphertext::new(tensor.into()).unwrap();
     let mut expected = m1.clone();
     s.ring().mul_assign(&mut expected, &m2).unwrap();
     let before = s.noise(&product, &expected);
-    let after = s.noise(&product.relinearise(s.ring(), &keys, 0).unwrap(), &expected);
+    let after = s.noise(&product.relinearise(s.ring(), &keys, Basis::chain(4)).unwrap(), &expected);
     assert!((after - before).abs() < SWITCHED, "{before} {after}");
     // Relinearisation fused with the rescale gives the same as a rescale afterwards, up to rounding.
-    let fused = product.relinearise(s.ring(), &keys, 1).unwrap();
-    let apart = product.relinearise(s.ring(), &keys, 0).unwrap().rescale(s.ring(), 1).unwrap();
+    let fused = product.relinearise(s.ring(), &keys, Basis::chain(3)).unwrap();
+    let apart =
+        product.relinearise(s.ring(), &keys, Basis::chain(4)).unwrap().rescale(s.ring(), Basis::chain(3)).unwrap();
     let apart = {
         let mut poly = s.secret.decrypt(&apart).unwrap();
         s.ring().to_evaluation(&mut poly).unwrap();
@@ -181,7 +187,7 @@ fn ciphertexts_survive_serialisation_and_damage_is_noticed() {
     let message = s.message(20, 3);
     let seeded = SeededCiphertext::encrypt(&s.secret, &message, &mut s.rng).unwrap();
     let bytes = seeded.to_bytes(&s.parameters);
-    assert_eq!(bytes.len(), SeededCiphertext::byte_len(&s.parameters, 3));
+    assert_eq!(bytes.len(), SeededCiphertext::byte_len(&s.parameters, Basis::chain(3)));
     let expanded = SeededCiphertext::from_bytes(&s.parameters, &bytes).unwrap().expand(s.ring());
     let full = Ciphertext::from_bytes(&s.parameters, &expanded.to_bytes(&s.parameters)).unwrap();
     assert!(s.noise(&full, &message) < FRESH);
@@ -194,7 +200,7 @@ fn ciphertexts_survive_serialisation_and_damage_is_noticed() {
     longer.push(0);
     assert!(read(&longer).is_err());
     for (position, what) in
-        [(0, "kind of file"), (4, "format version"), (6, "object kind"), (9, "other parameters"), (25, "chain primes")]
+        [(0, "kind of file"), (4, "format version"), (6, "object kind"), (9, "other parameters"), (24, "chain primes")]
     {
         let mut damaged = bytes.clone();
         damaged[position] ^= 0x40;
@@ -203,6 +209,35 @@ fn ciphertexts_survive_serialisation_and_damage_is_noticed() {
     }
     let foreign = Parameters::new(literal("insecure_other", RingKind::ConjugateInvariant)).unwrap();
     assert!(SeededCiphertext::from_bytes(&foreign, &bytes).is_err());
+    let mut terminals = bytes.clone();
+    terminals[25] |= 0x20;
+    let error = SeededCiphertext::from_bytes(&s.parameters, &terminals).unwrap_err().to_string();
+    assert!(error.contains("2 terminal primes"), "{error}");
+}
+
+#[test]
+fn ciphertexts_over_terminal_primes_survive_serialisation() {
+    let mut s = Setting::new(RingKind::Standard);
+    let basis = Basis::chain(2).with_terminal(1);
+    let message = s.message_over(20, basis);
+    let seeded = SeededCiphertext::encrypt(&s.secret, &message, &mut s.rng).unwrap();
+    let bytes = seeded.to_bytes(&s.parameters);
+    assert_eq!(bytes.len(), SeededCiphertext::byte_len(&s.parameters, basis));
+    let expanded = SeededCiphertext::from_bytes(&s.parameters, &bytes).unwrap().expand(s.ring());
+    let bytes = expanded.to_bytes(&s.parameters);
+    assert_eq!(bytes.len(), Ciphertext::byte_len(&s.parameters, basis));
+    let full = Ciphertext::from_bytes(&s.parameters, &bytes).unwrap();
+    assert_eq!(full.basis(), basis);
+    assert!(s.noise(&full, &message) < FRESH);
+    // From two primes of 30 bits and one of 25 to three of 30, and to one.
+    let rescaled = |to| s.secret.decrypt(&full.rescale(s.ring(), to).unwrap()).unwrap();
+    for to in [Basis::chain(3), Basis::chain(1)] {
+        let poly = rescaled(to);
+        assert_eq!(poly.basis(), to);
+    }
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let ciphertext = public.encrypt(&message, &mut s.rng).unwrap();
+    assert!(ciphertext.basis() == basis && s.noise(&ciphertext, &message) < FRESH * 40.0);
 }
 
 #[test]
@@ -266,7 +301,7 @@ fn public_keys_encrypt_with_the_noise_they_promise() {
         for chain in 1..=4 {
             let message = s.message(15, chain);
             let ciphertext = public.encrypt(&message, &mut s.rng).unwrap();
-            assert_eq!(ciphertext.chain(), chain);
+            assert_eq!(ciphertext.basis(), Basis::chain(chain));
             let noise = s.noise(&ciphertext, &message);
             assert!(noise > 2.0 * deviation && noise < 6.0 * deviation, "{noise} at deviation {deviation}");
         }
@@ -322,33 +357,35 @@ fn a_message_added_to_zero_is_encrypted() {
     for chain in 1..=3 {
         let message = s.message(20, chain);
         let zeros = [
-            ZeroEncryption::seeded(&s.secret, 3, &mut s.rng).unwrap(),
-            ZeroEncryption::public(&public, 3, &mut s.rng).unwrap(),
+            ZeroEncryption::seeded(&s.secret, Basis::chain(3), &mut s.rng).unwrap(),
+            ZeroEncryption::public(&public, Basis::chain(3), &mut s.rng).unwrap(),
         ];
         for (zero, seeded) in zeros.into_iter().zip([true, false]) {
             let bytes = zero.into_bytes(&s.parameters).unwrap();
-            assert_eq!(bytes.len(), ZeroEncryption::byte_len(&s.parameters, 3, seeded));
-            let zero = ZeroEncryption::from_bytes(&s.parameters, bytes, 3, seeded).unwrap();
-            assert_eq!(zero.chain(), 3);
+            assert_eq!(bytes.len(), ZeroEncryption::byte_len(&s.parameters, Basis::chain(3), seeded));
+            let zero = ZeroEncryption::from_bytes(&s.parameters, bytes, Basis::chain(3), seeded).unwrap();
+            assert_eq!(zero.basis(), Basis::chain(3));
             let (full, bound) = match zero.plus(s.ring(), &message).unwrap() {
                 FreshCiphertext::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
                 FreshCiphertext::Full(fresh) => (fresh, FRESH * 40.0),
             };
-            assert_eq!(full.chain(), chain);
+            assert_eq!(full.basis(), Basis::chain(chain));
             assert!(s.noise(&full, &message) < bound);
         }
     }
     let message = s.message(20, 4);
-    let lower = ZeroEncryption::seeded(&s.secret, 3, &mut s.rng).unwrap();
+    let lower = ZeroEncryption::seeded(&s.secret, Basis::chain(3), &mut s.rng).unwrap();
     assert!(lower.plus(s.ring(), &message).is_err());
 }
 
 #[test]
 fn bytes_of_something_else_are_no_zero() {
     let mut s = Setting::new(RingKind::Standard);
-    let bytes = ZeroEncryption::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
+    let bytes =
+        ZeroEncryption::seeded(&s.secret, Basis::chain(2), &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
     let refuse = |bytes: &[u8], chain, seeded| {
-        let found = ZeroEncryption::from_bytes(&s.parameters, Zeroizing::new(bytes.to_vec()), chain, seeded);
+        let found =
+            ZeroEncryption::from_bytes(&s.parameters, Zeroizing::new(bytes.to_vec()), Basis::chain(chain), seeded);
         let error = found.unwrap_err().to_string();
         assert!(error.contains("an encryption of zero"), "{error}");
     };
@@ -369,7 +406,7 @@ fn bytes_of_something_else_are_no_zero() {
     // A residue that is not below its prime: all bits of the last one are set.
     let mut outside = bytes.to_vec();
     outside[bytes.len() - 4..].fill(0xff);
-    let error = ZeroEncryption::from_bytes(&s.parameters, Zeroizing::new(outside), 2, true).unwrap_err();
+    let error = ZeroEncryption::from_bytes(&s.parameters, Zeroizing::new(outside), Basis::chain(2), true).unwrap_err();
     assert!(matches!(error, RlweError::Ring(unspoken_ring::RingError::Residue { .. })), "{error}");
 }
 
@@ -405,25 +442,25 @@ fn what_is_sent_is_public_and_what_opens_it_is_secret() {
         // The keys of the server and the results computed with them are public, too.
         assert!(!is_secret(&ciphertext.automorphism(s.ring(), element, &keys).unwrap()));
         let [a, b] = ciphertext.components() else { panic!("two components") };
-        let product = Ciphertext::new(s.ring().tensor([a, b], [a, b], 4).unwrap().into()).unwrap();
-        assert!(!is_secret(&product.relinearise(s.ring(), &keys, 1).unwrap()));
+        let product = Ciphertext::new(s.ring().tensor([a, b], [a, b], Basis::chain(4)).unwrap().into()).unwrap();
+        assert!(!is_secret(&product.relinearise(s.ring(), &keys, Basis::chain(3)).unwrap()));
         assert!(s.secret.decrypt(ciphertext).unwrap().is_secret());
     }
 
     // An encryption of zero is secret, because it reveals the message of the ciphertext made from it.
     let zeros = [
-        SeededCiphertext::encrypt_zero(&s.secret, 4, &mut s.rng).unwrap().expand(s.ring()),
-        public.encrypt_zero(4, &mut s.rng).unwrap(),
+        SeededCiphertext::encrypt_zero(&s.secret, Basis::chain(4), &mut s.rng).unwrap().expand(s.ring()),
+        public.encrypt_zero(Basis::chain(4), &mut s.rng).unwrap(),
     ];
     for zero in zeros {
         assert!(is_secret(&zero) && !is_secret(&zero.plus(s.ring(), &message).unwrap()));
     }
     for (zero, seeded) in [
-        (ZeroEncryption::seeded(&s.secret, 4, &mut s.rng).unwrap(), true),
-        (ZeroEncryption::public(&public, 4, &mut s.rng).unwrap(), false),
+        (ZeroEncryption::seeded(&s.secret, Basis::chain(4), &mut s.rng).unwrap(), true),
+        (ZeroEncryption::public(&public, Basis::chain(4), &mut s.rng).unwrap(), false),
     ] {
         let bytes = zero.into_bytes(&s.parameters).unwrap();
-        let read = ZeroEncryption::from_bytes(&s.parameters, bytes, 4, seeded).unwrap();
+        let read = ZeroEncryption::from_bytes(&s.parameters, bytes, Basis::chain(4), seeded).unwrap();
         let sent = match read.plus(s.ring(), &message).unwrap() {
             FreshCiphertext::Seeded(sent) => sent.expand(s.ring()),
             FreshCiphertext::Full(sent) => sent,
