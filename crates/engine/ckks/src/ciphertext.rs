@@ -1,6 +1,6 @@
 //! Encrypted vectors: encryption, decryption and serialisation.
 
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{self as rlwe, PublicKey, RlweError, SecretKey};
 
 use crate::encoding::{Encoder, Plaintext, Slots};
@@ -49,12 +49,12 @@ impl Ciphertext {
     /// Deserialises the output of [`Ciphertext::to_bytes`].
     ///
     /// # Errors
-    /// If the bytes are not exactly one ciphertext of these parameters, the scale is not usable, or the number of chain
-    /// primes is not that of a level.
+    /// If the bytes are not exactly one ciphertext of these parameters, the scale is not usable, or the primes are
+    /// not those of a level.
     pub fn from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Self, CkksError> {
         let (scale, rest) = read_scale("an encrypted vector", bytes)?;
         let inner = rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?;
-        let level = level_of_chain(parameters, inner.chain())?;
+        let level = level_of_basis(parameters, inner.basis())?;
         Ok(Ciphertext { inner, level, scale })
     }
 }
@@ -82,7 +82,7 @@ impl SeededCiphertext {
 
     /// Length in bytes of a serialised seeded vector at level `level`.
     pub fn byte_len(parameters: &CkksParameters, level: usize) -> usize {
-        8 + rlwe::SeededCiphertext::byte_len(parameters.rlwe(), parameters.chain(level))
+        8 + rlwe::SeededCiphertext::byte_len(parameters.rlwe(), parameters.basis(level))
     }
 
     /// Serialises: scale (f64), then the seeded ciphertext.
@@ -99,7 +99,7 @@ impl SeededCiphertext {
     pub fn from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Self, CkksError> {
         let (scale, rest) = read_scale("an encrypted vector", bytes)?;
         let inner = rlwe::SeededCiphertext::from_bytes(parameters.rlwe(), rest)?;
-        let level = level_of_chain(parameters, inner.chain())?;
+        let level = level_of_basis(parameters, inner.basis())?;
         Ok(SeededCiphertext { inner, level, scale })
     }
 }
@@ -112,11 +112,10 @@ fn read_scale<'a>(what: &'static str, bytes: &'a [u8]) -> Result<(f64, &'a [u8])
     if usable { Ok((scale, rest)) } else { Err(refuse(format!("{scale}")).into()) }
 }
 
-fn level_of_chain(parameters: &CkksParameters, chain: usize) -> Result<usize, CkksError> {
-    let level = (0..=parameters.max_level()).find(|&level| parameters.chain(level) == chain);
-    level.ok_or_else(|| {
-        let found = format!("{chain} chain primes");
-        RlweError::Decode { what: "an encrypted vector", found, needed: "a whole number of levels".into() }.into()
+fn level_of_basis(parameters: &CkksParameters, basis: Basis) -> Result<usize, CkksError> {
+    parameters.level_of(basis).ok_or_else(|| {
+        let (found, needed) = (basis.to_string(), "the primes of a level".into());
+        RlweError::Decode { what: "an encrypted vector", found, needed }.into()
     })
 }
 

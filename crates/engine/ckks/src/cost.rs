@@ -22,9 +22,9 @@ const STREAMED_WEIGHT: u64 = 3;
 /// Operation counts. The simulator charges them for each operation, and planners compare plans by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Relinearisations and automorphisms, by their number of chain primes.
+    /// Relinearisations and automorphisms, by their number of primes without the special ones.
     pub key_switches: BTreeMap<usize, u64>,
-    /// The part of `key_switches` that are rotations from shared raised digits, by their number of chain primes.
+    /// The part of `key_switches` that are rotations from shared raised digits, by the same number.
     /// Rotations that are summed at once do not count here.
     pub hoisted_rotations: BTreeMap<usize, u64>,
     /// Products of two ciphertexts.
@@ -46,78 +46,78 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Number of key switches over all numbers of chain primes.
+    /// Number of key switches over all numbers of primes.
     pub fn total_key_switches(&self) -> u64 {
         self.key_switches.values().sum()
     }
 
-    /// Cost of a relinearisation or an automorphism over `chain` primes that divides out `drop` primes in the same
-    /// step.
-    pub fn key_switch(ring: &Ring, chain: usize, drop: usize) -> Self {
-        let mut cost = Self::decomposition(ring, chain);
-        cost += Self::hoisted_product(ring, chain);
-        cost += Self::division(ring, chain + ring.special().len(), chain - drop).times(2);
-        cost += Self::elementwise(ring, 2 * chain);
-        cost.key_switches.insert(chain, 1);
+    /// Cost of a relinearisation or an automorphism over `basis` that rescales to `to` in the same step.
+    pub fn key_switch(ring: &Ring, basis: Basis, to: Basis) -> Self {
+        let limbs = ring.limb_count(basis);
+        let mut cost = Self::decomposition(ring, basis);
+        cost += Self::hoisted_product(ring, basis);
+        cost += Self::division(ring, basis.with_special(), to).times(2);
+        cost += Self::elementwise(ring, 2 * limbs);
+        cost.key_switches.insert(limbs, 1);
         cost
     }
 
     /// Cost of the digit decomposition of one polynomial: its digits raised to the extended basis.
-    pub fn decomposition(ring: &Ring, chain: usize) -> Self {
-        let (extended, step) = (chain + ring.special().len(), ring.digit_len());
-        let lengths = (0..chain).step_by(step).map(|start| step.min(chain - start));
-        let conversions: usize = lengths.map(|len| len * (extended - len)).sum();
+    pub fn decomposition(ring: &Ring, basis: Basis) -> Self {
+        let (extended, digits) = (ring.limb_count(basis.with_special()), ring.digit_primes(basis));
+        let conversions: usize = digits.iter().map(|digit| digit.len() * (extended - digit.len())).sum();
         Cost {
-            limb_transforms: (ring.digit_count(chain) * extended) as u64,
+            limb_transforms: (digits.len() * extended) as u64,
             residue_macs: (conversions * ring.degree()) as u64,
             ..Self::default()
         }
     }
 
     /// Cost of the inner product of raised digits with a key.
-    pub fn hoisted_product(ring: &Ring, chain: usize) -> Self {
-        let limbs = 2 * ring.digit_count(chain) * (chain + ring.special().len());
+    pub fn hoisted_product(ring: &Ring, basis: Basis) -> Self {
+        let limbs = 2 * ring.digit_count(basis.chain) * ring.limb_count(basis.with_special());
         Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
     /// Cost of a rotation from digits that are raised already, left undivided. Its inner product counts
     /// `HOISTED_WEIGHT` times.
-    pub fn hoisted_rotation(ring: &Ring, chain: usize) -> Self {
-        let extended = chain + ring.special().len();
-        let mut cost = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
-        cost += Self::elementwise(ring, 3 * chain + 4 * extended);
-        cost.key_switches.insert(chain, 1);
-        cost.hoisted_rotations.insert(chain, 1);
+    pub fn hoisted_rotation(ring: &Ring, basis: Basis) -> Self {
+        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let mut cost = Self::hoisted_product(ring, basis).times(HOISTED_WEIGHT);
+        cost += Self::elementwise(ring, 3 * limbs + 4 * extended);
+        cost.key_switches.insert(limbs, 1);
+        cost.hoisted_rotations.insert(limbs, 1);
         cost
     }
 
     /// Cost of `count` rotations of one vector with one digit decomposition, each rotation divided
     /// ([`Arithmetic::rotate_hoisted`](crate::Arithmetic::rotate_hoisted)).
-    pub fn hoisted_rotations(ring: &Ring, chain: usize, count: u64) -> Self {
-        let mut each = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
-        each += Self::division(ring, chain + ring.special().len(), chain).times(2);
-        each += Self::elementwise(ring, 2 * chain);
-        each.key_switches.insert(chain, 1);
-        each.hoisted_rotations.insert(chain, 1);
-        let mut cost = Self::decomposition(ring, chain);
+    pub fn hoisted_rotations(ring: &Ring, basis: Basis, count: u64) -> Self {
+        let limbs = ring.limb_count(basis);
+        let mut each = Self::hoisted_product(ring, basis).times(HOISTED_WEIGHT);
+        each += Self::division(ring, basis.with_special(), basis).times(2);
+        each += Self::elementwise(ring, 2 * limbs);
+        each.key_switches.insert(limbs, 1);
+        each.hoisted_rotations.insert(limbs, 1);
+        let mut cost = Self::decomposition(ring, basis);
         cost += each.times(count);
         cost
     }
 
     /// Cost of the sum of `rotations` rotations of one vector and of `copies` times the vector itself: one digit
-    /// decomposition and one division, which also divides out `drop` primes
+    /// decomposition and one division, which also rescales to `to`
     /// ([`Arithmetic::sum_rotations`](crate::Arithmetic::sum_rotations)). The rotated limbs are added while they are in
     /// the cache, so the inner products do not have the weight of those of [`Cost::hoisted_rotation`].
-    pub fn sum_of_rotations(ring: &Ring, chain: usize, rotations: u64, copies: u64, drop: usize) -> Self {
-        let extended = chain + ring.special().len();
-        let mut rotation = Self::hoisted_product(ring, chain);
+    pub fn sum_of_rotations(ring: &Ring, basis: Basis, rotations: u64, copies: u64, to: Basis) -> Self {
+        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let mut rotation = Self::hoisted_product(ring, basis);
         rotation += Self::elementwise(ring, 4 * extended);
-        rotation.key_switches.insert(chain, 1);
-        let mut cost = Self::decomposition(ring, chain);
+        rotation.key_switches.insert(limbs, 1);
+        let mut cost = Self::decomposition(ring, basis);
         cost += rotation.times(rotations);
-        cost += Self::elementwise(ring, 2 * chain + 2 * extended).times(rotations + copies);
-        cost += Self::division(ring, extended, chain - drop).times(2);
-        cost.rescales = u64::from(drop > 0);
+        cost += Self::elementwise(ring, 2 * limbs + 2 * extended).times(rotations + copies);
+        cost += Self::division(ring, basis.with_special(), to).times(2);
+        cost.rescales = u64::from(to != basis);
         cost
     }
 
@@ -130,13 +130,13 @@ impl Cost {
         products: usize,
         rows: usize,
     ) -> Self {
-        let (ring, chain) = (parameters.ring(), parameters.chain(level));
-        let extended = chain + ring.special().len();
+        let (ring, basis) = (parameters.ring(), parameters.basis(level));
         let rotations = steps.iter().filter(|&&s| s.rem_euclid(parameters.slots() as i64) != 0).count() as u64;
-        let mut cost = Self::decomposition(ring, chain);
-        cost += Self::hoisted_rotation(ring, chain).times(rotations);
-        cost += Self::undivided_products(ring, chain, products as u64);
-        let mut division = Self::division(ring, extended, parameters.chain(level.saturating_sub(1))).times(2);
+        let mut cost = Self::decomposition(ring, basis);
+        cost += Self::hoisted_rotation(ring, basis).times(rotations);
+        cost += Self::undivided_products(ring, basis, products as u64);
+        let to = parameters.basis(level.saturating_sub(1));
+        let mut division = Self::division(ring, basis.with_special(), to).times(2);
         division.rescales = 1;
         cost += division.times(rows as u64);
         cost
@@ -144,8 +144,8 @@ impl Cost {
 
     /// Cost of `count` products of plaintext vectors with undivided rotations, summed. The rotations stay in the cache
     /// for all sums. Each product counts twice, because it waits for memory more than a plain sum does.
-    pub(crate) fn undivided_products(ring: &Ring, chain: usize, count: u64) -> Self {
-        let mut product = Self::elementwise(ring, 4 * (chain + ring.special().len()));
+    pub(crate) fn undivided_products(ring: &Ring, basis: Basis, count: u64) -> Self {
+        let mut product = Self::elementwise(ring, 4 * ring.limb_count(basis.with_special()));
         product.plaintext_products = 1;
         product.times(count)
     }
@@ -153,41 +153,44 @@ impl Cost {
     /// Cost of `count` products of ciphertexts with plaintext vectors that are encoded already, summed
     /// ([`Arithmetic::sum_products`](crate::Arithmetic::sum_products)). Every product reads three polynomials from
     /// memory, which counts `STREAMED_WEIGHT` times.
-    pub fn sum_of_products(ring: &Ring, chain: usize, count: u64) -> Self {
-        let mut product = Self::elementwise(ring, 4 * chain).times(STREAMED_WEIGHT);
+    pub fn sum_of_products(ring: &Ring, basis: Basis, count: u64) -> Self {
+        let mut product = Self::elementwise(ring, 4 * ring.limb_count(basis)).times(STREAMED_WEIGHT);
         product.plaintext_products = 1;
         product.times(count)
     }
 
     /// Cost of the product of two ciphertexts, not relinearised.
-    pub fn tensor(ring: &Ring, chain: usize) -> Self {
-        Cost { tensors: 1, ..Self::elementwise(ring, 7 * chain) }
+    pub fn tensor(ring: &Ring, basis: Basis) -> Self {
+        Cost { tensors: 1, ..Self::elementwise(ring, 7 * ring.limb_count(basis)) }
     }
 
     /// Cost of the sum or difference of two ciphertexts with `components` components: the operation and two copies, to
     /// the lower level and into the result.
-    pub fn addition(ring: &Ring, chain: usize, components: usize) -> Self {
-        Self::elementwise(ring, 3 * components * chain)
+    pub fn addition(ring: &Ring, basis: Basis, components: usize) -> Self {
+        Self::elementwise(ring, 3 * components * ring.limb_count(basis))
     }
 
-    /// Cost of the division of a ciphertext with `components` components from `from` to `to` chain primes.
-    pub fn rescale(ring: &Ring, from: usize, to: usize, components: usize) -> Self {
+    /// Cost of rescaling a ciphertext with `components` components.
+    pub fn rescale(ring: &Ring, from: Basis, to: Basis, components: usize) -> Self {
         Cost { rescales: 1, ..Self::division(ring, from, to).times(components as u64) }
     }
 
-    /// Cost of the division of one polynomial of `from` limbs to `to` limbs.
-    pub fn division(ring: &Ring, from: usize, to: usize) -> Self {
+    /// Cost of the division of one polynomial over `from` to the basis `to`.
+    pub fn division(ring: &Ring, from: Basis, to: Basis) -> Self {
+        let special = if from.special && !to.special { ring.special().len() } else { 0 };
+        let surplus = from.chain.saturating_sub(to.chain) + from.terminal.saturating_sub(to.terminal);
+        let (dropped, kept) = (special + surplus, ring.limb_count(to));
         Cost {
-            limb_transforms: from as u64,
-            residue_macs: ((from - to + 1) * to * ring.degree()) as u64,
-            elementwise: (2 * to * ring.degree()) as u64,
+            limb_transforms: (dropped + kept) as u64,
+            residue_macs: ((dropped + 1) * kept * ring.degree()) as u64,
+            elementwise: (2 * kept * ring.degree()) as u64,
             ..Self::default()
         }
     }
 
-    /// Cost of the product of a plaintext matrix with ciphertexts of `components` components over `chain` primes.
-    pub fn matrix(ring: &Ring, chain: usize, components: usize, (rows, columns): (usize, usize)) -> Self {
-        let limbs = components * chain;
+    /// Cost of the product of a plaintext matrix with ciphertexts of `components` components.
+    pub fn matrix(ring: &Ring, basis: Basis, components: usize, (rows, columns): (usize, usize)) -> Self {
+        let limbs = components * ring.limb_count(basis);
         let matrix_macs = (limbs * rows * columns * ring.degree()) as u64;
         Cost { matrix_macs, ..Self::elementwise(ring, limbs * columns) }
     }
@@ -277,7 +280,8 @@ impl CostModel {
     pub fn measure(parameters: &CkksParameters) -> Result<Self, CkksError> {
         let ring = parameters.ring();
         let degree = ring.degree() as f64;
-        let full = Basis::chain(ring.chain().len());
+        let full = parameters.basis(parameters.max_level());
+        let limbs = ring.limb_count(full) as f64;
         let seed = Seed([0; 32]);
         let other = ring.uniform(&seed, 1, full);
 
@@ -289,14 +293,14 @@ impl CostModel {
         let sums = fastest(|| ring.add_assign(&mut poly, &other))?;
 
         let chain = full.chain.min(2 * ring.digit_len());
-        let row = ring.uniform(&seed, 2, Basis::extended(chain));
+        let row = ring.uniform(&seed, 2, ring.gadget_key_basis(chain));
         let key = ring.gadget_key(chain, &vec![[&row, &row]; ring.digit_count(chain)])?;
         let digits = ring.decompose(&ring.restricted(&poly, Basis::chain(chain))?)?;
         let products = fastest(|| ring.gadget_product_hoisted(&digits, &key).map(drop))?;
 
         let primes = full.chain.min(MATRIX_PRIMES);
         let entry = |row, column| (row * MATRIX_SIDE + column + 1) as i128;
-        let matrix = ring.real_matrix(primes, MATRIX_SIDE, MATRIX_SIDE, entry);
+        let matrix = ring.real_matrix(Basis::chain(primes), MATRIX_SIDE, MATRIX_SIDE, entry);
         let inputs: Vec<Poly> = (0..MATRIX_SIDE).map(|_| ring.zero(Basis::chain(primes), Domain::Evaluation)).collect();
         let inputs: Vec<&Poly> = inputs.iter().collect();
         let matrices = fastest(|| ring.matrix_product(&matrix, &inputs).map(drop))?;
@@ -307,11 +311,11 @@ impl CostModel {
         let encodings = fastest(|| encoder.encode_real(&values, level, parameters.scale()).map(drop))?;
 
         Ok(CostModel {
-            limb_transform: transforms / (2 * full.chain) as f64,
-            residue_mac: products / Cost::hoisted_product(ring, chain).residue_macs as f64,
+            limb_transform: transforms / (2.0 * limbs),
+            residue_mac: products / Cost::hoisted_product(ring, Basis::chain(chain)).residue_macs as f64,
             matrix_mac: matrices / ((MATRIX_SIDE * MATRIX_SIDE * primes) as f64 * degree),
-            elementwise: sums / (full.chain as f64 * degree),
-            encoding: encodings / (full.chain as f64 * degree),
+            elementwise: sums / (limbs * degree),
+            encoding: encodings / (limbs * degree),
         })
     }
 

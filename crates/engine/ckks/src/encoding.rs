@@ -173,7 +173,7 @@ impl Encoder {
         let scaled = Zeroizing::new([value.re * scale, value.im * scale]);
         self.check_fits(operation, scaled.as_slice(), level)?;
         let ring = self.parameters.ring();
-        let basis = Basis::chain(self.parameters.chain(level));
+        let basis = self.parameters.basis(level);
         let mut poly = match ring.kind() {
             RingKind::Standard => ring.complex_constant(scaled.map(nearest_integer), basis)?,
             RingKind::ConjugateInvariant => {
@@ -341,7 +341,7 @@ impl Encoder {
     /// the coefficients. The polynomial is marked secret, because it may encode a client's message.
     fn round(&self, operation: &'static str, scaled: &[f64], level: usize, special: bool) -> Result<Poly, CkksError> {
         self.check_fits(operation, scaled, level)?;
-        let basis = Basis { chain: self.parameters.chain(level), special };
+        let basis = Basis { special, ..self.parameters.basis(level) };
         Ok(self.parameters.ring().evaluate_f64(scaled, self.log2_limit(level).ceil() as u32, basis)?)
     }
 }

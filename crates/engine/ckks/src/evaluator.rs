@@ -1,5 +1,6 @@
 //! The evaluator: arithmetic on encrypted vectors.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex64;
@@ -12,7 +13,7 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
-use crate::parameters::CkksParameters;
+use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
 
 /// Evaluator of circuits on encrypted vectors with a client's switching keys.
@@ -49,8 +50,8 @@ impl<'a> Evaluator<'a> {
         self.encoder
     }
 
-    /// The sum of rotations over the extended basis, divided by `P` and by the last `drop` primes.
-    fn sum_of_rotations(&self, a: &Ciphertext, steps: &[i64], drop: usize) -> Result<rlwe::Ciphertext, CkksError> {
+    /// The sum of rotations over the extended basis, divided by `P` and rescaled to `to`.
+    fn sum_of_rotations(&self, a: &Ciphertext, steps: &[i64], to: Basis) -> Result<rlwe::Ciphertext, CkksError> {
         if steps.is_empty() {
             let needed = "at least one rotation".into();
             return Err(CkksError::Shape { operation: "sum rotations", found: 0, needed });
@@ -58,7 +59,7 @@ impl<'a> Evaluator<'a> {
         self.check_cancel()?;
         let ring = self.parameters().ring();
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
-        Ok(a.inner.hoist(ring)?.sum_automorphisms(ring, &elements, self.keys, drop)?)
+        Ok(a.inner.hoist(ring)?.sum_automorphisms(ring, &elements, self.keys, to)?)
     }
 
     /// Checks that the keys of these automorphisms exist. The error names all missing keys.
@@ -82,10 +83,10 @@ impl<'a> Evaluator<'a> {
         b: &Ciphertext,
         negate_b: bool,
     ) -> Result<Ciphertext, CkksError> {
-        check_scales(operation, a.scale, b.scale)?;
         let ring = self.parameters().ring();
         let level = a.level.min(b.level);
-        let a = self.lowered(a, level)?;
+        let (a, b) = (self.lowered(a, level)?, self.aligned(b, level)?);
+        check_scales(operation, a.scale, b.scale)?;
         let (ours, theirs) = (a.inner.components(), b.inner.components());
         let basis = a.inner.basis();
         let combine = |i: usize| match (ours.get(i), theirs.get(i)) {
@@ -103,6 +104,14 @@ impl<'a> Evaluator<'a> {
         };
         let components = (0..ours.len().max(theirs.len())).map(combine).collect::<Result<Vec<_>, _>>()?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale: a.scale })
+    }
+
+    /// The vector as an operand of an operation at a lower level: itself, unless its primes lack some of that level.
+    fn aligned<'v>(&self, a: &'v Ciphertext, level: usize) -> Result<Cow<'v, Ciphertext>, CkksError> {
+        match self.parameters().drop(a.level, level) {
+            Drop::Nested => Ok(Cow::Borrowed(a)),
+            Drop::Rescaled { .. } => self.drop_to(a, level).map(Cow::Owned),
+        }
     }
 
     fn map(
@@ -150,11 +159,12 @@ impl Arithmetic for Evaluator<'_> {
     fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "multiply";
         let level = a.level.min(b.level);
+        let (a, b) = (self.aligned(a, level)?, self.aligned(b, level)?);
         let ([a0, a1], [b0, b1]) = (a.inner.components(), b.inner.components()) else {
             let found = a.inner.components().len().max(b.inner.components().len());
             return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
         };
-        let product = self.parameters().ring().tensor([a0, a1], [b0, b1], self.parameters().chain(level))?;
+        let product = self.parameters().ring().tensor([a0, a1], [b0, b1], self.parameters().basis(level))?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(product.into())?, level, scale: a.scale * b.scale })
     }
 
@@ -165,7 +175,7 @@ impl Arithmetic for Evaluator<'_> {
         self.check_cancel()?;
         Self::require_level("relinearise and rescale", a, 1)?;
         let parameters = self.parameters();
-        let inner = a.inner.relinearise(parameters.ring(), self.keys, parameters.level_primes(a.level))?;
+        let inner = a.inner.relinearise(parameters.ring(), self.keys, parameters.basis(a.level - 1))?;
         Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
     }
 
@@ -174,13 +184,13 @@ impl Arithmetic for Evaluator<'_> {
             return Ok(a.clone());
         }
         self.check_cancel()?;
-        Ok(Ciphertext { inner: a.inner.relinearise(self.parameters().ring(), self.keys, 0)?, ..*a })
+        Ok(Ciphertext { inner: a.inner.relinearise(self.parameters().ring(), self.keys, a.inner.basis())?, ..*a })
     }
 
     fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         Self::require_level("rescale", a, 1)?;
         let parameters = self.parameters();
-        let inner = a.inner.rescale(parameters.ring(), parameters.level_primes(a.level))?;
+        let inner = a.inner.rescale(parameters.ring(), parameters.basis(a.level - 1))?;
         Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
     }
 
@@ -189,8 +199,19 @@ impl Arithmetic for Evaluator<'_> {
         if a.level == level {
             return Ok(a.clone());
         }
-        let inner = a.inner.restricted(self.parameters().ring(), self.parameters().chain(level))?;
-        Ok(Ciphertext { inner, level, scale: a.scale })
+        let (parameters, ring) = (self.parameters(), self.parameters().ring());
+        match parameters.drop(a.level, level) {
+            Drop::Nested => {
+                let inner = a.inner.restricted(ring, parameters.basis(level))?;
+                Ok(Ciphertext { inner, level, scale: a.scale })
+            }
+            Drop::Rescaled { by, factor, .. } => {
+                let mut inner = a.inner.restricted(ring, parameters.basis(by))?;
+                inner.components_mut().iter_mut().try_for_each(|c| ring.scale_assign(c, factor))?;
+                let inner = inner.rescale(ring, parameters.basis(level))?;
+                Ok(Ciphertext { inner, level, scale: a.scale })
+            }
+        }
     }
 
     fn rotate(&self, a: &Ciphertext, steps: i64) -> Result<Ciphertext, CkksError> {
@@ -212,13 +233,13 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn sum_rotations(&self, a: &Ciphertext, steps: &[i64]) -> Result<Ciphertext, CkksError> {
-        Ok(Ciphertext { inner: self.sum_of_rotations(a, steps, 0)?, ..*a })
+        Ok(Ciphertext { inner: self.sum_of_rotations(a, steps, a.inner.basis())?, ..*a })
     }
 
     fn sum_rotations_rescale(&self, a: &Ciphertext, steps: &[i64]) -> Result<Ciphertext, CkksError> {
         Self::require_level("sum rotations and rescale", a, 1)?;
         let parameters = self.parameters();
-        let inner = self.sum_of_rotations(a, steps, parameters.level_primes(a.level))?;
+        let inner = self.sum_of_rotations(a, steps, parameters.basis(a.level - 1))?;
         Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
     }
 
@@ -326,7 +347,7 @@ impl Arithmetic for Evaluator<'_> {
             .map(|&element| hoisted.automorphism_extended(ring, element, self.keys))
             .collect::<Result<_, _>>()?;
         let inputs: Vec<[&Poly; 2]> = rotated.iter().map(|r| r.components().each_ref()).collect();
-        let to = Basis::chain(parameters.chain(level - 1));
+        let to = parameters.basis(level - 1);
         let scale = a.scale * scale / parameters.level_modulus(level);
         let row = |row: &Vec<(usize, &PreparedVector)>| {
             let mut pairs = Vec::with_capacity(row.len());
@@ -335,7 +356,7 @@ impl Arithmetic for Evaluator<'_> {
             }
             let sums = ring.product_sums(&inputs, &[&pairs])?;
             let components =
-                sums.iter().flatten().map(|sum| ring.divide_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
+                sums.iter().flatten().map(|sum| ring.rescale_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
             Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: level - 1, scale })
         };
         rows.iter().map(row).collect()

@@ -18,6 +18,7 @@ mod parameters;
 mod polynomial;
 mod prepared;
 mod presets;
+mod primes;
 mod simulator;
 mod worst_case;
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
-use unspoken_ring::{Basis, Poly, Ring, RingKind};
+use unspoken_ring::{Poly, Ring, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scale, check_scales};
@@ -218,7 +218,7 @@ impl LinearPlan {
     /// Bytes of memory of a [`LinearTransform`] of this plan: the encoded diagonals (counted whether they are encoded
     /// yet or not) and their values, which copies of the plan share.
     pub fn prepared_bytes(&self) -> u64 {
-        let basis = Basis::extended(self.parameters.chain(self.level));
+        let basis = self.parameters.basis(self.level).with_special();
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
         (self.diagonals.len() * self.parameters.ring().poly_bytes(basis) + values) as u64
     }
@@ -227,15 +227,15 @@ impl LinearPlan {
     /// maximum of three phases: the rotations by the baby steps and the raised digits; these rotations and one sum per
     /// giant step; the sums and a key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
-        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(self.level));
+        let (ring, basis) = (self.parameters.ring(), self.parameters.basis(self.level));
         let (_, babies) = self.numbers(self.diagonals.keys());
         let (babies, sums) = (babies.len(), self.rows().len());
-        let pair = 2 * (chain + ring.special().len());
-        let rotating = memory::raised_digits(ring, chain) + babies * pair + 2 * chain;
+        let (own, pair) = (2 * ring.limb_count(basis), 2 * ring.limb_count(basis.with_special()));
+        let rotating = memory::raised_digits(ring, basis) + babies * pair + own;
         let adding = (babies + sums) * pair;
-        let turning = (sums + 1) * pair + memory::key_switch(ring, chain);
-        // `2 * chain` for a copy of the input, which is needed if the input is at a higher level.
-        memory::bytes(ring, 2 * chain + rotating.max(adding).max(turning))
+        let turning = (sums + 1) * pair + memory::key_switch(ring, basis);
+        // `own` for a copy of the input, which is needed if the input is at a higher level.
+        memory::bytes(ring, own + rotating.max(adding).max(turning))
     }
 
     /// Evaluates the transformation by plain rotations, products and sums, for any arithmetic. Tests compare
@@ -321,19 +321,19 @@ impl LinearPlan {
 
     fn cost_of(&self, indices: &[usize]) -> Cost {
         let (ring, parameters) = (self.parameters.ring(), &self.parameters);
-        let chain = parameters.chain(self.level);
-        let extended = chain + ring.special().len();
+        let basis = parameters.basis(self.level);
+        let extended = basis.with_special();
         let (giants, babies) = self.step_counts(indices);
-        let mut cost = Cost::decomposition(ring, chain);
-        cost += Cost::hoisted_rotation(ring, chain).times(babies as u64);
-        cost += Cost::undivided_products(ring, chain, indices.len() as u64);
-        let mut giant = Cost::division(ring, extended, chain);
-        giant += Cost::decomposition(ring, chain);
-        giant += Cost::hoisted_product(ring, chain);
-        giant += Cost::elementwise(ring, 8 * extended);
-        giant.key_switches.insert(chain, 1);
+        let mut cost = Cost::decomposition(ring, basis);
+        cost += Cost::hoisted_rotation(ring, basis).times(babies as u64);
+        cost += Cost::undivided_products(ring, basis, indices.len() as u64);
+        let mut giant = Cost::division(ring, extended, basis);
+        giant += Cost::decomposition(ring, basis);
+        giant += Cost::hoisted_product(ring, basis);
+        giant += Cost::elementwise(ring, 8 * ring.limb_count(extended));
+        giant.key_switches.insert(ring.limb_count(basis), 1);
         cost += giant.times(giants as u64);
-        cost += Cost::rescale(ring, extended, parameters.chain(self.level - 1), 2);
+        cost += Cost::rescale(ring, extended, parameters.basis(self.level - 1), 2);
         cost
     }
 
@@ -408,9 +408,10 @@ impl LinearTransform {
     /// Peak bytes of memory of [`LinearTransform::apply`], its result included, in addition to its input, the keys and
     /// [`LinearTransform::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
-        let (ring, chain) = (self.plan.parameters.ring(), self.plan.parameters.chain(self.plan.level));
+        let (ring, basis) = (self.plan.parameters.ring(), self.plan.parameters.basis(self.plan.level));
         // Digits of the input, digits and quotients of giant steps, and a copy of the input.
-        let freed = memory::raised_digits(ring, chain) + memory::key_switch(ring, chain) + 4 * chain;
+        let limbs = 4 * ring.limb_count(basis);
+        let freed = memory::raised_digits(ring, basis) + memory::key_switch(ring, basis) + limbs;
         with_idle_buffers(&self.plan.parameters, self.plan.live_bytes(), memory::bytes(ring, freed))
     }
 
@@ -449,9 +450,9 @@ impl LinearTransform {
         let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
         let (giant, total) = total.ok_or_else(none)?;
         let total = giant_step(evaluator, total, plan.steps.giant(giant, slots))?;
-        let to = Basis::chain(evaluator.parameters().chain(plan.level - 1));
+        let to = evaluator.parameters().basis(plan.level - 1);
         let [c0, c1] = &total;
-        let inner = rlwe::Ciphertext::new(vec![ring.divide_round(c0, to)?, ring.divide_round(c1, to)?])?;
+        let inner = rlwe::Ciphertext::new(vec![ring.rescale_round(c0, to)?, ring.rescale_round(c1, to)?])?;
         Ok(Ciphertext { inner, level: plan.level - 1, scale: plan.output_scale })
     }
 }
@@ -477,10 +478,10 @@ fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result
     evaluator.check_cancel()?;
     let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
     let [c0, c1] = sum;
-    let chain = c1.basis().chain;
+    let basis = c1.basis().without_special();
     let element = galois::rotation(ring, steps as i64);
-    let key = keys.get(OPERATION, KeyKind::Galois { element }, chain)?;
-    let divided = ring.divide_round(&c1, Basis::chain(chain))?;
+    let key = keys.get(OPERATION, KeyKind::Galois { element }, basis.chain)?;
+    let divided = ring.divide_round(&c1, basis)?;
     let [mut k0, k1] = ring.gadget_product(&divided, key)?;
     ring.add_assign(&mut k0, &c0)?;
     Ok([ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?])

@@ -50,12 +50,12 @@ impl PreparedMatrix {
                 integers.push((scaled.re.round() as i128, scaled.im.round() as i128));
             }
         }
-        let (ring, chain) = (parameters.ring(), parameters.chain(level));
+        let (ring, basis) = (parameters.ring(), parameters.basis(level));
         let at = |r: usize, c: usize| integers[r * columns + c];
         let packed = if integers.iter().all(|&(_, im)| im == 0) {
-            ring.real_matrix(chain, rows, columns, |r, c| at(r, c).0)
+            ring.real_matrix(basis, rows, columns, |r, c| at(r, c).0)
         } else {
-            ring.complex_matrix(chain, rows, columns, at)?
+            ring.complex_matrix(basis, rows, columns, at)?
         };
         let (input_scales, output_scales) = (input_scales.to_vec(), output_scales.to_vec());
         Ok(PreparedMatrix { level, input_scales, output_scales, entries, packed })

@@ -20,16 +20,16 @@ pub(crate) fn bytes(ring: &Ring, limbs: usize) -> u64 {
 }
 
 /// Limbs of the digits of one polynomial, raised to the extended basis, and of the plain digits before the raise.
-pub(crate) fn raised_digits(ring: &Ring, chain: usize) -> usize {
-    ring.digit_count(chain) * (chain + ring.special().len()) + chain
+pub(crate) fn raised_digits(ring: &Ring, basis: Basis) -> usize {
+    ring.digit_count(basis.chain) * ring.limb_count(basis.with_special()) + ring.limb_count(basis)
 }
 
 /// Peak limbs of a relinearisation or automorphism, its result included. The peak is the maximum of two phases: the
 /// raised digits and their product with the key; that product, its quotient and the image of the quotient.
-pub(crate) fn key_switch(ring: &Ring, chain: usize) -> usize {
-    let extended = chain + ring.special().len();
-    let raising = raised_digits(ring, chain) + 2 * extended;
-    let dividing = 2 * extended + division(extended) + 4 * chain;
+pub(crate) fn key_switch(ring: &Ring, basis: Basis) -> usize {
+    let extended = ring.limb_count(basis.with_special());
+    let raising = raised_digits(ring, basis) + 2 * extended;
+    let dividing = 2 * extended + division(extended) + 4 * ring.limb_count(basis);
     raising.max(dividing)
 }
 
@@ -46,12 +46,12 @@ pub(crate) fn encoding(parameters: &CkksParameters) -> u64 {
 
 /// Bytes of memory of a vector of two components at `level`.
 pub fn vector_bytes(parameters: &CkksParameters, level: usize) -> u64 {
-    bytes(parameters.ring(), 2 * parameters.chain(level))
+    bytes(parameters.ring(), 2 * parameters.limbs(level))
 }
 
 /// Peak bytes of memory of a relinearisation or automorphism of a vector at `level`, its result included.
 pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
-    bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
+    bytes(parameters.ring(), key_switch(parameters.ring(), parameters.basis(level)))
 }
 
 /// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes in buffers of other

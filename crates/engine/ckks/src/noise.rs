@@ -17,7 +17,7 @@
 use chacha20::ChaCha8Rng;
 use num_complex::Complex64;
 use rand_core::{Rng, SeedableRng};
-use unspoken_ring::{ERROR_SIGMA, RingKind};
+use unspoken_ring::{Basis, ERROR_SIGMA, RingKind};
 use unspoken_rlwe::KeyKind;
 use unspoken_rlwe::security::{SPARSE_WEIGHT, SecretDistribution};
 
@@ -68,10 +68,10 @@ impl NoiseModel {
         (ROUNDING_VARIANCE * self.gain() * sum).sqrt()
     }
 
-    /// Noise of the key switch of a ciphertext of `chain` primes after the division by `P`, without the rounding error
-    /// of that division.
-    pub fn key_switch(&self, chain: usize) -> f64 {
-        self.gain() * ERROR_SIGMA * self.digit_variances(chain).sum::<f64>().sqrt()
+    /// Noise of the key switch of a ciphertext over `basis` after the division by `P`, without the rounding error of
+    /// that division.
+    pub fn key_switch(&self, basis: Basis) -> f64 {
+        self.gain() * ERROR_SIGMA * self.digit_variances(basis).sum::<f64>().sqrt()
     }
 
     /// Ratio of the variance of a slot to the variance of a coefficient.
@@ -91,12 +91,12 @@ impl NoiseModel {
     }
 
     /// Variance of the coefficients of each gadget digit divided by `P`.
-    fn digit_variances(&self, chain: usize) -> impl Iterator<Item = f64> + '_ {
+    fn digit_variances(&self, basis: Basis) -> impl Iterator<Item = f64> {
         let ring = self.parameters.ring();
         let log2 = |primes: &[u32]| primes.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
         let special = log2(ring.special());
-        let digits = ring.chain()[..chain].chunks(ring.digit_len());
-        digits.map(move |d| (2.0 * (log2(d) - special)).exp2() * d.len() as f64 * ROUNDING_VARIANCE)
+        let digits = ring.digit_primes(basis).into_iter();
+        digits.map(move |d| (2.0 * (log2(&d) - special)).exp2() * d.len() as f64 * ROUNDING_VARIANCE)
     }
 }
 
@@ -161,9 +161,9 @@ impl NoiseSource {
         sum
     }
 
-    /// The noise of a key switch with a key of `kind` over `chain` primes, after the division by `P` and without the
+    /// The noise of a key switch with a key of `kind` over `basis`, after the division by `P` and without the
     /// rounding error of that division.
-    pub(crate) fn key_switch(&self, stream: u64, kind: KeyKind, chain: usize) -> Vec<Complex64> {
+    pub(crate) fn key_switch(&self, stream: u64, kind: KeyKind, basis: Basis) -> Vec<Complex64> {
         let key = match kind {
             KeyKind::Relinearisation => 0,
             KeyKind::Galois { element } => element,
@@ -172,7 +172,7 @@ impl NoiseSource {
             KeyKind::Decapsulation => 6,
         };
         let mut sum = vec![Complex64::default(); self.secret.len()];
-        for (index, variance) in self.model.digit_variances(chain).enumerate() {
+        for (index, variance) in self.model.digit_variances(basis).enumerate() {
             let index = index as u64;
             let deviation = (variance * self.model.gain()).sqrt();
             let spread = self.gaussian(&[DIGIT_STREAM, stream, index], deviation);

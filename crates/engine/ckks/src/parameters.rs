@@ -1,8 +1,8 @@
-//! CKKS parameter sets: a chain of primes divided into levels.
+//! CKKS parameter sets: primes and levels.
 
 use std::sync::{Arc, Weak};
 
-use unspoken_ring::{Backend, Basis, Ring};
+use unspoken_ring::{Backend, Basis, Ring, RingLiteral};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
 use crate::bootstrap::failure::log2_failure;
@@ -13,10 +13,8 @@ use crate::error::CkksError;
 pub struct CkksLiteral {
     /// Ring, primes, secret.
     pub rlwe: ParametersLiteral,
-    /// Number of primes of level 0.
-    pub base_primes: usize,
-    /// Number of primes that each further level adds, from level 1 upwards: 1 or 2.
-    pub level_primes: Vec<usize>,
+    /// The primes of each level, from level 0 upwards.
+    pub levels: Vec<Basis>,
     /// Bits of the default scale, 20 to 60.
     pub scale_bits: f64,
     /// The levels reserved for a bootstrap; `None` for a set without bootstrapping.
@@ -39,9 +37,11 @@ pub struct BootstrapLiteral {
 
 /// A checked CKKS parameter set. Cheap to clone.
 ///
-/// Level 0 has the first primes of the chain, and each further level adds one or two. A product of two vectors at level
-/// `l` drops the primes of level `l`. Their product is close to the default scale, except at the levels that a
-/// bootstrapping preset reserves for the bootstrap.
+/// A product of two vectors at level `l` is rescaled to level `l - 1`: its modulus and its scale are divided by
+/// [`CkksParameters::level_modulus`], which is close to the default scale, except at the levels that a bootstrapping
+/// preset reserves for the bootstrap. Where the scale is near that of one prime or of two, a level has the primes of the
+/// level below and one or two more. At other scales the primes of successive levels are not nested: a rescale multiplies
+/// some primes in and divides others out.
 #[derive(Clone, Debug)]
 pub struct CkksParameters(Arc<Inner>);
 
@@ -52,8 +52,7 @@ pub(crate) struct WeakParameters(Weak<Inner>);
 #[derive(Debug)]
 struct Inner {
     rlwe: rlwe::Parameters,
-    /// Number of chain primes of each level.
-    chains: Vec<usize>,
+    levels: Vec<Basis>,
     scale: f64,
     bootstrap: Option<BootstrapLiteral>,
 }
@@ -61,7 +60,7 @@ struct Inner {
 /// Checks that a bootstrap of this shape can run with these levels. The error is the reason.
 fn check_bootstrap(
     rlwe: &ParametersLiteral,
-    base_primes: usize,
+    base: Basis,
     levels: usize,
     bootstrap: BootstrapLiteral,
 ) -> Result<(), String> {
@@ -80,8 +79,8 @@ fn check_bootstrap(
     if !(4.0..=40.0).contains(&message_ratio_bits) {
         return Err(format!("a modulus {message_ratio_bits} bits above the message; 4 to 40 are possible"));
     }
-    if rlwe.encapsulation.map(|e| e.base) != Some(base_primes) {
-        return Err(format!("a bootstrap from {base_primes} base primes, but no switch of these to the sparse secret"));
+    if rlwe.encapsulation.map(|e| Basis::chain(e.base)) != Some(base) {
+        return Err(format!("a bootstrap from {base}, but no switch of these to the sparse secret"));
     }
     Ok(())
 }
@@ -89,8 +88,36 @@ fn check_bootstrap(
 /// Levels that the modular reduction of a bootstrap uses, as a sine or as an exponential.
 pub(crate) const REDUCTION_DEPTH: usize = 8;
 
-/// Maximum number of primes of one level.
-const MAX_LEVEL_PRIMES: usize = 2;
+/// Checks that the levels use all primes, and that each has a larger modulus than the one below and can be rescaled to
+/// it. The error is the reason.
+fn check_levels(ring: &RingLiteral, levels: &[Basis]) -> Result<(), String> {
+    let (chain, terminal) = (ring.chain.len(), ring.terminal.len());
+    let most = |count: fn(&Basis) -> usize| levels.iter().map(count).max().unwrap_or(0);
+    let used = Basis::chain(most(|level| level.chain)).with_terminal(most(|level| level.terminal));
+    let all = Basis::chain(chain).with_terminal(terminal);
+    if used != all || levels.iter().any(|level| level.chain == 0 || level.special) {
+        return Err(format!("{all}, but levels over {used}, each with a prime of the chain and no special primes"));
+    }
+    let log2 = |level: &Basis| -> f64 {
+        let primes = ring.chain[..level.chain].iter().chain(&ring.terminal[..level.terminal]);
+        primes.map(|&q| f64::from(q).log2()).sum()
+    };
+    match levels.windows(2).position(|pair| log2(&pair[1]) <= log2(&pair[0]) || pair[0].contains(pair[1])) {
+        Some(level) => Err(format!("level {} over {}, above {}", level + 1, levels[level + 1], levels[level])),
+        None => Ok(()),
+    }
+}
+
+/// How a vector goes to a lower level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Drop {
+    /// Its primes contain those of the level: the others are left out.
+    Nested,
+    /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there. Before, it is multiplied by
+    /// `factor`, the nearest integer to the ratio: the scale stays. Values change by the factor over the ratio, which
+    /// is far less than the rounding changes them by.
+    Rescaled { by: usize, factor: i128, ratio: f64 },
+}
 
 impl WeakParameters {
     /// The parameters, if they are still in use.
@@ -117,28 +144,17 @@ impl CkksParameters {
     /// # Errors
     /// As for [`CkksParameters::new`], or if the backend is not available on this machine.
     pub fn with_backend(literal: CkksLiteral, backend: Backend) -> Result<Self, CkksError> {
-        let CkksLiteral { rlwe, base_primes, level_primes, scale_bits, bootstrap } = literal;
+        let CkksLiteral { rlwe, levels, scale_bits, bootstrap } = literal;
         let refuse = |reason: String| CkksError::Parameters { name: rlwe.name.clone(), reason };
-        if let Some(bad) = level_primes.iter().find(|primes| !(1..=MAX_LEVEL_PRIMES).contains(*primes)) {
-            return Err(refuse(format!("{bad} primes in a level; 1 to {MAX_LEVEL_PRIMES} are possible")));
-        }
-        let mut chains = vec![base_primes];
-        chains.extend(level_primes.iter().scan(base_primes, |chain, primes| {
-            *chain += primes;
-            Some(*chain)
-        }));
-        let (chain, needed) = (rlwe.ring.chain.len(), chains[chains.len() - 1]);
-        if base_primes == 0 || chain != needed {
-            return Err(refuse(format!("{chain} primes, but base and levels need {needed}, the base at least one")));
-        }
+        check_levels(&rlwe.ring, &levels).map_err(refuse)?;
         if !(20.0..=60.0).contains(&scale_bits) {
             return Err(refuse(format!("a scale of {scale_bits} bits; 20 to 60 are possible")));
         }
         if let Some(bootstrap) = bootstrap {
-            check_bootstrap(&rlwe, base_primes, level_primes.len(), bootstrap).map_err(refuse)?;
+            check_bootstrap(&rlwe, levels[0], levels.len() - 1, bootstrap).map_err(refuse)?;
         }
         let rlwe = rlwe::Parameters::with_backend(rlwe, backend)?;
-        Ok(CkksParameters(Arc::new(Inner { rlwe, chains, scale: scale_bits.exp2(), bootstrap })))
+        Ok(CkksParameters(Arc::new(Inner { rlwe, levels, scale: scale_bits.exp2(), bootstrap })))
     }
 
     /// The underlying RLWE parameters.
@@ -163,7 +179,7 @@ impl CkksParameters {
 
     /// The highest level: the number of sequential products.
     pub fn max_level(&self) -> usize {
-        self.0.chains.len() - 1
+        self.0.levels.len() - 1
     }
 
     /// The default scale.
@@ -188,24 +204,52 @@ impl CkksParameters {
         self.bootstrap().map(|_| log2_failure(self.ring().degree()))
     }
 
-    /// Number of primes that level `level` has in addition to the level below; 0 at level 0.
-    pub fn level_primes(&self, level: usize) -> usize {
-        self.chain(level) - self.chain(level.saturating_sub(1))
+    /// The primes of a ciphertext at level `level`, which is clamped to [`CkksParameters::max_level`].
+    pub fn basis(&self, level: usize) -> Basis {
+        self.0.levels[level.min(self.max_level())]
     }
 
-    /// Number of chain primes of a ciphertext at level `level`, which is clamped to [`CkksParameters::max_level`].
+    /// The level whose primes are these, if there is one.
+    pub fn level_of(&self, basis: Basis) -> Option<usize> {
+        self.0.levels.iter().position(|&level| level == basis)
+    }
+
+    /// Number of primes of [`CkksParameters::basis`].
+    pub fn limbs(&self, level: usize) -> usize {
+        self.ring().limb_count(self.basis(level))
+    }
+
+    /// Number of chain primes of [`CkksParameters::basis`], which a switching key must cover.
     pub fn chain(&self, level: usize) -> usize {
-        self.0.chains[level.min(self.max_level())]
+        self.basis(level).chain
     }
 
-    /// The product of the primes that level `level` has in addition to the level below, for a level of at least 1.
+    /// The ratio of the moduli of `level`, which is at least 1, and of the level below: a rescale divides the scale by
+    /// it.
     pub fn level_modulus(&self, level: usize) -> f64 {
-        let range = self.chain(level.saturating_sub(1))..self.chain(level);
-        self.ring().chain()[range].iter().map(|&q| f64::from(q)).product()
+        let (own, below) = (self.basis(level), self.basis(level.saturating_sub(1)));
+        let (chain, terminal) = (self.ring().chain(), self.ring().terminal());
+        let product = |primes: &[u32], to: usize, from: usize| -> f64 {
+            primes.get(from..to).unwrap_or_default().iter().map(|&q| f64::from(q)).product()
+        };
+        let divided = product(chain, own.chain, below.chain) * product(terminal, own.terminal, below.terminal);
+        let multiplied = product(chain, below.chain, own.chain) * product(terminal, below.terminal, own.terminal);
+        divided / multiplied
+    }
+
+    /// How a vector goes from level `from` to level `to`.
+    pub(crate) fn drop(&self, from: usize, to: usize) -> Drop {
+        let own = self.basis(from);
+        let by = (to..=from).find(|&level| own.contains(self.basis(level))).unwrap_or(from);
+        if by <= to {
+            return Drop::Nested;
+        }
+        let ratio: f64 = (to + 1..=by).map(|level| self.level_modulus(level)).product();
+        Drop::Rescaled { by, factor: ratio.round() as i128, ratio }
     }
 
     /// Bits of the modulus at `level`.
     pub fn log2_modulus(&self, level: usize) -> f64 {
-        self.rlwe().log2_modulus(Basis::chain(self.chain(level)))
+        self.rlwe().log2_modulus(self.basis(level))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use num_complex::Complex64;
-use unspoken_ring::{Basis, Poly};
+use unspoken_ring::Poly;
 
 use crate::arithmetic::{check_scale, check_scales};
 use crate::encoding::Encoder;
@@ -49,7 +49,7 @@ impl PreparedVector {
     /// Bytes of memory it takes for [`sum_products`](crate::Arithmetic::sum_products), counted whether it is encoded
     /// yet or not.
     pub fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
-        let basis = Basis::chain(parameters.chain(self.level));
+        let basis = parameters.basis(self.level);
         (parameters.ring().poly_bytes(basis) + size_of_val(self.values.as_slice())) as u64
     }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{RingKind, RingLiteral};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 
 use crate::error::CkksError;
 use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH, WeakParameters};
+use crate::primes::{LevelGroup, MAX_GROUPS, Primes, Shape, TerminalShape};
 
 /// The shape of a preset. The primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,16 +26,11 @@ pub struct Preset {
     base_primes: usize,
     /// Groups of levels, from level 1 upwards.
     groups: [LevelGroup; MAX_GROUPS],
+    /// Terminal primes, where the levels of a group have neither the size of one prime nor that of two.
+    terminal: Option<TerminalShape>,
     special_primes: usize,
     digit_len: usize,
     bootstrap: Option<BootstrapShape>,
-}
-
-/// Successive levels of the same size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct LevelGroup {
-    levels: usize,
-    bits: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,11 +42,6 @@ struct BootstrapShape {
     encapsulation_primes: usize,
 }
 
-const MAX_GROUPS: usize = 3;
-
-/// Bits of a pair of the largest primes.
-const LARGEST_PAIR_BITS: f64 = 60.0;
-
 const fn preset(
     name: &'static str,
     purpose: &'static str,
@@ -61,7 +51,13 @@ const fn preset(
     let none = LevelGroup { levels: 0, bits };
     let groups = [LevelGroup { levels, bits }, none, none];
     let kind = RingKind::Standard;
-    Preset { name, purpose, log2_degree, kind, base_primes, groups, special_primes, digit_len, bootstrap: None }
+    let (terminal, bootstrap) = (None, None);
+    Preset { name, purpose, log2_degree, kind, base_primes, groups, terminal, special_primes, digit_len, bootstrap }
+}
+
+/// Gives the set terminal primes: their number and bits, and the bits of the primes of the chain beside them.
+const fn rational(preset: Preset, primes: usize, bits: f64, chain_bits: f64) -> Preset {
+    Preset { terminal: Some(TerminalShape { primes, bits, chain_bits }), ..preset }
 }
 
 const fn real(preset: Preset) -> Preset {
@@ -94,7 +90,7 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
 const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
 
 /// All presets. All but the insecure ones have 128 bits of security.
-pub const PRESETS: [Preset; 23] = [
+pub const PRESETS: [Preset; 26] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
     preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
@@ -134,6 +130,24 @@ pub const PRESETS: [Preset; 23] = [
     ),
     preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
+    rational(
+        preset("insecure_n11_depth12_scale35", "tests of rational levels", (11, 12, 35.0), (2, 5, 5)),
+        3,
+        21.0,
+        28.0,
+    ),
+    rational(
+        preset("insecure_n11_depth12_scale40", "tests of rational levels", (11, 12, 39.8), (2, 5, 5)),
+        2,
+        19.9,
+        29.85,
+    ),
+    rational(
+        preset("insecure_n11_depth12_scale45", "tests of rational levels", (11, 12, 44.8), (2, 5, 5)),
+        2,
+        22.4,
+        29.86,
+    ),
     preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
     preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 8, 7)),
     real(preset("insecure_n11_real_depth17_scale30", "tests of matrices", (11, 17, 30.0), (2, 8, 7))),
@@ -161,53 +175,24 @@ impl Preset {
     /// If there are not enough primes of the required sizes.
     pub fn literal(&self) -> Result<CkksLiteral, CkksError> {
         let degree = 1usize << self.log2_degree;
-        let step = self.kind.prime_step(degree);
-        let mut used = Vec::new();
-        let largest = |count: usize, used: &mut Vec<u32>| -> Vec<u32> {
-            let free = primes_descending(1 << 16, 1 << 30, step).filter(|q| !used.contains(q));
-            let taken: Vec<u32> = free.take(count).collect();
-            used.extend(&taken);
-            taken
+        let shape = Shape {
+            step: self.kind.prime_step(degree),
+            special: self.special_primes,
+            base: (self.base_primes, self.bootstrap.map(|shape| shape.base_bits)),
+            groups: &self.groups,
+            terminal: self.terminal,
         };
-        let special = largest(self.special_primes, &mut used);
-        let base = LevelGroup { levels: 1, bits: self.bootstrap.map_or(LARGEST_PAIR_BITS, |shape| shape.base_bits) };
-        let too_few = |group: &LevelGroup| CkksError::Parameters {
-            name: self.name.into(),
-            reason: format!("too few primes 1 modulo {step} for {} levels of {} bits", group.levels, group.bits),
-        };
-        let mut chain = if base.bits < LARGEST_PAIR_BITS {
-            let pair = choose_level_primes(&base, step, &used).ok_or_else(|| too_few(&base))?.primes;
-            used.extend(&pair);
-            pair
-        } else {
-            largest(self.base_primes, &mut used)
-        };
-        // Levels with the largest primes choose first, because they have the fewest candidates.
-        let mut order: Vec<usize> = (0..MAX_GROUPS).filter(|&g| self.groups[g].levels > 0).collect();
-        order.sort_by(|&a, &b| self.groups[b].bits.total_cmp(&self.groups[a].bits));
-        let mut chosen: [Option<LevelPrimes>; MAX_GROUPS] = [const { None }; MAX_GROUPS];
-        for g in order {
-            let group = &self.groups[g];
-            let primes = choose_level_primes(group, step, &used).ok_or_else(|| too_few(group))?;
-            used.extend(&primes.primes);
-            chosen[g] = Some(primes);
-        }
-        let mut level_primes = Vec::new();
-        for (group, primes) in self.groups.iter().zip(&chosen) {
-            level_primes.extend(std::iter::repeat_n(group.primes_per_level(), group.levels));
-            chain.extend(primes.iter().flat_map(|p| &p.primes));
-        }
-        let scale_bits = chosen[0].as_ref().map_or(self.groups[0].bits, |p| p.scale.log2());
-        let ring = RingLiteral { degree, kind: self.kind, chain, terminal: vec![], special, digit_len: self.digit_len };
+        let Primes { chain, terminal, special, levels, scale } =
+            shape.primes().map_err(|reason| CkksError::Parameters { name: self.name.into(), reason })?;
+        let ring = RingLiteral { degree, kind: self.kind, chain, terminal, special, digit_len: self.digit_len };
         let secret = SecretDistribution::UniformTernary;
         let encapsulation = self
             .bootstrap
             .map(|shape| EncapsulationLiteral { base: self.base_primes, primes: shape.encapsulation_primes });
         Ok(CkksLiteral {
             rlwe: ParametersLiteral { name: self.name.into(), ring, secret, encapsulation },
-            base_primes: self.base_primes,
-            level_primes,
-            scale_bits,
+            levels,
+            scale_bits: scale.log2(),
             bootstrap: self.bootstrap.map(|shape| shape.literal),
         })
     }
@@ -236,72 +221,9 @@ impl Preset {
 /// The presets that were built, by name.
 static BUILT: Mutex<BTreeMap<&'static str, Arc<Mutex<WeakParameters>>>> = Mutex::new(BTreeMap::new());
 
-struct LevelPrimes {
-    /// Primes of the levels, from level 1 upwards.
-    primes: Vec<u32>,
-    scale: f64,
-}
-
-impl LevelGroup {
-    fn primes_per_level(&self) -> usize {
-        if self.bits > 32.0 { 2 } else { 1 }
-    }
-}
-
-/// Chooses the primes of the levels from the top down so that the scale of a repeated square stays almost constant. If
-/// `s` is the scale at one level, the next scale is `s^2 / q`. Each `q` is the closest one to `s^2 / scale`, which
-/// corrects the deviation of the previous levels instead of doubling it.
-fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<LevelPrimes> {
-    let (depth, primes_per_level) = (group.levels, group.primes_per_level());
-    let target = (group.bits / primes_per_level as f64).exp2();
-    let free = primes_descending(1 << 16, 1 << 30, step).filter(|q| !used.contains(q));
-    let (above, below): (Vec<u32>, Vec<u32>) = free.partition(|&q| f64::from(q) > target);
-    let count = depth + SPARE_GROUPS;
-    let mut groups: Vec<Vec<u32>> = match primes_per_level {
-        1 => below.into_iter().take(count).map(|q| vec![q]).collect(),
-        // Too few primes are above the target: pair the largest primes with each other.
-        2 if above.len() < count => below.chunks_exact(2).take(count).map(<[u32]>::to_vec).collect(),
-        _ => pair_up(&below, above, count, group.bits.exp2()),
-    };
-    if groups.len() < depth {
-        return None;
-    }
-    let product = |group: &Vec<u32>| group.iter().map(|&q| f64::from(q)).product::<f64>();
-    // The groups never meet the target exactly, so the scale is their geometric mean.
-    let scale = (groups.iter().map(|g| product(g).log2()).sum::<f64>() / groups.len() as f64).exp2();
-    let mut current = scale;
-    let mut levels = Vec::new();
-    for _ in 0..depth {
-        let wanted = current * current / scale;
-        let distance = |group: &Vec<u32>| (product(group) / wanted).ln().abs();
-        let closest = (0..groups.len()).min_by(|&a, &b| distance(&groups[a]).total_cmp(&distance(&groups[b])))?;
-        let group = groups.swap_remove(closest);
-        current = current * current / product(&group);
-        levels.push(group);
-    }
-    Some(LevelPrimes { primes: levels.into_iter().rev().flatten().collect(), scale })
-}
-
-/// Number of candidate groups beyond the depth.
-const SPARE_GROUPS: usize = 4;
-
-/// Pairs each of the `count` largest primes of `below` (descending) with the prime of `above` that brings the product
-/// closest to `target`.
-fn pair_up(below: &[u32], mut above: Vec<u32>, count: usize, target: f64) -> Vec<Vec<u32>> {
-    let mut pairs = Vec::new();
-    for &low in below.iter().take(count) {
-        let distance = |high: &u32| (f64::from(low) * f64::from(*high) / target).ln().abs();
-        let Some(closest) = (0..above.len()).min_by(|&a, &b| distance(&above[a]).total_cmp(&distance(&above[b])))
-        else {
-            break;
-        };
-        pairs.push(vec![low, above.swap_remove(closest)]);
-    }
-    pairs
-}
-
 #[cfg(test)]
 mod tests {
+    use unspoken_ring::Basis;
     use unspoken_rlwe::security::SECURITY_BITS;
 
     use super::*;
@@ -333,7 +255,8 @@ mod tests {
         for preset in PRESETS.iter().filter(|p| p.log2_degree > 14) {
             let literal = preset.literal().unwrap();
             let ring = &literal.rlwe.ring;
-            let bits: f64 = ring.chain.iter().chain(&ring.special).map(|&q| f64::from(q).log2()).sum();
+            let bits: f64 =
+                ring.chain.iter().chain(&ring.terminal).chain(&ring.special).map(|&q| f64::from(q).log2()).sum();
             let bound = unspoken_rlwe::security::max_log2_modulus(ring.degree, literal.rlwe.secret).unwrap();
             assert!(bits <= bound, "{}: {bits:.1} of {bound}", preset.name);
         }
@@ -343,14 +266,30 @@ mod tests {
     fn scales_stay_put_under_repeated_squaring() {
         for preset in &PRESETS {
             let literal = preset.literal().unwrap();
+            let log2 = |level: Basis| -> f64 {
+                let ring = &literal.rlwe.ring;
+                let primes = ring.chain[..level.chain].iter().chain(&ring.terminal[..level.terminal]);
+                primes.map(|&q| f64::from(q).log2()).sum()
+            };
             // Only the levels that circuits use; a bootstrap chooses its scales one by one.
-            let group = &preset.groups[0];
-            let primes = &literal.rlwe.ring.chain[literal.base_primes..][..group.levels * group.primes_per_level()];
             let mut scale = literal.scale_bits;
-            for level in primes.chunks(group.primes_per_level()).rev() {
-                scale = 2.0 * scale - level.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
-                assert!((scale - literal.scale_bits).abs() < 0.35, "{}: {scale}", preset.name);
+            let most = if preset.terminal.is_some() { 0.1 } else { 0.35 };
+            for pair in literal.levels[..=preset.groups[0].levels].windows(2).rev() {
+                scale = 2.0 * scale - (log2(pair[1]) - log2(pair[0]));
+                assert!((scale - literal.scale_bits).abs() < most, "{}: {scale}", preset.name);
             }
+        }
+    }
+
+    #[test]
+    fn show() {
+        for name in ["insecure_n11_depth12_scale35", "insecure_n11_depth12_scale40", "insecure_n11_depth12_scale45"] {
+            let literal = Preset::find(name).unwrap().literal().unwrap();
+            let ring = &literal.rlwe.ring;
+            let bits =
+                |primes: &[u32]| primes.iter().map(|&q| format!("{:.2}", f64::from(q).log2())).collect::<Vec<_>>();
+            println!("{name} {} {:?} {:?}", literal.scale_bits, bits(&ring.chain), bits(&ring.terminal));
+            println!("{:?}", literal.levels.iter().map(|l| (l.chain, l.terminal)).collect::<Vec<_>>());
         }
     }
 

@@ -24,10 +24,10 @@ fn every_way_decrypts_to_the_same() {
             let plaintext = client.encoder.encode(&values, level, parameters.scale()).unwrap();
             let full = client.encoder.encrypt_public(&plaintext, &public, &mut client.rng).unwrap();
             assert!(worst(&client.decrypt(&full), &values) < bound);
-            let chain = parameters.chain(top);
+            let basis = parameters.basis(top);
             let zeros = [
-                ZeroEncryption::seeded(&client.secret, chain, &mut client.rng).unwrap(),
-                ZeroEncryption::public(&public, chain, &mut client.rng).unwrap(),
+                ZeroEncryption::seeded(&client.secret, basis, &mut client.rng).unwrap(),
+                ZeroEncryption::public(&public, basis, &mut client.rng).unwrap(),
             ];
             for (zero, seeded) in zeros.into_iter().zip([true, false]) {
                 let sent = client.encoder.encrypt_with(&plaintext, zero).unwrap();
@@ -47,7 +47,7 @@ fn a_zero_of_too_low_a_level_is_refused() {
     let mut client = Client::new(STANDARD, 4);
     let parameters = client.parameters().clone();
     let plaintext = client.encoder.encode(&[Complex64::from(1.0)], 2, parameters.scale()).unwrap();
-    let zero = ZeroEncryption::seeded(&client.secret, parameters.chain(1), &mut client.rng).unwrap();
+    let zero = ZeroEncryption::seeded(&client.secret, parameters.basis(1), &mut client.rng).unwrap();
     assert!(matches!(client.encoder.encrypt_with(&plaintext, zero), Err(CkksError::Rlwe(_))));
 }
 
@@ -56,7 +56,7 @@ fn bytes_cut_short_are_no_vector() {
     let mut client = Client::new(STANDARD, 5);
     let parameters = client.parameters().clone();
     let plaintext = client.encoder.encode(&[Complex64::from(1.0)], 2, parameters.scale()).unwrap();
-    let zero = ZeroEncryption::seeded(&client.secret, parameters.chain(2), &mut client.rng).unwrap();
+    let zero = ZeroEncryption::seeded(&client.secret, parameters.basis(2), &mut client.rng).unwrap();
     let bytes = client.encoder.encrypt_with(&plaintext, zero).unwrap().to_bytes(&parameters);
     assert!(Encrypted::from_bytes(&parameters, &bytes).is_ok());
     for len in [0, 6, 7, 30, bytes.len() - 1] {

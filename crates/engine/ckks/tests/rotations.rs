@@ -119,22 +119,22 @@ fn inner_sums_are_hoisted_and_offer_their_keys() {
 fn rotations_from_shared_digits_have_one_price() {
     let client = Client::new(STANDARD, 1);
     let parameters = client.parameters();
-    let (ring, chain, scale) = (parameters.ring(), parameters.chain(LEVEL), parameters.scale());
+    let (ring, basis, scale) = (parameters.ring(), parameters.basis(LEVEL), parameters.scale());
     let diagonals: BTreeMap<_, _> = (0..12).map(|k| (k, vec![Complex64::from(0.5)])).collect();
     let plan = LinearPlan::new(parameters, diagonals, LEVEL, scale, scale).unwrap();
     let cost = |babies| plan.clone().with_steps(Steps::of_babies(babies)).unwrap().cost();
     let (eleven, fewer) = (cost(12), cost(6));
-    assert_eq!(eleven.hoisted_rotations, [(chain, 11)].into());
+    assert_eq!(eleven.hoisted_rotations, [(basis.chain, 11)].into());
     assert_eq!(fewer.total_key_switches(), 6);
-    assert_eq!(fewer.hoisted_rotations, [(chain, 5)].into());
-    let mut expected = Cost::decomposition(ring, chain);
-    expected += Cost::hoisted_rotation(ring, chain).times(11);
-    expected += Cost::rescale(ring, chain + ring.special().len(), parameters.chain(LEVEL - 1), 2);
+    assert_eq!(fewer.hoisted_rotations, [(basis.chain, 5)].into());
+    let mut expected = Cost::decomposition(ring, basis);
+    expected += Cost::hoisted_rotation(ring, basis).times(11);
+    expected += Cost::rescale(ring, basis.with_special(), parameters.basis(LEVEL - 1), 2);
     assert_eq!((eleven.limb_transforms, eleven.residue_macs), (expected.limb_transforms, expected.residue_macs));
-    let twice = Cost::hoisted_rotations(ring, chain, 2).residue_macs;
-    let once = Cost::hoisted_rotations(ring, chain, 1).residue_macs;
-    let division = Cost::division(ring, chain + ring.special().len(), chain).times(2).residue_macs;
-    assert_eq!(twice - once - division, Cost::hoisted_rotation(ring, chain).residue_macs);
+    let twice = Cost::hoisted_rotations(ring, basis, 2).residue_macs;
+    let once = Cost::hoisted_rotations(ring, basis, 1).residue_macs;
+    let division = Cost::division(ring, basis.with_special(), basis).times(2).residue_macs;
+    assert_eq!(twice - once - division, Cost::hoisted_rotation(ring, basis).residue_macs);
 }
 
 #[test]

@@ -22,6 +22,8 @@ enum Circuit {
     SumSlots,
     Matrix,
     SquareTower,
+    /// Sums and products of vectors at different levels.
+    Levels,
     Mixed(u64),
 }
 
@@ -53,6 +55,12 @@ impl Circuit {
                 a.rescale(&a.add(&rows[0], &rows[1])?)
             }
             Circuit::SquareTower => (0..level).try_fold(x.clone(), |power, _| a.multiply(&power, &power)),
+            Circuit::Levels => {
+                let lowered = (1..level).map(|lower| a.drop_to(x, lower)).collect::<Result<Vec<_>, _>>()?;
+                let sum = lowered.iter().rev().try_fold(y.clone(), |sum, x| a.add(&sum, x))?;
+                let product = a.multiply(&sum, y)?;
+                a.rotate(&a.drop_to(&product, 0)?, 1)
+            }
             Circuit::Mixed(seed) => mixed(a, [x, y], seed),
         }
     }
@@ -109,7 +117,7 @@ fn assert_within(what: &str, found: f64, predicted: f64, factor: f64) {
     assert!((1.0 / factor..factor).contains(&ratio), "{what}: found 2^{found:.2}, predicted 2^{predicted:.2}");
 }
 
-const OPERATIONS: [Circuit; 10] = [
+const OPERATIONS: [Circuit; 11] = [
     Circuit::Encrypt,
     Circuit::Rotate,
     Circuit::Relinearise,
@@ -120,15 +128,20 @@ const OPERATIONS: [Circuit; 10] = [
     Circuit::SumSlots,
     Circuit::Matrix,
     Circuit::SquareTower,
+    Circuit::Levels,
 ];
 
 const SMALL_SCALE: &str = "n13_depth3_scale30";
 
+/// Sets whose levels are not nested.
+const RATIONAL: [&str; 3] =
+    ["insecure_n11_depth12_scale35", "insecure_n11_depth12_scale40", "insecure_n11_depth12_scale45"];
+
 #[test]
 fn every_operation_has_the_noise_predicted() {
-    for preset in [STANDARD, REAL, SMALL_SCALE] {
+    for preset in [STANDARD, REAL, SMALL_SCALE].into_iter().chain(RATIONAL) {
         let mut client = Client::new(preset, 7);
-        for level in [1, client.parameters().max_level()] {
+        for level in [1, 2, 3, client.parameters().max_level()] {
             for circuit in OPERATIONS {
                 let [found, predicted] = compare(&mut client, circuit, level);
                 let what = format!("{circuit:?} at level {level} of {preset}");
@@ -144,7 +157,7 @@ fn every_operation_has_the_noise_predicted() {
 
 #[test]
 fn random_circuits_have_the_noise_predicted() {
-    for preset in [STANDARD, REAL, SMALL_SCALE] {
+    for preset in [STANDARD, REAL, SMALL_SCALE].into_iter().chain(RATIONAL) {
         let mut client = Client::new(preset, 9);
         let level = client.parameters().max_level();
         for seed in 0..8 {
@@ -167,7 +180,7 @@ fn key_switches_have_the_noise_predicted_on_average_over_keys() {
         let parameters = client.parameters();
         let model = NoiseModel::new(parameters);
         let parts =
-            [model.encryption(), model.encoding(), model.rounding(2), model.key_switch(parameters.chain(level))];
+            [model.encryption(), model.encoding(), model.rounding(2), model.key_switch(parameters.basis(level))];
         let predicted = parts.iter().map(|x| x * x).sum::<f64>().sqrt() / parameters.scale();
         assert_within(&format!("rotation at level {level} of {preset}"), power.sqrt(), predicted, 1.5);
     }

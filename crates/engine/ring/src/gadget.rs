@@ -161,6 +161,15 @@ impl Ring {
         (prime < chain + terminal).then(|| place / self.digit_len())
     }
 
+    /// The primes of each digit of a polynomial over `basis`.
+    pub fn digit_primes(&self, basis: Basis) -> Vec<Vec<u32>> {
+        let mut digits = vec![Vec::new(); self.digit_count(basis.chain)];
+        for prime in self.prime_indices(basis.without_special()) {
+            digits[self.digit_of(prime).expect("it is not special")].push(self.modulus(prime).q);
+        }
+        digits
+    }
+
     /// The basis of a [`GadgetKey`] over the first `chain` primes.
     pub fn gadget_key_basis(&self, chain: usize) -> Basis {
         Basis::extended(chain).with_terminal(self.terminal().len())

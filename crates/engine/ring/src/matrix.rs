@@ -16,12 +16,14 @@ use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
-/// An integer or Gaussian-integer matrix, reduced and packed for every prime of a chain basis.
+/// An integer or Gaussian-integer matrix, reduced and packed for every prime of a basis.
 pub struct RingMatrix {
     /// Identifies the ring of the matrix.
     owner: Arc<Pool>,
     rows: usize,
     columns: usize,
+    basis: Basis,
+    /// In the order of the limbs of a polynomial over the basis.
     primes: Vec<PrimeMatrix>,
 }
 
@@ -37,9 +39,9 @@ impl RingMatrix {
         (self.rows, self.columns)
     }
 
-    /// Number of chain primes that the matrix is packed for.
-    pub fn chain(&self) -> usize {
-        self.primes.len()
+    /// The primes that the matrix is packed for.
+    pub fn basis(&self) -> Basis {
+        self.basis
     }
 
     /// Bytes in memory.
@@ -56,10 +58,10 @@ impl RingMatrix {
 }
 
 impl Ring {
-    /// Packs the real integer matrix `entry(row, column)` for the first `chain` primes.
+    /// Packs the real integer matrix `entry(row, column)` for the primes of a basis.
     pub fn real_matrix(
         &self,
-        chain: usize,
+        basis: Basis,
         rows: usize,
         columns: usize,
         entry: impl Fn(usize, usize) -> i128 + Sync,
@@ -68,21 +70,16 @@ impl Ring {
             let modulus = self.modulus(prime);
             PrimeMatrix::Real(PackedMatrix::new(rows, columns, |r, c| modulus.from_i128(entry(r, c))))
         };
-        RingMatrix {
-            owner: Arc::clone(self.pool()),
-            rows,
-            columns,
-            primes: (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect(),
-        }
+        RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes: self.packed(basis, pack) }
     }
 
-    /// Packs the Gaussian-integer matrix `entry(row, column) = (real, imaginary)` for the first `chain` primes.
+    /// Packs the Gaussian-integer matrix `entry(row, column) = (real, imaginary)` for the primes of a basis.
     ///
     /// # Errors
     /// In the conjugate-invariant ring, which has no `i`.
     pub fn complex_matrix(
         &self,
-        chain: usize,
+        basis: Basis,
         rows: usize,
         columns: usize,
         entry: impl Fn(usize, usize) -> (i128, i128) + Sync,
@@ -99,15 +96,20 @@ impl Ring {
                 })
             }))
         };
-        let primes = (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect();
-        Ok(RingMatrix { owner: Arc::clone(self.pool()), rows, columns, primes })
+        let primes = self.packed(basis, pack);
+        Ok(RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes })
     }
 
-    /// `A x`: one polynomial per row of `matrix`, over the common chain basis of `inputs`. Evaluation domain.
+    fn packed(&self, basis: Basis, pack: impl Fn(usize) -> PrimeMatrix + Sync) -> Vec<PrimeMatrix> {
+        let primes: Vec<usize> = self.prime_indices(basis).collect();
+        primes.into_par_iter().map(&pack).collect()
+    }
+
+    /// `A x`: one polynomial per row of `matrix`, over the common basis of `inputs`. Evaluation domain.
     ///
     /// # Errors
-    /// If the number of inputs is not the number of columns, or the inputs have different bases, or more primes than
-    /// the matrix was packed for.
+    /// If the number of inputs is not the number of columns, or the inputs have different bases, or primes that the
+    /// matrix was not packed for.
     pub fn matrix_product(&self, matrix: &RingMatrix, inputs: &[&Poly]) -> Result<Vec<Poly>, RingError> {
         const OPERATION: &str = "matrix product";
         if !Arc::ptr_eq(&matrix.owner, self.pool()) {
@@ -117,25 +119,27 @@ impl Ring {
             let what = "the vector of a matrix product";
             return Err(RingError::Length { what, found: inputs.len(), needed: "the number of columns" });
         };
-        let basis = Basis::chain(first.basis().chain.min(matrix.primes.len()));
+        let basis = first.basis();
         for input in inputs {
             self.check_domain(OPERATION, input, Domain::Evaluation)?;
-            if input.basis() != basis {
-                return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed: basis });
+            if input.basis() != basis || !matrix.basis.contains(basis) {
+                let needed = if input.basis() == basis { matrix.basis } else { basis };
+                return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed });
             }
         }
         let mut results: Vec<Poly> =
             (0..matrix.rows).map(|_| self.blank_from(inputs, basis, Domain::Evaluation)).collect();
         let n = self.degree();
-        let mut by_prime: Vec<Vec<&mut [u32]>> = (0..basis.chain).map(|_| Vec::with_capacity(matrix.rows)).collect();
+        let primes: Vec<usize> = self.prime_indices(basis).collect();
+        let mut by_prime: Vec<Vec<&mut [u32]>> = primes.iter().map(|_| Vec::with_capacity(matrix.rows)).collect();
         for result in &mut results {
             let limbs = result.words.chunks_exact_mut(result.stride);
             by_prime.iter_mut().zip(limbs).for_each(|(rows, limb)| rows.push(&mut limb[..n]));
         }
-        by_prime.into_par_iter().enumerate().for_each(|(prime, mut outputs)| {
-            let inputs: Vec<&[u32]> = inputs.iter().map(|input| input.limb(prime)).collect();
+        by_prime.into_par_iter().zip(&primes).enumerate().for_each(|(limb, (mut outputs, &prime))| {
+            let inputs: Vec<&[u32]> = inputs.iter().map(|input| input.limb(limb)).collect();
             let (modulus, kernels) = (self.modulus(prime), self.kernels());
-            match &matrix.primes[prime] {
+            match &matrix.primes[matrix.basis.limb_over(basis, limb)] {
                 PrimeMatrix::Real(matrix) => kernels.matrix_product(modulus, matrix, &inputs, &mut outputs),
                 PrimeMatrix::Complex([low, high]) => {
                     let (input_low, input_high): (Vec<_>, Vec<_>) = inputs.iter().map(|x| x.split_at(n / 2)).unzip();

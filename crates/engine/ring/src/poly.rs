@@ -42,6 +42,18 @@ impl Basis {
         Basis { special: false, ..self }
     }
 
+    /// The limb for the same prime as limb `i` over another basis, which is contained in this one.
+    pub(crate) const fn limb_over(self, other: Basis, i: usize) -> usize {
+        let own = other.chain + other.terminal;
+        if i < other.chain {
+            i
+        } else if i < own {
+            self.chain + i - other.chain
+        } else {
+            self.chain + self.terminal + i - own
+        }
+    }
+
     /// Whether all primes of another basis are in this one.
     pub const fn contains(self, other: Basis) -> bool {
         self.chain >= other.chain && self.terminal >= other.terminal && (self.special || !other.special)
@@ -122,12 +134,7 @@ impl Poly {
 
     /// The limb for the same prime as limb `i` of a polynomial over `basis`, which is contained in this one's.
     pub(crate) fn limb_over(&self, basis: Basis, i: usize) -> &[u32] {
-        let (chain, own) = (basis.chain, basis.chain + basis.terminal);
-        self.limb(match i {
-            i if i < chain => i,
-            i if i < own => self.basis.chain + i - chain,
-            i => self.basis.chain + self.basis.terminal + i - own,
-        })
+        self.limb(self.basis.limb_over(basis, i))
     }
 
     /// Bytes in memory.

@@ -144,6 +144,11 @@ impl Ring {
         self.prime_indices(basis).map(|i| self.modulus(i).q)
     }
 
+    /// Number of primes of a basis.
+    pub fn limb_count(&self, basis: Basis) -> usize {
+        basis.chain + basis.terminal + if basis.special { self.special().len() } else { 0 }
+    }
+
     /// Bytes in memory of one polynomial over `basis`.
     pub fn poly_bytes(&self, basis: Basis) -> usize {
         self.limb_count(basis) * self.stride() * size_of::<u32>()
@@ -179,10 +184,6 @@ impl Ring {
 
     pub(crate) fn modulus(&self, prime: usize) -> &Modulus {
         &self.0.tables[prime].modulus
-    }
-
-    pub(crate) fn limb_count(&self, basis: Basis) -> usize {
-        basis.chain + basis.terminal + if basis.special { self.special().len() } else { 0 }
     }
 
     /// Indices into the ring's tables of the primes of `basis`, in limb order.

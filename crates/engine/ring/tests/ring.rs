@@ -249,14 +249,14 @@ fn matrix_products_match_the_definition() {
                 .collect();
             let entry = |r: usize, c: usize| (r as i128 * 37 - c as i128 * 101, c as i128 * 13 - r as i128 * 7);
             let refs: Vec<&Poly> = polys.iter().collect();
-            let matrix = ring.real_matrix(2, rows, columns, |r, c| entry(r, c).0);
+            let matrix = ring.real_matrix(Basis::chain(2), rows, columns, |r, c| entry(r, c).0);
             let results = ring.matrix_product(&matrix, &refs).unwrap();
             assert_eq!(results.len(), rows);
             for (r, result) in results.into_iter().enumerate() {
                 let sum = |x: usize| (0..columns).map(|c| BigInt::from(entry(r, c).0) * inputs[c][x]).sum::<BigInt>();
                 assert_integers(&read(&ring, result), &(0..DEGREE).map(sum).collect::<Vec<_>>());
             }
-            let complex = ring.complex_matrix(2, rows, columns, entry);
+            let complex = ring.complex_matrix(Basis::chain(2), rows, columns, entry);
             if ring.kind() == RingKind::ConjugateInvariant {
                 assert!(complex.is_err());
                 continue;

@@ -179,7 +179,7 @@ fn operations() -> Vec<Operation> {
         ring.product_sums(&[[&a, &b]], &[&[(0, factor)]]).unwrap().into_iter().flatten().collect()
     });
     add(&["matrix_product"], &[values, values], |ring, polys| {
-        let matrix = ring.real_matrix(CHAIN, 3, 2, |r, c| (r + c) as i128);
+        let matrix = ring.real_matrix(Basis::chain(CHAIN), 3, 2, |r, c| (r + c) as i128);
         ring.matrix_product(&matrix, &[&polys[0], &polys[1]]).unwrap()
     });
     add(&["table_sums"], &[values, values], |ring, polys| {

@@ -42,7 +42,7 @@ impl Refresh for Evaluator<'_> {
     fn raise(&self, a: &Ciphertext, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
         let (parameters, level) = (self.parameters(), self.parameters().max_level());
         let sparse = a.inner().encapsulate(parameters.rlwe(), KeyKind::Encapsulation, self.keys())?;
-        let inner = sparse.raise(parameters.rlwe(), parameters.chain(level), self.keys())?;
+        let inner = sparse.raise(parameters.rlwe(), parameters.basis(level), self.keys())?;
         Ok(Ciphertext { inner, level, scale: modulus })
     }
 }
@@ -271,7 +271,7 @@ impl Bootstrapper {
         // than to other inputs.
         let base = plan.parameters.chain(0);
         let grown = sparse.scale_modulus(ring, base)?;
-        let inner = grown.raise(rlwe, plan.parameters.chain(level), evaluator.keys())?;
+        let inner = grown.raise(rlwe, plan.parameters.basis(level), evaluator.keys())?;
         let raised = Ciphertext { inner, level, scale: plan.modulus() };
         plan.exponential_on(evaluator, &self.up, raised, scale)
     }

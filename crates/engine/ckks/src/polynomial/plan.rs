@@ -66,17 +66,18 @@ impl Plan {
 
     fn cost(&self, parameters: &CkksParameters, level: usize) -> Cost {
         let product = |depth: usize| {
-            let chain = parameters.chain(level.saturating_sub(depth));
-            let mut cost = Cost::tensor(parameters.ring(), chain);
-            cost += Cost::key_switch(parameters.ring(), chain, parameters.level_primes(level.saturating_sub(depth)));
-            cost += Cost::addition(parameters.ring(), chain, 3);
+            let level = level.saturating_sub(depth);
+            let (basis, below) = (parameters.basis(level), parameters.basis(level.saturating_sub(1)));
+            let mut cost = Cost::tensor(parameters.ring(), basis);
+            cost += Cost::key_switch(parameters.ring(), basis, below);
+            cost += Cost::addition(parameters.ring(), basis, 3);
             cost
         };
         let mut cost = Cost::default();
         self.powers.iter().for_each(|&k| cost += product(ceil_log2(k) - 1));
         self.root.visit(self.depth, &mut |node, depth| {
-            let chain = parameters.chain(level.saturating_sub(depth));
-            cost += Cost::elementwise(parameters.ring(), 12 * chain * node.terms.len());
+            let limbs = parameters.limbs(level.saturating_sub(depth));
+            cost += Cost::elementwise(parameters.ring(), 12 * limbs * node.terms.len());
             if !node.products.is_empty() {
                 cost += product(depth);
             }

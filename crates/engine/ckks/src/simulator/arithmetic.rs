@@ -14,7 +14,7 @@ use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::memory::{self, Held};
 use crate::noise::mix;
-use crate::parameters::CkksParameters;
+use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
 
 impl Arithmetic for Simulator {
@@ -52,8 +52,9 @@ impl Arithmetic for Simulator {
             return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
         }
         let level = a.level.min(b.level);
-        let chain = self.parameters().chain(level);
-        self.charge(Cost::tensor(self.parameters().ring(), chain), 3 * chain);
+        let (a, b) = (self.aligned(a, level)?, self.aligned(b, level)?);
+        let basis = self.parameters().basis(level);
+        self.charge(Cost::tensor(self.parameters().ring(), basis), 3 * self.parameters().limbs(level));
         let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| x * y).collect());
         let result = Simulated {
             id: derive(Step::Tensor, &[a.id.min(b.id), a.id.max(b.id)]),
@@ -84,8 +85,8 @@ impl Arithmetic for Simulator {
     fn rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
         check_level("rescale", a, 1)?;
         let parameters = self.parameters();
-        let (from, to) = (parameters.chain(a.level), parameters.chain(a.level - 1));
-        let limbs = a.components * to + memory::division(from);
+        let (from, to) = (parameters.basis(a.level), parameters.basis(a.level - 1));
+        let limbs = a.components * parameters.limbs(a.level - 1) + memory::division(parameters.limbs(a.level));
         self.charge(Cost::rescale(parameters.ring(), from, to, a.components), limbs);
         let id = derive(Step::Rescale, &[a.id, a.level as u64]);
         let scale = a.scale / parameters.level_modulus(a.level);
@@ -95,9 +96,17 @@ impl Arithmetic for Simulator {
 
     fn drop_to(&self, a: &Simulated, level: usize) -> Result<Simulated, CkksError> {
         check_level("drop to a level", a, level)?;
-        let result = Simulated { level, ..a.draft() };
+        let result = match self.parameters().drop(a.level, level) {
+            Drop::Nested => Simulated { level, ..a.draft() },
+            Drop::Rescaled { factor, ratio, .. } => {
+                let id = derive(Step::Drop, &[a.id, a.level as u64, level as u64]);
+                let multiplied = map(&a.noisy, |z| z * (factor as f64 / ratio));
+                let noisy = Arc::new(plus(&multiplied, self.noise.rounding(id, a.components), a.scale));
+                Simulated { id, noisy, level, ..a.draft() }
+            }
+        };
         if level < a.level {
-            self.charge_elementwise(self.limbs(&result), self.limbs(&result));
+            self.charge(self.drop_cost(a, level), self.limbs(&result));
         }
         Ok(self.finish("drop to a level", result))
     }
@@ -110,11 +119,11 @@ impl Arithmetic for Simulator {
         const OPERATION: &str = "hoisted automorphism";
         check_components("hoist", a, 2)?;
         let ring = self.parameters().ring();
-        let chain = self.parameters().chain(a.level);
+        let basis = self.parameters().basis(a.level);
         let turns = steps.iter().filter(|&&steps| galois::rotation(ring, steps) != 1).count() as u64;
         // The raised digits stay in memory until the last rotation.
-        let limbs = memory::raised_digits(ring, chain) + memory::key_switch(ring, chain);
-        self.charge(Cost::hoisted_rotations(ring, chain, turns), limbs);
+        let limbs = memory::raised_digits(ring, basis) + memory::key_switch(ring, basis);
+        self.charge(Cost::hoisted_rotations(ring, basis, turns), limbs);
         steps.iter().map(|&steps| self.rotation(OPERATION, a, steps, (Cost::default(), limbs))).collect()
     }
 
@@ -144,10 +153,11 @@ impl Arithmetic for Simulator {
         let shape = RotationProducts::new(steps, rows)?;
         let (parameters, ring) = (self.parameters(), self.parameters().ring());
         let cost = Cost::rotation_products(parameters, shape.level, steps, shape.products, rows.len());
-        let (chain, extended) = (parameters.chain(shape.level), parameters.chain(shape.level) + ring.special().len());
+        let basis = parameters.basis(shape.level);
+        let (own, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
         // A copy of the input, its digits and its rotations; one sum and its division; the results.
-        let limbs = 2 * chain + memory::raised_digits(ring, chain) + 2 * extended * (steps.len() + 1);
-        let limbs = limbs + memory::division(extended) + 2 * parameters.chain(shape.level - 1) * rows.len();
+        let limbs = 2 * own + memory::raised_digits(ring, basis) + 2 * extended * (steps.len() + 1);
+        let limbs = limbs + memory::division(extended) + 2 * parameters.limbs(shape.level - 1) * rows.len();
         let bytes = memory::bytes(ring, limbs) + memory::encoding(parameters);
         let a = a.draft();
         let results = self.charge_instead((cost, bytes), |inner| {
@@ -185,8 +195,8 @@ impl Arithmetic for Simulator {
         const OPERATION: &str = "multiply by a constant";
         let factor = scale / a.scale;
         let (re, im) = round_constant(OPERATION, constant, factor, self.is_real())?;
-        let chain = self.parameters().chain(a.level);
-        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 }, self.limbs(a) + chain);
+        let limbs = self.parameters().limbs(a.level);
+        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 }, self.limbs(a) + limbs);
         let rounded = Complex64::new(re as f64, im as f64) / factor;
         let [c0, c1] = constant_bits(constant);
         let result = Simulated {
@@ -202,7 +212,7 @@ impl Arithmetic for Simulator {
     fn add_constant(&self, a: &Simulated, constant: Complex64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "add a constant";
         let (re, im) = round_constant(OPERATION, constant, a.scale, self.is_real())?;
-        let passes = self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 };
+        let passes = self.limbs(a) + self.parameters().limbs(a.level) * if im == 0 { 1 } else { 6 };
         self.charge_elementwise(passes, self.limbs(a));
         let rounded = Complex64::new(re as f64, im as f64) / a.scale;
         // Only the first component changes. The digits and therefore the noise of later operations stay the same, so
@@ -215,10 +225,10 @@ impl Arithmetic for Simulator {
     fn mul_values(&self, a: &Simulated, values: &[Complex64], scale: f64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "encode";
         let encoded = self.encoded(OPERATION, values, a.level, scale)?;
-        let mut cost = Cost::encoding(self.parameters().ring(), self.parameters().chain(a.level));
+        let mut cost = Cost::encoding(self.parameters().ring(), self.parameters().limbs(a.level));
         cost += Cost::elementwise(self.parameters().ring(), 2 * self.limbs(a));
         cost.plaintext_products = 1;
-        self.charge_encoding(cost, self.limbs(a) + self.parameters().chain(a.level));
+        self.charge_encoding(cost, self.limbs(a) + self.parameters().limbs(a.level));
         let result = Simulated {
             id: derive(Step::Plaintext, &[a.id, self.values_bits(values), scale.to_bits()]),
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
@@ -237,8 +247,9 @@ impl Arithmetic for Simulator {
         let (mut exact, mut noisy) = (zero.clone(), zero);
         let mut id = derive(Step::Products, &[level as u64]);
         for (a, prepared) in products {
+            let a = self.aligned(a, level)?;
             check_scales(OPERATION, scale, a.scale * prepared.scale())?;
-            check_components(OPERATION, a, 2)?;
+            check_components(OPERATION, &a, 2)?;
             let values = prepared.values();
             let encoded = self.encoded(OPERATION, values, level, prepared.scale())?;
             let factors = values.iter().cycle();
@@ -246,20 +257,20 @@ impl Arithmetic for Simulator {
             noisy.iter_mut().zip(a.noisy.iter().zip(&encoded)).for_each(|(sum, (x, y))| *sum += x * y);
             id = mix(id, &[a.id, self.values_bits(values)]);
         }
-        let chain = self.parameters().chain(level);
+        let (basis, limbs) = (self.parameters().basis(level), self.parameters().limbs(level));
         // The result, and copies of inputs of higher levels.
         let copied = products.iter().filter(|(a, _)| a.level > level).count();
-        let cost = Cost::sum_of_products(self.parameters().ring(), chain, products.len() as u64);
-        self.charge_encoding(cost, 2 * chain * (1 + copied));
+        let cost = Cost::sum_of_products(self.parameters().ring(), basis, products.len() as u64);
+        self.charge_encoding(cost, 2 * limbs * (1 + copied));
         Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (level, scale))))
     }
 
     fn add_values(&self, a: &Simulated, values: &[Complex64]) -> Result<Simulated, CkksError> {
         let encoded = self.encoded("encode", values, a.level, a.scale)?;
-        let chain = self.parameters().chain(a.level);
-        let mut cost = Cost::encoding(self.parameters().ring(), chain);
-        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a) + chain);
-        self.charge_encoding(cost, self.limbs(a) + chain);
+        let limbs = self.parameters().limbs(a.level);
+        let mut cost = Cost::encoding(self.parameters().ring(), limbs);
+        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a) + limbs);
+        self.charge_encoding(cost, self.limbs(a) + limbs);
         let result = Simulated {
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x + y).collect()),
             noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x + y).collect()),
@@ -274,11 +285,12 @@ impl Arithmetic for Simulator {
         let components = inputs.first().map_or(2, |a| a.components);
         inputs.iter().try_for_each(|a| check_components(OPERATION, a, components))?;
         let (rows, columns) = matrix.shape();
-        let chain = self.parameters().chain(matrix.level());
+        let (basis, limbs) = (self.parameters().basis(matrix.level()), self.parameters().limbs(matrix.level()));
         // The results, and copies of inputs of higher levels.
         let copied = inputs.iter().filter(|a| a.level > matrix.level()).count();
-        let cost = Cost::matrix(self.parameters().ring(), chain, components, (rows, columns));
-        self.charge(cost, components * chain * (rows + copied));
+        let cost = Cost::matrix(self.parameters().ring(), basis, components, (rows, columns));
+        self.charge(cost, components * limbs * (rows + copied));
+        let inputs = inputs.iter().map(|a| self.aligned(a, matrix.level())).collect::<Result<Vec<_>, _>>()?;
         let name = inputs.iter().fold(columns as u64, |state, a| mix(state, &[a.id]));
         let row = |row: usize| {
             let zero = vec![Complex64::default(); inputs.first().map_or(0, |a| a.exact.len())];

@@ -2,10 +2,11 @@
 
 mod arithmetic;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use num_complex::Complex64;
-use unspoken_ring::RingKind;
+use unspoken_ring::{Basis, RingKind};
 use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales};
@@ -15,6 +16,7 @@ use crate::error::CkksError;
 use crate::linear::LinearPlan;
 use crate::memory::{self, Held, Meter, with_idle_buffers};
 use crate::noise::{NoiseSource, mix};
+use crate::parameters::Drop;
 
 /// Simulator that runs circuits in the clear.
 ///
@@ -138,6 +140,7 @@ enum Step {
     Raise,
     Rotations,
     Products,
+    Drop,
 }
 
 fn derive(step: Step, parts: &[u64]) -> u64 {
@@ -253,12 +256,12 @@ impl Simulator {
         let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
         self.use_key(OPERATION, KeyKind::Encapsulation, primes)?;
         self.use_key(OPERATION, KeyKind::Decapsulation, parameters.chain(level))?;
-        let chain = parameters.chain(level);
-        let mut cost = Cost::division(ring, primes, base).times(3);
-        cost += Cost::key_switch(ring, chain, 0);
-        cost += Cost::division(ring, chain, base).times(2);
+        let basis = parameters.basis(level);
+        let mut cost = Cost::division(ring, Basis::chain(primes), Basis::chain(base)).times(3);
+        cost += Cost::key_switch(ring, basis, basis);
+        cost += Cost::division(ring, basis, Basis::chain(base)).times(2);
         // Both components are extended to all primes before the switch.
-        self.charge(cost, memory::key_switch(ring, chain) + 2 * chain);
+        self.charge(cost, memory::key_switch(ring, basis) + 2 * ring.limb_count(basis));
         let id = derive(Step::Raise, &[a.id]);
         let integers = if self.noise.is_silent() { Vec::new() } else { self.noise.raised(id) };
         let raise = |slots: &[Complex64]| -> Result<(f64, Vec<Complex64>), CkksError> {
@@ -278,8 +281,7 @@ impl Simulator {
             let overflow = Overflow { operation: "bootstrap out of range", level: 0, log2_coefficient, log2_modulus };
             self.record().overflows.push(overflow);
         }
-        let switched =
-            plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, parameters.chain(level)), modulus);
+        let switched = plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, basis), modulus);
         let noisy = plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus);
         Ok(self.stored(self.pair(id, exact, noisy, (level, modulus))))
     }
@@ -354,8 +356,8 @@ impl Simulator {
 
     /// The result, with its memory counted until it is dropped.
     fn stored(&self, mut result: Simulated) -> Simulated {
-        let (ring, chain) = (self.parameters().ring(), self.parameters().chain(result.level));
-        result.held = self.meter.hold(result.components as u64, memory::bytes(ring, chain));
+        let (ring, limbs) = (self.parameters().ring(), self.parameters().limbs(result.level));
+        result.held = self.meter.hold(result.components as u64, memory::bytes(ring, limbs));
         result
     }
 
@@ -364,7 +366,7 @@ impl Simulator {
     }
 
     fn limbs(&self, a: &Simulated) -> usize {
-        a.components * self.parameters().chain(a.level)
+        a.components * self.parameters().limbs(a.level)
     }
 
     /// The slots of the encoding after rounding.
@@ -438,12 +440,14 @@ impl Simulator {
         b: &Simulated,
         combine: impl Fn(&Complex64, &Complex64) -> Complex64,
     ) -> Result<Simulated, CkksError> {
+        let level = a.level.min(b.level);
+        let copied = if a.level > level { a.components * self.parameters().limbs(level) } else { 0 };
+        let (a, b) = (self.aligned(a, level)?, self.aligned(b, level)?);
         check_scales(operation, a.scale, b.scale)?;
         let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| combine(x, y)).collect());
-        let level = a.level.min(b.level);
-        let (components, chain) = (a.components.max(b.components), self.parameters().chain(level));
-        let copied = if a.level > level { a.components * chain } else { 0 };
-        self.charge(Cost::addition(self.parameters().ring(), chain, components), components * chain + copied);
+        let (components, basis) = (a.components.max(b.components), self.parameters().basis(level));
+        let limbs = self.parameters().limbs(level);
+        self.charge(Cost::addition(self.parameters().ring(), basis, components), components * limbs + copied);
         let result = Simulated {
             id: derive(step, &[a.id, b.id]),
             exact: zip(&a.exact, &b.exact),
@@ -460,14 +464,14 @@ impl Simulator {
     fn switch_product(&self, a: &Simulated, drop: usize) -> Result<Simulated, CkksError> {
         check_components("relinearise", a, 3)?;
         let parameters = self.parameters();
-        let chain = parameters.chain(a.level);
-        self.use_key("relinearise", KeyKind::Relinearisation, chain)?;
-        let cost = Cost::key_switch(parameters.ring(), chain, drop * parameters.level_primes(a.level));
-        self.charge(cost, memory::key_switch(parameters.ring(), chain));
+        let (basis, to) = (parameters.basis(a.level), parameters.basis(a.level - drop));
+        self.use_key("relinearise", KeyKind::Relinearisation, basis.chain)?;
+        let cost = Cost::key_switch(parameters.ring(), basis, to);
+        self.charge(cost, memory::key_switch(parameters.ring(), basis));
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
         let id = derive(Step::Relinearise, &[a.id, a.level as u64, drop as u64]);
         let scale = a.scale / divisor;
-        let switched = plus(&a.noisy, self.noise.key_switch(id, KeyKind::Relinearisation, chain), a.scale);
+        let switched = plus(&a.noisy, self.noise.key_switch(id, KeyKind::Relinearisation, basis), a.scale);
         let noisy = Arc::new(plus(&switched, self.noise.rounding(id, 2), scale));
         Ok(Simulated { id, noisy, level: a.level - drop, scale, components: 2, ..a.draft() })
     }
@@ -486,12 +490,12 @@ impl Simulator {
             return Ok(a.clone());
         }
         let kind = KeyKind::Galois { element };
-        let chain = self.parameters().chain(a.level);
-        self.use_key(operation, kind, chain)?;
+        let basis = self.parameters().basis(a.level);
+        self.use_key(operation, kind, basis.chain)?;
         self.charge(cost, limbs);
         // The digits depend only on the vector and its level, so the noise is the same with and without hoisting.
         let id = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
-        let switched = plus(&a.noisy, self.noise.key_switch(id, kind, chain), a.scale);
+        let switched = plus(&a.noisy, self.noise.key_switch(id, kind, basis), a.scale);
         let noisy = Arc::new(plus(&image(&switched), self.noise.rounding(id, 2), a.scale));
         Ok(self.stored(Simulated { id, exact: Arc::new(image(&a.exact)), noisy, ..a.draft() }))
     }
@@ -513,8 +517,8 @@ impl Simulator {
         const OPERATION: &str = "sum rotations";
         check_components(OPERATION, a, 2)?;
         let parameters = self.parameters();
-        let (ring, chain, slots) = (parameters.ring(), parameters.chain(a.level), parameters.slots());
-        let extended = chain + ring.special().len();
+        let (ring, basis, slots) = (parameters.ring(), parameters.basis(a.level), parameters.slots());
+        let (own, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
         let zero = vec![Complex64::default(); a.exact.len()];
         let (mut exact, mut noisy) = (zero.clone(), zero);
         let mut rotations = 0;
@@ -525,10 +529,10 @@ impl Simulator {
             let mut switched = a.noisy.as_ref().clone();
             if element != 1 {
                 let kind = KeyKind::Galois { element };
-                self.use_key(OPERATION, kind, chain)?;
+                self.use_key(OPERATION, kind, basis.chain)?;
                 // The digits are those of the vector, so the noise is the same as in a single automorphism.
                 let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
-                switched = plus(&switched, self.noise.key_switch(stream, kind, chain), a.scale);
+                switched = plus(&switched, self.noise.key_switch(stream, kind, basis), a.scale);
                 rotations += 1;
             }
             exact.iter_mut().zip(rotated(&a.exact, left)).for_each(|(sum, z)| *sum += z);
@@ -539,22 +543,45 @@ impl Simulator {
             let needed = "at least one rotation".into();
             return Err(CkksError::Shape { operation: OPERATION, found: 0, needed });
         }
-        let dropped = drop * parameters.level_primes(a.level);
+        let to = parameters.basis(a.level - drop);
         let copies = steps.len() as u64 - rotations;
         // The raised digits, the sums of both components over the chain, their rotations' sums over the extended basis,
         // and the division of the latter.
-        let limbs = memory::raised_digits(ring, chain) + 4 * chain + 2 * extended + memory::division(extended);
-        self.charge(Cost::sum_of_rotations(ring, chain, rotations, copies, dropped), limbs);
+        let limbs = memory::raised_digits(ring, basis) + 4 * own + 2 * extended + memory::division(extended);
+        self.charge(Cost::sum_of_rotations(ring, basis, rotations, copies, to), limbs);
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
         let scale = a.scale / divisor;
         let noisy = plus(&noisy, self.noise.rounding(id, 2), scale);
         Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (a.level - drop, scale))))
     }
 
+    /// The vector as an operand of an operation at a lower level: itself, unless its primes lack some of that level.
+    fn aligned<'v>(&self, a: &'v Simulated, level: usize) -> Result<Cow<'v, Simulated>, CkksError> {
+        match self.parameters().drop(a.level, level) {
+            Drop::Nested => Ok(Cow::Borrowed(a)),
+            Drop::Rescaled { .. } => self.drop_to(a, level).map(Cow::Owned),
+        }
+    }
+
+    /// Cost of a drop to a lower level.
+    fn drop_cost(&self, a: &Simulated, level: usize) -> Cost {
+        let (parameters, ring) = (self.parameters(), self.parameters().ring());
+        let copied = Cost::elementwise(ring, a.components * parameters.limbs(level));
+        match parameters.drop(a.level, level) {
+            Drop::Nested => copied,
+            Drop::Rescaled { by, .. } => {
+                let (from, to) = (parameters.basis(by), parameters.basis(level));
+                let mut cost = Cost::elementwise(ring, 2 * a.components * parameters.limbs(by));
+                cost += Cost::division(ring, from, to).times(a.components as u64);
+                cost
+            }
+        }
+    }
+
     /// Cost and limbs of an automorphism at the level of `a`: a key switch and the permutation of both components.
     fn automorphism_cost(&self, a: &Simulated) -> (Cost, usize) {
-        let (ring, chain) = (self.parameters().ring(), self.parameters().chain(a.level));
-        (Cost::key_switch(ring, chain, 0), memory::key_switch(ring, chain))
+        let (ring, basis) = (self.parameters().ring(), self.parameters().basis(a.level));
+        (Cost::key_switch(ring, basis, basis), memory::key_switch(ring, basis))
     }
 }
 

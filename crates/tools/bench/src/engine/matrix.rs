@@ -67,7 +67,7 @@ impl Product {
         let chain = primes_descending(1 << 16, 1 << 30, kind.prime_step(degree)).take(shape.primes).collect();
         let ring = Ring::new(RingLiteral { degree, kind, chain, terminal: vec![], special: Vec::new(), digit_len: 1 }, backend)?;
         let entry = |row: usize, column: usize| ((row * 31 + column * 17) % 2047) as i128 - 1023;
-        let matrix = ring.real_matrix(shape.primes, shape.rows, shape.columns, entry);
+        let matrix = ring.real_matrix(Basis::chain(shape.primes), shape.rows, shape.columns, entry);
         let input = |column: usize| ring.uniform(&Seed([3; 32]), column as u32, Basis::chain(shape.primes));
         let inputs = (0..shape.columns).map(input).collect();
         Ok(Product { ring, matrix, inputs })
