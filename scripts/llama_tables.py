@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
@@ -123,6 +124,14 @@ def extremes(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def precision_order(item: tuple[str, Any]) -> tuple[int, float, str]:
+    """Polynomials alone, then noise from the smallest, then the engine's."""
+    name = item[0]
+    if name.startswith("2^"):
+        return 1, float(name[2:]), name
+    return (0 if name == "polynomials alone" else 2), 0.0, name
+
+
 def precisions(simulated: dict[str, Any]) -> str:
     """Table 3."""
     lines = [
@@ -130,7 +139,7 @@ def precisions(simulated: dict[str, Any]) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         f"| model in the clear | {simulated['perplexity']:.4f} | | | | | |",
     ]
-    for name, row in simulated["precisions"].items():
+    for name, row in sorted(simulated["precisions"].items(), key=precision_order):
         shown = f"`{name}`" if name.startswith("2^") else name
         if row["perplexity"] is None or row["divergence"] is None:
             lines.append(f"| {shown} | diverged | | {100 * row['same_top_token']:.2f} % | | | {row['escaped']:,} |")
@@ -212,7 +221,7 @@ def measure(binary: Path, setting: Setting) -> str:
     )
     parts = [
         f"### {setting.name}",
-        said,
+        textwrap.fill(said, 120, break_on_hyphens=False),
         "Tables 1 and 2",
         extremes(report),
         "Table 3",

@@ -291,7 +291,7 @@ mod tests {
         };
         for (from, to, found) in [
             ("\"format\": 3", "\"format\": 2", "format 2"),
-            ("abababab\"", "abababax\"", "sum of weights: hex string should only contain"),
+            ("abababab\"", "abababax\"", "sum of weights: invalid hex character"),
             ("abababab\"", "ababab\"", "sum of weights"),
             ("\"rounds\": 2", "\"rounds\": 9", "1 to 8 rounds"),
             ("\"heads\": 2", "\"heads\": 0", "number of heads 0"),
