@@ -32,12 +32,13 @@ fn small_literal(base_primes: usize, levels: usize, special_primes: usize, digit
     let mut literal = Preset::find(PRESET).expect("a preset").literal().expect("enough primes");
     literal.rlwe.name = "insecure_fuzz".into();
     literal.rlwe.ring.degree = DEGREE;
-    literal.rlwe.ring.chain.drain(base_primes..literal.base_primes);
-    literal.level_primes.truncate(levels);
-    literal.rlwe.ring.chain.truncate(base_primes + literal.level_primes.iter().sum::<usize>());
+    let surplus = literal.levels[0].chain - base_primes;
+    literal.rlwe.ring.chain.drain(base_primes..base_primes + surplus);
+    literal.levels.truncate(levels + 1);
+    literal.levels.iter_mut().for_each(|level| level.chain -= surplus);
+    literal.rlwe.ring.chain.truncate(literal.levels[levels].chain);
     literal.rlwe.ring.special.truncate(special_primes);
     literal.rlwe.ring.digit_len = digit_len;
-    literal.base_primes = base_primes;
     literal
 }
 

@@ -17,25 +17,29 @@ pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// # Errors
 /// Only for parameters that the ring refuses, which the check of the parameters rules out.
 pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
-    let (chain, scale) = sent_chain(parameters, output.inner().chain(), output.scale());
-    let small = output.inner().rescale(parameters.ring(), output.inner().chain() - chain)?;
+    let (basis, scale) = sent_basis(parameters, output.inner().basis(), output.scale());
+    let small = output.inner().rescale(parameters.ring(), basis)?;
     let mut bytes = scale.to_le_bytes().to_vec();
     bytes.extend(small.to_bytes(parameters.rlwe()));
     Ok(bytes)
 }
 
-/// The primes and the scale at which [`write_output`] sends an output of `chain` primes.
-fn sent_chain(parameters: &CkksParameters, mut chain: usize, mut scale: f64) -> (usize, f64) {
+/// The primes and the scale at which [`write_output`] sends an output over `basis`: the smallest modulus that leaves
+/// the scale large enough.
+fn sent_basis(parameters: &CkksParameters, basis: Basis, scale: f64) -> (Basis, f64) {
     let least = least_output_scale_bits(parameters);
-    while chain > 1 {
-        let prime = f64::from(parameters.ring().chain()[chain - 1]);
-        if (scale / prime).log2() < least {
-            break;
-        }
-        scale /= prime;
-        chain -= 1;
-    }
-    (chain, scale)
+    let (chain, terminal) = (parameters.ring().chain(), parameters.ring().terminal());
+    let divided = |to: Basis| {
+        let dropped = chain[to.chain..basis.chain].iter().chain(&terminal[to.terminal..basis.terminal]);
+        dropped.rev().fold(scale, |scale, &prime| scale / f64::from(prime))
+    };
+    let smaller = (1..=basis.chain).flat_map(|chain| (0..=basis.terminal).map(move |t| (chain, t)));
+    let reached = smaller.map(|(chain, terminal)| {
+        let to = Basis::chain(chain).with_terminal(terminal);
+        (to, divided(to))
+    });
+    let enough = reached.filter(|(to, scale)| *to == basis || scale.log2() >= least);
+    enough.min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((basis, scale))
 }
 
 /// `log2` of the scale below which [`write_output`] does not rescale.
@@ -56,16 +60,16 @@ pub(crate) fn largest_output_scale(parameters: &CkksParameters) -> f64 {
 
 /// Maximum length of the result of [`write_output`] for an output of level `level`.
 pub fn output_bytes(parameters: &CkksParameters, level: usize) -> usize {
-    bytes_of_chain(parameters, parameters.chain(level))
+    bytes_over(parameters, parameters.basis(level))
 }
 
 /// Length of the result of [`write_output`] for an output of this level and scale.
 pub(crate) fn sent_output_bytes(parameters: &CkksParameters, level: usize, scale: f64) -> usize {
-    bytes_of_chain(parameters, sent_chain(parameters, parameters.chain(level), scale).0)
+    bytes_over(parameters, sent_basis(parameters, parameters.basis(level), scale).0)
 }
 
-fn bytes_of_chain(parameters: &CkksParameters, chain: usize) -> usize {
-    let residues = parameters.ring().residue_bytes(Basis::chain(chain));
+fn bytes_over(parameters: &CkksParameters, basis: Basis) -> usize {
+    let residues = parameters.ring().residue_bytes(basis);
     8 + rlwe::HEADER_BYTES + 3 + 2 * residues
 }
 

@@ -121,8 +121,7 @@ impl Noise {
 /// model's slots are complex; a real value has half of their variance.
 fn product_noise(parameters: &CkksParameters, scale_bits: f64) -> f64 {
     let model = NoiseModel::new(parameters);
-    let chain = parameters.chain(parameters.max_level());
-    let noise = model.rounding(2).hypot(model.key_switch(chain));
+    let noise = model.rounding(2).hypot(model.key_switch(parameters.basis(parameters.max_level())));
     noise * std::f64::consts::FRAC_1_SQRT_2 / scale_bits.exp2()
 }
 

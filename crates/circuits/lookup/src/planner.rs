@@ -3,7 +3,7 @@
 use std::fmt;
 
 use unspoken_ckks::{CkksParameters, Cost, CostModel, key_switch_bytes, vector_bytes, with_idle_buffers};
-use unspoken_ring::{Basis, Ring};
+use unspoken_ring::Ring;
 
 use crate::baby_giant::block_rows;
 use crate::cosine;
@@ -175,7 +175,7 @@ impl<'a> Counter<'a> {
                 self.generating += upper(self, n / 2);
                 self.matrix(level, 2, rows, n / 2);
                 self.matrix(level, 3, rows, n / 2);
-                self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 3).times(rows as u64);
+                self.cost += Cost::addition(self.ring(), self.parameters.basis(level), 3).times(rows as u64);
                 self.relinearisations(level, rows);
                 self.conjugations(level - 1, outputs);
                 self.combining = self.vectors(rows, level) + upper(self, self.summands() * rows);
@@ -199,7 +199,7 @@ impl<'a> Counter<'a> {
                     self.products(shape.level + 1, l);
                     // The product is doubled, and another polynomial is scaled and subtracted.
                     self.cost +=
-                        Cost::elementwise(self.ring(), 20 * self.parameters.chain(shape.level + 1)).times(l as u64);
+                        Cost::elementwise(self.ring(), 20 * self.parameters.limbs(shape.level + 1)).times(l as u64);
                 }
                 let all = shapes.babies.iter().chain(&shapes.giants);
                 self.generating = all.map(|shape| self.vectors(1, shape.level)).sum();
@@ -229,7 +229,7 @@ impl<'a> Counter<'a> {
 
     /// Bytes of `count` polynomials.
     fn polynomials(&self, count: usize, level: usize) -> u64 {
-        (count * self.ring().poly_bytes(Basis::chain(self.parameters.chain(level)))) as u64
+        (count * self.ring().poly_bytes(self.parameters.basis(level))) as u64
     }
 
     /// Bytes of `count` vectors of two components.
@@ -248,7 +248,7 @@ impl<'a> Counter<'a> {
         let rows = self.task.rows;
         self.generated = self.vectors(columns, level);
         self.matrix(level, 2, rows, columns);
-        let (from, to) = (self.parameters.chain(level), self.parameters.chain(level - 1));
+        let (from, to) = (self.parameters.basis(level), self.parameters.basis(level - 1));
         self.cost += Cost::rescale(self.ring(), from, to, 2).times(rows as u64);
         let rescaling = self.vectors(rows, level) + self.vectors(2 * rows, level - 1);
         self.combining = self.vectors(self.summands() * rows, level).max(rescaling);
@@ -261,9 +261,9 @@ impl<'a> Counter<'a> {
         let (groups, subtables) = (giants.len() + 1, self.task.subtables);
         let products = subtables * rows * giants.len();
         self.cost +=
-            Cost::matrix(self.ring(), self.parameters.chain(level), 2, (rows * groups, babies)).times(subtables as u64);
+            Cost::matrix(self.ring(), self.parameters.basis(level), 2, (rows * groups, babies)).times(subtables as u64);
         self.tensors(level, products);
-        let sums = Cost::addition(self.ring(), self.parameters.chain(level), 3);
+        let sums = Cost::addition(self.ring(), self.parameters.basis(level), 3);
         self.cost += sums.times((rows * (subtables * groups - 1)) as u64);
         let block = block_rows(groups).min(rows);
         self.combining = self.vectors(block * groups, level) + self.polynomials(3 * (block + 2), level);
@@ -289,31 +289,33 @@ impl<'a> Counter<'a> {
     }
 
     fn tensors(&mut self, level: usize, count: usize) {
-        self.cost += Cost::tensor(self.ring(), self.parameters.chain(level)).times(count as u64);
+        self.cost += Cost::tensor(self.ring(), self.parameters.basis(level)).times(count as u64);
     }
 
     fn relinearisations(&mut self, level: usize, count: usize) {
-        let mut cost = Cost::key_switch(self.ring(), self.parameters.chain(level), self.parameters.level_primes(level));
+        let below = self.parameters.basis(level.saturating_sub(1));
+        let mut cost = Cost::key_switch(self.ring(), self.parameters.basis(level), below);
         cost.rescales = 1;
         self.cost += cost.times(count as u64);
     }
 
     /// Counts conjugations, each followed by a sum.
     fn conjugations(&mut self, level: usize, count: usize) {
-        self.cost += Cost::key_switch(self.ring(), self.parameters.chain(level), 0).times(count as u64);
+        let basis = self.parameters.basis(level);
+        self.cost += Cost::key_switch(self.ring(), basis, basis).times(count as u64);
         self.sums(level, count);
     }
 
     /// Counts sums of vectors.
     fn sums(&mut self, level: usize, count: usize) {
-        self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 2).times(count as u64);
+        self.cost += Cost::addition(self.ring(), self.parameters.basis(level), 2).times(count as u64);
     }
 
     /// Counts one matrix per subtable over vectors with this number of components, and the sums over the subtables.
     fn matrix(&mut self, level: usize, components: usize, rows: usize, columns: usize) {
-        let (chain, subtables) = (self.parameters.chain(level), self.task.subtables);
-        self.cost += Cost::matrix(self.ring(), chain, components, (rows, columns)).times(subtables as u64);
-        self.cost += Cost::addition(self.ring(), chain, components).times((rows * (subtables - 1)) as u64);
+        let (basis, subtables) = (self.parameters.basis(level), self.task.subtables);
+        self.cost += Cost::matrix(self.ring(), basis, components, (rows, columns)).times(subtables as u64);
+        self.cost += Cost::addition(self.ring(), basis, components).times((rows * (subtables - 1)) as u64);
     }
 }
 

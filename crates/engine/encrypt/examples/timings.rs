@@ -52,11 +52,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     time("bytes of a seeded", runs, || sent.to_bytes(&parameters));
     let mut zeros = Vec::new();
     for _ in 0..runs {
-        zeros.push(ZeroEncryption::seeded(&secret, parameters.chain(level), &mut rng)?);
+        zeros.push(ZeroEncryption::seeded(&secret, parameters.basis(level), &mut rng)?);
     }
     time("a seeded zero, used", runs, || zeros.pop().map(|zero| encoder.encrypt_with(&plaintext, zero)));
     for _ in 0..runs {
-        zeros.push(ZeroEncryption::public(&public, parameters.chain(level), &mut rng)?);
+        zeros.push(ZeroEncryption::public(&public, parameters.basis(level), &mut rng)?);
     }
     time("a public zero, used", runs, || zeros.pop().map(|zero| encoder.encrypt_with(&plaintext, zero)));
     time("one error sampled", runs, || rng.gaussian(n));

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use unspoken_ckks::{CkksError, CkksParameters, Complex64, Encoder, Encrypted, Plaintext};
-use unspoken_ring::{RandomSource, SecretRng, process_generation};
+use unspoken_ring::{Basis, RandomSource, SecretRng, process_generation};
 use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
@@ -78,8 +78,8 @@ impl Encryptor {
         let zeros = if plan.zeros == 0 {
             Zeros::None
         } else {
-            let chain = parameters.chain(level);
-            let options = PoolOptions { chain, capacity_bytes: plan.memory_bytes, background: true };
+            let basis = parameters.basis(level);
+            let options = PoolOptions { basis, capacity_bytes: plan.memory_bytes, background: true };
             Zeros::Memory(Pool::new(key.clone(), options)?)
         };
         Ok(Encryptor { plan, zeros, ..Self::without_pool(parameters, key) })
@@ -170,23 +170,23 @@ impl Encryptor {
     /// # Errors
     /// As for [`Encryptor::encrypt_at`].
     pub fn encrypt_plaintext(&self, plaintext: &Plaintext) -> Result<Encrypted, EncryptError> {
-        Ok(match self.zero(self.parameters().chain(plaintext.level()))? {
+        Ok(match self.zero(self.parameters().basis(plaintext.level()))? {
             Some(zero) => self.encoder.encrypt_with(plaintext, zero)?,
             None => self.key.encrypt(&self.encoder, plaintext, &mut self.randomness()?)?,
         })
     }
 
-    /// Takes an encryption of zero over at least `chain` primes from the pool. `None` means: encrypt without the pool.
-    fn zero(&self, chain: usize) -> Result<Option<ZeroEncryption>, EncryptError> {
+    /// Takes an encryption of zero over these primes from the pool. `None` means: encrypt without the pool.
+    fn zero(&self, basis: Basis) -> Result<Option<ZeroEncryption>, EncryptError> {
         let encrypts_directly = self.empty == WhenEmpty::EncryptDirectly;
         let found = match &self.zeros {
             Zeros::None => return Ok(None),
-            Zeros::Memory(pool) => covers(pool.chain(), chain).and_then(|()| match self.empty {
+            Zeros::Memory(pool) => covers(pool.basis(), basis).and_then(|()| match self.empty {
                 WhenEmpty::EncryptDirectly => pool.take(),
                 WhenEmpty::Wait(patience) => pool.take_within(patience).map(Some),
             }),
             #[cfg(unix)]
-            Zeros::File { file, generation } => take_from_file(file, *generation, chain, encrypts_directly),
+            Zeros::File { file, generation } => take_from_file(file, *generation, basis, encrypts_directly),
         };
         match found {
             Err(EncryptError::Refill { .. } | EncryptError::Primes { .. }) if encrypts_directly => Ok(None),
@@ -199,7 +199,7 @@ impl Encryptor {
 fn take_from_file(
     file: &Mutex<PoolFile>,
     generation: u64,
-    chain: usize,
+    basis: Basis,
     encrypts_directly: bool,
 ) -> Result<Option<ZeroEncryption>, EncryptError> {
     // Checked before the lock, because in a child the lock may be held by a thread that does not exist there.
@@ -207,16 +207,16 @@ fn take_from_file(
         return Err(EncryptError::Forked { operation: "take from a pool file" });
     }
     let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-    covers(file.chain(), chain)?;
+    covers(file.basis(), basis)?;
     match file.take()? {
         None if !encrypts_directly => Err(EncryptError::Exhausted { waited: Duration::ZERO }),
         found => Ok(found),
     }
 }
 
-/// Checks that the entries of a pool have enough primes.
-fn covers(pool: usize, vector: usize) -> Result<(), EncryptError> {
-    if vector <= pool { Ok(()) } else { Err(EncryptError::Primes { found: vector, needed: pool }) }
+/// Checks that the entries of a pool have the primes of a vector.
+fn covers(pool: Basis, vector: Basis) -> Result<(), EncryptError> {
+    if pool.contains(vector) { Ok(()) } else { Err(EncryptError::Primes { found: vector, needed: pool }) }
 }
 
 /// Replaces an overflow error by one with the index of the largest value.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use unspoken_ckks::CkksError;
-use unspoken_ring::RingError;
+use unspoken_ring::{Basis, RingError};
 use unspoken_rlwe::RlweError;
 
 /// An error of this crate. Each message contains the operation, what was found, what was needed and what to do.
@@ -39,14 +39,14 @@ pub enum EncryptError {
     },
     /// The vector has more primes than the entries of the pool.
     #[error(
-        "encrypt: the vector has {found} primes, the pool is for at most {needed}; make the pool for the \
+        "encrypt: the vector is over {found}, the pool for vectors over some of {needed}; make the pool for the \
          vector's level"
     )]
     Primes {
-        /// Number of primes of the vector.
-        found: usize,
-        /// Maximum number of primes of the pool.
-        needed: usize,
+        /// The primes of the vector.
+        found: Basis,
+        /// The primes of the pool.
+        needed: Basis,
     },
     /// A pool had no entry in time.
     #[error(

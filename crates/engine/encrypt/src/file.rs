@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{Parameters, ZeroEncryption};
 use zeroize::Zeroizing;
 
@@ -36,9 +36,9 @@ impl PoolPaths {
 /// The shape of a pool file, which must be the same whenever it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Maximum number of primes of a message that can use an entry: `CkksParameters::chain` of a level, or all primes
-    /// of the ring for exact schemes.
-    pub chain: usize,
+    /// The primes of an entry: `CkksParameters::basis` of a level, or all primes of the ring for exact schemes. A message
+    /// over some of them can use it.
+    pub basis: Basis,
     /// Maximum number of entries.
     pub capacity: u32,
 }
@@ -50,7 +50,7 @@ impl PoolShape {
     }
 
     fn store_shape(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
-        let payload_bytes = ZeroEncryption::byte_len(parameters, self.chain, seeded);
+        let payload_bytes = ZeroEncryption::byte_len(parameters, self.basis, seeded);
         Shape { slots: self.capacity, payload_bytes, label }
     }
 }
@@ -107,9 +107,9 @@ impl PoolFile {
         Ok(PoolFile { store, key, shape })
     }
 
-    /// Maximum number of primes of a message that can use an entry.
-    pub fn chain(&self) -> usize {
-        self.shape.chain
+    /// The primes of an entry. A message over some of them can use it.
+    pub fn basis(&self) -> Basis {
+        self.shape.basis
     }
 
     /// Checks that its entries are encryptions under `key`, in the same ring.
@@ -142,7 +142,7 @@ impl PoolFile {
     pub fn take(&mut self) -> Result<Option<ZeroEncryption>, EncryptError> {
         let Some(bytes) = self.store.take()? else { return Ok(None) };
         let (parameters, seeded) = (self.key.parameters(), self.key.is_seeded());
-        Ok(Some(ZeroEncryption::from_bytes(parameters, bytes, self.shape.chain, seeded)?))
+        Ok(Some(ZeroEncryption::from_bytes(parameters, bytes, self.shape.basis, seeded)?))
     }
 
     /// Makes and adds at most `count` entries, one at a time. Returns the number added, which is smaller if the file
@@ -155,7 +155,7 @@ impl PoolFile {
             if self.available()? >= self.shape.capacity as usize {
                 return Ok(made);
             }
-            let zero = self.key.zero(self.shape.chain, rng)?;
+            let zero = self.key.zero(self.shape.basis, rng)?;
             // Another process may have filled the file.
             if !self.store.put(zero.into_bytes(self.key.parameters())?)? {
                 return Ok(made);
@@ -177,7 +177,8 @@ impl fmt::Debug for PoolFile {
 /// Data that seals are bound to in addition to the store's own context: parameters, primes, key.
 fn label(key: &ClientKey, shape: PoolShape) -> Result<Vec<u8>, EncryptError> {
     let mut label = key.parameters().fingerprint().0.to_vec();
-    label.extend((shape.chain as u64).to_le_bytes());
+    label.extend((shape.basis.chain as u32).to_le_bytes());
+    label.extend((shape.basis.terminal as u32).to_le_bytes());
     label.push(u8::from(key.is_seeded()));
     label.extend(key.identity()?);
     Ok(label)

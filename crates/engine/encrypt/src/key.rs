@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unspoken_ckks::{CkksError, Encoder, Encrypted, Plaintext};
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, ZeroEncryption};
 
 /// The key a client encrypts with. A client that holds the secret should use it: its ciphertexts have half the bytes
@@ -30,20 +30,20 @@ impl ClientKey {
         }
     }
 
-    /// Makes an encryption of zero for messages over at most the first `chain` primes.
+    /// Makes an encryption of zero for messages over at most the primes of a basis.
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn zero(&self, chain: usize, rng: &mut SecretRng) -> Result<ZeroEncryption, RlweError> {
+    pub fn zero(&self, basis: Basis, rng: &mut SecretRng) -> Result<ZeroEncryption, RlweError> {
         match self {
-            ClientKey::Secret(secret) => ZeroEncryption::seeded(secret, chain, rng),
-            ClientKey::Public(key) => ZeroEncryption::public(key, chain, rng),
+            ClientKey::Secret(secret) => ZeroEncryption::seeded(secret, basis, rng),
+            ClientKey::Public(key) => ZeroEncryption::public(key, basis, rng),
         }
     }
 
-    /// Bytes of memory of an encryption of zero over `chain` primes.
-    pub(crate) fn zero_bytes(&self, chain: usize) -> usize {
-        ZeroEncryption::memory_bytes(self.parameters(), chain, self.is_seeded())
+    /// Bytes of memory of an encryption of zero over a basis.
+    pub(crate) fn zero_bytes(&self, basis: Basis) -> usize {
+        ZeroEncryption::memory_bytes(self.parameters(), basis, self.is_seeded())
     }
 
     /// Encrypts without a pool.

@@ -31,14 +31,14 @@ impl Plan {
     /// With the secret, ciphertexts are seeded. The number of zeros is the smaller of the burst and the number of
     /// entries that fit into the memory, which may be 0.
     pub fn choose(parameters: &CkksParameters, level: usize, holds_secret: bool, needs: Needs) -> Plan {
-        let chain = parameters.chain(level);
-        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), chain, holds_secret);
+        let basis = parameters.basis(level);
+        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), basis, holds_secret);
         let zeros = needs.burst.min(needs.memory_bytes / entry);
         Plan {
             zeros,
             seeded: holds_secret,
             memory_bytes: zeros * entry,
-            sent_bytes: ZeroEncryption::byte_len(parameters.rlwe(), chain, holds_secret),
+            sent_bytes: ZeroEncryption::byte_len(parameters.rlwe(), basis, holds_secret),
         }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn bursts_get_as_many_zeros_as_memory_allows() {
         let parameters = Preset::find("insecure_n11_linear_depth4_scale30").unwrap().build().unwrap();
-        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), parameters.chain(4), true);
+        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), parameters.basis(4), true);
         let choose = |secret, burst, memory_bytes| Plan::choose(&parameters, 4, secret, Needs { burst, memory_bytes });
         assert_eq!(choose(true, 0, 100 * entry).zeros, 0);
         assert_eq!(choose(true, 5, entry - 1).zeros, 0);

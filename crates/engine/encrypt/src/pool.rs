@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unspoken_ring::{SecretRng, process_generation};
+use unspoken_ring::{Basis, SecretRng, process_generation};
 use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
@@ -14,9 +14,9 @@ use crate::key::ClientKey;
 /// Size of a pool and how it is refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Maximum number of primes of a message that can use an entry: `CkksParameters::chain` of a level, or all primes
-    /// of the ring for exact schemes.
-    pub chain: usize,
+    /// The primes of an entry: `CkksParameters::basis` of a level, or all primes of the ring for exact schemes. A message
+    /// over some of them can use it.
+    pub basis: Basis,
     /// Maximum bytes of memory of the entries, including the one being made.
     pub capacity_bytes: usize,
     /// Whether a background thread on one core keeps the pool full. Without it, call [`Pool::fill`].
@@ -63,7 +63,7 @@ impl Pool {
     /// # Errors
     /// If the memory is too small for one entry, or the system provides no randomness or no thread.
     pub fn new(key: ClientKey, options: PoolOptions) -> Result<Self, EncryptError> {
-        let entry = key.zero_bytes(options.chain);
+        let entry = key.zero_bytes(options.basis);
         let capacity = options.capacity_bytes / entry;
         if capacity == 0 {
             return Err(EncryptError::Capacity { found: options.capacity_bytes, needed: entry });
@@ -76,9 +76,9 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Maximum number of primes of a message that can use an entry.
-    pub fn chain(&self) -> usize {
-        self.options.chain
+    /// The primes of an entry. A message over some of them can use it.
+    pub fn basis(&self) -> Basis {
+        self.options.basis
     }
 
     /// Maximum number of entries.
@@ -132,7 +132,7 @@ impl Pool {
     pub fn fill(&self, rng: &mut SecretRng) -> Result<usize, EncryptError> {
         let mut made = 0;
         while self.available()? < self.capacity {
-            let zero = self.key.zero(self.options.chain, rng)?;
+            let zero = self.key.zero(self.options.basis, rng)?;
             let mut state = self.shared.lock();
             if state.zeros.len() >= self.capacity {
                 break;
@@ -165,10 +165,10 @@ impl Pool {
         let mut rng = SecretRng::from_os()?;
         let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().map_err(std::io::Error::other)?;
         let (shared, key) = (Arc::clone(&self.shared), self.key.clone());
-        let (capacity, chain) = (self.capacity, self.options.chain);
+        let (capacity, basis) = (self.capacity, self.options.basis);
         let refill = move || {
             while shared.wait_for_room(capacity) {
-                let made = threads.install(|| key.zero(chain, &mut rng));
+                let made = threads.install(|| key.zero(basis, &mut rng));
                 let mut state = shared.lock();
                 match made {
                     Ok(zero) if state.zeros.len() < capacity => state.zeros.push_back(zero),

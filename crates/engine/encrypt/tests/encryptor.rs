@@ -73,7 +73,7 @@ fn a_pool_for_low_levels_is_smaller_and_serves_them_alone() {
     let (low, top, scale) = (1, client.parameters.max_level(), client.parameters.scale());
     let needs = Needs { burst: 3, memory_bytes: 64 << 20 };
     let encryptor = Encryptor::for_level(&client.parameters, key.clone(), low, needs).unwrap();
-    let entry = ZeroEncryption::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
+    let entry = ZeroEncryption::memory_bytes(client.parameters.rlwe(), client.parameters.basis(low), true);
     assert_eq!((encryptor.plan().zeros, encryptor.plan().memory_bytes), (3, 3 * entry));
     assert!(entry < client.entry_bytes(&key));
     let values = [Complex64::new(0.5, -0.25)];
@@ -120,7 +120,7 @@ fn a_forked_child_gets_an_error_from_every_pool() {
     let [key, _] = client.keys();
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
-    let shape = PoolShape { chain: client.chain(), capacity: 2 };
+    let shape = PoolShape { basis: client.basis(), capacity: 2 };
     let mut file = PoolFile::create(&paths, &Zeroizing::new([1; 32]), key.clone(), shape).unwrap();
     file.refill(&mut client.rng, 2).unwrap();
     let needs = Needs { burst: 2, memory_bytes: 64 << 20 };

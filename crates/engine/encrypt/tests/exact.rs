@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
 use unspoken_exact::{Encoder, Encrypted, Evaluator, Preset, Scheme};
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,10 +20,10 @@ fn counts_go_out_on_entries_of_a_pool() {
         let mut rng = SecretRng::insecure_from_seed(31);
         let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng).unwrap());
         let public = Arc::new(PublicKey::generate(&secret, &mut rng).unwrap());
-        let chain = parameters.ring().chain().len();
+        let basis = Basis::chain(parameters.ring().chain().len());
         for key in [ClientKey::Secret(Arc::clone(&secret)), ClientKey::Public(public)] {
-            let capacity_bytes = ENTRIES * ZeroEncryption::memory_bytes(parameters.rlwe(), chain, key.is_seeded());
-            let pool = Pool::new(key.clone(), PoolOptions { chain, capacity_bytes, background: true }).unwrap();
+            let capacity_bytes = ENTRIES * ZeroEncryption::memory_bytes(parameters.rlwe(), basis, key.is_seeded());
+            let pool = Pool::new(key.clone(), PoolOptions { basis, capacity_bytes, background: true }).unwrap();
             // More vectors than entries: the thread refills the pool, and no two vectors share an entry.
             let mut sent = HashSet::new();
             let mut sum = None;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use common::{Client, TOLERANCE};
 use unspoken_ckks::Complex64;
 use unspoken_encrypt::{ClientKey, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape, WhenEmpty};
+use unspoken_ring::Basis;
 use unspoken_rlwe::{RlweError, SecretKey};
 use zeroize::Zeroizing;
 
@@ -22,7 +23,7 @@ fn sealing_key(byte: u8) -> Zeroizing<[u8; 32]> {
 #[test]
 fn entries_survive_until_they_are_used_and_no_longer() {
     let mut client = Client::new(11);
-    let shape = PoolShape { chain: client.chain(), capacity: 4 };
+    let shape = PoolShape { basis: client.basis(), capacity: 4 };
     for key in client.keys() {
         let directory = tempfile::tempdir().unwrap();
         let paths = PoolPaths::beside(directory.path().join("pool"));
@@ -54,7 +55,7 @@ fn an_encryptor_uses_a_file_and_falls_back_or_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
     let level = client.parameters.max_level() - 1;
-    let shape = PoolShape { chain: client.parameters.chain(level), capacity: 2 };
+    let shape = PoolShape { basis: client.parameters.basis(level), capacity: 2 };
     let mut pool = PoolFile::create(&paths, &sealing_key(1), key.clone(), shape).unwrap();
     pool.refill(&mut client.rng, 2).unwrap();
     let observer = PoolFile::open(&paths, &sealing_key(1), key.clone(), shape).unwrap();
@@ -79,7 +80,7 @@ fn an_encryptor_refuses_a_file_for_another_key() {
     let own = SecretKey::generate(client.parameters.rlwe(), &mut client.rng).unwrap();
     let [key, public] = client.keys();
     let directory = tempfile::tempdir().unwrap();
-    let shape = PoolShape { chain: 1, capacity: 1 };
+    let shape = PoolShape { basis: Basis::chain(1), capacity: 1 };
     let file = |name: &str| {
         let paths = PoolPaths::beside(directory.path().join(name));
         PoolFile::create(&paths, &sealing_key(1), key.clone(), shape).unwrap()
@@ -101,7 +102,7 @@ fn files_of_something_else_are_refused() {
     let [other, _] = Client::new(14).keys();
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
-    let shape = PoolShape { chain: client.parameters.chain(2), capacity: 2 };
+    let shape = PoolShape { basis: client.parameters.basis(2), capacity: 2 };
     let mut pool = PoolFile::create(&paths, &sealing_key(1), key.clone(), shape).unwrap();
     pool.refill(&mut client.rng, 1).unwrap();
     let open =
@@ -111,7 +112,7 @@ fn files_of_something_else_are_refused() {
     assert!(matches!(open(1, &other, shape), Err(EncryptError::Files { .. })), "another secret");
     assert!(open(1, &public, shape).is_err(), "a public key");
     assert!(open(1, &key, PoolShape { capacity: 3, ..shape }).is_err());
-    assert!(open(1, &key, PoolShape { chain: 1, ..shape }).is_err());
+    assert!(open(1, &key, PoolShape { basis: Basis::chain(1), ..shape }).is_err());
     let missing = PoolPaths::beside(directory.path().join("none"));
     let error = PoolFile::open(&missing, &sealing_key(1), key.clone(), shape).unwrap_err();
     assert!(matches!(error, EncryptError::Io(_)), "{error}");
@@ -125,7 +126,7 @@ fn a_forked_child_gets_nothing() {
     let [key, _] = client.keys();
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
-    let shape = PoolShape { chain: 1, capacity: 2 };
+    let shape = PoolShape { basis: Basis::chain(1), capacity: 2 };
     let mut pool = PoolFile::create(&paths, &sealing_key(1), key, shape).unwrap();
     pool.refill(&mut client.rng, 2).unwrap();
     // SAFETY: the child only calls the pool, which returns an error before it locks or allocates, and exits at once.

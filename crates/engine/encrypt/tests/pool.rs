@@ -10,13 +10,14 @@ use std::time::Duration;
 use common::Client;
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::{EncryptError, Encryptor, Needs, Pool, PoolOptions};
+use unspoken_ring::Basis;
 use unspoken_rlwe::RlweError;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(client: &Client, key: &unspoken_encrypt::ClientKey, entries: usize, background: bool) -> PoolOptions {
     let capacity_bytes = entries * client.entry_bytes(key);
-    PoolOptions { chain: client.chain(), capacity_bytes, background }
+    PoolOptions { basis: client.basis(), capacity_bytes, background }
 }
 
 #[test]
@@ -84,7 +85,8 @@ fn what_cannot_be_made_or_used_is_refused() {
     let plaintext = client.encoder.encode_real(&[1.0], 1, client.parameters.scale()).unwrap();
     assert!(client.encoder.encrypt_with(&plaintext, zero).is_err());
     // More primes than the ring has: the thread stops and reports the reason.
-    let options = PoolOptions { chain: client.chain() + 1, capacity_bytes: 100 << 20, background: true };
+    let options =
+        PoolOptions { basis: Basis::chain(client.basis().chain + 1), capacity_bytes: 100 << 20, background: true };
     let error = Pool::new(key, options).unwrap().take_within(PATIENCE).unwrap_err();
     assert!(matches!(error, EncryptError::Refill { .. }), "{error}");
     // A zero cannot be serialised under other parameters.
@@ -135,7 +137,7 @@ fn a_zero_in_hand_is_not_the_childs() {
     let mut client = Client::new(7);
     let plaintext = client.encoder.encode_real(&[1.0], 1, client.parameters.scale()).unwrap();
     for key in client.keys() {
-        let mut zero = || key.zero(client.parameters.chain(1), &mut client.rng).unwrap();
+        let mut zero = || key.zero(client.parameters.basis(1), &mut client.rng).unwrap();
         let (carrier, stored) = (zero(), zero());
         // SAFETY: the child gets an error, frees memory that no other thread uses, and exits at once.
         let status = unsafe {

@@ -118,7 +118,7 @@ impl Ciphertext {
         if inner.components().len() != 2 {
             return Err(refuse(format!("{} components", inner.components().len()), "2".into()).into());
         }
-        check_chain(parameters, inner.chain())?;
+        check_chain(parameters, inner.basis().chain)?;
         Ok(Ciphertext { inner, parameters: parameters.clone(), noise_bits })
     }
 }
@@ -136,7 +136,7 @@ impl SeededCiphertext {
 
     /// Bytes of a seeded vector.
     pub fn byte_len(parameters: &ExactParameters) -> usize {
-        HEAD_BYTES + rlwe::SeededCiphertext::byte_len(parameters.rlwe(), parameters.basis().chain)
+        HEAD_BYTES + rlwe::SeededCiphertext::byte_len(parameters.rlwe(), parameters.basis())
     }
 
     /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), a zero instead of a bound (f64), then the seeded
@@ -157,7 +157,7 @@ impl SeededCiphertext {
             return Err(refuse(format!("a bound of {zero} bits"), "0, which a seeded ciphertext has".into()).into());
         }
         let inner = rlwe::SeededCiphertext::from_bytes(parameters.rlwe(), rest)?;
-        check_chain(parameters, inner.chain())?;
+        check_chain(parameters, inner.basis().chain)?;
         Ok(SeededCiphertext { inner, parameters: parameters.clone() })
     }
 }

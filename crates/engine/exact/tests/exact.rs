@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use unspoken_exact::{
     Ciphertext, Encoder, Encrypted, EncryptionKey, Evaluator, ExactError, Plaintext, Preset, Scheme, SeededCiphertext,
 };
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
 const SMALL: &str = "insecure_n10_exact17";
@@ -111,8 +111,8 @@ fn public_keys_and_zeros_made_ahead_encrypt_the_same() {
         let parameters = client.encoder.parameters().clone();
         let chain = parameters.ring().chain().len();
         let zeros = [
-            ZeroEncryption::seeded(&client.secret, chain, &mut client.rng).unwrap(),
-            ZeroEncryption::public(&key, chain, &mut client.rng).unwrap(),
+            ZeroEncryption::seeded(&client.secret, Basis::chain(chain), &mut client.rng).unwrap(),
+            ZeroEncryption::public(&key, Basis::chain(chain), &mut client.rng).unwrap(),
         ];
         for (zero, seeded) in zeros.into_iter().zip([true, false]) {
             let sent = client.encoder.encrypt_with(&plaintext, zero).unwrap();
@@ -123,9 +123,9 @@ fn public_keys_and_zeros_made_ahead_encrypt_the_same() {
             assert_eq!(client.slots_of(&received.expand().unwrap()), values);
             assert!(Encrypted::from_bytes(&parameters, &bytes[..bytes.len() - 1]).is_err());
         }
-        let lower = ZeroEncryption::seeded(&client.secret, chain - 1, &mut client.rng).unwrap();
+        let lower = ZeroEncryption::seeded(&client.secret, Basis::chain(chain - 1), &mut client.rng).unwrap();
         assert!(matches!(client.encoder.encrypt_with(&plaintext, lower), Err(ExactError::Rlwe(_))));
-        let short = unspoken_rlwe::Ciphertext::zero(parameters.ring(), chain - 1);
+        let short = unspoken_rlwe::Ciphertext::zero(parameters.ring(), Basis::chain(chain - 1));
         assert!(matches!(
             client.encoder.import_fresh(short, EncryptionKey::Secret),
             Err(ExactError::Parameters { .. })

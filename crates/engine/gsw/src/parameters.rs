@@ -45,7 +45,14 @@ impl SmallRing {
         let SmallRingLiteral { name, degree, primes } = literal;
         let log2_modulus: f64 = primes.iter().map(|&q| f64::from(q).log2()).sum();
         check(name, "a key in the ring", degree, log2_modulus - ERROR_SIGMA.log2())?;
-        let literal = RingLiteral { degree, kind: RingKind::Standard, chain: primes, terminal: vec![], special: vec![], digit_len: 1 };
+        let literal = RingLiteral {
+            degree,
+            kind: RingKind::Standard,
+            chain: primes,
+            terminal: vec![],
+            special: vec![],
+            digit_len: 1,
+        };
         Ok(SmallRing { name, ring: Ring::new(literal, backend)? })
     }
 

@@ -87,7 +87,8 @@ impl PirParameters {
         SmallRing::check_lwe(ring.name(), literal.compact)?;
         let ResponseLiteral { degree, prime, gadget, .. } = literal.response;
         let kind = RingKind::Standard;
-        let response = RingLiteral { degree, kind, chain: vec![prime], terminal: vec![], special: vec![], digit_len: 1 };
+        let response =
+            RingLiteral { degree, kind, chain: vec![prime], terminal: vec![], special: vec![], digit_len: 1 };
         let response = Ring::new(response, backend)?;
         let ratio = f64::from(prime).log2() - response_sigma().log2();
         let (checked, most, _) = RESPONSE_CHECKED;

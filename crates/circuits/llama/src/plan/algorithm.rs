@@ -115,9 +115,9 @@ impl Algorithm {
     pub(super) fn work(&self, prices: &mut Prices, level: usize) -> Result<Work, CkksError> {
         let own = match self {
             &Algorithm::SumSquares { terms, results, doublings, .. } => {
-                let (ring, chain) = (prices.parameters.ring(), prices.chain(level));
-                let mut cost = Cost::tensor(ring, chain).times(terms as u64);
-                cost += Cost::addition(ring, chain, 3).times((terms - results) as u64);
+                let (ring, basis) = (prices.parameters.ring(), prices.basis(level));
+                let mut cost = Cost::tensor(ring, basis).times(terms as u64);
+                cost += Cost::addition(ring, basis, 3).times((terms - results) as u64);
                 cost += prices.relinearisation(level).times(results as u64);
                 cost += prices.doublings(doublings * results, level - 1);
                 cost
@@ -129,15 +129,15 @@ impl Algorithm {
                 prices.slim(degree, copies, level)?.unwrap_or_default().times(ciphertexts as u64)
             }
             &Algorithm::Pack { from, to } => {
-                let (ring, chain) = (prices.parameters.ring(), prices.chain(level));
-                let mut cost = Cost::sum_of_products(ring, chain, from as u64);
+                let (ring, basis) = (prices.parameters.ring(), prices.basis(level));
+                let mut cost = Cost::sum_of_products(ring, basis, from as u64);
                 cost += prices.encodings(from, level, false);
                 cost += prices.rescale(level).times(to as u64);
                 cost
             }
             &Algorithm::Unpack { to, doublings, .. } => {
-                let (ring, chain) = (prices.parameters.ring(), prices.chain(level));
-                let mut cost = Cost::sum_of_products(ring, chain, to as u64);
+                let (ring, basis) = (prices.parameters.ring(), prices.basis(level));
+                let mut cost = Cost::sum_of_products(ring, basis, to as u64);
                 cost += prices.encodings(to, level, false);
                 cost += prices.rescale(level).times(to as u64);
                 cost += prices.doublings(doublings * to, level - 1);
@@ -145,7 +145,7 @@ impl Algorithm {
             }
             &Algorithm::Product { ciphertexts } => prices.product(level).times(ciphertexts as u64),
             &Algorithm::Sum { ciphertexts } => {
-                Cost::addition(prices.parameters.ring(), prices.chain(level), 2).times(ciphertexts as u64)
+                Cost::addition(prices.parameters.ring(), prices.basis(level), 2).times(ciphertexts as u64)
             }
             Algorithm::Module(product) => return product.work(prices, false),
             Algorithm::Polynomials(product) => return product.work(prices, true),
@@ -249,7 +249,7 @@ impl OnCoefficients {
     /// integer products modulo each prime, and one small key switch for each row.
     fn module(&self, prices: &Prices) -> Work {
         let (rows, columns) = self.matrix;
-        let macs = rows * columns * (prices.small_degree + self.tokens) * prices.chain(0);
+        let macs = rows * columns * (prices.small_degree + self.tokens) * prices.limbs(0);
         let mut own = prices.small_switches(rows);
         own.matrix_macs = macs as u64;
         Work { own, small_key_switches: rows as u64, multiply_adds: macs as u64, ..Work::default() }
@@ -261,7 +261,7 @@ impl OnCoefficients {
     /// "Rhombus", CCS 2024).
     fn polynomials(&self, prices: &Prices) -> Work {
         let (rows, columns) = self.matrix;
-        let (degree, primes) = (prices.small_degree, prices.chain(0));
+        let (degree, primes) = (prices.small_degree, prices.limbs(0));
         let count = rows * (columns * self.tokens).div_ceil(degree);
         let packed = 2 * (count as f64).sqrt().ceil() as usize;
         let switches = if self.tokens == 1 { packed.min(rows) } else { rows };
@@ -278,7 +278,7 @@ pub(super) const WEIGHT_BYTES: usize = 2;
 
 impl Attention {
     fn cost(&self, prices: &Prices, level: usize) -> Cost {
-        let (ring, chain) = (prices.parameters.ring(), prices.chain(level));
+        let (ring, basis) = (prices.parameters.ring(), prices.basis(level));
         let mut cost = Cost::default();
         if self.public.products > 0 {
             cost += prices.blocks(self.public, level, false).cost;
@@ -287,16 +287,16 @@ impl Attention {
         let turns = self.rows as u64 - 1;
         if self.columns {
             // Jiang, Kim, Lauter and Song (CCS 2018): each column rotation is two rotations and two masks.
-            let above = prices.chain(level + 1);
+            let above = prices.basis(level + 1);
             let mut turned = Cost::hoisted_rotations(ring, above, 2 * turns);
             turned += Cost::sum_of_products(ring, above, 2 * turns + 1);
             turned += prices.rescale(level + 1).times(turns + 1);
             cost += turned.times(self.cached as u64);
             cost += prices.encodings(2 * self.rows, level + 1, false);
         }
-        cost += Cost::hoisted_rotations(ring, chain, turns).times(self.rotated as u64);
-        let mut products = Cost::tensor(ring, chain);
-        products += Cost::addition(ring, chain, 3);
+        cost += Cost::hoisted_rotations(ring, basis, turns).times(self.rotated as u64);
+        let mut products = Cost::tensor(ring, basis);
+        products += Cost::addition(ring, basis, 3);
         cost += products.times((self.cached * self.rows) as u64);
         cost += prices.relinearisation(level).times(self.results as u64);
         cost += prices.doublings(self.doublings * self.results, level - 1);

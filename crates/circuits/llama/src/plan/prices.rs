@@ -78,7 +78,17 @@ impl Prices {
         self.model.seconds(cost)
     }
 
-    /// Chain primes at a level.
+    /// The primes of a level.
+    pub(super) fn basis(&self, level: usize) -> Basis {
+        self.parameters.basis(level)
+    }
+
+    /// Number of primes of a level.
+    pub(super) fn limbs(&self, level: usize) -> usize {
+        self.parameters.limbs(level)
+    }
+
+    /// Chain primes at a level, which its keys cover.
     pub(super) fn chain(&self, level: usize) -> usize {
         self.parameters.chain(level)
     }
@@ -139,9 +149,9 @@ impl Prices {
             work.bootstraps += self.refresh(packing.period, complex)?.second.clone().times(count);
             work.second_halves += count;
             if complex {
-                let (ring, chain) = (self.parameters.ring(), self.chain(self.parameters.circuit_level()));
-                let mut split = Cost::key_switch(ring, chain, 0);
-                split += Cost::addition(ring, chain, 2).times(2);
+                let (ring, basis) = (self.parameters.ring(), self.basis(self.parameters.circuit_level()));
+                let mut split = Cost::key_switch(ring, basis, basis);
+                split += Cost::addition(ring, basis, 2).times(2);
                 work.bootstraps += split.times(count);
             }
         }
@@ -177,11 +187,12 @@ impl Prices {
             // A leaf of degree 2^m takes as many products as a polynomial of degree 2^m - 1.
             let mut cost = if leaf > 1 { self.polynomial(leaf - 1, level)? } else { Cost::default() };
             // The coefficients differ between slots.
-            cost += Cost::sum_of_products(self.parameters.ring(), self.chain(level), leaf as u64);
+            cost += Cost::sum_of_products(self.parameters.ring(), self.basis(level), leaf as u64);
             for square in 0..squares {
                 let level = level - depth(leaf - 1) - square;
                 cost += self.product(level);
-                cost += Cost::key_switch(self.parameters.ring(), self.chain(level - 1), 0);
+                let below = self.basis(level - 1);
+                cost += Cost::key_switch(self.parameters.ring(), below, below);
             }
             let seconds = self.seconds(&cost);
             if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
@@ -193,33 +204,34 @@ impl Prices {
 
     /// Product of two ciphertexts with relinearisation and rescale.
     pub(super) fn product(&self, level: usize) -> Cost {
-        let mut cost = Cost::tensor(self.parameters.ring(), self.chain(level));
+        let mut cost = Cost::tensor(self.parameters.ring(), self.basis(level));
         cost += self.relinearisation(level);
         cost
     }
 
     /// Relinearisation and rescale.
     pub(super) fn relinearisation(&self, level: usize) -> Cost {
-        Cost::key_switch(self.parameters.ring(), self.chain(level), self.parameters.level_primes(level))
+        Cost::key_switch(self.parameters.ring(), self.basis(level), self.basis(level.saturating_sub(1)))
     }
 
     /// Rescale of one ciphertext.
     pub(super) fn rescale(&self, level: usize) -> Cost {
-        Cost::rescale(self.parameters.ring(), self.chain(level), self.chain(level - 1), 2)
+        Cost::rescale(self.parameters.ring(), self.basis(level), self.basis(level - 1), 2)
     }
 
     /// `doublings` rotations, each added to its input.
     pub(super) fn doublings(&self, doublings: usize, level: usize) -> Cost {
-        let (ring, chain) = (self.parameters.ring(), self.chain(level));
-        let mut one = Cost::key_switch(ring, chain, 0);
-        one += Cost::addition(ring, chain, 2);
+        let (ring, basis) = (self.parameters.ring(), self.basis(level));
+        let mut one = Cost::key_switch(ring, basis, basis);
+        one += Cost::addition(ring, basis, 2);
         one.times(doublings as u64)
     }
 
     /// Encoding of `count` vectors at a level, over the extended basis or without the special primes.
     pub(super) fn encodings(&self, count: usize, level: usize, extended: bool) -> Cost {
         let ring = self.parameters.ring();
-        let limbs = self.chain(level) + if extended { ring.special().len() } else { 0 };
+        let basis = if extended { self.basis(level).with_special() } else { self.basis(level) };
+        let limbs = ring.limb_count(basis);
         Cost { encoded: (count * limbs * ring.degree()) as u64, ..Cost::default() }
     }
 
@@ -238,36 +250,36 @@ impl Prices {
     }
 
     fn split(&self, blocks: Blocks, level: usize, (babies, hoisted): (usize, bool), ready: bool) -> Cost {
-        let (ring, chain) = (self.parameters.ring(), self.chain(level));
-        let extended = chain + ring.special().len();
+        let (ring, basis) = (self.parameters.ring(), self.basis(level));
+        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
         let Blocks { inputs, outputs, products, diagonals } = blocks;
         let (inputs, outputs, count) = (inputs as u64, outputs as u64, products as u64);
         let (turned, giants) = (babies as u64 - 1, diagonals.div_ceil(babies) as u64 - 1);
         let mut cost;
         if hoisted {
             // As LinearPlan: rotations stay over the extended basis, one division at the end.
-            cost = Cost::decomposition(ring, chain);
-            cost += Cost::hoisted_rotation(ring, chain).times(turned);
+            cost = Cost::decomposition(ring, basis);
+            cost += Cost::hoisted_rotation(ring, basis).times(turned);
             cost = cost.times(inputs);
             let product = Cost { plaintext_products: 1, ..Cost::elementwise(ring, 4 * extended) };
             cost += product.times(count);
-            let mut giant = Cost::division(ring, extended, chain);
-            giant += Cost::decomposition(ring, chain);
-            giant += Cost::hoisted_product(ring, chain);
+            let mut giant = Cost::division(ring, basis.with_special(), basis);
+            giant += Cost::decomposition(ring, basis);
+            giant += Cost::hoisted_product(ring, basis);
             giant += Cost::elementwise(ring, 8 * extended);
-            giant.key_switches.insert(chain, 1);
+            giant.key_switches.insert(limbs, 1);
             cost += giant.times(giants * outputs);
-            cost += Cost::rescale(ring, extended, self.chain(level - 1), 2).times(outputs);
+            cost += Cost::rescale(ring, basis.with_special(), self.basis(level - 1), 2).times(outputs);
         } else {
-            cost = Cost::hoisted_rotations(ring, chain, turned).times(inputs);
-            cost += Cost::sum_of_products(ring, chain, count);
-            let mut giant = Cost::key_switch(ring, chain, 0);
-            giant += Cost::addition(ring, chain, 2);
+            cost = Cost::hoisted_rotations(ring, basis, turned).times(inputs);
+            cost += Cost::sum_of_products(ring, basis, count);
+            let mut giant = Cost::key_switch(ring, basis, basis);
+            giant += Cost::addition(ring, basis, 2);
             cost += giant.times(giants * outputs);
             cost += self.rescale(level).times(outputs);
         }
         if !ready {
-            let limbs = if hoisted { extended } else { chain };
+            let limbs = if hoisted { extended } else { limbs };
             cost += Cost::elementwise(ring, MADE_PASSES * limbs).times(count);
         }
         cost
@@ -275,7 +287,7 @@ impl Prices {
 
     /// Residues of one polynomial over the lowest level's primes, and of one with the special prime of the small ring.
     fn lowest(&self) -> (usize, usize) {
-        (self.chain(0), self.chain(0) + 1)
+        (self.limbs(0), self.limbs(0) + 1)
     }
 
     /// One switch between the main secret and that of the small ring, in the ring of the ciphertexts: keys over the
@@ -288,7 +300,7 @@ impl Prices {
             residue_macs: ((chain * chain + 2 * chain * extended) * ring.degree()) as u64,
             ..Cost::elementwise(ring, 2 * chain)
         };
-        cost += Cost::division(ring, extended, chain).times(2);
+        cost += Cost::division(ring, Basis::chain(extended), Basis::chain(chain)).times(2);
         cost.key_switches.insert(chain, 1);
         cost
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use unspoken_ckks::{CkksParameters, Complex64, Encoder, Encrypted, Preset};
 use unspoken_encrypt::ClientKey;
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
 pub struct Client {
@@ -34,12 +34,12 @@ impl Client {
     }
 
     /// Number of primes of the highest level.
-    pub fn chain(&self) -> usize {
-        self.parameters.chain(self.parameters.max_level())
+    pub fn basis(&self) -> Basis {
+        self.parameters.basis(self.parameters.max_level())
     }
 
     pub fn entry_bytes(&self, key: &ClientKey) -> usize {
-        ZeroEncryption::memory_bytes(self.parameters.rlwe(), self.chain(), key.is_seeded())
+        ZeroEncryption::memory_bytes(self.parameters.rlwe(), self.basis(), key.is_seeded())
     }
 
     /// The largest difference between the decrypted slots and `values`, which are repeated to fill the slots.

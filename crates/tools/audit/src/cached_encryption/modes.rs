@@ -161,9 +161,9 @@ impl Encryptor {
 
 /// The product's pool; `take` refills it.
 fn pool(space: &MessageSpace, key: PublicKey) -> Result<Pool, AuditError> {
-    let chain = space.basis().chain;
-    let capacity_bytes = POOL_BATCH * ZeroEncryption::memory_bytes(space.rlwe(), chain, false);
-    Ok(Pool::new(ClientKey::Public(Arc::new(key)), PoolOptions { chain, capacity_bytes, background: false })?)
+    let basis = space.basis();
+    let capacity_bytes = POOL_BATCH * ZeroEncryption::memory_bytes(space.rlwe(), basis, false);
+    Ok(Pool::new(ClientKey::Public(Arc::new(key)), PoolOptions { basis, capacity_bytes, background: false })?)
 }
 
 /// Takes an entry; refills an empty pool first.

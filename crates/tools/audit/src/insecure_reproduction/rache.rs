@@ -40,7 +40,7 @@ impl Rache {
     /// # Errors
     /// If the value has more digits than there are pivots.
     pub fn encrypt(&self, value: u64, rng: &mut SecretRng) -> Result<Ciphertext, AuditError> {
-        let mut sum = Ciphertext::zero(self.space.ring(), self.space.basis().chain);
+        let mut sum = Ciphertext::zero(self.space.ring(), self.space.basis());
         let mut rest = value;
         for pivot in &self.pivots {
             for _ in 0..rest % self.radix {

@@ -21,7 +21,7 @@ impl Vanilla {
     /// If the secret belongs to other parameters.
     pub fn generate(space: &MessageSpace, secret: &SecretKey, rng: &mut SecretRng) -> Result<Self, AuditError> {
         let ring = space.ring();
-        let zero = SeededCiphertext::encrypt_zero(secret, space.basis().chain, rng)?.expand(ring);
+        let zero = SeededCiphertext::encrypt_zero(secret, space.basis(), rng)?.expand(ring);
         // f (-a s + e, a): a uniform second component stays uniform.
         let scaled = |component: &Poly| {
             let mut component = component.clone();

@@ -87,9 +87,9 @@ impl<'a> PreparedMethod<'a> {
     pub(super) fn new(fixture: &'a SchemeFixture, method: EncryptionMethod) -> Result<Self, BenchError> {
         let pool = match method {
             EncryptionMethod::Pool { seeded } => {
-                let chain = fixture.space.basis().chain;
-                let capacity_bytes = POOL_SIZE * ZeroEncryption::memory_bytes(fixture.space.rlwe(), chain, seeded);
-                let options = PoolOptions { chain, capacity_bytes, background: false };
+                let basis = fixture.space.basis();
+                let capacity_bytes = POOL_SIZE * ZeroEncryption::memory_bytes(fixture.space.rlwe(), basis, seeded);
+                let options = PoolOptions { basis, capacity_bytes, background: false };
                 Some(Pool::new(client_key(fixture, seeded), options)?)
             }
             _ => None,
@@ -145,8 +145,8 @@ impl<'a> PreparedMethod<'a> {
             }
             EncryptionMethod::Pool { .. } => encoder.encrypt_with(message, self.take()?)?,
             EncryptionMethod::Fill { seeded } => {
-                let chain = fixture.space.basis().chain;
-                return Ok(MethodOutput::Zero(client_key(fixture, seeded).zero(chain, &mut self.rng)?));
+                let basis = fixture.space.basis();
+                return Ok(MethodOutput::Zero(client_key(fixture, seeded).zero(basis, &mut self.rng)?));
             }
             EncryptionMethod::Vanilla | EncryptionMethod::Zinc => {
                 return Err(unexpected("a method without what it needs"));

@@ -235,16 +235,16 @@ fn report_rache(harness: &mut Harness<'_>, fixture: &SchemeFixture, parameters: 
 
 /// Bytes of ciphertexts on the wire, and of a pool's entries in memory.
 fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline) -> Result<(), BenchError> {
-    let (parameters, chain) = (fixture.space.rlwe(), fixture.space.basis().chain);
+    let (parameters, basis) = (fixture.space.rlwe(), fixture.space.basis());
     let theirs = seal.setup(SealPrimes::Matched).map(|setup| setup.ciphertext_bytes.clone());
     for (seeded, name) in [(true, "secret"), (false, "public key")] {
-        let sent = ZeroEncryption::byte_len(parameters, chain, seeded) as f64;
+        let sent = ZeroEncryption::byte_len(parameters, basis, seeded) as f64;
         let theirs =
             theirs.as_ref().map(|bytes| if seeded { bytes.encrypt_symmetric_seeded } else { bytes.encrypt_public });
         let theirs = theirs.map(|bytes| ("SEAL, compressed", bytes as f64));
         let params = with(params_of(fixture), seal.params(SealPrimes::Matched));
         harness.value(Metric::less("ciphertext_bytes", "bytes"), format!("CKKS, {name}"), sent, theirs, params);
-        let entry = ZeroEncryption::memory_bytes(parameters, chain, seeded) as f64;
+        let entry = ZeroEncryption::memory_bytes(parameters, basis, seeded) as f64;
         let params =
             with(params_of(fixture), params! { "entries": POOL_SIZE, "bytes_of_all": POOL_SIZE as f64 * entry });
         harness.value(Metric::less("pool_entry_memory", "bytes"), format!("CKKS, {name}"), entry, None, params);
@@ -259,7 +259,7 @@ fn params_of(fixture: &SchemeFixture) -> Map<String, Value> {
     let level = parameters.max_level();
     params! {
         "preset": parameters.name(), "n": parameters.ring().degree(), "slots": parameters.slots(),
-        "primes": parameters.chain(level), "log2_q": seal::rounded(parameters.log2_modulus(level)),
+        "primes": parameters.limbs(level), "log2_q": seal::rounded(parameters.log2_modulus(level)),
         "scale_bits": SCALE.log2(),
         "backend": parameters.ring().backend().name(),
     }

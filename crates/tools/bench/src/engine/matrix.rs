@@ -65,7 +65,10 @@ impl Product {
     fn new(shape: Shape, backend: Backend) -> Result<Self, BenchError> {
         let (degree, kind) = (1usize << shape.log_n, RingKind::Standard);
         let chain = primes_descending(1 << 16, 1 << 30, kind.prime_step(degree)).take(shape.primes).collect();
-        let ring = Ring::new(RingLiteral { degree, kind, chain, terminal: vec![], special: Vec::new(), digit_len: 1 }, backend)?;
+        let ring = Ring::new(
+            RingLiteral { degree, kind, chain, terminal: vec![], special: Vec::new(), digit_len: 1 },
+            backend,
+        )?;
         let entry = |row: usize, column: usize| ((row * 31 + column * 17) % 2047) as i128 - 1023;
         let matrix = ring.real_matrix(Basis::chain(shape.primes), shape.rows, shape.columns, entry);
         let input = |column: usize| ring.uniform(&Seed([3; 32]), column as u32, Basis::chain(shape.primes));

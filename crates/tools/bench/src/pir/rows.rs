@@ -26,7 +26,8 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Resul
         degree: ring.degree(),
         kind: RingKind::Standard,
         chain: ring.chain().to_vec(),
-        terminal: vec![], special: vec![],
+        terminal: vec![],
+        special: vec![],
         digit_len: 1,
     };
     let available = Backend::ALL.into_iter().filter(|backend| backend.is_available());

@@ -116,7 +116,7 @@ fn sealing_key() -> Zeroizing<[u8; 32]> {
 }
 
 fn shape() -> anyhow::Result<PoolShape> {
-    Ok(PoolShape { chain: parameters()?.chain(0), capacity: ENTRIES })
+    Ok(PoolShape { basis: parameters()?.basis(0), capacity: ENTRIES })
 }
 
 fn paths(directory: &Path) -> PoolPaths {

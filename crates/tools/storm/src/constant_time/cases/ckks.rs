@@ -105,7 +105,7 @@ pub fn encryption(_: &Path) -> anyhow::Result<()> {
     encoder.encrypt(&plaintext, &secret, &mut generator)?.to_bytes(&parameters);
     let public = PublicKey::generate(&secret, &mut generator)?;
     encoder.encrypt_public(&plaintext, &public, &mut generator)?.to_bytes(&parameters);
-    let zero = ZeroEncryption::seeded(&secret, parameters.chain(level), &mut generator)?;
+    let zero = ZeroEncryption::seeded(&secret, parameters.basis(level), &mut generator)?;
     encoder.encrypt_with(&plaintext, zero)?.to_bytes(&parameters);
     let compact = CompactQueryParameters::new(parameters.rlwe())?;
     let torus: Vec<f64> = secret_numbers(compact.len()).iter().map(|x| 0.25 * x).collect();
