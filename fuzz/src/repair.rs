@@ -58,7 +58,7 @@ pub fn ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
 pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::SeededCiphertext, bytes, HEADER_BYTES + 2);
     let chain = chain(parameters, &mut bytes[HEADER_BYTES..]);
-    bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, chain), 0);
+    bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, Basis::chain(chain)), 0);
     let (head, residues) = bytes.split_at_mut(HEADER_BYTES + 2 + SEED_BYTES);
     head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
 }

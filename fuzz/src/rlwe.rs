@@ -37,7 +37,7 @@ pub static SEEDED_CIPHERTEXT: Target = Target {
         let parameters = SMALL.rlwe();
         let Ok(seeded) = SeededCiphertext::from_bytes(parameters, data) else { return false };
         assert!(seeded.to_bytes(parameters) == data, "the bytes changed");
-        assert_eq!(SeededCiphertext::byte_len(parameters, seeded.chain()), data.len());
+        assert_eq!(SeededCiphertext::byte_len(parameters, seeded.basis()), data.len());
         // An expanded ciphertext must be as valid as a decoded one.
         let bytes = seeded.expand(SMALL.ring()).to_bytes(parameters);
         assert!(Ciphertext::from_bytes(parameters, &bytes).is_ok(), "the expansion is no ciphertext");
@@ -59,7 +59,7 @@ pub static PUBLIC_KEY: Target = Target {
         let parameters = SMALL.rlwe();
         let Ok(key) = PublicKey::from_bytes(parameters, data) else { return false };
         assert!(key.to_bytes() == data, "the bytes changed");
-        assert!(key.encrypt_zero(1, &mut rng()).is_ok(), "encrypts");
+        assert!(key.encrypt_zero(Basis::chain(1), &mut rng()).is_ok(), "encrypts");
         true
     },
     repair: |data| repair::public_key(SMALL.rlwe(), data),
