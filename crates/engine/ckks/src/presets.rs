@@ -55,10 +55,23 @@ const fn preset(
     Preset { name, purpose, log2_degree, kind, base_primes, groups, terminal, special_primes, digit_len, bootstrap }
 }
 
-/// Gives the set terminal primes: their number and bits, and the bits of the primes of the chain beside them.
-const fn rational(preset: Preset, primes: usize, bits: f64, chain_bits: f64) -> Preset {
-    Preset { terminal: Some(TerminalShape { primes, bits, chain_bits }), ..preset }
+/// Gives the set terminal primes.
+const fn rational(preset: Preset, terminal: TerminalShape) -> Preset {
+    Preset { terminal: Some(terminal), ..preset }
 }
+
+/// Terminal primes for a scale of 2^35, which is two primes of the chain over one of them.
+const TERMINAL_35: TerminalShape = TerminalShape { primes: 3, bits: 21.0, chain_bits: 28.0 };
+
+/// Terminal primes for a scale near 2^40, which is two of them. With primes of the chain of three units of
+/// [`UNIT_40`], levels may have any number of units.
+const TERMINAL_40: TerminalShape = TerminalShape { primes: 2, bits: 2.0 * UNIT_40, chain_bits: 3.0 * UNIT_40 };
+
+/// A quarter of a scale near 2^40. It is below 10 bits because primes of the chain are below 2^30.
+const UNIT_40: f64 = 9.95;
+
+/// Terminal primes for a scale near 2^45, which is two of them.
+const TERMINAL_45: TerminalShape = TerminalShape { primes: 2, bits: 22.4, chain_bits: 29.86 };
 
 const fn real(preset: Preset) -> Preset {
     Preset { kind: RingKind::ConjugateInvariant, ..preset }
@@ -90,7 +103,7 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
 const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
 
 /// All presets. All but the insecure ones have 128 bits of security.
-pub const PRESETS: [Preset; 26] = [
+pub const PRESETS: [Preset; 29] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
     preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
@@ -128,26 +141,47 @@ pub const PRESETS: [Preset; 26] = [
         (60.0, 60.0, 56.0),
         5,
     ),
+    rational(
+        boot(
+            preset("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14, UNIT_40 * 4.0), (2, 12, 12)),
+            factors(3, 4, 10.0),
+            (60.0, UNIT_40 * 5.0, UNIT_40 * 5.0),
+            5,
+        ),
+        TERMINAL_40,
+    ),
+    rational(
+        boot(
+            preset("insecure_n11_boot_depth14_scale40", "tests of bootstrapping", (11, 14, UNIT_40 * 4.0), (2, 12, 12)),
+            factors(3, 4, 10.0),
+            (60.0, UNIT_40 * 5.0, UNIT_40 * 5.0),
+            5,
+        ),
+        TERMINAL_40,
+    ),
     preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
     rational(
-        preset("insecure_n11_depth12_scale35", "tests of rational levels", (11, 12, 35.0), (2, 5, 5)),
-        3,
-        21.0,
-        28.0,
+        preset("insecure_n11_depth12_scale35", "tests of levels that are not nested", (11, 12, 35.0), (2, 5, 5)),
+        TERMINAL_35,
     ),
     rational(
-        preset("insecure_n11_depth12_scale40", "tests of rational levels", (11, 12, 39.8), (2, 5, 5)),
-        2,
-        19.9,
-        29.85,
+        preset(
+            "insecure_n11_depth12_scale40",
+            "tests of levels that are not nested",
+            (11, 12, UNIT_40 * 4.0),
+            (2, 5, 5),
+        ),
+        TERMINAL_40,
     ),
     rational(
-        preset("insecure_n11_depth12_scale45", "tests of rational levels", (11, 12, 44.8), (2, 5, 5)),
-        2,
-        22.4,
-        29.86,
+        preset("insecure_n11_depth12_scale45", "tests of levels that are not nested", (11, 12, 44.8), (2, 5, 5)),
+        TERMINAL_45,
     ),
+    real(rational(
+        preset("insecure_n11_real_depth12_scale40", "tests in the real ring", (11, 12, UNIT_40 * 4.0), (2, 5, 5)),
+        TERMINAL_40,
+    )),
     preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
     preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 8, 7)),
     real(preset("insecure_n11_real_depth17_scale30", "tests of matrices", (11, 17, 30.0), (2, 8, 7))),
@@ -278,18 +312,6 @@ mod tests {
                 scale = 2.0 * scale - (log2(pair[1]) - log2(pair[0]));
                 assert!((scale - literal.scale_bits).abs() < most, "{}: {scale}", preset.name);
             }
-        }
-    }
-
-    #[test]
-    fn show() {
-        for name in ["insecure_n11_depth12_scale35", "insecure_n11_depth12_scale40", "insecure_n11_depth12_scale45"] {
-            let literal = Preset::find(name).unwrap().literal().unwrap();
-            let ring = &literal.rlwe.ring;
-            let bits =
-                |primes: &[u32]| primes.iter().map(|&q| format!("{:.2}", f64::from(q).log2())).collect::<Vec<_>>();
-            println!("{name} {} {:?} {:?}", literal.scale_bits, bits(&ring.chain), bits(&ring.terminal));
-            println!("{:?}", literal.levels.iter().map(|l| (l.chain, l.terminal)).collect::<Vec<_>>());
         }
     }
 

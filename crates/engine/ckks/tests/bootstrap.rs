@@ -65,6 +65,42 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
 }
 
 #[test]
+fn bootstraps_run_over_levels_that_are_not_nested() {
+    let mut client = Client::new("insecure_n11_boot_depth14_scale40", 8);
+    for (slots, values) in [(client.parameters().slots(), SlotValues::Complex), (64, SlotValues::Real)] {
+        let plan = plan(&client, slots, values);
+        assert_eq!(plan.depth(), 14);
+        let mut input = client.values(0.7);
+        input.truncate(slots);
+        if values == SlotValues::Real {
+            input.iter_mut().for_each(|z| z.im = 0.0);
+        }
+        let simulator = Simulator::new(&client.encoder, 5).with_keys(plan.key_plan());
+        let simulated = simulator.encrypt(&input, plan.input_level() + 2, client.parameters().scale()).unwrap();
+        let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
+        let expected = ErrorStatistics::between(simulated.noisy(), &input.repeat(client.parameters().slots() / slots));
+        assert_eq!((simulator.key_plan(), simulator.overflows()), (plan.key_plan(), vec![]));
+        let keys = client.keys(&plan.key_plan());
+        let encrypted = client.encrypt(&input, plan.input_level() + 2);
+        let bootstrapper = Bootstrapper::new(&client.encoder, plan).unwrap();
+        let evaluator = client.evaluator(&keys);
+        let output = bootstrapper.refresh(&evaluator, &encrypted).unwrap();
+        assert_eq!((output.level(), output.scale()), (17, encrypted.scale()));
+        let found =
+            ErrorStatistics::between(&client.decrypt(&output), &input.repeat(client.parameters().slots() / slots));
+        println!("{slots} slots: rms 2^{:.1}, predicted 2^{:.1}", found.rms.log2(), expected.rms.log2());
+        assert!((0.5..2.0).contains(&(found.rms / expected.rms)) && found.worst < 2f64.powi(-14), "{found:?}");
+        // Down to the level of the next bootstrap.
+        let mut power = output;
+        for _ in 0..14 {
+            power = evaluator.multiply(&power, &power).unwrap();
+            assert!((power.scale() / client.parameters().scale()).log2().abs() < 0.1);
+        }
+        bootstrapper.refresh(&evaluator, &power).unwrap();
+    }
+}
+
+#[test]
 fn sparse_and_real_slots_come_back() {
     let mut client = Client::new(PRESET, 2);
     for (slots, values) in [(64, SlotValues::Complex), (256, SlotValues::Real), (1024, SlotValues::Real)] {
