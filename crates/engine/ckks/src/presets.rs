@@ -48,30 +48,92 @@ const fn preset(
     (log2_degree, levels, bits): (u32, usize, f64),
     (base_primes, special_primes, digit_len): (usize, usize, usize),
 ) -> Preset {
-    let none = LevelGroup { levels: 0, bits };
-    let groups = [LevelGroup { levels, bits }, none, none];
+    let none = LevelGroup { levels: 0, bits, nested: true };
+    let groups = [LevelGroup { levels, bits, nested: true }, none, none];
     let kind = RingKind::Standard;
     let (terminal, bootstrap) = (None, None);
     Preset { name, purpose, log2_degree, kind, base_primes, groups, terminal, special_primes, digit_len, bootstrap }
 }
 
-/// Gives the set terminal primes.
-const fn rational(preset: Preset, terminal: TerminalShape) -> Preset {
-    Preset { terminal: Some(terminal), ..preset }
-}
+/// Terminal primes for a scale of 2^35: a level is five units of 7 bits, a prime of the chain is four, and a terminal
+/// prime three.
+const TERMINAL_35: TerminalShape = TerminalShape { primes: 3, bits: 3.0 * UNIT_35, chain_bits: 4.0 * UNIT_35 };
+const UNIT_35: f64 = 7.0;
 
-/// Terminal primes for a scale of 2^35, which is two primes of the chain over one of them.
-const TERMINAL_35: TerminalShape = TerminalShape { primes: 3, bits: 21.0, chain_bits: 28.0 };
-
-/// Terminal primes for a scale near 2^40, which is two of them. With primes of the chain of three units of
-/// [`UNIT_40`], levels may have any number of units.
+/// Terminal primes for a scale near 2^40: a level is four units, a prime of the chain is three, and a terminal prime
+/// two. The unit is less than 10 bits because primes of the chain are below 2^30.
 const TERMINAL_40: TerminalShape = TerminalShape { primes: 2, bits: 2.0 * UNIT_40, chain_bits: 3.0 * UNIT_40 };
-
-/// A quarter of a scale near 2^40. It is below 10 bits because primes of the chain are below 2^30.
 const UNIT_40: f64 = 9.95;
 
-/// Terminal primes for a scale near 2^45, which is two of them.
-const TERMINAL_45: TerminalShape = TerminalShape { primes: 2, bits: 22.4, chain_bits: 29.86 };
+/// Terminal primes for a scale near 2^45: a level is nine units, a prime of the chain is six, and a terminal prime
+/// five.
+const TERMINAL_45: TerminalShape = TerminalShape { primes: 3, bits: 5.0 * UNIT_45, chain_bits: 6.0 * UNIT_45 };
+const UNIT_45: f64 = 4.975;
+
+/// As [`TERMINAL_45`], for degrees below 2^16, which have more primes: a level is two terminal primes.
+const TERMINAL_45_SMALL: TerminalShape = TerminalShape { primes: 2, bits: 4.5 * UNIT_45, chain_bits: 6.0 * UNIT_45 };
+
+/// A set without bootstrapping whose levels are not nested: its terminal primes, the bits of its levels, and the number
+/// of its special primes, which is also the length of a digit.
+const fn rational(
+    name: &'static str,
+    purpose: &'static str,
+    (log2_degree, levels): (u32, usize),
+    (terminal, bits): (TerminalShape, f64),
+    special: usize,
+) -> Preset {
+    let nested = preset(name, purpose, (log2_degree, levels, bits), (2, special, special));
+    let [LevelGroup { levels, bits, .. }, second, third] = nested.groups;
+    let groups = [LevelGroup { levels, bits, nested: false }, second, third];
+    Preset { terminal: Some(terminal), groups, ..nested }
+}
+
+const fn scale35(name: &'static str, purpose: &'static str, size: (u32, usize), special: usize) -> Preset {
+    rational(name, purpose, size, (TERMINAL_35, 5.0 * UNIT_35), special)
+}
+
+const fn scale40(name: &'static str, purpose: &'static str, size: (u32, usize), special: usize) -> Preset {
+    rational(name, purpose, size, (TERMINAL_40, 4.0 * UNIT_40), special)
+}
+
+const fn scale45(name: &'static str, purpose: &'static str, size: (u32, usize), special: usize) -> Preset {
+    let terminal = if size.0 < 16 { TERMINAL_45_SMALL } else { TERMINAL_45 };
+    rational(name, purpose, size, (terminal, 9.0 * UNIT_45), special)
+}
+
+const BOOT_35: Preset = not_nested(boot(
+    scale35("n16_boot_depth19_scale35", "bootstrapping to 12 bits", (16, 19), 12),
+    factors(3, 4, 8.0),
+    (58.0, 6.0 * UNIT_35, 6.0 * UNIT_35),
+    5,
+));
+
+const BOOT_40: Preset = not_nested(boot(
+    scale40("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14), 12),
+    factors(3, 4, 10.0),
+    (60.0, 5.0 * UNIT_40, 5.0 * UNIT_40),
+    5,
+));
+
+const BOOT_45: Preset = boot(
+    scale45("n16_boot_depth12_scale45", "bootstrapping to 20 bits", (16, 12), 12),
+    factors(3, 4, 12.0),
+    (60.0, 52.0, 52.0),
+    5,
+);
+
+/// The same set with terminal primes in all of its levels: fewer primes, where the sizes of the levels are whole
+/// numbers of units.
+const fn not_nested(preset: Preset) -> Preset {
+    let [first, second, third] = preset.groups;
+    let groups = [first, LevelGroup { nested: false, ..second }, LevelGroup { nested: false, ..third }];
+    Preset { groups, ..preset }
+}
+
+/// The same set in a small ring, for tests.
+const fn small(preset: Preset, name: &'static str, purpose: &'static str) -> Preset {
+    Preset { name, purpose, log2_degree: 11, ..preset }
+}
 
 const fn real(preset: Preset) -> Preset {
     Preset { kind: RingKind::ConjugateInvariant, ..preset }
@@ -85,11 +147,11 @@ const fn boot(
     (base_bits, reduction_bits, top_bits): (f64, f64, f64),
     encapsulation_primes: usize,
 ) -> Preset {
-    let LevelGroup { levels, bits } = preset.groups[0];
+    let LevelGroup { levels, bits, nested } = preset.groups[0];
     let groups = [
-        LevelGroup { levels: levels + literal.slots_to_coefficients, bits },
-        LevelGroup { levels: REDUCTION_DEPTH, bits: reduction_bits },
-        LevelGroup { levels: literal.coefficients_to_slots, bits: top_bits },
+        LevelGroup { levels: levels + literal.slots_to_coefficients, bits, nested },
+        LevelGroup { levels: REDUCTION_DEPTH, bits: reduction_bits, nested: true },
+        LevelGroup { levels: literal.coefficients_to_slots, bits: top_bits, nested: true },
     ];
     Preset { groups, bootstrap: Some(BootstrapShape { literal, base_bits, encapsulation_primes }), ..preset }
 }
@@ -103,7 +165,7 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
 const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
 
 /// All presets. All but the insecure ones have 128 bits of security.
-pub const PRESETS: [Preset; 29] = [
+pub const PRESETS: [Preset; 42] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
     preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
@@ -120,6 +182,15 @@ pub const PRESETS: [Preset; 29] = [
     preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 9, 9)),
     preset("n16_depth24_scale52", "the one-hot baseline of lookups", (16, 24, 52.0), (2, 10, 10)),
     preset("n16_depth28_scale50", "the one-hot baseline of lookups of 1024 columns", (16, 28, 50.0), (2, 9, 9)),
+    scale35("n14_depth6_scale35", "short circuits, about 15 bits", (14, 6), 4),
+    scale40("n14_depth7_scale40", "short circuits, about 20 bits", (14, 7), 3),
+    scale45("n14_depth5_scale45", "short circuits, about 25 bits", (14, 5), 4),
+    scale35("n15_depth15_scale35", "circuits of middle depth, about 14 bits", (15, 15), 8),
+    scale40("n15_depth13_scale40", "circuits of middle depth, about 19 bits", (15, 13), 9),
+    scale45("n15_depth13_scale45", "circuits of middle depth, about 24 bits", (15, 13), 7),
+    scale35("n16_depth33_scale35", "deep circuits, about 13 bits", (16, 33), 12),
+    scale40("n16_depth31_scale40", "deep circuits, about 18 bits", (16, 31), 12),
+    scale45("n16_depth27_scale45", "deep circuits, about 23 bits", (16, 27), 12),
     real(preset("n14_real_depth8_scale30", "real lookups, twice the slots", (14, 8, 30.0), (2, 4, 4))),
     real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (3, 6, 6))),
     real(preset("n15_real_depth17_scale30", "real matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7))),
@@ -141,47 +212,18 @@ pub const PRESETS: [Preset; 29] = [
         (60.0, 60.0, 56.0),
         5,
     ),
-    rational(
-        boot(
-            preset("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14, UNIT_40 * 4.0), (2, 12, 12)),
-            factors(3, 4, 10.0),
-            (60.0, UNIT_40 * 5.0, UNIT_40 * 5.0),
-            5,
-        ),
-        TERMINAL_40,
-    ),
-    rational(
-        boot(
-            preset("insecure_n11_boot_depth14_scale40", "tests of bootstrapping", (11, 14, UNIT_40 * 4.0), (2, 12, 12)),
-            factors(3, 4, 10.0),
-            (60.0, UNIT_40 * 5.0, UNIT_40 * 5.0),
-            5,
-        ),
-        TERMINAL_40,
-    ),
+    BOOT_35,
+    BOOT_40,
+    BOOT_45,
+    small(BOOT_35, "insecure_n11_boot_depth19_scale35", "tests of bootstrapping"),
+    small(BOOT_40, "insecure_n11_boot_depth14_scale40", "tests of bootstrapping"),
+    small(BOOT_45, "insecure_n11_boot_depth12_scale45", "tests of bootstrapping"),
     preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
-    rational(
-        preset("insecure_n11_depth12_scale35", "tests of levels that are not nested", (11, 12, 35.0), (2, 5, 5)),
-        TERMINAL_35,
-    ),
-    rational(
-        preset(
-            "insecure_n11_depth12_scale40",
-            "tests of levels that are not nested",
-            (11, 12, UNIT_40 * 4.0),
-            (2, 5, 5),
-        ),
-        TERMINAL_40,
-    ),
-    rational(
-        preset("insecure_n11_depth12_scale45", "tests of levels that are not nested", (11, 12, 44.8), (2, 5, 5)),
-        TERMINAL_45,
-    ),
-    real(rational(
-        preset("insecure_n11_real_depth12_scale40", "tests in the real ring", (11, 12, UNIT_40 * 4.0), (2, 5, 5)),
-        TERMINAL_40,
-    )),
+    scale35("insecure_n11_depth12_scale35", "tests of levels that are not nested", (11, 12), 5),
+    scale40("insecure_n11_depth12_scale40", "tests of levels that are not nested", (11, 12), 5),
+    scale45("insecure_n11_depth12_scale45", "tests of levels that are not nested", (11, 12), 5),
+    real(scale40("insecure_n11_real_depth12_scale40", "tests in the real ring", (11, 12), 5)),
     preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
     preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 8, 7)),
     real(preset("insecure_n11_real_depth17_scale30", "tests of matrices", (11, 17, 30.0), (2, 8, 7))),

@@ -1,5 +1,7 @@
 //! The choice of the primes of a parameter set.
 
+use std::ops::Range;
+
 use unspoken_ring::Basis;
 use unspoken_ring::modular::primes_descending;
 
@@ -9,14 +11,23 @@ pub(crate) const MAX_GROUPS: usize = 3;
 /// Bits of a pair of the largest primes.
 const LARGEST_PAIR_BITS: f64 = 60.0;
 
-/// Bits by which primes of the chain may be smaller than their nominal size beside terminal primes.
-const CHAIN_SPREAD: f64 = 1.0;
+/// Bits by which primes beside terminal primes may differ from their nominal size: those of levels that are not nested,
+/// those of nested levels, and the terminal primes.
+const CHAIN_SPREAD: f64 = 2.0;
+const NESTED_SPREAD: f64 = 0.75;
+const TERMINAL_SPREAD: f64 = 1.6;
+
+/// Number of primes from which the terminal primes are chosen: those nearest to their nominal size.
+const TERMINAL_CANDIDATES: usize = 10;
 
 /// Successive levels of the same size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LevelGroup {
     pub levels: usize,
     pub bits: f64,
+    /// Whether each level has the primes of the level below and one or two more. Otherwise terminal primes make up the
+    /// difference.
+    pub nested: bool,
 }
 
 /// Terminal primes, and the primes of the chain beside them.
@@ -82,7 +93,7 @@ impl Shape<'_> {
     fn base_primes(&self, used: &mut Vec<u32>) -> Result<Vec<u32>, String> {
         match self.base {
             (_, Some(bits)) if bits < LARGEST_PAIR_BITS => {
-                let base = LevelGroup { levels: 1, bits };
+                let base = LevelGroup { levels: 1, bits, nested: true };
                 let pair = choose_level_primes(&base, self.step, used).ok_or_else(|| self.too_few(&base))?.primes;
                 used.extend(&pair);
                 Ok(pair)
@@ -121,71 +132,92 @@ impl Shape<'_> {
     /// whose nominal sizes come closest to its modulus. Then the primes of the chain are chosen from the top down, such
     /// that the scale of a repeated square stays.
     fn rational(&self, shape: TerminalShape) -> Result<Primes, String> {
-        let mut used = Vec::new();
-        let special = self.largest(self.special, &mut used);
-        // Without bits of their own, the primes of level 0 are chosen with the others, and those that no level divides
-        // or multiplies by are the largest that are left.
-        let mut chain: Vec<Option<u32>> = match self.base {
-            (_, Some(_)) => self.base_primes(&mut used)?.into_iter().map(Some).collect(),
-            (count, None) => vec![None; count],
-        };
-        let base = chain.len();
-        let terminal = closest_primes(shape.bits.exp2(), shape.primes, self.step, &used);
-        if terminal.len() < shape.primes {
-            return Err(format!("too few primes 1 modulo {} near {} bits", self.step, shape.bits));
-        }
-        used.extend(&terminal);
-        let mut levels = vec![Basis::chain(base)];
-        let mut bits = 0.0;
-        for group in self.groups {
-            for _ in 0..group.levels {
-                bits += group.bits;
-                levels.push(closest_basis(bits, base, shape));
-            }
-        }
-        let most = levels.iter().map(|level| level.chain).max().unwrap_or(0);
-        chain.resize(most, None);
-        let low = (shape.chain_bits - CHAIN_SPREAD).exp2() as u32;
-        let pool = primes_descending(low, 1 << 30, self.step).filter(|q| !used.contains(q)).collect();
+        let terminal = terminal_primes(shape, self.step)
+            .ok_or_else(|| format!("too few primes 1 modulo {} near {} bits", self.step, shape.bits))?;
+        let levels = self.levels(shape);
+        let least = self.groups.iter().filter(|group| group.levels > 0).map(|group| group.sizes(shape).start);
+        let least = least.fold(shape.chain_bits, f64::min).exp2() as u32;
+        let pool = primes_descending(least, 1 << 30, self.step).filter(|q| !terminal.contains(q)).collect();
+        let chain = vec![None; levels.iter().map(|level| level.chain).max().unwrap_or(0)];
         let mut choice = Choice { levels: &levels, terminal: &terminal, chain, pool };
-        let mut top = levels.len() - 1;
-        let mut scale = 0.0;
-        for group in self.groups.iter().rev() {
-            scale = choice.group(top - group.levels, top, group.bits).ok_or_else(|| self.too_few(group))?;
-            top -= group.levels;
+        let all = self.groups.iter().flat_map(|group| std::iter::repeat_n(group, group.levels));
+        let mut steps: Vec<StepShape> =
+            all.map(|group| StepShape { bits: group.bits, sizes: group.sizes(shape) }).collect();
+        let mut first = 0;
+        for group in self.groups {
+            let bits = choice.scale(first..first + group.levels).unwrap_or(group.bits);
+            steps[first..first + group.levels].iter_mut().for_each(|step| step.bits = bits);
+            first += group.levels;
+        }
+        choice.levels(&steps).ok_or_else(|| self.too_few(&self.groups[0]))?;
+        let (count, base_bits) = self.base;
+        let (known, free) = choice.product(0..count);
+        if let Some(bits) = base_bits {
+            choice.choose(&free, bits - known, &(0.0..32.0)).ok_or_else(|| self.too_few(&self.groups[0]))?;
         }
         let Choice { chain, pool, .. } = choice;
+        // Primes of level 0 that no level divides or multiplies by, and the special primes, are the largest ones left.
         let mut left = pool.into_iter();
         let chain: Option<Vec<u32>> = chain.into_iter().map(|q| q.or_else(|| left.next())).collect();
-        let chain = chain.ok_or_else(|| self.too_few(&self.groups[0]))?;
-        Ok(Primes { chain, terminal, special, levels, scale: scale.exp2() })
+        let special: Vec<u32> = left.take(self.special).collect();
+        match chain {
+            Some(chain) if special.len() == self.special => {
+                Ok(Primes { chain, terminal, special, levels, scale: steps[0].bits.exp2() })
+            }
+            _ => Err(self.too_few(&self.groups[0])),
+        }
+    }
+
+    /// The numbers of primes of each level, from level 0.
+    fn levels(&self, shape: TerminalShape) -> Vec<Basis> {
+        let mut levels = vec![Basis::chain(self.base.0)];
+        for group in self.groups {
+            let bottom = levels[levels.len() - 1];
+            for level in 1..=group.levels {
+                levels.push(match group.nested {
+                    true => Basis { chain: bottom.chain + level * group.primes_per_level(), ..bottom },
+                    false => closest_basis(level as f64 * group.bits, bottom, shape),
+                });
+            }
+        }
+        levels
     }
 }
 
-/// The numbers of primes beyond `base` ones whose nominal sizes add up to `bits` as closely as possible; of those that
-/// are equally close, the one with the fewest primes.
-fn closest_basis(bits: f64, base: usize, shape: TerminalShape) -> Basis {
-    let distance = |basis: &Basis| {
-        let chain = basis.chain as f64 - base as f64;
-        (chain * shape.chain_bits + basis.terminal as f64 * shape.bits - bits).abs()
-    };
+/// The numbers of primes whose nominal sizes exceed those of `bottom` by `bits` as closely as possible; of those that
+/// are equally close, the ones with the fewest primes.
+fn closest_basis(bits: f64, bottom: Basis, shape: TerminalShape) -> Basis {
+    let beyond = |terminal: usize| (terminal as f64 - bottom.terminal as f64) * shape.bits;
     let with = |terminal: usize| {
-        let chain = (bits - terminal as f64 * shape.bits) / shape.chain_bits + base as f64;
+        let chain = bottom.chain as f64 + (bits - beyond(terminal)) / shape.chain_bits;
         Basis::chain(chain.round().max(1.0) as usize).with_terminal(terminal)
     };
-    let bases = (0..=shape.primes).map(with);
+    let distance = |basis: &Basis| {
+        let chain = basis.chain as f64 - bottom.chain as f64;
+        (chain * shape.chain_bits + beyond(basis.terminal) - bits).abs()
+    };
     // A hundredth of a bit: nominal sizes are not exact.
     let key = |basis: &Basis| ((distance(basis) * 100.0).round() as u64, basis.chain + basis.terminal);
-    bases.min_by_key(key).expect("there is one without terminal primes")
+    (0..=shape.primes).map(with).min_by_key(key).expect("there is one without terminal primes")
 }
 
-/// The free primes that are closest to a size.
-fn closest_primes(size: f64, count: usize, step: u32, used: &[u32]) -> Vec<u32> {
-    let (low, high) = ((size / 4.0) as u32, (size * 4.0).min(f64::from(1 << 30)) as u32);
-    let mut primes: Vec<u32> = primes_descending(low, high, step).filter(|q| !used.contains(q)).collect();
-    primes.sort_by(|a, b| (f64::from(*a) / size).ln().abs().total_cmp(&(f64::from(*b) / size).ln().abs()));
-    primes.truncate(count);
-    primes
+/// The free primes near their nominal size whose product is close to the nominal one.
+fn terminal_primes(shape: TerminalShape, step: u32) -> Option<Vec<u32>> {
+    let (low, high) = ((shape.bits - TERMINAL_SPREAD).exp2() as u32, (shape.bits + TERMINAL_SPREAD).exp2() as u32);
+    let mut near: Vec<u32> = primes_descending(low, high, step).collect();
+    let distance = |q: &u32| (f64::from(*q).log2() - shape.bits).abs();
+    near.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+    near.truncate(TERMINAL_CANDIDATES);
+    let sets = (0u32..1 << near.len()).filter(|set| set.count_ones() as usize == shape.primes);
+    let members = |set: u32| near.iter().enumerate().filter(move |(i, _)| set >> i & 1 == 1).map(|(_, &q)| q);
+    // The sum decides what scales are possible. Single sizes move those of the primes of the chain.
+    let deviation = |set: u32| {
+        let deviations: Vec<f64> = members(set).map(|q| f64::from(q).log2() - shape.bits).collect();
+        let most = deviations.iter().fold(0.0, |most: f64, deviation| most.max(deviation.abs()));
+        deviations.iter().sum::<f64>().abs() + most / 4.0
+    };
+    let best = sets.min_by(|a, b| deviation(*a).total_cmp(&deviation(*b)))?;
+    Some(members(best).collect())
 }
 
 /// The choice of the primes of a chain beside terminal primes.
@@ -202,63 +234,81 @@ struct Ratio {
     free: Vec<usize>,
 }
 
+/// What the ratio of a level to the one below should be.
+struct StepShape {
+    /// Bits of the scale.
+    bits: f64,
+    /// Bits of the primes that are chosen for it.
+    sizes: Range<f64>,
+}
+
 impl Choice<'_> {
-    fn ratio(&self, level: usize) -> Ratio {
-        let (own, below) = (self.levels[level], self.levels[level - 1]);
-        let mut ratio = Ratio { known: 0.0, free: Vec::new() };
-        for (sign, more, less) in [(1.0, own, below), (-1.0, below, own)] {
-            ratio.known += sign * log2(self.terminal.get(less.terminal..more.terminal).unwrap_or_default());
-            for place in less.chain..more.chain {
-                match self.chain[place] {
-                    Some(q) => ratio.known += sign * f64::from(q).log2(),
-                    None => ratio.free.push(place),
-                }
-            }
-        }
-        ratio
+    /// Bits of the product of the known primes at these places of the chain, and the places of the others.
+    fn product(&self, places: Range<usize>) -> (f64, Vec<usize>) {
+        let (known, free): (Vec<usize>, Vec<usize>) = places.partition(|&place| self.chain[place].is_some());
+        (known.iter().filter_map(|&place| self.chain[place]).map(|q| f64::from(q).log2()).sum(), free)
     }
 
-    /// Chooses the free primes of the levels above `bottom` up to `top`. Gives the bits of their scale.
-    fn group(&mut self, bottom: usize, top: usize, bits: f64) -> Option<f64> {
-        // A ratio of terminal primes alone is the scale.
-        let fixed = (bottom + 1..=top).map(|level| self.ratio(level)).find(|ratio| ratio.free.is_empty());
-        let scale = fixed.map_or(bits, |ratio| ratio.known);
-        let mut current = scale;
-        for level in (bottom + 1..=top).rev() {
-            let below = (level > bottom + 1).then(|| self.ratio(level - 1));
-            if let Some(below) = &below
-                && self.levels[level - 2].chain > self.levels[level - 1].chain
-            {
-                // These primes are multiplied in again one level below, where nothing else is free.
-                self.choose(&below.free, below.known - scale)?;
+    fn ratio(&self, level: usize) -> Ratio {
+        let (own, below) = (self.levels[level], self.levels[level - 1]);
+        let terminals = |less: Basis, more: Basis| log2(self.terminal.get(less.terminal..more.terminal).unwrap_or(&[]));
+        let (divided, free) = self.product(below.chain..own.chain.max(below.chain));
+        let (multiplied, more) = self.product(own.chain..below.chain.max(own.chain));
+        let known = divided + terminals(below, own) - multiplied - terminals(own, below);
+        Ratio { known, free: [free, more].concat() }
+    }
+
+    /// Bits of the scale of successive levels, the steps with these numbers: of a ratio of terminal primes alone, if
+    /// there is one.
+    fn scale(&self, steps: Range<usize>) -> Option<f64> {
+        let fixed = steps.map(|step| self.ratio(step + 1)).find(|ratio| ratio.free.is_empty());
+        fixed.map(|ratio| ratio.known)
+    }
+
+    /// Chooses the free primes of all ratios, from the top down.
+    fn levels(&mut self, steps: &[StepShape]) -> Option<()> {
+        let mut current = f64::NAN;
+        for level in (1..self.levels.len()).rev() {
+            let step = &steps[level - 1];
+            // Each group of levels begins at its own scale.
+            if steps.get(level).is_none_or(|above| above.bits != step.bits) {
+                current = step.bits;
             }
-            let next = match (level > bottom + 1).then(|| self.ratio(level - 1)) {
-                Some(below) if below.free.is_empty() => (scale + below.known) / 2.0,
-                _ => scale,
+            if level > 1 && self.levels[level - 2].chain > self.levels[level - 1].chain {
+                // These primes are multiplied in again one level below, where nothing else is free.
+                let (below, shape) = (self.ratio(level - 1), &steps[level - 2]);
+                self.choose(&below.free, below.known - shape.bits, &shape.sizes)?;
+            }
+            let below = (level > 1 && steps[level - 2].bits == step.bits).then(|| self.ratio(level - 1));
+            let next = match below {
+                Some(below) if below.free.is_empty() => (step.bits + below.known) / 2.0,
+                _ => step.bits,
             };
             let (ratio, wanted) = (self.ratio(level), 2.0 * current - next);
             let divided = self.levels[level].chain > self.levels[level - 1].chain;
-            self.choose(&ratio.free, if divided { wanted - ratio.known } else { ratio.known - wanted })?;
+            let product = if divided { wanted - ratio.known } else { ratio.known - wanted };
+            self.choose(&ratio.free, product, &step.sizes)?;
             current = 2.0 * current - self.ratio(level).known;
         }
-        Some(scale)
+        Some(())
     }
 
-    /// Puts primes whose product is closest to `2^bits` in these places.
-    fn choose(&mut self, places: &[usize], bits: f64) -> Option<()> {
+    /// Puts primes of these sizes whose product is closest to `2^bits` in these places.
+    fn choose(&mut self, places: &[usize], bits: f64, sizes: &Range<f64>) -> Option<()> {
         let Some((&last, before)) = places.split_last() else { return Some(()) };
+        let pool: Vec<u32> = self.pool.iter().copied().filter(|q| sizes.contains(&f64::from(*q).log2())).collect();
         let mut left = bits;
         let mut taken = Vec::new();
         // All but two are as equal as possible; two are the best pair.
         for rest in (3..=places.len()).rev() {
-            let q = closest(&self.pool, left / rest as f64, &taken)?;
+            let q = closest(&pool, left / rest as f64, &taken)?;
             left -= f64::from(q).log2();
             taken.push(q);
         }
         if !before.is_empty() {
-            taken.extend(closest_pair(&self.pool, left, &taken)?);
+            taken.extend(closest_pair(&pool, left, &taken)?);
         } else {
-            taken.push(closest(&self.pool, left, &taken)?);
+            taken.push(closest(&pool, left, &taken)?);
         }
         self.pool.retain(|q| !taken.contains(q));
         before.iter().chain([&last]).zip(taken).for_each(|(&place, q)| self.chain[place] = Some(q));
@@ -299,6 +349,15 @@ fn log2(primes: &[u32]) -> f64 {
 }
 
 impl LevelGroup {
+    /// Bits of the primes that are chosen beside terminal primes.
+    fn sizes(&self, shape: TerminalShape) -> Range<f64> {
+        let size = self.bits / self.primes_per_level() as f64;
+        match self.nested {
+            true => size - NESTED_SPREAD..size + NESTED_SPREAD,
+            false => shape.chain_bits - CHAIN_SPREAD..shape.chain_bits + CHAIN_SPREAD,
+        }
+    }
+
     fn primes_per_level(&self) -> usize {
         if self.bits > 32.0 { 2 } else { 1 }
     }

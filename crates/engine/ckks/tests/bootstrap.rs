@@ -66,37 +66,44 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
 
 #[test]
 fn bootstraps_run_over_levels_that_are_not_nested() {
-    let mut client = Client::new("insecure_n11_boot_depth14_scale40", 8);
-    for (slots, values) in [(client.parameters().slots(), SlotValues::Complex), (64, SlotValues::Real)] {
-        let plan = plan(&client, slots, values);
-        assert_eq!(plan.depth(), 14);
-        let mut input = client.values(0.7);
-        input.truncate(slots);
-        if values == SlotValues::Real {
-            input.iter_mut().for_each(|z| z.im = 0.0);
+    for (preset, depth, worst) in [
+        ("insecure_n11_boot_depth19_scale35", 19, -10.0),
+        ("insecure_n11_boot_depth14_scale40", 14, -14.0),
+        ("insecure_n11_boot_depth12_scale45", 12, -18.0),
+    ] {
+        let mut client = Client::new(preset, 8);
+        let all = client.parameters().slots();
+        for (slots, values) in [(all, SlotValues::Complex), (64, SlotValues::Real)] {
+            let plan = plan(&client, slots, values);
+            assert_eq!(plan.depth(), depth);
+            let mut input = client.values(0.7);
+            input.truncate(slots);
+            if values == SlotValues::Real {
+                input.iter_mut().for_each(|z| z.im = 0.0);
+            }
+            let wanted = input.repeat(all / slots);
+            let (level, scale) = (plan.input_level() + 2, client.parameters().scale());
+            let simulator = Simulator::new(&client.encoder, 5).with_keys(plan.key_plan());
+            let simulated = simulator.encrypt(&input, level, scale).unwrap();
+            let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
+            let expected = ErrorStatistics::between(simulated.noisy(), &wanted);
+            assert_eq!((simulator.key_plan(), simulator.overflows()), (plan.key_plan(), vec![]));
+            let keys = client.keys(&plan.key_plan());
+            let encrypted = client.encrypt(&input, level);
+            let bootstrapper = Bootstrapper::new(&client.encoder, plan).unwrap();
+            let evaluator = client.evaluator(&keys);
+            let mut output = bootstrapper.refresh(&evaluator, &encrypted).unwrap();
+            assert_eq!((output.level(), output.scale()), (depth + 3, scale));
+            let found = ErrorStatistics::between(&client.decrypt(&output), &wanted);
+            println!("{preset}: rms 2^{:.1}, predicted 2^{:.1}", found.rms.log2(), expected.rms.log2());
+            assert!((0.5..2.0).contains(&(found.rms / expected.rms)) && found.worst.log2() < worst, "{found:?}");
+            // Down to the level of the next bootstrap, where the scale is still near that of the parameters.
+            for _ in 0..depth {
+                output = evaluator.multiply(&output, &output).unwrap();
+                assert!((output.scale() / scale).log2().abs() < 0.1, "2^{}", output.scale().log2());
+            }
+            assert_eq!(bootstrapper.refresh(&evaluator, &output).unwrap().level(), depth + 3);
         }
-        let simulator = Simulator::new(&client.encoder, 5).with_keys(plan.key_plan());
-        let simulated = simulator.encrypt(&input, plan.input_level() + 2, client.parameters().scale()).unwrap();
-        let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
-        let expected = ErrorStatistics::between(simulated.noisy(), &input.repeat(client.parameters().slots() / slots));
-        assert_eq!((simulator.key_plan(), simulator.overflows()), (plan.key_plan(), vec![]));
-        let keys = client.keys(&plan.key_plan());
-        let encrypted = client.encrypt(&input, plan.input_level() + 2);
-        let bootstrapper = Bootstrapper::new(&client.encoder, plan).unwrap();
-        let evaluator = client.evaluator(&keys);
-        let output = bootstrapper.refresh(&evaluator, &encrypted).unwrap();
-        assert_eq!((output.level(), output.scale()), (17, encrypted.scale()));
-        let found =
-            ErrorStatistics::between(&client.decrypt(&output), &input.repeat(client.parameters().slots() / slots));
-        println!("{slots} slots: rms 2^{:.1}, predicted 2^{:.1}", found.rms.log2(), expected.rms.log2());
-        assert!((0.5..2.0).contains(&(found.rms / expected.rms)) && found.worst < 2f64.powi(-14), "{found:?}");
-        // Down to the level of the next bootstrap.
-        let mut power = output;
-        for _ in 0..14 {
-            power = evaluator.multiply(&power, &power).unwrap();
-            assert!((power.scale() / client.parameters().scale()).log2().abs() < 0.1);
-        }
-        bootstrapper.refresh(&evaluator, &power).unwrap();
     }
 }
 
