@@ -39,9 +39,9 @@ pub struct BootstrapLiteral {
 ///
 /// A product of two vectors at level `l` is rescaled to level `l - 1`: its modulus and its scale are divided by
 /// [`CkksParameters::level_modulus`], which is close to the default scale, except at the levels that a bootstrapping
-/// preset reserves for the bootstrap. Where the scale is near that of one prime or of two, a level has the primes of the
-/// level below and one or two more. At other scales the primes of successive levels are not nested: a rescale multiplies
-/// some primes in and divides others out.
+/// preset reserves for the bootstrap. Where the scale is near that of one prime or of two, a level has the primes of
+/// the level below and one or two more. At other scales the primes of successive levels are not nested: a rescale
+/// multiplies some primes in and divides others out.
 #[derive(Clone, Debug)]
 pub struct CkksParameters(Arc<Inner>);
 
@@ -113,9 +113,9 @@ fn check_levels(ring: &RingLiteral, levels: &[Basis]) -> Result<(), String> {
 pub(crate) enum Drop {
     /// Its primes contain those of the level: the others are left out.
     Nested,
-    /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there. Before, it is multiplied by
-    /// `factor`, the nearest integer to the ratio: the scale stays. Values change by the factor over the ratio, which
-    /// is far less than the rounding changes them by.
+    /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there. Before, it is multiplied
+    /// by `factor`, the nearest integer to the ratio: the scale stays. Values change by the factor over the ratio,
+    /// which is far less than the rounding changes them by.
     Rescaled { by: usize, factor: i128, ratio: f64 },
 }
 

@@ -14,8 +14,8 @@ use crate::key::ClientKey;
 /// Size of a pool and how it is refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The primes of an entry: `CkksParameters::basis` of a level, or all primes of the ring for exact schemes. A message
-    /// over some of them can use it.
+    /// The primes of an entry: `CkksParameters::basis` of a level, or all primes of the ring for exact schemes. A
+    /// message over some of them can use it.
     pub basis: Basis,
     /// Maximum bytes of memory of the entries, including the one being made.
     pub capacity_bytes: usize,

@@ -3,9 +3,10 @@
 //! The terminal primes and then the chain are split into digits of `digit_len` primes. Let `Q_d` be the product of the
 //! primes of digit `d`, and `P` the product of the special primes. A gadget encryption of `m` contains, for each digit,
 //! an encryption of `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo
-//! all others; so it does not depend on the level. A basis that lacks primes of a digit has a smaller digit. A product raises every digit of its operand to the whole extended basis, multiplies
-//! and adds; dividing by `P` afterwards gives the product with a small error (Han and Ki, "Better bootstrapping for
-//! approximate homomorphic encryption", CT-RSA 2020, section 3).
+//! all others; so it does not depend on the level. A basis that lacks primes of a digit has a smaller digit. A product
+//! raises every digit of its operand to the whole extended basis, multiplies and adds; dividing by `P` afterwards gives
+//! the product with a small error (Han and Ki, "Better bootstrapping for approximate homomorphic encryption", CT-RSA
+//! 2020, section 3).
 
 use std::sync::Arc;
 

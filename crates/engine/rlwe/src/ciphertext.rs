@@ -50,8 +50,8 @@ impl Ciphertext {
         self.components[0].basis()
     }
 
-    /// The same message plus `message` (evaluation domain, no special primes), over the primes of `message`. One addition.
-    /// The result is a ciphertext to be sent: public, even if an encryption of zero is secret.
+    /// The same message plus `message` (evaluation domain, no special primes), over the primes of `message`. One
+    /// addition. The result is a ciphertext to be sent: public, even if an encryption of zero is secret.
     ///
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring.
@@ -134,7 +134,8 @@ impl SeededCiphertext {
         Ok(SeededCiphertext { seed, body })
     }
 
-    /// The same message plus `message` (evaluation domain, no special primes), over the primes of `message`. One addition.
+    /// The same message plus `message` (evaluation domain, no special primes), over the primes of `message`. One
+    /// addition.
     ///
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring.
