@@ -32,6 +32,9 @@ const SPILLED_BYTES: usize = 2048;
 /// Most primes that one division drops: special primes and chain primes together.
 pub(crate) const MAX_DROPPED: usize = 18;
 
+/// Most terminal primes.
+const MAX_TERMINAL: usize = 8;
+
 /// The numbers that define a [`Ring`]; checked when the ring is built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingLiteral {
@@ -644,7 +647,12 @@ fn check(literal: &RingLiteral) -> Result<(), RingError> {
     }
     let lengths = [
         ("the chain", chain.len(), 1..=1024, "1 to 1024"),
-        ("the list of terminal primes", terminal.len(), 0..=8.min(digit_len - 1), "0 to 8, fewer than a digit"),
+        (
+            "the list of terminal primes",
+            terminal.len(),
+            0..=MAX_TERMINAL.min(digit_len.saturating_sub(1)),
+            "0 to 8, fewer than a digit",
+        ),
         ("the list of special primes", special.len(), 0..=12, "0 to 12"),
         ("a digit", *digit_len, 1..=chain.len().max(1), "1 to the chain's length"),
     ];
