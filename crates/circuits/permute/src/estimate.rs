@@ -85,7 +85,7 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
 
 /// For each level, the rotations that share a digit decomposition, and those that do not.
 fn rotations(parameters: &CkksParameters, cost: &Cost) -> BTreeMap<usize, [u64; 2]> {
-    let levels = (0..=parameters.max_level()).map(|level| (parameters.chain(level), level));
+    let levels = (0..=parameters.max_level()).map(|level| (parameters.limbs(level), level));
     let levels: BTreeMap<usize, usize> = levels.rev().collect();
     let at = |(chain, &all): (&usize, &u64)| {
         let shared = cost.hoisted_rotations.get(chain).copied().unwrap_or(0);

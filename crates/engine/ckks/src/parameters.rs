@@ -209,6 +209,12 @@ impl CkksParameters {
         self.0.levels[level.min(self.max_level())]
     }
 
+    /// The primes of all levels up to this one: those of the level itself, unless levels are not nested.
+    pub fn basis_up_to(&self, level: usize) -> Basis {
+        let most = |count: fn(Basis) -> usize| (0..=level).map(|level| count(self.basis(level))).max().unwrap_or(0);
+        Basis::chain(most(|basis| basis.chain)).with_terminal(most(|basis| basis.terminal))
+    }
+
     /// The level whose primes are these, if there is one.
     pub fn level_of(&self, basis: Basis) -> Option<usize> {
         self.0.levels.iter().position(|&level| level == basis)

@@ -78,7 +78,7 @@ impl Encryptor {
         let zeros = if plan.zeros == 0 {
             Zeros::None
         } else {
-            let basis = parameters.basis(level);
+            let basis = parameters.basis_up_to(level);
             let options = PoolOptions { basis, capacity_bytes: plan.memory_bytes, background: true };
             Zeros::Memory(Pool::new(key.clone(), options)?)
         };

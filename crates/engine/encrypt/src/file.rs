@@ -36,7 +36,7 @@ impl PoolPaths {
 /// The shape of a pool file, which must be the same whenever it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// The primes of an entry: `CkksParameters::basis` of a level, or all primes of the ring for exact schemes. A
+    /// The primes of an entry: `CkksParameters::basis_up_to` a level, or all primes of the ring for exact schemes. A
     /// message over some of them can use it.
     pub basis: Basis,
     /// Maximum number of entries.

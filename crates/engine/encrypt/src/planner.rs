@@ -31,14 +31,13 @@ impl Plan {
     /// With the secret, ciphertexts are seeded. The number of zeros is the smaller of the burst and the number of
     /// entries that fit into the memory, which may be 0.
     pub fn choose(parameters: &CkksParameters, level: usize, holds_secret: bool, needs: Needs) -> Plan {
-        let basis = parameters.basis(level);
-        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), basis, holds_secret);
+        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), parameters.basis_up_to(level), holds_secret);
         let zeros = needs.burst.min(needs.memory_bytes / entry);
         Plan {
             zeros,
             seeded: holds_secret,
             memory_bytes: zeros * entry,
-            sent_bytes: ZeroEncryption::byte_len(parameters.rlwe(), basis, holds_secret),
+            sent_bytes: ZeroEncryption::byte_len(parameters.rlwe(), parameters.basis(level), holds_secret),
         }
     }
 }

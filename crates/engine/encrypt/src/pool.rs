@@ -14,7 +14,7 @@ use crate::key::ClientKey;
 /// Size of a pool and how it is refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The primes of an entry: `CkksParameters::basis` of a level, or all primes of the ring for exact schemes. A
+    /// The primes of an entry: `CkksParameters::basis_up_to` a level, or all primes of the ring for exact schemes. A
     /// message over some of them can use it.
     pub basis: Basis,
     /// Maximum bytes of memory of the entries, including the one being made.

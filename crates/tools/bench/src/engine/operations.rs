@@ -169,7 +169,7 @@ fn measure(
     for (fixture, seconds) in fixtures.iter().zip(&samples) {
         let mut params = params! {
             "preset": parameters.name(), "n": ring.degree(), "backend": fixture.backend(), "level": level,
-            "primes": parameters.chain(level), "log2_q": rounded(parameters.log2_modulus(level)),
+            "primes": parameters.limbs(level), "log2_q": rounded(parameters.log2_modulus(level)),
             "log2_qp_max": rounded(log2_qp(fixture)), "digits_max": ring.digit_count(ring.chain().len()),
         };
         if let Some((setup, (towers, log2_q))) = &theirs {
@@ -187,7 +187,7 @@ fn measure(
 
 fn log2_qp(fixture: &Fixture) -> f64 {
     let rlwe = fixture.parameters.rlwe();
-    rlwe.log2_modulus(unspoken_ring::Basis::extended(rlwe.ring().chain().len()))
+    rlwe.log2_modulus(rlwe.ring().gadget_key_basis(rlwe.ring().chain().len()))
 }
 
 fn rounded(bits: f64) -> f64 {
