@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unspoken_ckks::{Ciphertext, Evaluator};
 use unspoken_matrix::EncryptedMatrix;
 use unspoken_protocol::{CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf};
-use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, RlweError};
 
 use crate::description::Description;
@@ -109,7 +108,7 @@ impl ServerHalf for MatrixServer {
     /// Memory of the expanded query, a run of one group, and the answer as bytes, before and after it is packed.
     fn working_bytes(&self) -> u64 {
         let parameters = self.description.parameters();
-        let top = Basis::chain(parameters.chain(self.program.signature().level()));
+        let top = parameters.basis(self.program.signature().level());
         let inputs = 2 * self.program.signature().input_vectors() as u64 * parameters.ring().poly_bytes(top) as u64;
         inputs + self.program.working_bytes() + 2 * self.answer_bytes() as u64
     }

@@ -7,7 +7,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::dickson::Dickson;
 use crate::error::{SlimError, shape};
-use crate::program::Program;
+use crate::program::{Program, ones};
 use crate::tree::SquareTree;
 
 const OPERATION: &str = "evaluate a slim polynomial";
@@ -226,9 +226,9 @@ impl SlimEvaluation {
     }
 
     fn run_mapped<A: Arithmetic>(&self, arithmetic: &A, argument: &A::Vector) -> Result<A::Vector, CkksError> {
-        let one = ones(arithmetic, argument)?;
-        let mut vector = self.program.run(arithmetic, argument, &one)?;
+        let mut vector = self.program.run(arithmetic, argument)?;
         for (shift, l) in self.shifts.iter().zip((0..self.depth).rev()) {
+            let one = ones(arithmetic, &vector)?;
             let square = arithmetic.tensor(&vector, &vector)?;
             let shifted = arithmetic.add(&square, &arithmetic.mul_prepared(&one, shift)?)?;
             let square = arithmetic.relinearise_rescale(&shifted)?;
@@ -239,12 +239,6 @@ impl SlimEvaluation {
         }
         Ok(vector)
     }
-}
-
-/// A vector of ones of scale 1, without noise. A constant is added as its product with an encoded vector, so that the
-/// encoding is kept.
-fn ones<A: Arithmetic>(arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
-    arithmetic.add_constant(&arithmetic.mul_constant(a, Complex64::default(), 1.0)?, Complex64::from(1.0))
 }
 
 /// The scale of the result of a program and `depth` squares that end at `level`.

@@ -1,8 +1,9 @@
 //! Evaluation of all leaves at once, by baby steps and giant steps.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedVector};
 
 use crate::dickson::Dickson;
 
@@ -166,22 +167,20 @@ impl Program {
         vectors
     }
 
-    /// Evaluates all leaves. `one` is a vector of ones of scale 1, for the constants.
-    pub(crate) fn run<A: Arithmetic>(
-        &self,
-        arithmetic: &A,
-        argument: &A::Vector,
-        one: &A::Vector,
-    ) -> Result<A::Vector, CkksError> {
+    /// Evaluates all leaves.
+    pub(crate) fn run<A: Arithmetic>(&self, arithmetic: &A, argument: &A::Vector) -> Result<A::Vector, CkksError> {
         let mut powers = BTreeMap::from([(1, argument.clone())]);
         for (&k, vector) in &self.powers {
             let (high, low) = factors(k);
             let product = arithmetic.tensor(&powers[&high], &powers[&low])?;
-            let other = if high == low { one } else { &powers[&(high - low)] };
-            let sum = arithmetic.add(&product, &arithmetic.mul_prepared(other, vector)?)?;
+            let other = match high == low {
+                true => Cow::Owned(ones(arithmetic, &powers[&high])?),
+                false => Cow::Borrowed(&powers[&(high - low)]),
+            };
+            let sum = arithmetic.add(&product, &arithmetic.mul_prepared(&*other, vector)?)?;
             powers.insert(k, arithmetic.relinearise_rescale(&sum)?);
         }
-        Steps { arithmetic, powers, one }.evaluate(&self.root)
+        Steps { arithmetic, powers }.evaluate(&self.root)
     }
 }
 
@@ -229,17 +228,23 @@ impl PreparedNode {
     }
 }
 
+/// A vector of ones of scale 1, without noise, at the level of another vector. A constant is added as its product with an
+/// encoded vector, so that the encoding is kept.
+pub(crate) fn ones<A: Arithmetic>(arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
+    arithmetic.add_constant(&arithmetic.mul_constant(a, Complex64::default(), 1.0)?, Complex64::from(1.0))
+}
+
 struct Steps<'a, A: Arithmetic> {
     arithmetic: &'a A,
     powers: BTreeMap<usize, A::Vector>,
-    one: &'a A::Vector,
 }
 
 impl<A: Arithmetic> Steps<'_, A> {
     /// The value of a node. All products of a node have one relinearisation.
     fn evaluate(&self, node: &PreparedNode) -> Result<A::Vector, CkksError> {
         let arithmetic = self.arithmetic;
-        let mut pairs = vec![(self.one, &node.constant)];
+        let one = ones(arithmetic, &*arithmetic.lowered(&self.powers[&1], node.level)?)?;
+        let mut pairs = vec![(&one, &node.constant)];
         pairs.extend(node.terms.iter().map(|(k, vector)| (&self.powers[k], vector)));
         let mut sum = arithmetic.sum_products(&pairs)?;
         for (giant, quotient) in &node.products {

@@ -78,6 +78,26 @@ fn every_depth_computes_the_polynomial() {
 }
 
 #[test]
+fn levels_need_not_be_nested() {
+    let polynomial = inverse_root(1.0 / 30.0, 32);
+    let inputs = values(16, (1.0 / 30.0, 1.0));
+    let expected: Vec<Complex64> = inputs.iter().map(|x| polynomial.at(*x)).collect();
+    for (preset, worst) in [
+        ("insecure_n11_depth12_scale35", -12.0),
+        ("insecure_n11_depth12_scale40", -17.0),
+        ("insecure_n11_depth12_scale45", -22.0),
+    ] {
+        let parameters = parameters(preset);
+        for depth in [1, 3, 5] {
+            let tree = SquareTree::new(&polynomial, depth).unwrap();
+            let slim = SlimEvaluation::new(&parameters, &[&tree], 16, OUTPUT_LEVEL, parameters.scale()).unwrap();
+            let found = check(preset, &slim, &inputs, &expected).log2();
+            assert!(found < worst, "{preset}, depth {depth}: 2^{found:.1}");
+        }
+    }
+}
+
+#[test]
 fn polynomials_and_intervals_may_differ_by_value_in_the_real_ring() {
     let parameters = parameters(REAL);
     let polynomials = [inverse_root(1.0 / 30.0, 16), inverse_root(1.0 / 5.0, 16)];

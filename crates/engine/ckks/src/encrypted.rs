@@ -18,7 +18,7 @@ pub enum Encrypted {
 
 impl Encoder {
     /// Encrypts a plaintext with one addition to an encryption of zero. The zero must have at least the primes of the
-    /// plaintext ([`CkksParameters::chain`] of its level).
+    /// plaintext ([`CkksParameters::basis`] of its level).
     ///
     /// # Errors
     /// If the zero has fewer primes, belongs to other parameters or was made in the process this one was forked from.

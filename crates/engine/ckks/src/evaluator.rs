@@ -205,11 +205,11 @@ impl Arithmetic for Evaluator<'_> {
                 let inner = a.inner.restricted(ring, parameters.basis(level))?;
                 Ok(Ciphertext { inner, level, scale: a.scale })
             }
-            Drop::Rescaled { by, factor, .. } => {
+            Drop::Rescaled { by, reached, factor, .. } => {
                 let mut inner = a.inner.restricted(ring, parameters.basis(by))?;
                 inner.components_mut().iter_mut().try_for_each(|c| ring.scale_assign(c, factor))?;
-                let inner = inner.rescale(ring, parameters.basis(level))?;
-                Ok(Ciphertext { inner, level, scale: a.scale })
+                let inner = inner.rescale(ring, parameters.basis(reached))?;
+                self.drop_to(&Ciphertext { inner, level: reached, scale: a.scale }, level)
             }
         }
     }

@@ -1,8 +1,9 @@
 //! CKKS parameter sets: primes and levels.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
-use unspoken_ring::{Backend, Basis, Ring, RingLiteral};
+use unspoken_ring::{Backend, Basis, MAX_DROPPED, Ring, RingLiteral};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
 use crate::bootstrap::failure::log2_failure;
@@ -91,32 +92,53 @@ pub(crate) const REDUCTION_DEPTH: usize = 8;
 /// Checks that the levels use all primes, and that each has a larger modulus than the one below and can be rescaled to
 /// it. The error is the reason.
 fn check_levels(ring: &RingLiteral, levels: &[Basis]) -> Result<(), String> {
-    let (chain, terminal) = (ring.chain.len(), ring.terminal.len());
-    let most = |count: fn(&Basis) -> usize| levels.iter().map(count).max().unwrap_or(0);
-    let used = Basis::chain(most(|level| level.chain)).with_terminal(most(|level| level.terminal));
-    let all = Basis::chain(chain).with_terminal(terminal);
-    if used != all || levels.iter().any(|level| level.chain == 0 || level.special) {
+    let all = Basis::chain(ring.chain.len()).with_terminal(ring.terminal.len());
+    let used = union(levels);
+    if used != all || levels.is_empty() || levels.iter().any(|level| level.chain == 0 || level.special) {
         return Err(format!("{all}, but levels over {used}, each with a prime of the chain and no special primes"));
     }
     let log2 = |level: &Basis| -> f64 {
         let primes = ring.chain[..level.chain].iter().chain(&ring.terminal[..level.terminal]);
         primes.map(|&q| f64::from(q).log2()).sum()
     };
-    match levels.windows(2).position(|pair| log2(&pair[1]) <= log2(&pair[0]) || pair[0].contains(pair[1])) {
-        Some(level) => Err(format!("level {} over {}, above {}", level + 1, levels[level + 1], levels[level])),
-        None => Ok(()),
+    for (level, pair) in levels.windows(2).enumerate() {
+        let [below, own] = [pair[0], pair[1]];
+        let bits = log2(&own) - log2(&below);
+        let dropped = own.chain.saturating_sub(below.chain) + own.terminal.saturating_sub(below.terminal);
+        if !LEVEL_BITS.contains(&bits) || dropped == 0 || dropped + ring.special.len() > MAX_DROPPED {
+            return Err(format!(
+                "level {} over {own}, {bits:.1} bits above {below}; {} to {} bits are possible, and {MAX_DROPPED} primes \
+                 to divide by, with the special ones",
+                level + 1,
+                LEVEL_BITS.start(),
+                LEVEL_BITS.end()
+            ));
+        }
     }
+    Ok(())
 }
+
+/// The primes of some of several bases.
+fn union(bases: &[Basis]) -> Basis {
+    let most = |count: fn(&Basis) -> usize| bases.iter().map(count).max().unwrap_or(0);
+    Basis::chain(most(|basis| basis.chain)).with_terminal(most(|basis| basis.terminal))
+}
+
+/// Bits of the ratio of a level to the one below.
+const LEVEL_BITS: RangeInclusive<f64> = 16.0..=64.0;
+
+/// Bits of the largest ratio by which a vector is rescaled at once on its way to a lower level.
+const MAX_DROP_BITS: f64 = 100.0;
 
 /// How a vector goes to a lower level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Drop {
     /// Its primes contain those of the level: the others are left out.
     Nested,
-    /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there. Before, it is multiplied
-    /// by `factor`, the nearest integer to the ratio: the scale stays. Values change by the factor over the ratio,
-    /// which is far less than the rounding changes them by.
-    Rescaled { by: usize, factor: i128, ratio: f64 },
+    /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there to level `reached`, from
+    /// which it goes on. Before, it is multiplied by `factor`, the nearest integer to the ratio: the scale stays. Values
+    /// change by the factor over the ratio, which is far less than the rounding changes them by.
+    Rescaled { by: usize, reached: usize, factor: i128, ratio: f64 },
 }
 
 impl WeakParameters {
@@ -134,7 +156,7 @@ impl CkksParameters {
     /// Checks the literal and builds its ring on the fastest backend of this machine.
     ///
     /// # Errors
-    /// If the chain cannot be divided into levels, or as for [`rlwe::Parameters::new`].
+    /// If the levels do not fit the primes, or as for [`rlwe::Parameters::new`].
     pub fn new(literal: CkksLiteral) -> Result<Self, CkksError> {
         Self::with_backend(literal, Backend::detect())
     }
@@ -211,8 +233,7 @@ impl CkksParameters {
 
     /// The primes of all levels up to this one: those of the level itself, unless levels are not nested.
     pub fn basis_up_to(&self, level: usize) -> Basis {
-        let most = |count: fn(Basis) -> usize| (0..=level).map(|level| count(self.basis(level))).max().unwrap_or(0);
-        Basis::chain(most(|basis| basis.chain)).with_terminal(most(|basis| basis.terminal))
+        union(&self.0.levels[..=level.min(self.max_level())])
     }
 
     /// The level whose primes are these, if there is one.
@@ -225,9 +246,9 @@ impl CkksParameters {
         self.ring().limb_count(self.basis(level))
     }
 
-    /// Number of chain primes of [`CkksParameters::basis`], which a switching key must cover.
+    /// Number of chain primes that a switching key must cover for vectors at this level and at all below it.
     pub fn chain(&self, level: usize) -> usize {
-        self.basis(level).chain
+        self.basis_up_to(level).chain
     }
 
     /// The ratio of the moduli of `level`, which is at least 1, and of the level below: a rescale divides the scale by
@@ -250,8 +271,10 @@ impl CkksParameters {
         if by <= to {
             return Drop::Nested;
         }
-        let ratio: f64 = (to + 1..=by).map(|level| self.level_modulus(level)).product();
-        Drop::Rescaled { by, factor: ratio.round() as i128, ratio }
+        let ratio_to = |to: usize| (to + 1..=by).map(|level| self.level_modulus(level)).product::<f64>();
+        let reached = (to..by).find(|&level| ratio_to(level).log2() <= MAX_DROP_BITS).unwrap_or(by - 1);
+        let ratio = ratio_to(reached);
+        Drop::Rescaled { by, reached, factor: ratio.round() as i128, ratio }
     }
 
     /// Bits of the modulus at `level`.

@@ -111,14 +111,15 @@ const BOOT_35: Preset = not_nested(boot(
 const BOOT_40: Preset = not_nested(boot(
     scale40("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14), 12),
     factors(3, 4, 10.0),
-    (60.0, 5.0 * UNIT_40, 5.0 * UNIT_40),
+    // A little less than five units, because primes of the chain beside the smaller terminal prime are below 2^30.
+    (60.0, 5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25),
     5,
 ));
 
 const BOOT_45: Preset = boot(
     scale45("n16_boot_depth12_scale45", "bootstrapping to 20 bits", (16, 12), 12),
     factors(3, 4, 12.0),
-    (60.0, 52.0, 52.0),
+    (59.8, 55.2, 52.0),
     5,
 );
 

@@ -14,8 +14,11 @@ const LARGEST_PAIR_BITS: f64 = 60.0;
 /// Bits by which primes beside terminal primes may differ from their nominal size: those of levels that are not nested,
 /// those of nested levels, and the terminal primes.
 const CHAIN_SPREAD: f64 = 2.0;
-const NESTED_SPREAD: f64 = 0.75;
+const NESTED_SPREAD: f64 = 2.5;
 const TERMINAL_SPREAD: f64 = 1.6;
+
+/// Bits by which a product of chosen primes may differ from what was wanted.
+const MOST_DEVIATION: f64 = 0.1;
 
 /// Number of primes from which the terminal primes are chosen: those nearest to their nominal size.
 const TERMINAL_CANDIDATES: usize = 10;
@@ -309,6 +312,9 @@ impl Choice<'_> {
             taken.extend(closest_pair(&pool, left, &taken)?);
         } else {
             taken.push(closest(&pool, left, &taken)?);
+        }
+        if (log2(&taken) - bits).abs() > MOST_DEVIATION {
+            return None;
         }
         self.pool.retain(|q| !taken.contains(q));
         before.iter().chain([&last]).zip(taken).for_each(|(&place, q)| self.chain[place] = Some(q));

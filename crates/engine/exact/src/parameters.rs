@@ -79,6 +79,9 @@ impl ExactParameters {
         if kind != RingKind::Standard {
             return refuse("slots modulo a prime need the standard ring".into());
         }
+        if !rlwe.ring.terminal.is_empty() {
+            return refuse("terminal primes, which serve rescaling alone".into());
+        }
         if rlwe.ring.chain.iter().chain(&rlwe.ring.special).any(|&q| q == t) {
             return refuse(format!("the plaintext modulus {t} is a prime of the ring; take another"));
         }

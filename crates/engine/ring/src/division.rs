@@ -6,7 +6,7 @@
 //! each kept prime from `z_k = x (D/d_k)^-1 mod d_k` as `sum_k z_k (D/d_k) - v D`, where `v = round(sum_k z_k / d_k)`
 //! counts the overflow (Halevi, Polyakov and Shoup, "An improved RNS variant of the BFV scheme", 2019, section 2.2).
 //! `v` is computed in fixed point. It can be off by one only if `[x]_D / D` is within `sum_k z_k / 2^shift`, at most
-//! 2^-13, of one half, where both roundings are equally good.
+//! 2^-13 if the dropped primes are above 2^18, of one half, where both roundings are equally good.
 //!
 //! With a factor `U` of new primes, `round(U x / D)` is `(U x - [U x]_D) / D`. Modulo a kept prime this is
 //! `(x - U^-1 [U x]_D) U / D`, and modulo a new prime, where `U x` is zero, `-[U x]_D / D`: no more work than without.

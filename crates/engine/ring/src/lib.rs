@@ -35,6 +35,6 @@ pub use kernels::Backend;
 pub use matrix::RingMatrix;
 pub use ntt::RingKind;
 pub use poly::{Basis, Domain, Poly};
-pub use ring::{Ring, RingLiteral};
+pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};
 pub use table::TableShape;

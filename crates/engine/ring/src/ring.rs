@@ -29,8 +29,8 @@ const POOL_POLYNOMIALS: usize = 96;
 /// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there.
 const SPILLED_BYTES: usize = 2048;
 
-/// Most primes that one division drops: special primes and chain primes together.
-pub(crate) const MAX_DROPPED: usize = 18;
+/// Most primes that one division drops, special primes included.
+pub const MAX_DROPPED: usize = 18;
 
 /// Most terminal primes.
 const MAX_TERMINAL: usize = 8;

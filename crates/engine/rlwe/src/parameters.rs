@@ -69,7 +69,7 @@ impl Parameters {
     /// Checks the security of the literal and builds its ring on the fastest backend of this machine.
     ///
     /// # Errors
-    /// If the ring cannot be built, or the largest modulus (chain times special primes, which the key-switching keys
+    /// If the ring cannot be built, or the largest modulus (of all primes, which the key-switching keys
     /// use) leaves less than 128 bits and the name does not begin with `insecure_`.
     pub fn new(literal: ParametersLiteral) -> Result<Self, RlweError> {
         Self::with_backend(literal, Backend::detect())

@@ -4,7 +4,7 @@
 //! agreement with the 2024 security guidelines (ePrint 2024/463), for errors of standard deviation 3.19. Sparse
 //! ternary: the table of the sparse-key-estimate project (rotated primal hybrid attack, ePrint 2026/279), which is
 //! stricter than older tables. The modulus is the largest one of all objects under the secret: for key-switching keys
-//! it is the whole chain times the special primes.
+//! it is the product of all primes.
 
 use std::fmt;
 

@@ -118,12 +118,11 @@ pub fn plan(request: &PlanRequest, parameters: &CkksParameters, machine: &Machin
 }
 
 /// What plans rely on beyond the engine of today.
-const ASSUMPTIONS: [&str; 6] = [
+const ASSUMPTIONS: [&str; 5] = [
     "the small ring, PCMM and PCMv on coefficients and plaintexts made on the fly are priced by formulas; the engine \
      has no kernel for them yet",
     "slim polynomials are priced by a formula, not by their trees",
     "the private cache is at the level that each pass wants, also if an earlier pass has written it at a lower one",
-    "levels have the scale of the preset; scales between 2^30 and 2^50 would need fewer primes",
     "bootstraps hold one tensor each, two real vectors to a ciphertext; several small tensors do not share one",
     "ranges are constants of a layer, part of the scale: they cost no level",
 ];

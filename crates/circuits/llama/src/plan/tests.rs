@@ -173,7 +173,8 @@ fn memory_is_compared_with_the_limit() {
 #[test]
 fn scales_name_presets() {
     assert_eq!(preset_for_scale(30).map(|preset| preset.name), Some("n15_boot_depth4_scale30"));
-    assert_eq!(preset_for_scale(40).map(|preset| preset.name), Some("n16_boot_depth8_scale50"));
+    assert_eq!(preset_for_scale(40).map(|preset| preset.name), Some("n16_boot_depth14_scale40"));
+    assert_eq!(preset_for_scale(50).map(|preset| preset.name), Some("n16_boot_depth8_scale50"));
     assert_eq!(preset_for_scale(60), None);
 }
 

@@ -10,7 +10,6 @@ use jkls::Jkls;
 use original::Original;
 pub use planner::{Estimate, Task, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
-use unspoken_ring::Basis;
 
 use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
@@ -229,7 +228,7 @@ impl Product {
 
 /// Bytes of a polynomial over the primes of a level and the special primes.
 pub(crate) fn extended_bytes(parameters: &CkksParameters, level: usize) -> usize {
-    parameters.ring().poly_bytes(Basis::extended(parameters.chain(level.min(parameters.max_level()))))
+    parameters.ring().poly_bytes(parameters.basis(level).with_special())
 }
 
 /// Checks that shapes can be multiplied. The error message is worded like numpy's.

@@ -96,19 +96,20 @@ impl Arithmetic for Simulator {
 
     fn drop_to(&self, a: &Simulated, level: usize) -> Result<Simulated, CkksError> {
         check_level("drop to a level", a, level)?;
-        let result = match self.parameters().drop(a.level, level) {
-            Drop::Nested => Simulated { level, ..a.draft() },
-            Drop::Rescaled { factor, ratio, .. } => {
+        if level == a.level {
+            return Ok(a.clone());
+        }
+        self.charge(self.drop_cost(a, level), self.drop_limbs(a, level));
+        match self.parameters().drop(a.level, level) {
+            Drop::Nested => Ok(self.finish("drop to a level", Simulated { level, ..a.draft() })),
+            Drop::Rescaled { reached, factor, ratio, .. } => {
                 let id = derive(Step::Drop, &[a.id, a.level as u64, level as u64]);
                 let multiplied = map(&a.noisy, |z| z * (factor as f64 / ratio));
                 let noisy = Arc::new(plus(&multiplied, self.noise.rounding(id, a.components), a.scale));
-                Simulated { id, noisy, level, ..a.draft() }
+                let lower = self.finish("drop to a level", Simulated { id, noisy, level: reached, ..a.draft() });
+                self.drop_to(&lower, level)
             }
-        };
-        if level < a.level {
-            self.charge(self.drop_cost(a, level), self.limbs(&result));
         }
-        Ok(self.finish("drop to a level", result))
     }
 
     fn rotate(&self, a: &Simulated, steps: i64) -> Result<Simulated, CkksError> {

@@ -465,7 +465,7 @@ impl Simulator {
         check_components("relinearise", a, 3)?;
         let parameters = self.parameters();
         let (basis, to) = (parameters.basis(a.level), parameters.basis(a.level - drop));
-        self.use_key("relinearise", KeyKind::Relinearisation, basis.chain)?;
+        self.use_key("relinearise", KeyKind::Relinearisation, parameters.chain(a.level))?;
         let cost = Cost::key_switch(parameters.ring(), basis, to);
         self.charge(cost, memory::key_switch(parameters.ring(), basis));
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
@@ -491,7 +491,7 @@ impl Simulator {
         }
         let kind = KeyKind::Galois { element };
         let basis = self.parameters().basis(a.level);
-        self.use_key(operation, kind, basis.chain)?;
+        self.use_key(operation, kind, self.parameters().chain(a.level))?;
         self.charge(cost, limbs);
         // The digits depend only on the vector and its level, so the noise is the same with and without hoisting.
         let id = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
@@ -529,7 +529,7 @@ impl Simulator {
             let mut switched = a.noisy.as_ref().clone();
             if element != 1 {
                 let kind = KeyKind::Galois { element };
-                self.use_key(OPERATION, kind, basis.chain)?;
+                self.use_key(OPERATION, kind, parameters.chain(a.level))?;
                 // The digits are those of the vector, so the noise is the same as in a single automorphism.
                 let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
                 switched = plus(&switched, self.noise.key_switch(stream, kind, basis), a.scale);
@@ -569,11 +569,24 @@ impl Simulator {
         let copied = Cost::elementwise(ring, a.components * parameters.limbs(level));
         match parameters.drop(a.level, level) {
             Drop::Nested => copied,
-            Drop::Rescaled { by, .. } => {
-                let (from, to) = (parameters.basis(by), parameters.basis(level));
+            Drop::Rescaled { by, reached, .. } => {
+                let (from, to) = (parameters.basis(by), parameters.basis(reached));
                 let mut cost = Cost::elementwise(ring, 2 * a.components * parameters.limbs(by));
                 cost += Cost::division(ring, from, to).times(a.components as u64);
                 cost
+            }
+        }
+    }
+
+    /// Limbs that a drop to a lower level holds at its peak, its result included.
+    fn drop_limbs(&self, a: &Simulated, level: usize) -> usize {
+        let parameters = self.parameters();
+        let result = a.components * parameters.limbs(level);
+        match parameters.drop(a.level, level) {
+            Drop::Nested => result,
+            Drop::Rescaled { by, reached, .. } => {
+                let (copy, reached) = (a.components * parameters.limbs(by), parameters.limbs(reached));
+                a.components * reached + copy + memory::division(parameters.limbs(by) + reached)
             }
         }
     }

@@ -57,7 +57,7 @@ impl Report {
             matrices: plan.prepared_bytes() as usize,
             log2_failure: plan.log2_failure(),
             log2_q: bits(parameters.max_level()),
-            log2_qp: parameters.rlwe().log2_modulus(unspoken_ring::Basis::extended(ring.chain().len())),
+            log2_qp: parameters.rlwe().log2_modulus(ring.gadget_key_basis(ring.chain().len())),
             found: precisions.found,
             estimates: precisions.estimates,
         }
