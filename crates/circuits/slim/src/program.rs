@@ -228,8 +228,8 @@ impl PreparedNode {
     }
 }
 
-/// A vector of ones of scale 1, without noise, at the level of another vector. A constant is added as its product with an
-/// encoded vector, so that the encoding is kept.
+/// A vector of ones of scale 1, without noise, at the level of another vector. A constant is added as its product with
+/// an encoded vector, so that the encoding is kept.
 pub(crate) fn ones<A: Arithmetic>(arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
     arithmetic.add_constant(&arithmetic.mul_constant(a, Complex64::default(), 1.0)?, Complex64::from(1.0))
 }

@@ -78,8 +78,8 @@ pub trait Arithmetic {
     /// At level 0.
     fn rescale(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// The same values at a lower level. This is exact, unless the primes of the level are not contained in those of the
-    /// vector: then it adds the noise of a rescale.
+    /// The same values at a lower level. This is exact, unless the primes of the level are not contained in those of
+    /// the vector: then it adds the noise of a rescale.
     ///
     /// # Errors
     /// If the level of `a` is already below `level`.

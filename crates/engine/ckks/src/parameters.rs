@@ -107,8 +107,8 @@ fn check_levels(ring: &RingLiteral, levels: &[Basis]) -> Result<(), String> {
         let dropped = own.chain.saturating_sub(below.chain) + own.terminal.saturating_sub(below.terminal);
         if !LEVEL_BITS.contains(&bits) || dropped == 0 || dropped + ring.special.len() > MAX_DROPPED {
             return Err(format!(
-                "level {} over {own}, {bits:.1} bits above {below}; {} to {} bits are possible, and {MAX_DROPPED} primes \
-                 to divide by, with the special ones",
+                "level {} over {own}, {bits:.1} bits above {below}; {} to {} bits are possible, and {MAX_DROPPED} \
+                 primes to divide by, with the special ones",
                 level + 1,
                 LEVEL_BITS.start(),
                 LEVEL_BITS.end()
@@ -136,8 +136,8 @@ pub(crate) enum Drop {
     /// Its primes contain those of the level: the others are left out.
     Nested,
     /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there to level `reached`, from
-    /// which it goes on. Before, it is multiplied by `factor`, the nearest integer to the ratio: the scale stays. Values
-    /// change by the factor over the ratio, which is far less than the rounding changes them by.
+    /// which it goes on. Before, it is multiplied by `factor`, the nearest integer to the ratio: the scale stays.
+    /// Values change by the factor over the ratio, which is far less than the rounding changes them by.
     Rescaled { by: usize, reached: usize, factor: i128, ratio: f64 },
 }
 
