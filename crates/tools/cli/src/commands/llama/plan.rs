@@ -130,7 +130,7 @@ fn describe(plan: &Plan, scale: Option<u32>, explain: bool) {
     let [entry, top] = plan.bootstrap_levels;
     println!("preset      {}, {:.0} bits of security", plan.preset, plan.security_bits);
     if let Some(scale) = scale.filter(|scale| !plan.preset.ends_with(&format!("_scale{scale}"))) {
-        println!("            a scale of 2^{scale} is not available yet: planned with the next larger one");
+        println!("            no set has a scale of 2^{scale}: planned with the next larger one");
     }
     println!("bootstraps  from level {entry} to level {top}");
     println!("machine     measured on {} threads", rayon::current_num_threads());
