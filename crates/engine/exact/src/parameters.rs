@@ -132,7 +132,7 @@ impl ExactParameters {
     }
 
     /// The basis of every ciphertext: the whole chain.
-    pub(crate) fn basis(&self) -> Basis {
+    pub fn basis(&self) -> Basis {
         Basis::chain(self.ring().chain().len())
     }
 
