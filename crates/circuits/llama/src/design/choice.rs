@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::need::{INNER_ROUND_BITS, Need};
 use super::options::DesignOptions;
-use super::{INNER_ROUND_BITS, Need};
 use crate::approximation::{standard_error, widest};
 use crate::arithmetic::Function;
 use crate::error::CircuitError;
