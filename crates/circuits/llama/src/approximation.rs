@@ -196,6 +196,12 @@ impl Function {
             Function::Exponential | Function::Silu => interval.high - interval.low,
         }
     }
+
+    /// The index of the interval with the largest extent; 0 without intervals.
+    pub(crate) fn widest(self, intervals: &[Interval]) -> usize {
+        let extent = |index: &usize| self.extent(&intervals[*index]);
+        (0..intervals.len()).max_by(|a, b| extent(a).total_cmp(&extent(b))).unwrap_or(0)
+    }
 }
 
 /// The place of a value in an interval, from -1 to 1.
@@ -260,9 +266,9 @@ pub(crate) fn standard_error(function: Function, degree: usize, extent: f64) -> 
     let coefficients: Vec<[f64; LANES]> = coefficients.iter().map(|c| [*c; LANES]).collect();
     let mut largest = 0.0f64;
     for part in units.chunks(LANES) {
-        let mut lanes = [0.0; LANES];
-        lanes[..part.len()].copy_from_slice(part);
-        for (unit, sum) in part.iter().zip(clenshaw(&coefficients, &lanes)) {
+        let mut batch = [0.0; LANES];
+        batch[..part.len()].copy_from_slice(part);
+        for (unit, sum) in part.iter().zip(clenshaw(&coefficients, &batch)) {
             let exact = value(function, 0, interval.high, (middle + half * unit).max(interval.low));
             let error = (sum - exact).abs();
             largest = largest.max(if function == Function::InverseSqrt { error / exact } else { error });

@@ -132,8 +132,7 @@ fn on_grid(function: Function, interval: &Interval) -> i64 {
 
 /// The index of the interval with the largest extent.
 fn widest(approximation: &Approximation) -> usize {
-    let extent = |index: &usize| approximation.function().extent(&approximation.intervals()[*index]);
-    (0..approximation.intervals().len()).max_by(|a, b| extent(a).total_cmp(&extent(b))).unwrap_or(0)
+    approximation.function().widest(approximation.intervals())
 }
 
 /// Noise of the polynomial on the widest interval, over that of a product. The argument is in `[-1, 1]`, and the result

@@ -1,5 +1,7 @@
 //! Weights in 32-bit floating point.
 
+use std::io::{BufWriter, Write};
+
 use ndarray::{Array1, Array2};
 
 use crate::config::Config;
@@ -48,37 +50,36 @@ impl Weights {
 
     /// BLAKE3 sum of all weights, which two models share only if their weights are the same to the last bit.
     pub fn digest(&self) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        let mut add = |values: &mut dyn Iterator<Item = &f32>| {
-            let mut bytes = Vec::with_capacity(DIGEST_BYTES);
-            for value in values {
-                bytes.extend(value.to_le_bytes());
-                if bytes.len() == DIGEST_BYTES {
-                    hasher.update(&bytes);
-                    bytes.clear();
-                }
-            }
-            hasher.update(&bytes);
-        };
-        add(&mut self.embedding.iter());
+        let mut sum = Sum(BufWriter::with_capacity(DIGEST_BYTES, blake3::Hasher::new()));
+        sum.add(&self.embedding);
         for layer in &self.layers {
-            add(&mut layer.attention_norm.iter());
-            for matrix in [&layer.query, &layer.key, &layer.value, &layer.output] {
-                add(&mut matrix.iter());
-            }
-            add(&mut layer.ffn_norm.iter());
-            for matrix in [&layer.gate, &layer.up, &layer.down] {
-                add(&mut matrix.iter());
-            }
+            [&layer.attention_norm, &layer.ffn_norm].into_iter().for_each(|gains| sum.add(gains));
+            let attention = [&layer.query, &layer.key, &layer.value, &layer.output];
+            attention.into_iter().chain([&layer.gate, &layer.up, &layer.down]).for_each(|matrix| sum.add(matrix));
         }
-        add(&mut self.norm.iter());
-        add(&mut self.head().iter());
-        *hasher.finalize().as_bytes()
+        sum.add(&self.norm);
+        self.head.iter().for_each(|head| sum.add(head));
+        sum.finish()
     }
 }
 
 /// Bytes that are summed together.
 const DIGEST_BYTES: usize = 1 << 16;
+
+/// A sum of weights so far.
+struct Sum(BufWriter<blake3::Hasher>);
+
+impl Sum {
+    fn add<'a>(&mut self, values: impl IntoIterator<Item = &'a f32>) {
+        for value in values {
+            self.0.write_all(&value.to_le_bytes()).expect("a hash takes all bytes");
+        }
+    }
+
+    fn finish(self) -> [u8; 32] {
+        *self.0.into_inner().expect("a hash takes all bytes").finalize().as_bytes()
+    }
+}
 
 /// Reads the weights, tensor by tensor, in the order of the layers.
 pub(crate) fn read<E>(

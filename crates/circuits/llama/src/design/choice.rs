@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::need::{INNER_ROUND_BITS, Need};
 use super::options::DesignOptions;
-use super::{INNER_ROUND_BITS, Need};
 use crate::approximation::{standard_error, widest};
 use crate::arithmetic::Function;
 use crate::error::CircuitError;
@@ -43,16 +43,13 @@ pub(super) fn silu(
         // A layer whose results are all 0 needs no precision.
         Ok((sum / needed.len() as f64).sqrt() / scale.max(f64::MIN_POSITIVE))
     };
-    let widest_coordinate = (0..needed.len()).max_by(|a, b| needed[*a].total_cmp(&needed[*b])).unwrap_or(0);
-    let radius = needed[widest_coordinate];
-    let degree = smallest(need, (widest_coordinate, -radius, radius), options, rms)?;
+    let around_zero = |radius: f64| Interval { low: -radius, high: radius };
+    let intervals: Vec<Interval> = needed.iter().map(|radius| around_zero(*radius)).collect();
+    let degree = smallest(need, &intervals, options, |degree, _| rms(degree))?;
     let limit = widest(Function::Silu, degree, (-need.bits).exp2() * scale)?;
     let more = options.widening;
-    let around_zero = |radius: &f64| {
-        let radius = radius.max(below_grid(limit.min(radius * more)));
-        Interval { low: -radius, high: radius }
-    };
-    Ok((degree, needed.iter().map(around_zero).collect()))
+    let widen = |radius: &f64| around_zero(radius.max(below_grid(limit.min(radius * more))));
+    Ok((degree, needed.iter().map(widen).collect()))
 }
 
 /// An interval around the same centre whose length is not less.
@@ -66,10 +63,15 @@ pub(super) fn at_least(interval: &Interval, length: f64) -> Interval {
 /// if its interval is as wide as that of half of the others.
 pub(super) fn logarithms(intervals: &[Interval]) -> Vec<Interval> {
     let all: Vec<Interval> = intervals.iter().map(Interval::logarithms).collect();
-    let mut lengths: Vec<f64> = all.iter().map(|interval| interval.high - interval.low).collect();
-    lengths.sort_by(f64::total_cmp);
-    let median = lengths.get(lengths.len() / 2).copied().unwrap_or(0.0);
-    all.iter().map(|interval| at_least(interval, median.max(0.1))).collect()
+    let length = median(all.iter().map(|interval| interval.high - interval.low)).max(0.1);
+    all.iter().map(|interval| at_least(interval, length)).collect()
+}
+
+/// The upper median; 0 without values.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Inverse square roots with relative errors.
@@ -104,16 +106,12 @@ pub(super) fn inverse_sqrt(
         _ => options.margins.norm,
     };
     let needed: Vec<Interval> = logarithms(ranges).iter().map(|range| moved(&widened(range, margin))).collect();
-    let ratio = |interval: &Interval| interval.high / interval.low;
-    let worst = (0..needed.len()).max_by(|a, b| ratio(&needed[*a]).total_cmp(&ratio(&needed[*b]))).unwrap_or(0);
-    let (low, high) = (needed[worst].low, needed[worst].high);
-    let degree = smallest(need, (worst, low, high), options, |degree| {
-        Ok(standard_error(Function::InverseSqrt, degree, high / low)?)
-    })?;
+    let degree =
+        smallest(need, &needed, options, |degree, ratio| Ok(standard_error(Function::InverseSqrt, degree, ratio)?))?;
     let limit = widest(Function::InverseSqrt, degree, (-need.bits).exp2())?;
     let more = options.widening;
     let widen = |interval: &Interval| {
-        let factor = limit.ln() / ratio(interval).ln();
+        let factor = limit.ln() / Function::InverseSqrt.extent(interval).ln();
         widened(&interval.logarithms(), factor.clamp(1.0, more))
     };
     Ok((degree, needed.iter().map(widen).collect()))
@@ -130,12 +128,9 @@ pub(super) fn exponential(
     let divisor = f64::from(1u32 << rounds);
     let widened = |range: &Interval| at_least(range, divisor).widened(options.margins.score);
     let needed: Vec<Interval> = ranges.iter().map(widened).collect();
-    let length = |interval: &Interval| interval.high - interval.low;
-    let worst = (0..needed.len()).max_by(|a, b| length(&needed[*a]).total_cmp(&length(&needed[*b]))).unwrap_or(0);
-    let (low, high) = (needed[worst].low, needed[worst].high);
-    let extent = length(&needed[worst]) / divisor;
-    let degree = smallest(need, (worst, low, high), options, |degree| {
-        Ok(standard_error(Function::Exponential, degree, extent)?)
+    let length = |interval: &Interval| Function::Exponential.extent(interval);
+    let degree = smallest(need, &needed, options, |degree, length| {
+        Ok(standard_error(Function::Exponential, degree, length / divisor)?)
     })?;
     let limit = divisor * widest(Function::Exponential, degree, (-need.bits).exp2())?;
     let more = options.widening;
@@ -146,16 +141,19 @@ pub(super) fn exponential(
     Ok((degree, needed.iter().map(lower).collect()))
 }
 
-/// The smallest degree whose error is small enough; `widest` is the widest interval with its index.
+/// The smallest degree whose error is small enough, as a function of the degree and the extent of the widest interval.
 fn smallest(
     need: &Need,
-    (index, low, high): (usize, f64, f64),
+    intervals: &[Interval],
     options: &DesignOptions,
-    error: impl Fn(usize) -> Result<f64, CircuitError>,
+    error: impl Fn(usize, f64) -> Result<f64, CircuitError>,
 ) -> Result<usize, CircuitError> {
+    let index = need.function.widest(intervals);
+    let Interval { low, high } = intervals[index];
+    let extent = need.function.extent(&intervals[index]);
     let mut last = (0, 0.0);
     for &degree in &options.degrees {
-        let found = -error(degree)?.log2();
+        let found = -error(degree, extent)?.log2();
         if found >= need.bits {
             return Ok(degree);
         }
@@ -178,7 +176,5 @@ fn below_grid(radius: f64) -> f64 {
 /// The radius that each coordinate of a gate has at least: the median over the layer. A coordinate with a small range
 /// costs nothing if its interval is as wide as that of half of the others.
 pub(super) fn gate_floor(ranges: &[Interval]) -> f64 {
-    let mut radii: Vec<f64> = ranges.iter().map(Interval::largest).collect();
-    radii.sort_by(f64::total_cmp);
-    radii.get(radii.len() / 2).copied().unwrap_or(1.0).max(1.0)
+    median(ranges.iter().map(Interval::largest)).max(1.0)
 }

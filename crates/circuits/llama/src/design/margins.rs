@@ -2,13 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{at_least, gate_floor, logarithms};
-use super::{DesignOptions, needs};
-use crate::arithmetic::Function;
-use crate::circuit::Circuit;
-use crate::error::CircuitError;
 use crate::place::{Place, Quantity};
-use crate::ranges::Ranges;
 
 /// A value for each kind of argument: by default the factor by which its intervals are wider than the ranges of
 /// calibration text.
@@ -56,41 +50,13 @@ impl<T: Copy> Margins<T> {
         [("norm", self.norm), ("softmax", self.softmax), ("score", self.score), ("gate", self.gate)]
     }
 
-    fn of(&mut self, argument: Quantity) -> &mut T {
+    /// The value for the kind of an argument.
+    pub(super) fn of(&mut self, argument: Quantity) -> &mut T {
         match argument {
             Quantity::SoftmaxSquare(_) => &mut self.softmax,
             Quantity::Score => &mut self.score,
             Quantity::Gate => &mut self.gate,
             _ => &mut self.norm,
         }
-    }
-}
-
-impl Margins {
-    /// The smallest margins with which the ranges of calibration text hold those of other text.
-    ///
-    /// # Errors
-    /// [`CircuitError::NoRange`] for ranges of another model.
-    pub fn needed(circuit: &Circuit, calibration: &Ranges, other: &Ranges) -> Result<Margins<Needed>, CircuitError> {
-        let mut needed = Margins::all(Needed { margin: 1.0, place: None });
-        let divisor = f64::from(1u32 << circuit.rounds());
-        for need in needs(circuit, &DesignOptions::default()) {
-            let place = need.argument;
-            let own = calibration.of(place).ok_or(CircuitError::NoRange { place })?;
-            let held = other.of(place).ok_or(CircuitError::NoRange { place })?;
-            let (floor, ratios) = (gate_floor(own), logarithms(own));
-            let largest = needed.of(place.quantity);
-            for (group, (own, held)) in own.iter().zip(held).enumerate() {
-                let margin = match need.function {
-                    Function::InverseSqrt => ratios[group].margin(&held.logarithms()),
-                    Function::Exponential => at_least(own, divisor).margin(held),
-                    Function::Silu => held.largest() / own.largest().max(floor),
-                };
-                if margin > largest.margin {
-                    *largest = Needed { margin, place: Some(place) };
-                }
-            }
-        }
-        Ok(needed)
     }
 }

@@ -2,11 +2,14 @@
 
 mod choice;
 mod margins;
+mod need;
+mod needed;
 mod options;
 
 use std::collections::BTreeMap;
 
 pub use self::margins::{Margins, Needed};
+use self::need::needs;
 pub use self::options::DesignOptions;
 use crate::approximation::Approximation;
 use crate::arithmetic::Function;
@@ -15,27 +18,11 @@ use crate::error::CircuitError;
 use crate::place::{Place, Quantity};
 use crate::ranges::Ranges;
 
-/// Precision of the inverse square root of each round of softmax but the last, in bits. An error there multiplies all
-/// weights of a token and head by the same number, which the next round divides out again (Section 4.4 of the paper):
-/// it only has to keep them in their range.
-const INNER_ROUND_BITS: f64 = 5.0;
-
-/// Bits by which polynomials are more precise than the circuit.
-const SPARE_BITS: f64 = 2.0;
-
 /// The polynomials of a circuit, and the ranges of its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Design {
     approximations: BTreeMap<Place, Approximation>,
     ranges: Ranges,
-}
-
-/// A function of the circuit: its result, its argument, and the precision it needs.
-struct Need {
-    function: Function,
-    argument: Place,
-    result: Place,
-    bits: f64,
 }
 
 impl Design {
@@ -93,31 +80,4 @@ impl Design {
         self.ranges.multiply(Place::new(layer, Quantity::SoftmaxSquare(0)), &by(2.0));
         self.ranges.multiply(Place::new(layer, Quantity::SoftmaxFactor(0)), &by(-1.0));
     }
-}
-
-/// The functions of all layers.
-fn needs(circuit: &Circuit, options: &DesignOptions) -> Vec<Need> {
-    let bits = options.bits + SPARE_BITS;
-    let layers = circuit.config().layers;
-    let mut needs = Vec::new();
-    for layer in 0..layers {
-        let mut add = |function, argument, result, bits| {
-            let (argument, result) = (Place::new(layer, argument), Place::new(layer, result));
-            needs.push(Need { function, argument, result, bits });
-        };
-        let inverse = Function::InverseSqrt;
-        add(inverse, Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, bits);
-        // Before the factors of the first round, whose ranges depend on the shifts.
-        add(Function::Exponential, Quantity::Score, Quantity::Exponential, bits);
-        for round in 0..circuit.rounds() {
-            let bits = if round + 1 < circuit.rounds() { INNER_ROUND_BITS } else { bits };
-            add(inverse, Quantity::SoftmaxSquare(round), Quantity::SoftmaxFactor(round), bits);
-        }
-        add(inverse, Quantity::FfnNormSquare, Quantity::FfnNormFactor, bits);
-        add(Function::Silu, Quantity::Gate, Quantity::Silu, bits);
-    }
-    let (argument, result) =
-        (Place::new(layers, Quantity::LastNormSquare), Place::new(layers, Quantity::LastNormFactor));
-    needs.push(Need { function: Function::InverseSqrt, argument, result, bits });
-    needs
 }

@@ -41,7 +41,7 @@ pub struct PlanRequest {
     pub chunks: usize,
     /// Whether a step of generation is planned as well.
     pub generate: bool,
-    /// Rounds of softmax ([`Circuit::with_rounds`]).
+    /// Rounds of softmax ([`Circuit::with_rounds`](crate::Circuit::with_rounds)).
     pub rounds: u8,
     /// Degrees of the polynomials.
     pub degrees: Degrees,
