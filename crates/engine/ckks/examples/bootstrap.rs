@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plaintext = encoder.encode(&values, bootstrapper.plan().input_level(), parameters.scale())?;
     let input = encoder.encrypt(&plaintext, &secret, &mut rng)?.expand(&parameters);
     let evaluator = Evaluator::new(&encoder, &keys);
-    for _ in 0..3 {
+    for _ in 0..std::env::args().nth(2).map_or(3, |n| n.parse().unwrap()) {
         let start = Instant::now();
         let output = bootstrapper.refresh(&evaluator, &input)?;
         let seconds = start.elapsed().as_secs_f64();

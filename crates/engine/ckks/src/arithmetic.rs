@@ -157,6 +157,27 @@ pub trait Arithmetic {
     /// As for [`Arithmetic::mul_constant`].
     fn add_constant(&self, a: &Self::Vector, constant: Complex64) -> Result<Self::Vector, CkksError>;
 
+    /// As [`Arithmetic::add_constant`], for a vector that is not needed any more.
+    ///
+    /// # Errors
+    /// As for [`Arithmetic::mul_constant`].
+    fn plus_constant(&self, a: Self::Vector, constant: Complex64) -> Result<Self::Vector, CkksError> {
+        self.add_constant(&a, constant)
+    }
+
+    /// `sum constant * a` over the pairs, at `level` and with scale exactly `scale`, see [`Arithmetic::mul_constant`].
+    ///
+    /// # Errors
+    /// If there are no pairs or the level of one is below `level`, or as for [`Arithmetic::mul_constant`].
+    fn sum_multiples(
+        &self,
+        terms: &[(&Self::Vector, Complex64)],
+        level: usize,
+        scale: f64,
+    ) -> Result<Self::Vector, CkksError> {
+        sum_multiples_by_parts(self, terms, level, scale)
+    }
+
     /// Slot-wise product with a plaintext vector encoded at scale `scale`. Scales multiply; there is no rescale.
     ///
     /// # Errors
@@ -218,6 +239,21 @@ pub trait Arithmetic {
     fn sum_slots(&self, a: &Self::Vector, stride: usize, count: usize) -> Result<Self::Vector, CkksError> {
         InnerSum::new(stride as i64, count)?.apply(self, a)
     }
+}
+
+/// [`Arithmetic::sum_multiples`] as products and sums.
+pub(crate) fn sum_multiples_by_parts<A: Arithmetic + ?Sized>(
+    arithmetic: &A,
+    terms: &[(&A::Vector, Complex64)],
+    level: usize,
+    scale: f64,
+) -> Result<A::Vector, CkksError> {
+    let multiple = |(a, constant): &(&A::Vector, Complex64)| {
+        arithmetic.mul_constant(arithmetic.lowered(a, level)?.as_ref(), *constant, scale)
+    };
+    let none = || CkksError::Shape { operation: "sum multiples", found: 0, needed: "at least one".into() };
+    let (first, others) = terms.split_first().ok_or_else(none)?;
+    others.iter().try_fold(multiple(first)?, |sum, term| arithmetic.add(&sum, &multiple(term)?))
 }
 
 /// Checks that two scales are equal up to [`SCALE_TOLERANCE`].

@@ -268,7 +268,12 @@ impl Encoder {
         work.transform(&*self.tables.forward);
         let factor = scale / slots as f64;
         work.0.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
-        Ok(Zeroizing::new(self.untwist(&work.0[..slots])))
+        let mut coefficients = Zeroizing::new(self.untwist(&work.0[..slots]));
+        // Slots that repeat have a polynomial in a power of X. Its other coefficients are rounding errors.
+        let repetitions = slots / values.len();
+        let between = coefficients.iter_mut().enumerate().filter(|(k, _)| k % repetitions != 0);
+        between.for_each(|(_, coefficient)| *coefficient = 0.0);
+        Ok(coefficients)
     }
 
     /// A zeroed buffer for a transform and its scratch space.

@@ -7,7 +7,7 @@ use num_complex::Complex64;
 use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::arithmetic::{Arithmetic, check_scales, round_constant, sum_multiples_by_parts};
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -282,9 +282,40 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn add_constant(&self, a: &Ciphertext, constant: Complex64) -> Result<Ciphertext, CkksError> {
+        self.plus_constant(a.clone(), constant)
+    }
+
+    fn sum_multiples(
+        &self,
+        terms: &[(&Ciphertext, Complex64)],
+        level: usize,
+        scale: f64,
+    ) -> Result<Ciphertext, CkksError> {
+        let simple = |(a, constant): &(&Ciphertext, Complex64)| {
+            a.level >= level
+                && constant.im == 0.0
+                && a.inner.components().len() == 2
+                && matches!(self.parameters().drop(a.level, level), Drop::Nested)
+        };
+        if terms.is_empty() || !terms.iter().all(simple) {
+            return sum_multiples_by_parts(self, terms, level, scale);
+        }
+        let factor = |(a, constant): &(&Ciphertext, Complex64)| {
+            round_constant("sum multiples", *constant, scale / a.scale, true).map(|(re, _)| re)
+        };
+        let factors = terms.iter().map(factor).collect::<Result<Vec<_>, _>>()?;
+        let (ring, basis) = (self.parameters().ring(), self.parameters().basis(level));
+        let sum = |component: usize| {
+            let parts = terms.iter().zip(&factors).map(|((a, _), &factor)| (&a.inner.components()[component], factor));
+            ring.sum_of_multiples(&parts.collect::<Vec<_>>(), basis)
+        };
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(vec![sum(0)?, sum(1)?])?, level, scale })
+    }
+
+    fn plus_constant(&self, mut result: Ciphertext, constant: Complex64) -> Result<Ciphertext, CkksError> {
+        let a = &result;
         let (re, im) = round_constant("add a constant", constant, a.scale, self.is_real())?;
         let ring = self.parameters().ring();
-        let mut result = a.clone();
         if let Some(c0) = result.inner.components_mut().first_mut() {
             ring.add_constant_assign(c0, re)?;
             if im != 0 {

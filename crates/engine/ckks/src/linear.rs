@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
-use unspoken_ring::{Poly, Ring, RingKind};
+use unspoken_ring::{Poly, Ring, RingKind, SubringPoly};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scale, check_scales};
@@ -26,6 +26,9 @@ use crate::memory::{self, with_idle_buffers};
 use crate::parameters::CkksParameters;
 
 const OPERATION: &str = "linear transformation";
+
+/// Bytes of an encoded diagonal in addition to its residues, at most.
+const DIAGONAL_BYTES: usize = 512;
 
 /// The split of diagonals into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
 /// giant * babies + baby`. Baby steps rotate by `difference * (first + baby)`, all from one digit decomposition. Giant
@@ -88,6 +91,8 @@ pub struct LinearPlan {
     parameters: CkksParameters,
     /// Shared by the copies of a plan, because they are large.
     diagonals: Arc<BTreeMap<usize, Vec<Complex64>>>,
+    /// Number of equal values in each run of an encoded diagonal, see [`SubringPoly`].
+    run: usize,
     steps: Steps,
     level: usize,
     input_scale: f64,
@@ -140,9 +145,13 @@ impl LinearPlan {
                 return Err(CkksError::Value { operation: OPERATION, index, needed });
             }
         }
+        let diagonals: BTreeMap<usize, Vec<Complex64>> =
+            diagonals.into_iter().map(|(k, diagonal)| (k, without_repetitions(diagonal))).collect();
+        let period = diagonals.values().map(Vec::len).max().unwrap_or(1);
         let with_babies = |babies| LinearPlan {
             parameters: parameters.clone(),
             diagonals: Arc::default(),
+            run: run(parameters, period),
             steps: Steps::of_babies(babies),
             level,
             input_scale,
@@ -220,7 +229,8 @@ impl LinearPlan {
     pub fn prepared_bytes(&self) -> u64 {
         let basis = self.parameters.basis(self.level).with_special();
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
-        (self.diagonals.len() * self.parameters.ring().poly_bytes(basis) + values) as u64
+        let encoded = self.parameters.ring().subring_bytes(basis, self.run) + DIAGONAL_BYTES;
+        (self.diagonals.len() * encoded + values) as u64
     }
 
     /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included. The peak is the
@@ -357,7 +367,7 @@ struct EncodedDiagonals {
     babies: Vec<usize>,
     /// Per giant number: the indices of the baby steps, each with its diagonal, rotated back by the giant step, over
     /// the extended basis.
-    rows: Vec<(usize, Vec<(usize, Poly)>)>,
+    rows: Vec<(usize, Vec<(usize, SubringPoly)>)>,
 }
 
 impl LinearTransform {
@@ -387,6 +397,7 @@ impl LinearTransform {
             let encode = |(baby, diagonal): (usize, &[Complex64])| {
                 let values = rotated_right(diagonal, plan.steps.giant(giant, slots));
                 let poly = encoder.encode_extended(&values, plan.level, plan.plaintext_scale())?;
+                let poly = plan.parameters.ring().into_subring(poly, plan.run)?;
                 Ok((babies.binary_search(&baby).unwrap_or_default(), poly))
             };
             Ok((giant, row.into_iter().map(encode).collect::<Result<_, CkksError>>()?))
@@ -431,8 +442,8 @@ impl LinearTransform {
         let babies: Vec<usize> = babies.iter().map(|&baby| plan.steps.baby(baby, slots)).collect();
         let babies = rotated_inputs(ring, keys, input.inner(), &babies)?;
         let inputs: Vec<[&Poly; 2]> = babies.iter().map(|baby| baby.components().each_ref()).collect();
-        let rows: Vec<&[(usize, Poly)]> = diagonals.iter().map(|(_, row)| row.as_slice()).collect();
-        let sums = ring.product_sums(&inputs, &rows)?;
+        let rows: Vec<&[(usize, SubringPoly)]> = diagonals.iter().map(|(_, row)| row.as_slice()).collect();
+        let sums = ring.subring_product_sums(&inputs, &rows)?;
         drop(babies);
         let mut total: Option<(usize, [Poly; 2])> = None;
         for (&(giant, _), sum) in diagonals.iter().zip(sums).rev() {
@@ -485,6 +496,21 @@ fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result
     let [mut k0, k1] = ring.gadget_product(&divided, key)?;
     ring.add_assign(&mut k0, &c0)?;
     Ok([ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?])
+}
+
+/// The shortest vector that gives `values` when it is repeated a power of two times.
+fn without_repetitions(mut values: Vec<Complex64>) -> Vec<Complex64> {
+    while values.len().is_multiple_of(2) && values[..values.len() / 2] == values[values.len() / 2..] {
+        values.truncate(values.len() / 2);
+    }
+    values.shrink_to_fit();
+    values
+}
+
+/// The runs of equal values of the encoding of a vector of this period. Short runs are not used.
+fn run(parameters: &CkksParameters, period: usize) -> usize {
+    let run = parameters.slots() / period;
+    if run < SubringPoly::LEAST_RUN { 1 } else { run }
 }
 
 /// `values` rotated cyclically to the right: entry `j` comes from `j - steps`.

@@ -11,13 +11,15 @@
 //! With a factor `U` of new primes, `round(U x / D)` is `(U x - [U x]_D) / D`. Modulo a kept prime this is
 //! `(x - U^-1 [U x]_D) U / D`, and modulo a new prime, where `U x` is zero, `-[U x]_D / D`: no more work than without.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::error::RingError;
 use crate::kernels::ConversionTarget;
 use crate::memory::Words;
 use crate::modular::{Modulus, Shoup};
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::{Basis, Domain, Poly, in_blocks};
 use crate::ring::{MAX_DROPPED, Ring};
 
 /// Number of kept primes that are converted, transformed and combined together, so that their limbs stay in the cache.
@@ -196,12 +198,17 @@ impl Ring {
             self.kernels().convert(&limbs, targets, &mut outputs);
             for ((kept, remainder), out) in kept.iter().zip(outputs).zip(out.chunks_exact_mut(stride)) {
                 self.forward(kept.prime, &mut [remainder]);
-                let out = &mut out[..n];
+                let (out, modulus) = (&mut out[..n], self.modulus(kept.prime));
+                let divide = |out: &mut [u32], block: Range<usize>| {
+                    self.kernels().sub_scale_assign(modulus, out, &remainder[block], kept.inverse);
+                };
                 match kept.limb {
-                    Some(limb) => out.copy_from_slice(poly.limb(limb)),
-                    None => out.fill(0),
+                    Some(limb) => in_blocks(out, poly.limb(limb), divide),
+                    None => {
+                        out.fill(0);
+                        divide(out, 0..n);
+                    }
                 }
-                self.kernels().sub_scale_assign(self.modulus(kept.prime), out, remainder, kept.inverse);
             }
         });
         Ok(result)

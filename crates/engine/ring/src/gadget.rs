@@ -273,8 +273,7 @@ impl Ring {
         let modulus = self.modulus(prime);
         let first = self.chain().len() + self.terminal().len();
         let factor = modulus.shoup(product_mod(self, modulus, first..first + self.special().len()));
-        let lifted = acc.iter_mut().zip(source);
-        lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
+        self.kernels().add_scaled_assign(modulus, acc, source, factor);
     }
 
     /// Raises every digit of `poly` to the extended basis. Evaluation domain.
@@ -386,8 +385,7 @@ impl Ring {
         self.for_each_limb(&mut plain, |i, prime, limb| {
             self.kernels().ntt_inverse_from(self.table(prime), poly.limb(i), limb, table.scales[i]);
             self.unfold(prime, limb);
-            let (modulus, half) = (self.modulus(prime), half(self, prime));
-            limb.iter_mut().for_each(|z| *z = modulus.add(*z, half));
+            self.kernels().add_word_assign(self.modulus(prime), limb, half(self, prime));
         });
         Ok(plain)
     }

@@ -23,6 +23,7 @@ mod ring;
 mod sampling;
 #[cfg(all(test, target_os = "linux"))]
 mod stack_tests;
+mod subring;
 mod table;
 
 pub use declassify::declassify;
@@ -37,4 +38,5 @@ pub use ntt::RingKind;
 pub use poly::{Basis, Domain, Poly};
 pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};
+pub use subring::SubringPoly;
 pub use table::TableShape;

@@ -2,9 +2,10 @@
 
 #![expect(unsafe_code, reason = "aligned memory of its own")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zeroize::optimization_barrier;
 
@@ -29,16 +30,24 @@ impl AlignedWords {
         let bytes = len.max(1) * size_of::<u32>();
         let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let Ok(layout) = Layout::from_size_align(bytes, alignment) else { handle_alloc_error(Layout::new::<u32>()) };
+        if alignment < HUGE_PAGE {
+            // SAFETY: the layout has a non-zero size.
+            let pointer = unsafe { alloc_zeroed(layout) }.cast::<u32>();
+            return if pointer.is_null() { handle_alloc_error(layout) } else { AlignedWords { pointer, len, layout } };
+        }
         // SAFETY: the layout has a non-zero size.
-        let pointer = unsafe { alloc_zeroed(layout) }.cast::<u32>();
+        let pointer = unsafe { alloc(layout) }.cast::<u32>();
         if pointer.is_null() {
             handle_alloc_error(layout);
         }
+        // The advice comes before the first write: the write decides the size of the pages.
+        // SAFETY: advice on memory we own; failure is harmless and ignored.
         #[cfg(target_os = "linux")]
-        if alignment == HUGE_PAGE {
-            // SAFETY: advice on memory we own; failure is harmless and ignored.
-            unsafe { libc::madvise(pointer.cast(), bytes, libc::MADV_HUGEPAGE) };
-        }
+        unsafe {
+            libc::madvise(pointer.cast(), bytes, libc::MADV_HUGEPAGE)
+        };
+        // SAFETY: the memory is `bytes` long, and `len` words fill it.
+        unsafe { pointer.write_bytes(0, len) };
         AlignedWords { pointer, len, layout }
     }
 }
@@ -65,7 +74,10 @@ impl DerefMut for AlignedWords {
     }
 }
 
-/// A pool of buffers, recycled by length, so that an evaluator in its steady state allocates nothing.
+/// A pool of buffers, so that an evaluator in its steady state allocates nothing.
+///
+/// A buffer is reused for its own length and for lengths that are a little smaller, because a circuit goes down through
+/// its levels. When the pool is full, it frees the buffers that were idle for longest.
 pub(crate) struct Pool {
     idle: Mutex<IdleBuffers>,
     capacity_words: usize,
@@ -73,8 +85,47 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct IdleBuffers {
-    by_len: std::collections::BTreeMap<usize, Vec<AlignedWords>>,
+    /// By length; those of one length in the order of their return.
+    by_len: BTreeMap<usize, Vec<Idle>>,
     words: usize,
+    returned: u64,
+}
+
+struct Idle {
+    buffer: AlignedWords,
+    /// The number of buffers that were returned before.
+    since: u64,
+}
+
+/// Largest number of words of a buffer that is reused for `len` words.
+const fn largest_reused(len: usize) -> usize {
+    len + len / 4
+}
+
+impl IdleBuffers {
+    /// The shortest buffer that is long enough and not too long; the one of them that was returned last.
+    fn take(&mut self, len: usize) -> Option<AlignedWords> {
+        let (&length, buffers) = self.by_len.range_mut(len..=largest_reused(len)).next()?;
+        let idle = buffers.pop();
+        if buffers.is_empty() {
+            self.by_len.remove(&length);
+        }
+        self.words -= length;
+        idle.map(|idle| idle.buffer)
+    }
+
+    /// Removes the buffer that was idle for longest.
+    fn remove_oldest(&mut self) -> Option<AlignedWords> {
+        let first = |(&len, buffers): (&usize, &Vec<Idle>)| Some((buffers.first()?.since, len));
+        let (_, length) = self.by_len.iter().filter_map(first).min()?;
+        let buffers = self.by_len.get_mut(&length)?;
+        let idle = buffers.remove(0);
+        if buffers.is_empty() {
+            self.by_len.remove(&length);
+        }
+        self.words -= length;
+        Some(idle.buffer)
+    }
 }
 
 impl Pool {
@@ -88,38 +139,48 @@ impl Pool {
         self.capacity_words * size_of::<u32>()
     }
 
+    fn idle(&self) -> MutexGuard<'_, IdleBuffers> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Frees all idle buffers.
     pub(crate) fn release_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let idle = std::mem::take(&mut *self.idle());
         drop(idle);
     }
 
     /// A buffer of `len` words with unspecified contents.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
-        let recycled = {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let words = idle.by_len.get_mut(&len).and_then(Vec::pop);
-            if words.is_some() {
-                idle.words -= len;
-            }
-            words
-        };
-        let words = recycled.unwrap_or_else(|| AlignedWords::zeroed(len));
-        Words { words: Some(words), pool: Arc::clone(self), secret: false }
+        let recycled = self.idle().take(len);
+        let buffer = recycled.unwrap_or_else(|| AlignedWords::zeroed(len));
+        Words { buffer: Some(buffer), len, pool: Arc::clone(self), secret: false }
     }
 
-    fn give_back(&self, words: AlignedWords) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.words + words.len() <= self.capacity_words {
-            idle.words += words.len();
-            idle.by_len.entry(words.len()).or_default().push(words);
+    fn give_back(&self, buffer: AlignedWords) {
+        let len = buffer.len();
+        let mut freed = Vec::new();
+        let mut idle = self.idle();
+        if len > self.capacity_words {
+            return;
         }
+        while idle.words + len > self.capacity_words {
+            freed.extend(idle.remove_oldest());
+        }
+        let since = idle.returned;
+        idle.returned += 1;
+        idle.words += len;
+        idle.by_len.entry(len).or_default().push(Idle { buffer, since });
+        // The system takes its time to take memory back, so the lock is released first.
+        drop(idle);
+        drop(freed);
     }
 }
 
 /// A buffer of a [`Pool`]. When it is dropped it returns to the pool, wiped first if it is marked secret.
 pub(crate) struct Words {
-    words: Option<AlignedWords>,
+    /// At least `len` words.
+    buffer: Option<AlignedWords>,
+    len: usize,
     pool: Arc<Pool>,
     secret: bool,
 }
@@ -158,12 +219,13 @@ impl Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        if let Some(mut words) = self.words.take() {
+        if let Some(mut buffer) = self.buffer.take() {
             if self.secret {
+                let words = &mut buffer[..self.len];
                 words.fill(0);
-                optimization_barrier::<[u32]>(&words);
+                optimization_barrier::<[u32]>(words);
             }
-            self.pool.give_back(words);
+            self.pool.give_back(buffer);
         }
     }
 }
@@ -171,13 +233,13 @@ impl Drop for Words {
 impl Deref for Words {
     type Target = [u32];
     fn deref(&self) -> &[u32] {
-        self.words.as_deref().unwrap_or_default()
+        self.buffer.as_deref().map_or(&[], |words| &words[..self.len])
     }
 }
 
 impl DerefMut for Words {
     fn deref_mut(&mut self) -> &mut [u32] {
-        self.words.as_deref_mut().unwrap_or_default()
+        self.buffer.as_deref_mut().map_or(&mut [], |words| &mut words[..self.len])
     }
 }
 
@@ -206,6 +268,7 @@ mod tests {
         drop(b);
         assert_eq!(pool.idle.lock().unwrap().words, 100);
         let used = pool.take(50);
+        assert_eq!(pool.idle.lock().unwrap().words, 100, "a buffer twice as long is not taken");
         pool.release_idle();
         let left = |pool: &Pool| {
             let idle = pool.idle.lock().unwrap();
@@ -215,6 +278,23 @@ mod tests {
         // A buffer that was in use then is kept for reuse as before.
         drop(used);
         assert_eq!(left(&pool), (50, 1));
+    }
+
+    #[test]
+    fn a_little_longer_buffers_are_reused_and_the_oldest_are_freed() {
+        let pool = Pool::new(900);
+        let addresses: Vec<_> = {
+            let taken = [100, 80].map(|len| pool.take(len));
+            taken.iter().map(|words| words.as_ptr()).collect()
+        };
+        let words = pool.take(79);
+        assert_eq!((words.as_ptr(), words.len()), (addresses[1], 79));
+        drop(words);
+        // The buffer of 100 words is the oldest now, and there is no room for all.
+        drop(pool.take(130));
+        let idle = pool.idle.lock().unwrap();
+        assert_eq!(idle.by_len.keys().copied().collect::<Vec<_>>(), [80, 130]);
+        assert_eq!(idle.words, 210);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Polynomials in residue representation. They are plain data; the arithmetic is in [`Ring`](crate::Ring).
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::memory::Words;
 
@@ -152,6 +153,17 @@ impl Poly {
 
     pub(crate) fn limbs(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         self.words.chunks_exact(self.stride).take(self.limbs).map(|limb| &limb[..self.degree])
+    }
+}
+
+/// Residues of a block of [`in_blocks`], which stays in the first-level cache.
+const BLOCK: usize = 2048;
+
+/// Copies `source` to `out` and changes the copy with `change`, block by block, so that the copy is still in the cache.
+pub(crate) fn in_blocks(out: &mut [u32], source: &[u32], mut change: impl FnMut(&mut [u32], Range<usize>)) {
+    for (index, (out, source)) in out.chunks_mut(BLOCK).zip(source.chunks(BLOCK)).enumerate() {
+        out.copy_from_slice(source);
+        change(out, index * BLOCK..index * BLOCK + source.len());
     }
 }
 

@@ -5,11 +5,43 @@ use std::borrow::Borrow;
 use rayon::prelude::*;
 
 use crate::error::RingError;
-use crate::poly::{Domain, Poly};
+use crate::memory::Words;
+use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
+use crate::subring::SubringPoly;
 
 /// Residues of one limb that are processed at a time: the blocks of the inputs stay in the cache for all rows.
 const BLOCK: usize = 8192;
+
+/// The values of a factor, each `run` times.
+#[derive(Clone, Copy)]
+struct Values<'a> {
+    words: &'a Words,
+    stride: usize,
+    basis: Basis,
+    run: usize,
+}
+
+impl<'a> Values<'a> {
+    fn of(poly: &'a Poly) -> Self {
+        Values { words: &poly.words, stride: poly.stride, basis: poly.basis, run: 1 }
+    }
+
+    fn of_subring(poly: &'a SubringPoly) -> Self {
+        Values { words: &poly.words, stride: poly.stride, basis: poly.basis, run: poly.run }
+    }
+
+    fn of_row<F>(row: &'a [(usize, F)], values: impl Fn(&'a F) -> Self) -> Vec<(usize, Self)> {
+        row.iter().map(|(i, factor)| (*i, values(factor))).collect()
+    }
+
+    /// The values for `len` residues of a limb, from residue `at` on.
+    fn block(&self, limb: usize, at: usize, len: usize) -> &'a [u32] {
+        &self.words[limb * self.stride + at / self.run..][..len.div_ceil(self.run)]
+    }
+}
+
+const OPERATION: &str = "sums of products";
 
 impl Ring {
     /// For each row, both components of `sum factor * inputs[i]` over its pairs `(i, factor)`. Evaluation domain, one
@@ -23,26 +55,58 @@ impl Ring {
         inputs: &[[&Poly; 2]],
         rows: &[&[(usize, F)]],
     ) -> Result<Vec<[Poly; 2]>, RingError> {
-        const OPERATION: &str = "sums of products";
+        let factors = rows.iter().flat_map(|row| row.iter().map(|(_, factor)| factor.borrow()));
+        factors.into_iter().try_for_each(|factor| self.check_domain(OPERATION, factor, Domain::Evaluation))?;
+        let row = |row| Values::of_row(row, |factor: &F| Values::of(factor.borrow()));
+        self.sums_by_values(inputs, &rows.iter().copied().map(row).collect::<Vec<_>>())
+    }
+
+    /// As [`Ring::product_sums`], for factors of which one of each run of equal values is stored. All have the same
+    /// run.
+    ///
+    /// # Errors
+    /// As for [`Ring::product_sums`], or if runs differ.
+    pub fn subring_product_sums(
+        &self,
+        inputs: &[[&Poly; 2]],
+        rows: &[&[(usize, SubringPoly)]],
+    ) -> Result<Vec<[Poly; 2]>, RingError> {
+        let row = |row| Values::of_row(row, Values::of_subring);
+        self.sums_by_values(inputs, &rows.iter().copied().map(row).collect::<Vec<_>>())
+    }
+
+    fn sums_by_values(
+        &self,
+        inputs: &[[&Poly; 2]],
+        rows: &[Vec<(usize, Values<'_>)>],
+    ) -> Result<Vec<[Poly; 2]>, RingError> {
         let lacking = RingError::Length { what: "the inputs of sums of products", found: inputs.len(), needed: "more" };
         let Some([first, _]) = inputs.first() else { return Err(lacking) };
         let needed = first.basis();
-        for poly in
-            inputs.iter().flatten().copied().chain(rows.iter().flat_map(|row| row.iter().map(|(_, f)| f.borrow())))
-        {
+        for poly in inputs.iter().flatten() {
             self.check_domain(OPERATION, poly, Domain::Evaluation)?;
-            if poly.basis() != needed {
-                return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed });
-            }
         }
-        if rows.iter().flat_map(|row| row.iter()).any(|(i, _)| *i >= inputs.len()) {
+        let factors = || rows.iter().flatten().map(|(_, values)| values);
+        let run = factors().next().map_or(1, |values| values.run);
+        let bases = inputs.iter().flatten().map(|poly| poly.basis()).chain(factors().map(|values| values.basis));
+        if let Some(found) = bases.into_iter().find(|basis| *basis != needed) {
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        if factors().any(|values| !values.words.belongs_to(self.pool())) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        if let Some(values) = factors().find(|values| values.run != run) {
+            let what = "a run of equal values";
+            return Err(RingError::Length { what, found: values.run, needed: "the same for all factors" });
+        }
+        if rows.iter().flatten().any(|(i, _)| *i >= inputs.len()) {
             return Err(lacking);
         }
         let (n, stride) = (self.degree(), self.stride());
         // A sum is secret if one of its factors or one of its inputs is secret.
-        let blank = |row: &&[(usize, F)]| {
-            let secret = |(i, factor): &(usize, F)| {
-                factor.borrow().is_secret() || inputs[*i].iter().any(|component| component.is_secret())
+        let blank = |row: &Vec<(usize, Values<'_>)>| {
+            let secret = |(i, values): &(usize, Values<'_>)| {
+                values.words.is_secret() || inputs[*i].iter().any(|component| component.is_secret())
             };
             let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(needed, Domain::Evaluation));
             pair.iter_mut().for_each(|sum| sum.words.inherit(row.iter().any(secret)));
@@ -65,9 +129,14 @@ impl Ring {
                         let [factors, values] = &mut operands;
                         factors.clear();
                         values.clear();
-                        factors.extend(row.iter().map(|(_, factor)| &factor.borrow().limb(limb)[block.clone()]));
+                        factors.extend(row.iter().map(|(_, values)| values.block(limb, at, block.len())));
                         values.extend(row.iter().map(|(i, _)| &inputs[*i][component].limb(limb)[block.clone()]));
-                        self.kernels().dot(self.modulus(prime), factors, values, &mut output[block.clone()]);
+                        let (kernels, modulus, output) =
+                            (self.kernels(), self.modulus(prime), &mut output[block.clone()]);
+                        match run {
+                            1 => kernels.dot(modulus, factors, values, output),
+                            run => kernels.dot_runs(modulus, factors, run.min(block.len()), values, output),
+                        }
                     }
                 }
             }

@@ -12,9 +12,9 @@ use crate::error::RingError;
 use crate::gadget::DecompositionTable;
 use crate::kernels::{Backend, Kernels};
 use crate::memory::{Pool, Words};
-use crate::modular::{Modulus, is_prime, primitive_root_of_unity};
+use crate::modular::{Modulus, Shoup, is_prime, primitive_root_of_unity};
 use crate::ntt::{NttTable, RingKind};
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::{Basis, Domain, Poly, in_blocks};
 use crate::sampling::Seed;
 
 /// Words between the end of a limb and the next limb, so that equal offsets of different limbs do not share cache sets.
@@ -444,8 +444,8 @@ impl Ring {
         self.check_pair("add", a, b)?;
         let mut sum = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut sum, |i, prime, limb| {
-            limb.copy_from_slice(a.limb(i));
-            self.kernels().add_assign(self.modulus(prime), limb, b.limb_over(a.basis, i));
+            let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
+            in_blocks(limb, a.limb(i), |limb, block| self.kernels().add_assign(modulus, limb, &b[block]));
         });
         Ok(sum)
     }
@@ -455,8 +455,8 @@ impl Ring {
         self.check_pair("subtract", a, b)?;
         let mut difference = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut difference, |i, prime, limb| {
-            limb.copy_from_slice(a.limb(i));
-            self.kernels().sub_assign(self.modulus(prime), limb, b.limb_over(a.basis, i));
+            let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
+            in_blocks(limb, a.limb(i), |limb, block| self.kernels().sub_assign(modulus, limb, &b[block]));
         });
         Ok(difference)
     }
@@ -467,8 +467,8 @@ impl Ring {
         self.check_pair("multiply", a, b)?;
         let mut product = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut product, |i, prime, limb| {
-            limb.copy_from_slice(a.limb(i));
-            self.kernels().mul_assign(self.modulus(prime), limb, b.limb_over(a.basis, i));
+            let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
+            in_blocks(limb, a.limb(i), |limb, block| self.kernels().mul_assign(modulus, limb, &b[block]));
         });
         Ok(product)
     }
@@ -565,6 +565,37 @@ impl Ring {
         Ok(())
     }
 
+    /// `sum_i factor_i * poly_i` over `basis`, for integer factors. The polynomials may be over more primes.
+    ///
+    /// # Errors
+    /// If there are no terms, or a polynomial is of another ring, in another domain than the first or lacks primes.
+    pub fn sum_of_multiples(&self, terms: &[(&Poly, i128)], basis: Basis) -> Result<Poly, RingError> {
+        const OPERATION: &str = "sum of multiples";
+        let Some(((first, factor), others)) = terms.split_first() else {
+            return Err(RingError::Length { what: "the terms of a sum", found: 0, needed: "at least one" });
+        };
+        for (poly, _) in terms {
+            self.check_domain(OPERATION, poly, first.domain)?;
+            if !poly.basis.contains(basis) {
+                return Err(RingError::Basis { operation: OPERATION, found: poly.basis, needed: basis });
+            }
+        }
+        let mut sum = self.blank(basis, first.domain);
+        sum.words.inherit(terms.iter().any(|(poly, _)| poly.is_secret()));
+        self.for_each_limb(&mut sum, |i, prime, limb| {
+            let (kernels, modulus) = (self.kernels(), self.modulus(prime));
+            let word = |factor: i128| modulus.shoup(modulus.from_i128(factor));
+            let others: Vec<(&[u32], Shoup)> = others.iter().map(|(p, f)| (p.limb_over(basis, i), word(*f))).collect();
+            in_blocks(limb, first.limb_over(basis, i), |limb, block| {
+                kernels.scale_assign(modulus, limb, word(*factor));
+                for (poly, factor) in &others {
+                    kernels.add_scaled_assign(modulus, limb, &poly[block.clone()], *factor);
+                }
+            });
+        });
+        Ok(sum)
+    }
+
     /// `a *= X^(n/2)`, which multiplies every complex slot by `i`. Standard ring, evaluation domain.
     pub fn mul_imaginary_assign(&self, a: &mut Poly) -> Result<(), RingError> {
         self.check_domain("multiply by i", a, Domain::Evaluation)?;
@@ -587,7 +618,7 @@ impl Ring {
         self.for_each_limb(a, |_, prime, limb| {
             let modulus = self.modulus(prime);
             let residue = modulus.to_montgomery(modulus.from_i128(constant));
-            limb.iter_mut().for_each(|x| *x = modulus.add(*x, residue));
+            self.kernels().add_word_assign(modulus, limb, residue);
         });
         Ok(())
     }

@@ -178,6 +178,14 @@ fn operations() -> Vec<Operation> {
         let [a, b, factor] = taken(polys);
         ring.product_sums(&[[&a, &b]], &[&[(0, factor)]]).unwrap().into_iter().flatten().collect()
     });
+    add(&["subring_product_sums", "into_subring"], &[values, values, values], |ring, polys| {
+        let [a, b, factor] = taken(polys);
+        let factor = ring.into_subring(factor, 1).unwrap();
+        ring.subring_product_sums(&[[&a, &b]], &[&[(0, factor)]]).unwrap().into_iter().flatten().collect()
+    });
+    add(&["sum_of_multiples"], &[values, values], |ring, polys| {
+        vec![ring.sum_of_multiples(&[(&polys[0], 3), (&polys[1], -2)], Basis::chain(CHAIN)).unwrap()]
+    });
     add(&["matrix_product"], &[values, values], |ring, polys| {
         let matrix = ring.real_matrix(Basis::chain(CHAIN), 3, 2, |r, c| (r + c) as i128);
         ring.matrix_product(&matrix, &[&polys[0], &polys[1]]).unwrap()
@@ -221,7 +229,7 @@ fn results_are_secret_where_an_operand_is() {
 /// Reads the source for every method that returns or changes a polynomial, and checks that none is missing above.
 #[test]
 fn every_operation_is_in_the_table() {
-    const SOURCES: [&str; 11] = [
+    const SOURCES: [&str; 12] = [
         include_str!("../src/coefficients.rs"),
         include_str!("../src/digits.rs"),
         include_str!("../src/division.rs"),
@@ -232,6 +240,7 @@ fn every_operation_is_in_the_table() {
         include_str!("../src/modulus_switch.rs"),
         include_str!("../src/product_sums.rs"),
         include_str!("../src/ring.rs"),
+        include_str!("../src/subring.rs"),
         include_str!("../src/table.rs"),
     ];
     /// Methods that make polynomials from integers, bytes or a seed alone. The last two are tested below.

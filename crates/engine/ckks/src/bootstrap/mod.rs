@@ -103,8 +103,6 @@ impl Bootstrap {
         let message_scale = modulus * (-message_ratio_bits).exp2();
         let plan = |diagonals: Diagonals, level: usize, input: f64, output: f64| {
             let babies = baby_steps(&diagonals).min(parameters.slots());
-            let repeated = |(k, d): (usize, Vec<_>)| (k, d.repeat(parameters.slots() / slots));
-            let diagonals = diagonals.into_iter().map(repeated).collect();
             LinearPlan::new(parameters, diagonals, level, input, output)?.with_steps(Steps::of_babies(babies))
         };
         let maps = dft::slots_to_coefficients(slots, slots_to_coefficients);

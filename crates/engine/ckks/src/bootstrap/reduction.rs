@@ -107,7 +107,7 @@ fn sine_by(cosine: &Polynomial, bound: f64, x: f64) -> f64 {
 /// `2 y^2 - 1`.
 fn double_angle<A: Arithmetic>(a: &A, y: &A::Vector) -> Result<A::Vector, CkksError> {
     let square = a.tensor(y, y)?;
-    a.relinearise_rescale(&a.add_constant(&a.add(&square, &square)?, Complex64::from(-1.0))?)
+    a.relinearise_rescale(&a.plus_constant(a.add(&square, &square)?, Complex64::from(-1.0))?)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn make_powers<A: Arithmetic>(
             PolynomialBasis::Chebyshev { .. } => {
                 let doubled = arithmetic.add(&product, &product)?;
                 if high == low {
-                    arithmetic.add_constant(&doubled, Complex64::from(-1.0))?
+                    arithmetic.plus_constant(doubled, Complex64::from(-1.0))?
                 } else {
                     let scale = arithmetic.scale(&doubled);
                     let lower = arithmetic.lowered(&powers[&(high - low)], arithmetic.level(&doubled))?;
@@ -136,9 +136,14 @@ impl<A: Arithmetic> Steps<'_, A> {
             });
             Ok(())
         };
-        for &(k, coefficient) in node.terms.iter().filter(|(k, _)| *k > 0) {
-            let power = arithmetic.lowered(&self.powers[&k], level)?;
-            add(arithmetic.mul_constant(&power, coefficient, scale)?)?;
+        let terms: Vec<(&A::Vector, Complex64)> = node
+            .terms
+            .iter()
+            .filter(|(k, _)| *k > 0)
+            .map(|&(k, coefficient)| (&self.powers[&k], coefficient))
+            .collect();
+        if !terms.is_empty() {
+            add(arithmetic.sum_multiples(&terms, level, scale)?)?;
         }
         for (giant, quotient) in &node.products {
             let power = arithmetic.lowered(&self.powers[giant], level)?;
@@ -147,7 +152,7 @@ impl<A: Arithmetic> Steps<'_, A> {
         }
         let constant = node.terms.iter().find(|(k, _)| *k == 0);
         match (sum, constant) {
-            (Some(sum), Some(&(_, constant))) => arithmetic.add_constant(&sum, constant),
+            (Some(sum), Some(&(_, constant))) => arithmetic.plus_constant(sum, constant),
             (Some(sum), None) => Ok(sum),
             // Only a constant polynomial has neither terms nor products, and `evaluate_to_scale` has handled that case.
             (None, constant) => {

@@ -105,6 +105,12 @@ pub(crate) trait Kernels: Send + Sync {
     /// `a *= w`.
     fn scale_assign(&self, modulus: &Modulus, a: &mut [u32], w: Shoup);
 
+    /// `acc += a * w`.
+    fn add_scaled_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], w: Shoup);
+
+    /// `a += word` for every residue.
+    fn add_word_assign(&self, modulus: &Modulus, a: &mut [u32], word: u32);
+
     /// `a = (a - b) * w`.
     fn sub_scale_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32], w: Shoup);
 
@@ -146,6 +152,9 @@ pub(crate) trait Kernels: Send + Sync {
 
     /// `out = sum_i a_i * b_i / R`.
     fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]);
+
+    /// As [`Kernels::dot`], where `a` has one word for each `run` words of `b`. `run` is a multiple of the lanes.
+    fn dot_runs(&self, modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32]);
 
     /// `out_c = sum_d digit_d * key_{d,c} / R` for both components `c` of a gadget key.
     ///

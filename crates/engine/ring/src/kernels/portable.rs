@@ -53,6 +53,14 @@ impl Kernels for Portable {
         a.iter_mut().for_each(|a| *a = modulus.mul_shoup(*a, w));
     }
 
+    fn add_scaled_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], w: Shoup) {
+        acc.iter_mut().zip(a).for_each(|(acc, &a)| *acc = modulus.add(*acc, modulus.mul_shoup(a, w)));
+    }
+
+    fn add_word_assign(&self, modulus: &Modulus, a: &mut [u32], word: u32) {
+        a.iter_mut().for_each(|a| *a = modulus.add(*a, word));
+    }
+
     fn sub_scale_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32], w: Shoup) {
         a.iter_mut().zip(b).for_each(|(a, &b)| *a = modulus.mul_shoup(*a + modulus.q - b, w));
     }
@@ -125,6 +133,12 @@ impl Kernels for Portable {
     fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]) {
         for (x, out) in out.iter_mut().enumerate() {
             *out = dot_product(modulus, 0, a.iter().zip(b).map(|(a, b)| (a[x], b[x])));
+        }
+    }
+
+    fn dot_runs(&self, modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32]) {
+        for (x, out) in out.iter_mut().enumerate() {
+            *out = dot_product(modulus, 0, a.iter().zip(b).map(|(a, b)| (a[x / run], b[x])));
         }
     }
 

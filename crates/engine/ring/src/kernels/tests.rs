@@ -205,11 +205,13 @@ fn fold_and_unfold_are_inverse_and_agree() {
 #[test]
 fn pointwise_kernels_agree() {
     type Operation = fn(&dyn Kernels, &Modulus, &mut [u32], &[u32], &[u32], Shoup);
-    let operations: [(&str, Operation); 7] = [
+    let operations: [(&str, Operation); 9] = [
         ("add", |k, m, out, a, _, _| k.add_assign(m, out, a)),
         ("sub", |k, m, out, a, _, _| k.sub_assign(m, out, a)),
         ("neg", |k, m, out, _, _, _| k.neg_assign(m, out)),
         ("scale", |k, m, out, _, _, w| k.scale_assign(m, out, w)),
+        ("add_scaled", |k, m, out, a, _, w| k.add_scaled_assign(m, out, a, w)),
+        ("add_word", |k, m, out, a, _, _| k.add_word_assign(m, out, a[0])),
         ("sub_scale", |k, m, out, a, _, w| k.sub_scale_assign(m, out, a, w)),
         ("mul", |k, m, out, a, _, _| k.mul_assign(m, out, a)),
         ("mul_add", |k, m, out, a, b, _| k.mul_add_assign(m, out, a, b)),
@@ -370,6 +372,20 @@ fn dot_products_agree() {
                     assert_eq!(found, terms.fold(0, |sum, term| modulus.add(sum, term)));
                 }
                 vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count}", k.lanes()));
+                for length in [16, 64, DEGREE] {
+                    let few: Vec<Vec<u32>> = a.iter().map(|a| a[..DEGREE / length].to_vec()).collect();
+                    let repeat = |few: &Vec<u32>| few.iter().flat_map(|&x| vec![x; length]).collect();
+                    let all: Vec<Vec<u32>> = few.iter().map(repeat).collect();
+                    let mut expected = vec![u32::MAX; DEGREE];
+                    Portable.dot(&modulus, &slices(&all), &slices(&b), &mut expected);
+                    let check = |kernels: &dyn Kernels| {
+                        let mut out = vec![u32::MAX; DEGREE];
+                        kernels.dot_runs(&modulus, &slices(&few), length, &slices(&b), &mut out);
+                        assert!(out == expected, "{} {count} {length}", kernels.lanes());
+                    };
+                    check(&Portable);
+                    vector_kernels().for_each(check);
+                }
             }
         }
     }

@@ -85,6 +85,10 @@ macro_rules! kernels {
                     = pointwise::neg_assign::<$module::Register>(modulus, a);
                 fn scale_assign(modulus: &Modulus, a: &mut [u32], w: Shoup)
                     = pointwise::scale_assign::<$module::Register>(modulus, a, w);
+                fn add_scaled_assign(modulus: &Modulus, acc: &mut [u32], a: &[u32], w: Shoup)
+                    = pointwise::add_scaled_assign::<$module::Register>(modulus, acc, a, w);
+                fn add_word_assign(modulus: &Modulus, a: &mut [u32], word: u32)
+                    = pointwise::add_word_assign::<$module::Register>(modulus, a, word);
                 fn sub_scale_assign(modulus: &Modulus, a: &mut [u32], b: &[u32], w: Shoup)
                     = pointwise::sub_scale_assign::<$module::Register>(modulus, a, b, w);
                 fn mul_assign(modulus: &Modulus, a: &mut [u32], b: &[u32])
@@ -111,6 +115,8 @@ macro_rules! kernels {
                     = sums::quotient::<$module::Register>(sources, reciprocals, shift, out);
                 fn dot(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32])
                     = sums::dot::<$module::Register>(modulus, a, b, out);
+                fn dot_runs(modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32])
+                    = sums::dot_runs::<$module::Register>(modulus, a, run, b, out);
                 fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
                     = sums::inner_product::<$module::Register>(modulus, digits, key, out);
                 fn signed_digits(

@@ -60,6 +60,10 @@ pointwise!(
     scale_assign(prime, a; w) = prime.mul(a, w)
 );
 pointwise!(
+    /// `acc += a * w`.
+    add_scaled_assign(prime, acc, a; w) = prime.add(acc, prime.mul(a, w))
+);
+pointwise!(
     /// `a = (a - b) * w`.
     sub_scale_assign(prime, a, b; w) = prime.mul(a.add(prime.q).sub(b), w)
 );
@@ -75,6 +79,22 @@ pointwise!(
     /// `acc -= a * b / R`.
     mul_sub_assign(prime, acc, a, b) = prime.sub(acc, prime.montgomery_mul(a, b))
 );
+
+/// `a += word` for every residue.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn add_word_assign<V: Vector>(modulus: &Modulus, a: &mut [u32], word: u32) {
+    check_lengths::<V>(a.len(), &[]);
+    // SAFETY: the caller vouches for the instruction set; the length is checked.
+    unsafe {
+        let (prime, word) = (Prime::<V>::new(modulus), V::splat(word));
+        for i in (0..a.len()).step_by(V::LANES) {
+            prime.add(V::load(a, i), word).store(a, i);
+        }
+    }
+}
 
 /// `(a0 b0, a0 b1 + a1 b0, a1 b1) / R`.
 ///

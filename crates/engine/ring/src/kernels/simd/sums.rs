@@ -170,6 +170,36 @@ pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]
     }
 }
 
+/// `out = sum_i a_i * b_i / R`, each word of `a` for `run` words of `b`.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn dot_runs<V: Vector>(modulus: &Modulus, a: &[&[u32]], run: usize, b: &[&[u32]], out: &mut [u32]) {
+    assert!(run > 0 && run.is_multiple_of(V::LANES) && out.len().is_multiple_of(run) && a.len() == b.len());
+    assert!(a.iter().all(|values| values.len() == out.len() / run) && b.iter().all(|limb| limb.len() == out.len()));
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let zero = prime.q.sub(prime.q);
+        for place in 0..out.len() / run {
+            for x in (place * run..(place + 1) * run).step_by(V::LANES) {
+                let mut result = zero;
+                for first in (0..a.len()).step_by(LAZY_TERMS) {
+                    let mut sum = Wide { even: zero, odd: zero };
+                    for i in first..a.len().min(first + LAZY_TERMS) {
+                        let factor = V::splat(*a.get_unchecked(i).get_unchecked(place));
+                        let value = V::load(b.get_unchecked(i), x);
+                        sum = sum.add_multiple(value, value.odd(), factor);
+                    }
+                    result = prime.add(result, prime.canonical_from_4q(prime.montgomery_lazy(sum)));
+                }
+                result.store(out, x);
+            }
+        }
+    }
+}
+
 /// `out_c = sum_d digit_d * key_{d,c} / R` for both components of a gadget key.
 ///
 /// # Safety
