@@ -86,6 +86,9 @@ fn check_bootstrap(
     Ok(())
 }
 
+/// Levels of the modular reduction of a bootstrap that double the argument, at its end.
+pub(crate) const DOUBLINGS: usize = 3;
+
 /// Levels that the modular reduction of a bootstrap uses, as a sine or as an exponential.
 pub(crate) const REDUCTION_DEPTH: usize = 8;
 

@@ -8,7 +8,7 @@ use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 
 use crate::error::CkksError;
-use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH, WeakParameters};
+use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, DOUBLINGS, REDUCTION_DEPTH, WeakParameters};
 use crate::primes::{LevelGroup, MAX_GROUPS, Primes, Shape, TerminalShape};
 
 /// The shape of a preset. The primes are derived from it.
@@ -24,8 +24,10 @@ pub struct Preset {
     kind: RingKind,
     /// Number of primes of level 0, of 30 bits each unless `bootstrap` sets another size.
     base_primes: usize,
-    /// Groups of levels, from level 1 upwards.
+    /// Groups of levels, from level 1 upwards; those after the last have no levels.
     groups: [LevelGroup; MAX_GROUPS],
+    /// The group of the levels of circuits.
+    circuit: usize,
     /// Terminal primes, where the levels of a group have neither the size of one prime nor that of two.
     terminal: Option<TerminalShape>,
     special_primes: usize,
@@ -48,12 +50,15 @@ const fn preset(
     (log2_degree, levels, bits): (u32, usize, f64),
     (base_primes, special_primes, digit_len): (usize, usize, usize),
 ) -> Preset {
-    let none = LevelGroup { levels: 0, bits, nested: true };
-    let groups = [LevelGroup { levels, bits, nested: true }, none, none];
+    let mut groups = [NO_LEVELS; MAX_GROUPS];
+    groups[0] = LevelGroup { levels, bits, nested: true };
     let kind = RingKind::Standard;
     let (terminal, bootstrap) = (None, None);
-    Preset { name, purpose, log2_degree, kind, base_primes, groups, terminal, special_primes, digit_len, bootstrap }
+    let circuit = 0;
+    Preset { name, purpose, log2_degree, kind, base_primes, groups, circuit, terminal, special_primes, digit_len, bootstrap }
 }
+
+const NO_LEVELS: LevelGroup = LevelGroup { levels: 0, bits: 0.0, nested: true };
 
 /// Terminal primes for a scale of 2^35: a level is five units of 7 bits, a prime of the chain is four, and a terminal
 /// prime three.
@@ -83,8 +88,8 @@ const fn rational(
     special: usize,
 ) -> Preset {
     let nested = preset(name, purpose, (log2_degree, levels, bits), (2, special, special));
-    let [LevelGroup { levels, bits, .. }, second, third] = nested.groups;
-    let groups = [LevelGroup { levels, bits, nested: false }, second, third];
+    let mut groups = nested.groups;
+    groups[0].nested = false;
     Preset { terminal: Some(terminal), groups, ..nested }
 }
 
@@ -101,34 +106,52 @@ const fn scale45(name: &'static str, purpose: &'static str, size: (u32, usize), 
     rational(name, purpose, size, (terminal, 9.0 * UNIT_45), special)
 }
 
-const BOOT_35: Preset = not_nested(boot(
+const BOOT_35: Preset = boot(
     scale35("n16_boot_depth19_scale35", "bootstrapping to 12 bits", (16, 19), 12),
     factors(3, 4, 8.0),
-    (58.0, 6.0 * UNIT_35, 6.0 * UNIT_35),
+    rational_sizes(58.0, 5.0 * UNIT_35, [6.0 * UNIT_35, 6.0 * UNIT_35, 6.0 * UNIT_35, 6.0 * UNIT_35]),
     5,
-));
+);
 
-const BOOT_40: Preset = not_nested(boot(
-    scale40("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14), 12),
+const BOOT_40: Preset = boot(
+    scale40("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14), 15),
     factors(3, 4, 10.0),
     // A little less than five units, because primes of the chain beside the smaller terminal prime are below 2^30.
-    (60.0, 5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25),
+    rational_sizes(60.0, 3.0 * UNIT_40, [5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25, 4.0 * UNIT_40, 5.0 * UNIT_40 - 0.25]),
     5,
-));
+);
 
 const BOOT_45: Preset = boot(
     scale45("n16_boot_depth12_scale45", "bootstrapping to 20 bits", (16, 12), 12),
     factors(3, 4, 12.0),
-    (59.8, 55.2, 52.0),
+    BootstrapSizes { base: 59.8, down: 9.0 * UNIT_45, doubling: 55.2, polynomial: 55.2, up: 52.0, last: 52.0, nested: true },
     5,
 );
 
-/// The same set with terminal primes in all of its levels: fewer primes, where the sizes of the levels are whole
-/// numbers of units.
-const fn not_nested(preset: Preset) -> Preset {
-    let [first, second, third] = preset.groups;
-    let groups = [first, LevelGroup { nested: false, ..second }, LevelGroup { nested: false, ..third }];
-    Preset { groups, ..preset }
+/// Bits of level 0 and of the levels that a bootstrap uses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct BootstrapSizes {
+    base: f64,
+    /// Levels of the map from slots to coefficients.
+    down: f64,
+    /// Levels of the doublings of the modular reduction, and of its polynomial.
+    doubling: f64,
+    polynomial: f64,
+    /// Levels of the map from coefficients to slots, but for the lowest, and the lowest.
+    up: f64,
+    last: f64,
+    /// Whether the levels above those of circuits are nested.
+    nested: bool,
+}
+
+/// Sizes of levels beside terminal primes: fewer primes, where the sizes are whole numbers of units.
+const fn rational_sizes(base: f64, down: f64, [doubling, polynomial, up, last]: [f64; 4]) -> BootstrapSizes {
+    BootstrapSizes { base, down, doubling, polynomial, up, last, nested: false }
+}
+
+/// Sizes of nested levels; those of the map from slots to coefficients have the size of those of circuits.
+const fn nested_sizes(base: f64, down: f64, reduction: f64, up: f64) -> BootstrapSizes {
+    BootstrapSizes { base, down, doubling: reduction, polynomial: reduction, up, last: up, nested: true }
 }
 
 /// The same set in a small ring, for tests.
@@ -140,21 +163,42 @@ const fn real(preset: Preset) -> Preset {
     Preset { kind: RingKind::ConjugateInvariant, ..preset }
 }
 
-/// Adds the levels of a bootstrap to those of the circuit: the slots-to-coefficients map at the bottom, with levels of
-/// the circuit's size, and above the circuit the modular reduction and the coefficients-to-slots map.
+/// Adds the levels of a bootstrap to those of the circuit: the slots-to-coefficients map at the bottom, and above the
+/// circuit the modular reduction and the coefficients-to-slots map. Groups of equal sizes are one group.
 const fn boot(
     preset: Preset,
     literal: BootstrapLiteral,
-    (base_bits, reduction_bits, top_bits): (f64, f64, f64),
+    sizes: BootstrapSizes,
     encapsulation_primes: usize,
 ) -> Preset {
-    let LevelGroup { levels, bits, nested } = preset.groups[0];
-    let groups = [
-        LevelGroup { levels: levels + literal.slots_to_coefficients, bits, nested },
-        LevelGroup { levels: REDUCTION_DEPTH, bits: reduction_bits, nested: true },
-        LevelGroup { levels: literal.coefficients_to_slots, bits: top_bits, nested: true },
-    ];
-    Preset { groups, bootstrap: Some(BootstrapShape { literal, base_bits, encapsulation_primes }), ..preset }
+    let BootstrapSizes { base, down, doubling, polynomial, up, last, nested } = sizes;
+    let own = preset.groups[0];
+    let mut groups = [NO_LEVELS; MAX_GROUPS];
+    let mut circuit = 0;
+    if down == own.bits {
+        groups[0] = LevelGroup { levels: own.levels + literal.slots_to_coefficients, ..own };
+    } else {
+        groups[0] = LevelGroup { levels: literal.slots_to_coefficients, bits: down, nested };
+        groups[1] = own;
+        circuit = 1;
+    }
+    let mut next = circuit + 1;
+    if doubling == polynomial {
+        groups[next] = LevelGroup { levels: REDUCTION_DEPTH, bits: polynomial, nested };
+    } else {
+        groups[next] = LevelGroup { levels: DOUBLINGS, bits: doubling, nested };
+        next += 1;
+        groups[next] = LevelGroup { levels: REDUCTION_DEPTH - DOUBLINGS, bits: polynomial, nested };
+    }
+    next += 1;
+    if last == up {
+        groups[next] = LevelGroup { levels: literal.coefficients_to_slots, bits: up, nested };
+    } else {
+        groups[next] = LevelGroup { levels: 1, bits: last, nested };
+        groups[next + 1] = LevelGroup { levels: literal.coefficients_to_slots - 1, bits: up, nested };
+    }
+    let bootstrap = Some(BootstrapShape { literal, base_bits: base, encapsulation_primes });
+    Preset { groups, circuit, bootstrap, ..preset }
 }
 
 const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, ratio: f64) -> BootstrapLiteral {
@@ -198,19 +242,19 @@ pub const PRESETS: [Preset; 42] = [
     boot(
         preset("n15_boot_depth4_scale30", "bootstrapping with small ciphertexts", (15, 4, 30.0), (2, 3, 2)),
         factors(2, 3, 11.0),
-        (50.0, 48.0, 50.0),
+        nested_sizes(50.0, 30.0, 48.0, 50.0),
         4,
     ),
     boot(
         preset("n16_boot_depth8_scale50", "bootstrapping at high precision", (16, 8, 50.0), (2, 12, 12)),
         factors(3, 4, 14.0),
-        (60.0, 60.0, 56.0),
+        nested_sizes(60.0, 50.0, 60.0, 56.0),
         5,
     ),
     boot(
         preset("insecure_n11_boot_depth8_scale50", "tests of bootstrapping", (11, 8, 50.0), (2, 12, 12)),
         factors(3, 4, 14.0),
-        (60.0, 60.0, 56.0),
+        nested_sizes(60.0, 50.0, 60.0, 56.0),
         5,
     ),
     BOOT_35,
@@ -257,6 +301,7 @@ impl Preset {
             special: self.special_primes,
             base: (self.base_primes, self.bootstrap.map(|shape| shape.base_bits)),
             groups: &self.groups,
+            circuit: self.circuit,
             terminal: self.terminal,
         };
         let Primes { chain, terminal, special, levels, scale } =
@@ -349,9 +394,10 @@ mod tests {
                 primes.map(|&q| f64::from(q).log2()).sum()
             };
             // Only the levels that circuits use; a bootstrap chooses its scales one by one.
+            let first: usize = preset.groups[..preset.circuit].iter().map(|group| group.levels).sum();
             let mut scale = literal.scale_bits;
             let most = if preset.terminal.is_some() { 0.1 } else { 0.35 };
-            for pair in literal.levels[..=preset.groups[0].levels].windows(2).rev() {
+            for pair in literal.levels[first..=first + preset.groups[preset.circuit].levels].windows(2).rev() {
                 scale = 2.0 * scale - (log2(pair[1]) - log2(pair[0]));
                 assert!((scale - literal.scale_bits).abs() < most, "{}: {scale}", preset.name);
             }

@@ -6,7 +6,7 @@ use unspoken_ring::Basis;
 use unspoken_ring::modular::primes_descending;
 
 /// Most groups of levels.
-pub(crate) const MAX_GROUPS: usize = 3;
+pub(crate) const MAX_GROUPS: usize = 6;
 
 /// Bits of a pair of the largest primes.
 const LARGEST_PAIR_BITS: f64 = 60.0;
@@ -55,6 +55,8 @@ pub(crate) struct Shape<'a> {
     pub base: (usize, Option<f64>),
     /// Groups of levels, from level 1 upwards.
     pub groups: &'a [LevelGroup],
+    /// The group of the levels of circuits, which sets the scale.
+    pub circuit: usize,
     /// Terminal primes.
     pub terminal: Option<TerminalShape>,
 }
@@ -67,7 +69,7 @@ pub(crate) struct Primes {
     pub special: Vec<u32>,
     /// The primes of each level, from level 0.
     pub levels: Vec<Basis>,
-    /// The scale of the first group.
+    /// The scale of circuits.
     pub scale: f64,
 }
 
@@ -127,7 +129,7 @@ impl Shape<'_> {
                 levels.push(Basis::chain(chain.len()));
             }
         }
-        let scale = chosen[0].as_ref().map_or(self.groups[0].bits.exp2(), |p| p.scale);
+        let scale = chosen[self.circuit].as_ref().map_or(self.groups[self.circuit].bits.exp2(), |p| p.scale);
         Ok(Primes { chain, terminal: Vec::new(), special, levels, scale })
     }
 
@@ -146,11 +148,14 @@ impl Shape<'_> {
         let all = self.groups.iter().flat_map(|group| std::iter::repeat_n(group, group.levels));
         let mut steps: Vec<StepShape> =
             all.map(|group| StepShape { bits: group.bits, sizes: group.sizes(shape) }).collect();
-        let mut first = 0;
-        for group in self.groups {
+        let (mut first, mut scale) = (0, self.groups[self.circuit].bits);
+        for (index, group) in self.groups.iter().enumerate() {
             let bits = choice.scale(first..first + group.levels).unwrap_or(group.bits);
             steps[first..first + group.levels].iter_mut().for_each(|step| step.bits = bits);
             first += group.levels;
+            if index == self.circuit {
+                scale = bits;
+            }
         }
         choice.levels(&steps).ok_or_else(|| self.too_few(&self.groups[0]))?;
         let (count, base_bits) = self.base;
@@ -165,7 +170,7 @@ impl Shape<'_> {
         let special: Vec<u32> = left.take(self.special).collect();
         match chain {
             Some(chain) if special.len() == self.special => {
-                Ok(Primes { chain, terminal, special, levels, scale: steps[0].bits.exp2() })
+                Ok(Primes { chain, terminal, special, levels, scale: scale.exp2() })
             }
             _ => Err(self.too_few(&self.groups[0])),
         }

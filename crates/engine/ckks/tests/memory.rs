@@ -80,6 +80,7 @@ fn estimates_bound_what_is_allocated() {
     checks.check("matrices of a bootstrap", measured, bootstrapper.prepared_bytes(), 1.2);
     let server = Server::new(BOOT, &planned.key_plan(), 1, (planned.input_level(), boot.scale()));
     let bootstrapper = Bootstrapper::new(&server.encoder, plan(server.encoder.parameters())).unwrap();
+    server.encoder.parameters().ring().release_idle();
     let (result, measured) = peak(|| bootstrapper.refresh(&server.evaluator(), &server.inputs[0]));
     result.unwrap();
     checks.check("bootstrap", measured, bootstrapper.working_bytes(), 3.0);

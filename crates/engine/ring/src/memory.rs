@@ -76,8 +76,8 @@ impl DerefMut for AlignedWords {
 
 /// A pool of buffers, so that an evaluator in its steady state allocates nothing.
 ///
-/// A buffer is reused for its own length and for lengths that are a little smaller, because a circuit goes down through
-/// its levels. When the pool is full, it frees the buffers that were idle for longest.
+/// A buffer is reused for its own length and for lengths down to half of it, because a circuit goes down through its
+/// levels. When the pool is full, it frees the buffers that were idle for longest.
 pub(crate) struct Pool {
     idle: Mutex<IdleBuffers>,
     capacity_words: usize,
@@ -99,7 +99,7 @@ struct Idle {
 
 /// Largest number of words of a buffer that is reused for `len` words.
 const fn largest_reused(len: usize) -> usize {
-    len + len / 4
+    2 * len
 }
 
 impl IdleBuffers {
@@ -267,8 +267,8 @@ mod tests {
         drop(a);
         drop(b);
         assert_eq!(pool.idle.lock().unwrap().words, 100);
-        let used = pool.take(50);
-        assert_eq!(pool.idle.lock().unwrap().words, 100, "a buffer twice as long is not taken");
+        let used = pool.take(49);
+        assert_eq!(pool.idle.lock().unwrap().words, 100, "a buffer more than twice as long is not taken");
         pool.release_idle();
         let left = |pool: &Pool| {
             let idle = pool.idle.lock().unwrap();
@@ -277,11 +277,11 @@ mod tests {
         assert_eq!(left(&pool), (0, 0));
         // A buffer that was in use then is kept for reuse as before.
         drop(used);
-        assert_eq!(left(&pool), (50, 1));
+        assert_eq!(left(&pool), (49, 1));
     }
 
     #[test]
-    fn a_little_longer_buffers_are_reused_and_the_oldest_are_freed() {
+    fn longer_buffers_are_reused_and_the_oldest_are_freed() {
         let pool = Pool::new(900);
         let addresses: Vec<_> = {
             let taken = [100, 80].map(|len| pool.take(len));

@@ -32,6 +32,9 @@ const SPILLED_BYTES: usize = 2048;
 /// Most primes that one division drops, special primes included.
 pub const MAX_DROPPED: usize = 18;
 
+/// Most special primes.
+const MAX_SPECIAL: usize = 16;
+
 /// Most terminal primes.
 const MAX_TERMINAL: usize = 8;
 
@@ -47,7 +50,7 @@ pub struct RingLiteral {
     /// Smaller primes, at most 8, which are multiplied in and divided out again so that the moduli of successive levels
     /// may have any ratio: a basis has the first few of them. May be empty.
     pub terminal: Vec<u32>,
-    /// The special primes of key-switching, at most 12; may be empty.
+    /// The special primes of key-switching, at most 16; may be empty.
     pub special: Vec<u32>,
     /// Number of primes that form one digit of the gadget decomposition: first the terminal primes, then those of the
     /// chain.
@@ -160,6 +163,14 @@ impl Ring {
     /// Most bytes of freed buffers that the ring keeps for reuse.
     pub fn idle_bytes(&self) -> usize {
         self.pool().capacity_bytes()
+    }
+
+    /// Takes memory for `count` polynomials over `basis` from the system and keeps it as freed buffers, up to
+    /// [`Ring::idle_bytes`], so that the next operations do not wait for the system.
+    pub fn reserve(&self, basis: Basis, count: usize) {
+        let count = count.min(self.idle_bytes() / self.poly_bytes(basis).max(1));
+        let buffers: Vec<Words> = (0..count).map(|_| self.pool().take(self.limb_count(basis) * self.stride())).collect();
+        drop(buffers);
     }
 
     /// Gives the freed buffers that the ring keeps back to the allocator.
@@ -684,7 +695,7 @@ fn check(literal: &RingLiteral) -> Result<(), RingError> {
             0..=MAX_TERMINAL.min(digit_len.saturating_sub(1)),
             "0 to 8, fewer than a digit",
         ),
-        ("the list of special primes", special.len(), 0..=12, "0 to 12"),
+        ("the list of special primes", special.len(), 0..=MAX_SPECIAL, "0 to 16"),
         ("a digit", *digit_len, 1..=chain.len().max(1), "1 to the chain's length"),
     ];
     for (what, found, range, needed) in lengths {

@@ -264,7 +264,7 @@ pub struct Bootstrapper {
 }
 
 impl Bootstrapper {
-    /// Encodes the matrices, which take [`Bootstrapper::prepared_bytes`].
+    /// Encodes the matrices, which take [`Bootstrapper::prepared_bytes`], and takes working memory from the system.
     ///
     /// # Errors
     /// As for [`LinearTransform::new`].
@@ -281,7 +281,12 @@ impl Bootstrapper {
     /// As for [`LinearTransform::new`].
     pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
         let working_bytes = plan.working_bytes(encoder, false)?;
-        Ok(Bootstrapper { down: None, up: encode(encoder, &plan.up)?, plan, working_bytes })
+        let up = encode(encoder, &plan.up)?;
+        // The memory of the first map, which needs the most, so that the first bootstrap is not slower than others.
+        let (ring, basis) = (plan.parameters.ring(), plan.parameters.basis(plan.parameters.max_level()).with_special());
+        let live = plan.up.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
+        ring.reserve(basis, live as usize / ring.poly_bytes(basis));
+        Ok(Bootstrapper { down: None, up, plan, working_bytes })
     }
 
     /// Its plan.

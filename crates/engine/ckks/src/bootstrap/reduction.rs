@@ -12,10 +12,8 @@ use num_complex::Complex64;
 
 use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
+use crate::parameters::DOUBLINGS;
 use crate::polynomial::{Polynomial, evaluate_to_scale};
-
-/// Number of doublings of the argument.
-const DOUBLINGS: usize = 3;
 
 /// Degree of the cosine polynomial in `2 u^2 - 1`, and of the exponential polynomial in `u`.
 const COSINE_DEGREE: usize = 15;
