@@ -1,6 +1,6 @@
 //! Bootstraps all slots of a preset and prints keys, memory, levels, times and errors.
 //!
-//! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth8_scale50`
+//! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth8_scale50 3`; the number is that of runs.
 
 use std::error::Error;
 use std::time::Instant;
@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plaintext = encoder.encode(&values, bootstrapper.plan().input_level(), parameters.scale())?;
     let input = encoder.encrypt(&plaintext, &secret, &mut rng)?.expand(&parameters);
     let evaluator = Evaluator::new(&encoder, &keys);
-    for _ in 0..std::env::args().nth(2).map_or(3, |n| n.parse().unwrap()) {
+    let runs = std::env::args().nth(2).map_or(Ok(3), |runs| runs.parse())?;
+    for _ in 0..runs {
         let start = Instant::now();
         let output = bootstrapper.refresh(&evaluator, &input)?;
         let seconds = start.elapsed().as_secs_f64();

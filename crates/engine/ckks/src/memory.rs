@@ -56,8 +56,8 @@ pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
 
 /// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes in buffers of other
 /// sizes. The ring keeps freed buffers for reuse, up to a limit, also for smaller sizes, down to half of their own. So
-/// at most about a quarter of what is live is wasted in longer buffers, and half of what was freed is not reused, in all
-/// circuits that were measured.
+/// about a quarter of what is live, at most, is wasted in longer buffers, and half of what was freed is not reused: all
+/// circuits that were measured need less.
 pub fn with_idle_buffers(parameters: &CkksParameters, live: u64, freed: u64) -> u64 {
     live + live / 4 + (freed / 2).min(parameters.ring().idle_bytes() as u64)
 }

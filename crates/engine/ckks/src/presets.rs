@@ -55,7 +55,19 @@ const fn preset(
     let kind = RingKind::Standard;
     let (terminal, bootstrap) = (None, None);
     let circuit = 0;
-    Preset { name, purpose, log2_degree, kind, base_primes, groups, circuit, terminal, special_primes, digit_len, bootstrap }
+    Preset {
+        name,
+        purpose,
+        log2_degree,
+        kind,
+        base_primes,
+        groups,
+        circuit,
+        terminal,
+        special_primes,
+        digit_len,
+        bootstrap,
+    }
 }
 
 const NO_LEVELS: LevelGroup = LevelGroup { levels: 0, bits: 0.0, nested: true };
@@ -117,14 +129,26 @@ const BOOT_40: Preset = boot(
     scale40("n16_boot_depth14_scale40", "bootstrapping to 16 bits", (16, 14), 15),
     factors(3, 4, 10.0),
     // A little less than five units, because primes of the chain beside the smaller terminal prime are below 2^30.
-    rational_sizes(60.0, 3.0 * UNIT_40, [5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25, 4.0 * UNIT_40, 5.0 * UNIT_40 - 0.25]),
+    rational_sizes(
+        60.0,
+        3.0 * UNIT_40,
+        [5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25, 4.0 * UNIT_40, 5.0 * UNIT_40 - 0.25],
+    ),
     5,
 );
 
 const BOOT_45: Preset = boot(
     scale45("n16_boot_depth12_scale45", "bootstrapping to 20 bits", (16, 12), 12),
     factors(3, 4, 12.0),
-    BootstrapSizes { base: 59.8, down: 9.0 * UNIT_45, doubling: 55.2, polynomial: 55.2, up: 52.0, last: 52.0, nested: true },
+    BootstrapSizes {
+        base: 59.8,
+        down: 9.0 * UNIT_45,
+        doubling: 55.2,
+        polynomial: 55.2,
+        up: 52.0,
+        last: 52.0,
+        nested: true,
+    },
     5,
 );
 
@@ -165,12 +189,7 @@ const fn real(preset: Preset) -> Preset {
 
 /// Adds the levels of a bootstrap to those of the circuit: the slots-to-coefficients map at the bottom, and above the
 /// circuit the modular reduction and the coefficients-to-slots map. Groups of equal sizes are one group.
-const fn boot(
-    preset: Preset,
-    literal: BootstrapLiteral,
-    sizes: BootstrapSizes,
-    encapsulation_primes: usize,
-) -> Preset {
+const fn boot(preset: Preset, literal: BootstrapLiteral, sizes: BootstrapSizes, encapsulation_primes: usize) -> Preset {
     let BootstrapSizes { base, down, doubling, polynomial, up, last, nested } = sizes;
     let own = preset.groups[0];
     let mut groups = [NO_LEVELS; MAX_GROUPS];
@@ -288,6 +307,16 @@ impl Preset {
                 reason: format!("no such preset; there are {}", names.join(", ")),
             }
         })
+    }
+
+    /// Whether the set is made for bootstrapping.
+    pub fn bootstraps(&self) -> bool {
+        self.bootstrap.is_some()
+    }
+
+    /// Whether the set has less than 128 bits of security, for tests.
+    pub fn is_insecure(&self) -> bool {
+        self.name.starts_with("insecure_")
     }
 
     /// The parameter literal, with the primes chosen.

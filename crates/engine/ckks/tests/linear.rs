@@ -94,6 +94,24 @@ fn the_identity_and_a_single_diagonal() {
 }
 
 #[test]
+fn diagonals_that_repeat_take_less_memory() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 9);
+        let slots = client.parameters().slots();
+        let whole = random(&mut client, 0..6);
+        let full = plan(&client, whole.clone(), 3).prepared_bytes();
+        for period in [1, 4, slots / 32, slots / 16, slots / 8, slots / 2] {
+            let repeated = |(k, d): (&usize, &Vec<Complex64>)| (*k, d[..period].repeat(slots / period));
+            let diagonals: Diagonals = whole.iter().map(repeated).collect();
+            let bytes = plan(&client, diagonals.clone(), 3).prepared_bytes();
+            assert!(bytes < full, "{preset} {period}: {bytes} of {full}");
+            assert!(period > slots / 16 || 8 * bytes < full, "{preset} {period}: {bytes} of {full}");
+            check(&mut client, diagonals, 3, 20);
+        }
+    }
+}
+
+#[test]
 fn plans_are_cheap_and_say_their_keys() {
     let mut client = Client::new(STANDARD, 3);
     let slots = client.parameters().slots();

@@ -169,7 +169,8 @@ impl Ring {
     /// [`Ring::idle_bytes`], so that the next operations do not wait for the system.
     pub fn reserve(&self, basis: Basis, count: usize) {
         let count = count.min(self.idle_bytes() / self.poly_bytes(basis).max(1));
-        let buffers: Vec<Words> = (0..count).map(|_| self.pool().take(self.limb_count(basis) * self.stride())).collect();
+        let buffers: Vec<Words> =
+            (0..count).map(|_| self.pool().take(self.limb_count(basis) * self.stride())).collect();
         drop(buffers);
     }
 

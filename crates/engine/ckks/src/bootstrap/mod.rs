@@ -5,6 +5,7 @@
 //! under a sparse secret (see `unspoken_rlwe`), which bounds the integer that the raise adds.
 
 mod dft;
+mod estimate;
 pub(crate) mod failure;
 mod reduction;
 mod run;
@@ -16,6 +17,7 @@ use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use self::dft::Diagonals;
+pub use self::estimate::BootstrapEstimate;
 use self::failure::{RANGE, log2_failure};
 use self::reduction::Reduction;
 use crate::encoding::Encoder;

@@ -14,5 +14,6 @@ pub mod params;
 pub mod permute;
 pub mod pir;
 pub mod plan;
+mod plan_bootstrap;
 pub mod serve;
 pub mod train;

@@ -1,10 +1,9 @@
 //! `unspoken plan`
 
-use unspoken_ckks::{
-    Bootstrap, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Preset, Simulator, SlotValues,
-};
+use unspoken_ckks::{CostModel, Preset};
 use unspoken_lookup::{Explanation, OutputForm, Task, estimates};
 
+use crate::commands::plan_bootstrap;
 use crate::commands::serve::DEFAULT_PRESET;
 
 /// Show the plans of a lookup and their costs, or the requirements and precision of a bootstrap
@@ -28,17 +27,25 @@ pub struct Arguments {
     /// Show every plan with its costs, measured on one thread of this machine, instead of the name of the best plan
     #[arg(long)]
     explain: bool,
-    /// Show the requirements and the result of a bootstrap of all slots; a simulation in the clear predicts the
-    /// precision
+    /// Show the requirements, time and result of a bootstrap instead; a simulation in the clear predicts the precision
     #[arg(long)]
     bootstrap: bool,
+    /// Compare the presets whose bootstrap gives at least so many bits
+    #[arg(long, requires = "bootstrap", conflicts_with = "preset")]
+    bits: Option<f64>,
+    /// Number of slots to bootstrap, a power of two; all by default
+    #[arg(long, requires = "bootstrap")]
+    slots: Option<usize>,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(bits) = arguments.bits {
+        return plan_bootstrap::compare(bits, arguments.slots);
+    }
     let parameters = Preset::find(&arguments.preset)?.build()?;
     if arguments.bootstrap {
-        return show_bootstrap(&parameters);
+        return plan_bootstrap::show(&parameters, arguments.slots);
     }
     anyhow::ensure!((4..=4096).contains(&arguments.columns), "{} columns; needed 4 to 4096", arguments.columns);
     let form = if arguments.pairs { OutputForm::Pairs } else { OutputForm::Rows };
@@ -58,23 +65,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         parameters.name()
     );
     print!("{}", Explanation(&found));
-    Ok(())
-}
-
-/// Seed of the simulated values and noise.
-const SEED: u64 = 1;
-
-fn show_bootstrap(parameters: &CkksParameters) -> anyhow::Result<()> {
-    let plan = Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex)?;
-    println!("{plan}");
-    let simulator = Simulator::new(&Encoder::new(parameters), SEED);
-    let values: Vec<Complex64> = (0..parameters.slots()).map(|j| Complex64::cis((j * j) as f64)).collect();
-    let input = simulator.encrypt(&values, plan.input_level(), parameters.scale())?;
-    let error = ErrorStatistics::between(plan.simulate_refresh(&simulator, &input)?.noisy(), &values);
-    println!(
-        "precision  {:.1} bits (root mean square), {:.1} in the worst slot",
-        -error.rms.log2(),
-        -error.worst.log2()
-    );
     Ok(())
 }

@@ -1,0 +1,68 @@
+//! `unspoken plan --bootstrap`
+
+use unspoken_ckks::{
+    Bootstrap, BootstrapEstimate, CkksError, CkksParameters, CostModel, Encoder, PRESETS, Preset, SlotValues,
+};
+
+use crate::progress;
+
+/// Shows the requirements and the result of a bootstrap with one preset.
+pub fn show(parameters: &CkksParameters, slots: Option<usize>) -> anyhow::Result<()> {
+    let plan = Bootstrap::new(parameters, slots.unwrap_or(parameters.slots()), SlotValues::Complex)?;
+    println!("{plan}");
+    let found = estimate(&plan)?;
+    println!(
+        "precision  {:.1} bits (root mean square), {:.1} in the worst slot",
+        -found.error.rms.log2(),
+        -found.error.worst.log2()
+    );
+    println!("time       about {:.1} s on one thread of this machine", found.seconds);
+    Ok(())
+}
+
+/// Predicts with the speed of one thread.
+fn estimate(plan: &Bootstrap) -> anyhow::Result<BootstrapEstimate> {
+    let parameters = plan.parameters();
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let model = one_thread.install(|| CostModel::measure(parameters))?;
+    Ok(plan.estimate(&Encoder::new(parameters), &model)?)
+}
+
+/// Shows all presets whose bootstrap of `slots` slots gives `bits` bits, and which of them no other surpasses.
+pub fn compare(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
+    let mut found: Vec<(&Preset, BootstrapEstimate)> = Vec::new();
+    for preset in PRESETS.iter().filter(|preset| preset.bootstraps() && !preset.is_insecure()) {
+        let parameters = preset.build()?;
+        progress::note(&format!("simulating {}", preset.name));
+        match Bootstrap::new(&parameters, slots.unwrap_or(parameters.slots()), SlotValues::Complex) {
+            Ok(plan) => found.push((preset, estimate(&plan)?)),
+            Err(CkksError::Shape { .. }) => progress::note(&format!("{} has fewer slots", preset.name)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let best = found.iter().map(|(_, e)| -e.error.rms.log2()).fold(f64::NEG_INFINITY, f64::max);
+    anyhow::ensure!(!found.is_empty(), "no preset has that many slots; give a power of two of at most 32768");
+    found.retain(|(_, e)| -e.error.rms.log2() >= bits);
+    anyhow::ensure!(!found.is_empty(), "no preset gives {bits} bits; the most precise one gives {best:.1}");
+    found.sort_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds));
+    println!("  preset                        bits  worst  products  seconds  keys MB  matrices MB");
+    for (preset, e) in &found {
+        let surpassed = found.iter().any(|(_, other)| other.dominates(e));
+        println!(
+            "{} {:<28} {:>5.1}  {:>5.1}  {:>8}  {:>7.1}  {:>7.0}  {:>11.0}",
+            if surpassed { ' ' } else { '*' },
+            preset.name,
+            -e.error.rms.log2(),
+            -e.error.worst.log2(),
+            e.depth,
+            e.seconds,
+            e.key_bytes as f64 / 1e6,
+            e.matrix_bytes as f64 / 1e6,
+        );
+    }
+    println!();
+    println!("* no other preset is at least as good in bits, products, seconds and memory");
+    println!("bits are those of the root mean square of the errors of slots of modulus 1, simulated; seconds are");
+    println!("predicted for one thread of this machine, to a factor of two");
+    Ok(())
+}
