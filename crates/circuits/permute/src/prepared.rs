@@ -122,7 +122,7 @@ impl Steps {
     ) -> Result<Self, PermuteError> {
         match plan.program() {
             Program::Stages(stages) => {
-                let mut below = level + plan.depth();
+                let (mut below, length) = (level + plan.depth(), plan.length());
                 let mut steps = Vec::with_capacity(stages.len());
                 for stage in stages {
                     let diagonals = stage.diagonals();
@@ -130,6 +130,7 @@ impl Steps {
                         Some(shift) => StageStep::Rotate(shift),
                         None => {
                             let plan = linear_plan(parameters, &diagonals, stage.babies, (below, scale), mask)?;
+                            let plan = plan.with_period(length);
                             below -= 1;
                             StageStep::Linear(LinearTransform::deferred(plan))
                         }

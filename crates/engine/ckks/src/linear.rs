@@ -187,6 +187,14 @@ impl LinearPlan {
         Ok(LinearPlan { steps, ..self })
     }
 
+    /// The same plan for diagonals that repeat after at least `period` slots, a power of two. For estimates by planners
+    /// that do not know the values of diagonals and give one value for each: shorter diagonals are stored in less
+    /// memory.
+    pub fn with_period(self, period: usize) -> Self {
+        let run = self.run.min(run(&self.parameters, period));
+        LinearPlan { run, ..self }
+    }
+
     /// The split of the diagonals into baby steps and giant steps.
     pub fn steps(&self) -> Steps {
         self.steps
