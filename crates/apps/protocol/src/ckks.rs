@@ -47,14 +47,18 @@ impl<H: CkksServerHalf> KeyLoader for H {
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
         let parameters = self.header().parameters();
-        let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
+        let mut plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
         self.header().check_covered(&plan)?;
+        // The bundle does not say which of its keys are used in their short form, but the application does.
+        plan.extend(self.header().key_plan());
         Ok(plan.memory_bytes(parameters.ring()))
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
-        let keys = KeyBundle::read(self.header().parameters().rlwe(), bundle)?;
+        let parameters = self.header().parameters();
+        let keys = KeyBundle::read(parameters.rlwe(), bundle)?;
         self.check_keys(&keys)?;
+        keys.prepare(parameters.ring(), self.header().key_plan())?;
         Ok(keys)
     }
 

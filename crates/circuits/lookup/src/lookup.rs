@@ -176,10 +176,10 @@ impl Lookup {
             _ => Some(self.output.level),
         };
         if self.plan != Plan::OneHot {
-            plan.require(KeyKind::Relinearisation, self.parameters.chain(self.input.level));
+            plan.require_over(KeyKind::Relinearisation, self.parameters.basis(self.input.level));
         }
         if let Some(level) = conjugation_level {
-            plan.require(conjugation, self.parameters.chain(level));
+            plan.require_over(conjugation, self.parameters.basis(level));
         }
         plan
     }

@@ -102,7 +102,7 @@ impl VectorPermutation {
                 let shift = shift * parallel as i64;
                 let element = galois::rotation(parameters.ring(), shift);
                 if element != 1 {
-                    keys.require(KeyKind::Galois { element }, parameters.chain(scales.level));
+                    keys.require_over(KeyKind::Galois { element }, parameters.basis(scales.level));
                 }
                 steps.push(Step::Rotate(shift));
                 continue;

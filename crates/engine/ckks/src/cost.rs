@@ -56,7 +56,7 @@ impl Cost {
         let limbs = ring.limb_count(basis);
         let mut cost = Self::decomposition(ring, basis);
         cost += Self::hoisted_product(ring, basis);
-        cost += Self::division(ring, basis.with_special(), to).times(2);
+        cost += Self::division(ring, ring.switching_basis(basis), to).times(2);
         cost += Self::elementwise(ring, 2 * limbs);
         cost.key_switches.insert(limbs, 1);
         cost
@@ -64,7 +64,7 @@ impl Cost {
 
     /// Cost of the digit decomposition of one polynomial: its digits raised to the extended basis.
     pub fn decomposition(ring: &Ring, basis: Basis) -> Self {
-        let (extended, digits) = (ring.limb_count(basis.with_special()), ring.digit_primes(basis));
+        let (extended, digits) = (ring.limb_count(ring.switching_basis(basis)), ring.digit_primes(basis));
         let conversions: usize = digits.iter().map(|digit| digit.len() * (extended - digit.len())).sum();
         Cost {
             limb_transforms: (digits.len() * extended) as u64,
@@ -75,14 +75,14 @@ impl Cost {
 
     /// Cost of the inner product of raised digits with a key.
     pub fn hoisted_product(ring: &Ring, basis: Basis) -> Self {
-        let limbs = 2 * ring.digit_count(basis.chain) * ring.limb_count(basis.with_special());
+        let limbs = 2 * ring.digit_count(basis.chain) * ring.limb_count(ring.switching_basis(basis));
         Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
     /// Cost of a rotation from digits that are raised already, left undivided. Its inner product counts
     /// `HOISTED_WEIGHT` times.
     pub fn hoisted_rotation(ring: &Ring, basis: Basis) -> Self {
-        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
         let mut cost = Self::hoisted_product(ring, basis).times(HOISTED_WEIGHT);
         cost += Self::elementwise(ring, 3 * limbs + 4 * extended);
         cost.key_switches.insert(limbs, 1);
@@ -95,7 +95,7 @@ impl Cost {
     pub fn hoisted_rotations(ring: &Ring, basis: Basis, count: u64) -> Self {
         let limbs = ring.limb_count(basis);
         let mut each = Self::hoisted_product(ring, basis).times(HOISTED_WEIGHT);
-        each += Self::division(ring, basis.with_special(), basis).times(2);
+        each += Self::division(ring, ring.switching_basis(basis), basis).times(2);
         each += Self::elementwise(ring, 2 * limbs);
         each.key_switches.insert(limbs, 1);
         each.hoisted_rotations.insert(limbs, 1);
@@ -109,14 +109,14 @@ impl Cost {
     /// ([`Arithmetic::sum_rotations`](crate::Arithmetic::sum_rotations)). The rotated limbs are added while they are in
     /// the cache, so the inner products do not have the weight of those of [`Cost::hoisted_rotation`].
     pub fn sum_of_rotations(ring: &Ring, basis: Basis, rotations: u64, copies: u64, to: Basis) -> Self {
-        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
         let mut rotation = Self::hoisted_product(ring, basis);
         rotation += Self::elementwise(ring, 4 * extended);
         rotation.key_switches.insert(limbs, 1);
         let mut cost = Self::decomposition(ring, basis);
         cost += rotation.times(rotations);
         cost += Self::elementwise(ring, 2 * limbs + 2 * extended).times(rotations + copies);
-        cost += Self::division(ring, basis.with_special(), to).times(2);
+        cost += Self::division(ring, ring.switching_basis(basis), to).times(2);
         cost.rescales = u64::from(to != basis);
         cost
     }
@@ -136,7 +136,7 @@ impl Cost {
         cost += Self::hoisted_rotation(ring, basis).times(rotations);
         cost += Self::undivided_products(ring, basis, products as u64);
         let to = parameters.basis(level.saturating_sub(1));
-        let mut division = Self::division(ring, basis.with_special(), to).times(2);
+        let mut division = Self::division(ring, ring.switching_basis(basis), to).times(2);
         division.rescales = 1;
         cost += division.times(rows as u64);
         cost
@@ -145,7 +145,7 @@ impl Cost {
     /// Cost of `count` products of plaintext vectors with undivided rotations, summed. The rotations stay in the cache
     /// for all sums. Each product counts twice, because it waits for memory more than a plain sum does.
     pub(crate) fn undivided_products(ring: &Ring, basis: Basis, count: u64) -> Self {
-        let mut product = Self::elementwise(ring, 4 * ring.limb_count(basis.with_special()));
+        let mut product = Self::elementwise(ring, 4 * ring.limb_count(ring.switching_basis(basis)));
         product.plaintext_products = 1;
         product.times(count)
     }
@@ -177,7 +177,7 @@ impl Cost {
 
     /// Cost of the division of one polynomial over `from` to the basis `to`.
     pub fn division(ring: &Ring, from: Basis, to: Basis) -> Self {
-        let special = if from.special && !to.special { ring.special().len() } else { 0 };
+        let special = ring.special_primes(from).len().saturating_sub(ring.special_primes(to).len());
         let surplus = from.chain.saturating_sub(to.chain) + from.terminal.saturating_sub(to.terminal);
         let (dropped, kept) = (special + surplus, ring.limb_count(to));
         Cost {

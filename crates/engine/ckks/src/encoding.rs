@@ -157,7 +157,7 @@ impl Encoder {
             return self.encode_constant(OPERATION, value, level, scale);
         }
         let coefficients = self.coefficients(OPERATION, values, scale)?;
-        Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, false)?, level, scale })
+        Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, self.parameters.basis(level))?, level, scale })
     }
 
     /// Encodes the same value in all slots. `a + b X^(n/2)` has the value `a + i b` in each slot, so no transform is
@@ -210,7 +210,7 @@ impl Encoder {
         }
         check_each(OPERATION, values, |x| !x.is_finite(), "a finite real number")?;
         let scaled: Zeroizing<Vec<f64>> = Zeroizing::new(values.iter().map(|x| x * scale).collect());
-        Ok(Plaintext { poly: self.round(OPERATION, &scaled, level, false)?, level, scale })
+        Ok(Plaintext { poly: self.round(OPERATION, &scaled, level, self.parameters.basis(level))?, level, scale })
     }
 
     /// The slots of a polynomial in the coefficient domain, divided by `scale`. Wiped when dropped.
@@ -244,7 +244,8 @@ impl Encoder {
     pub(crate) fn encode_extended(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
         const OPERATION: &str = "encode over the extended basis";
         let coefficients = self.coefficients(OPERATION, values, scale)?;
-        let mut poly = self.round(OPERATION, &coefficients, level, true)?;
+        let basis = self.parameters.ring().switching_basis(self.parameters.basis(level));
+        let mut poly = self.round(OPERATION, &coefficients, level, basis)?;
         poly.declare_public();
         Ok(poly)
     }
@@ -344,9 +345,8 @@ impl Encoder {
 
     /// The polynomial with coefficients rounded to the nearest integers. The running time depends on the level, not on
     /// the coefficients. The polynomial is marked secret, because it may encode a client's message.
-    fn round(&self, operation: &'static str, scaled: &[f64], level: usize, special: bool) -> Result<Poly, CkksError> {
+    fn round(&self, operation: &'static str, scaled: &[f64], level: usize, basis: Basis) -> Result<Poly, CkksError> {
         self.check_fits(operation, scaled, level)?;
-        let basis = Basis { special, ..self.parameters.basis(level) };
         Ok(self.parameters.ring().evaluate_f64(scaled, self.log2_limit(level).ceil() as u32, basis)?)
     }
 }

@@ -370,7 +370,7 @@ impl Arithmetic for Evaluator<'_> {
         self.check_cancel()?;
         let (parameters, ring) = (self.parameters(), self.parameters().ring());
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
-        self.check_rotations(OPERATION, &elements, parameters.chain(level))?;
+        self.check_rotations(OPERATION, &elements, parameters.basis(level).chain)?;
         let input = self.lowered(a, level)?;
         let hoisted = input.inner.hoist(ring)?;
         let rotated: Vec<ExtendedCiphertext> = elements

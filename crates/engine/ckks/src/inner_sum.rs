@@ -59,12 +59,12 @@ impl InnerSum {
 
     /// The keys that [`InnerSum::apply`] needs for vectors at `level`.
     pub fn key_plan(&self, parameters: &CkksParameters, level: usize) -> KeyPlan {
-        let (ring, chain) = (parameters.ring(), parameters.chain(level));
+        let (ring, basis) = (parameters.ring(), parameters.basis(level));
         let mut plan = KeyPlan::new();
         for &steps in self.stages.iter().flatten() {
             let element = galois::rotation(ring, steps);
             if element != 1 {
-                plan.require(KeyKind::Galois { element }, chain);
+                plan.require_over(KeyKind::Galois { element }, basis);
             }
         }
         plan

@@ -218,10 +218,10 @@ impl LinearPlan {
 
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
-        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(self.level));
+        let (ring, basis) = (self.parameters.ring(), self.parameters.basis(self.level));
         let mut plan = KeyPlan::new();
         for steps in self.rotations() {
-            plan.require(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, chain);
+            plan.require_over(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, basis);
         }
         plan
     }
@@ -235,7 +235,7 @@ impl LinearPlan {
     /// Bytes of memory of a [`LinearTransform`] of this plan: the encoded diagonals (counted whether they are encoded
     /// yet or not) and their values, which copies of the plan share.
     pub fn prepared_bytes(&self) -> u64 {
-        let basis = self.parameters.basis(self.level).with_special();
+        let basis = self.parameters.ring().switching_basis(self.parameters.basis(self.level));
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
         let encoded = self.parameters.ring().subring_bytes(basis, self.run) + DIAGONAL_BYTES;
         (self.diagonals.len() * encoded + values) as u64
@@ -248,7 +248,7 @@ impl LinearPlan {
         let (ring, basis) = (self.parameters.ring(), self.parameters.basis(self.level));
         let (_, babies) = self.numbers(self.diagonals.keys());
         let (babies, sums) = (babies.len(), self.rows().len());
-        let (own, pair) = (2 * ring.limb_count(basis), 2 * ring.limb_count(basis.with_special()));
+        let (own, pair) = (2 * ring.limb_count(basis), 2 * ring.limb_count(ring.switching_basis(basis)));
         let rotating = memory::raised_digits(ring, basis) + babies * pair + own;
         let adding = (babies + sums) * pair;
         let turning = (sums + 1) * pair + memory::key_switch(ring, basis);
@@ -340,7 +340,7 @@ impl LinearPlan {
     fn cost_of(&self, indices: &[usize]) -> Cost {
         let (ring, parameters) = (self.parameters.ring(), &self.parameters);
         let basis = parameters.basis(self.level);
-        let extended = basis.with_special();
+        let extended = ring.switching_basis(basis);
         let (giants, babies) = self.step_counts(indices);
         let mut cost = Cost::decomposition(ring, basis);
         cost += Cost::hoisted_rotation(ring, basis).times(babies as u64);
@@ -499,7 +499,7 @@ fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result
     let [c0, c1] = sum;
     let basis = c1.basis().without_special();
     let element = galois::rotation(ring, steps as i64);
-    let key = keys.get(OPERATION, KeyKind::Galois { element }, basis.chain)?;
+    let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, basis)?;
     let divided = ring.divide_round(&c1, basis)?;
     let [mut k0, k1] = ring.gadget_product(&divided, key)?;
     ring.add_assign(&mut k0, &c0)?;

@@ -21,13 +21,13 @@ pub(crate) fn bytes(ring: &Ring, limbs: usize) -> u64 {
 
 /// Limbs of the digits of one polynomial, raised to the extended basis, and of the plain digits before the raise.
 pub(crate) fn raised_digits(ring: &Ring, basis: Basis) -> usize {
-    ring.digit_count(basis.chain) * ring.limb_count(basis.with_special()) + ring.limb_count(basis)
+    ring.digit_count(basis.chain) * ring.limb_count(ring.switching_basis(basis)) + ring.limb_count(basis)
 }
 
 /// Peak limbs of a relinearisation or automorphism, its result included. The peak is the maximum of two phases: the
 /// raised digits and their product with the key; that product, its quotient and the image of the quotient.
 pub(crate) fn key_switch(ring: &Ring, basis: Basis) -> usize {
-    let extended = ring.limb_count(basis.with_special());
+    let extended = ring.limb_count(ring.switching_basis(basis));
     let raising = raised_digits(ring, basis) + 2 * extended;
     let dividing = 2 * extended + division(extended) + 4 * ring.limb_count(basis);
     raising.max(dividing)

@@ -12,12 +12,13 @@
 //!   secret of `h` non-zero coefficients.
 //! - Key switch: `sum_d x_d e_d / P` with the digits `x_d` of the input and the errors `e_d` of the key. The fast basis
 //!   extension returns a digit of `k` primes as `sum_i z_i Q_d/q_i`, with every `z_i` uniform in `[-q_i/2, q_i/2]`. Its
-//!   coefficients have mean zero and variance `k Q_d^2 / 12`.
+//!   coefficients have mean zero and variance `k Q_d^2 / 12`. The errors of a short form are rounding errors of the
+//!   division that made it.
 
 use chacha20::ChaCha8Rng;
 use num_complex::Complex64;
 use rand_core::{Rng, SeedableRng};
-use unspoken_ring::{Basis, ERROR_SIGMA, RingKind};
+use unspoken_ring::{Basis, ERROR_SIGMA, RingKind, Special};
 use unspoken_rlwe::KeyKind;
 use unspoken_rlwe::security::{SPARSE_WEIGHT, SecretDistribution};
 
@@ -71,7 +72,7 @@ impl NoiseModel {
     /// Noise of the key switch of a ciphertext over `basis` after the division by `P`, without the rounding error of
     /// that division.
     pub fn key_switch(&self, basis: Basis) -> f64 {
-        self.gain() * ERROR_SIGMA * self.digit_variances(basis).sum::<f64>().sqrt()
+        self.gain().sqrt() * self.key_errors(basis) * self.digit_variances(basis).sum::<f64>().sqrt()
     }
 
     /// Ratio of the variance of a slot to the variance of a coefficient.
@@ -90,11 +91,20 @@ impl NoiseModel {
         self.gain() * weight / degree
     }
 
+    /// Errors of the rows of the key for the switch of a ciphertext over `basis`: fresh ones, or for its short form
+    /// those of the division of both components of the whole key.
+    fn key_errors(&self, basis: Basis) -> f64 {
+        match self.parameters.ring().switching_basis(basis).special {
+            Special::Short => self.rounding(2),
+            _ => self.encryption(),
+        }
+    }
+
     /// Variance of the coefficients of each gadget digit divided by `P`.
     fn digit_variances(&self, basis: Basis) -> impl Iterator<Item = f64> {
         let ring = self.parameters.ring();
         let log2 = |primes: &[u32]| primes.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
-        let special = log2(ring.special());
+        let special = log2(ring.special_primes(ring.switching_basis(basis)));
         let digits = ring.digit_primes(basis).into_iter();
         digits.map(move |d| (2.0 * (log2(&d) - special)).exp2() * d.len() as f64 * ROUNDING_VARIANCE)
     }
@@ -176,7 +186,7 @@ impl NoiseSource {
             let index = index as u64;
             let deviation = (variance * self.model.gain()).sqrt();
             let spread = self.gaussian(&[DIGIT_STREAM, stream, index], deviation);
-            let errors = self.gaussian(&[KEY_STREAM, key, index], self.model.encryption());
+            let errors = self.gaussian(&[KEY_STREAM, key, index], self.model.key_errors(basis));
             sum.iter_mut().zip(spread).zip(errors).for_each(|((sum, spread), error)| *sum += spread * error);
         }
         sum

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
-use unspoken_ring::{Backend, Basis, MAX_DROPPED, Ring, RingLiteral};
+use unspoken_ring::{Backend, Basis, MAX_DROPPED, Ring, RingLiteral, Special};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
 use crate::bootstrap::failure::log2_failure;
@@ -97,7 +97,8 @@ pub(crate) const REDUCTION_DEPTH: usize = 8;
 fn check_levels(ring: &RingLiteral, levels: &[Basis]) -> Result<(), String> {
     let all = Basis::chain(ring.chain.len()).with_terminal(ring.terminal.len());
     let used = union(levels);
-    if used != all || levels.is_empty() || levels.iter().any(|level| level.chain == 0 || level.special) {
+    if used != all || levels.is_empty() || levels.iter().any(|level| level.chain == 0 || level.special != Special::None)
+    {
         return Err(format!("{all}, but levels over {used}, each with a prime of the chain and no special primes"));
     }
     let log2 = |level: &Basis| -> f64 {

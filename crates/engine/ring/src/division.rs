@@ -179,10 +179,10 @@ impl Ring {
             return Ok(poly.clone());
         }
         let surplus = |a: Basis, b: Basis| a.chain.saturating_sub(b.chain) + a.terminal.saturating_sub(b.terminal);
-        let special = if from.special && !to.special { self.special().len() } else { 0 };
+        let special = self.special_primes(from).len().saturating_sub(self.special_primes(to).len());
         let dropped = surplus(from, to) + special;
         let exists = to.chain >= 1 && to.chain <= self.chain().len() && to.terminal <= self.terminal().len();
-        if !exists || (to.special && !from.special) || !(1..=MAX_DROPPED).contains(&dropped) {
+        if !exists || to.special > from.special || !(1..=MAX_DROPPED).contains(&dropped) {
             return Err(RingError::Basis { operation: OPERATION, found: from, needed: to });
         }
         let table = self.division(from, to);

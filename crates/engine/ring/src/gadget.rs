@@ -7,6 +7,10 @@
 //! raises every digit of its operand to the whole extended basis, multiplies and adds; dividing by `P` afterwards gives
 //! the product with a small error (Han and Ki, "Better bootstrapping for approximate homomorphic encryption", CT-RSA
 //! 2020, section 3).
+//!
+//! Polynomials over few primes have small digits, for which a smaller `P` is enough, and every prime of `P` costs
+//! transforms. So a key has a short form for them: the key over few primes, divided by all special primes but the first
+//! few. That division is public, and its rounding errors are the errors of the short form.
 
 use std::sync::Arc;
 
@@ -17,12 +21,17 @@ use crate::error::RingError;
 use crate::kernels::{ConversionTarget, KEY_BLOCK};
 use crate::memory::{Pool, Words};
 use crate::modular::Shoup;
-use crate::poly::{Basis, Domain, Poly};
+use crate::poly::{Basis, Domain, Poly, Special};
 use crate::ring::Ring;
 
 /// Number of primes for which digits are raised, transformed and multiplied together, so that the digits are read once
 /// for all of them.
 const TILE: usize = 4;
+
+/// Bits by which the product of the special primes of the short form exceeds every digit. The noise of a key switch
+/// with a short form is then far below the rounding error of its division, although rounding errors of its keys are
+/// about four bits above fresh ones.
+pub const SHORT_MARGIN: f64 = 16.0;
 
 /// Constants of the decomposition of polynomials over one basis.
 pub(crate) struct DecompositionTable {
@@ -57,7 +66,7 @@ impl DecompositionTable {
             digit_scale(ring, prime, digit)
         };
         let scales = ring.prime_indices(basis).map(scale).collect();
-        let targets: Vec<usize> = ring.prime_indices(basis.with_special()).collect();
+        let targets: Vec<usize> = ring.prime_indices(ring.switching_basis(basis)).collect();
         let conversions = targets
             .par_chunks(TILE)
             .map(|tile| {
@@ -93,7 +102,7 @@ fn half(ring: &Ring, prime: usize) -> u32 {
 }
 
 /// A gadget encryption: for every prime of an extended basis with all terminal primes, and every digit, two residue
-/// polynomials.
+/// polynomials. The basis has all special primes, or those of the short form.
 ///
 /// Stored in the order in which the inner product reads it: per prime, per digit, blocks of 64 residues that alternate
 /// between the two components.
@@ -101,16 +110,16 @@ pub struct GadgetKey {
     /// Identifies the ring of the key.
     owner: Arc<Pool>,
     words: Words,
-    chain: usize,
+    basis: Basis,
     digits: usize,
     degree: usize,
 }
 
 impl GadgetKey {
-    /// Number of chain primes that the key covers: it multiplies polynomials over at most this many, and over any
-    /// number of terminal primes.
-    pub fn chain(&self) -> usize {
-        self.chain
+    /// The primes of the key. It multiplies polynomials over at most its primes of the chain and any number of terminal
+    /// primes whose [`Ring::switching_basis`] has the same special primes.
+    pub fn basis(&self) -> Basis {
+        self.basis
     }
 
     /// Bytes in memory.
@@ -130,7 +139,7 @@ impl GadgetKey {
 
 impl std::fmt::Debug for GadgetKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GadgetKey").field("chain", &self.chain).field("digits", &self.digits).finish_non_exhaustive()
+        f.debug_struct("GadgetKey").field("basis", &self.basis).field("digits", &self.digits).finish_non_exhaustive()
     }
 }
 
@@ -171,15 +180,43 @@ impl Ring {
         digits
     }
 
-    /// The basis of a [`GadgetKey`] over the first `chain` primes.
+    /// The basis of a whole [`GadgetKey`] over the first `chain` primes.
     pub fn gadget_key_basis(&self, chain: usize) -> Basis {
         Basis::extended(chain).with_terminal(self.terminal().len())
     }
 
-    /// Bytes in memory of a [`GadgetKey`] over the first `chain` primes.
-    pub fn gadget_key_bytes(&self, chain: usize) -> usize {
-        let limbs = self.limb_count(self.gadget_key_basis(chain));
-        limbs * self.digit_count(chain) * 2 * self.degree() * size_of::<u32>()
+    /// The basis to which key switches raise the digits of polynomials over `basis`: with the special primes of the
+    /// short form of keys, if every digit is smaller than their product by [`SHORT_MARGIN`] bits, else with all.
+    pub fn switching_basis(&self, basis: Basis) -> Basis {
+        let short = basis.with_short_special();
+        let few = self.special_primes(short);
+        let log2 = |primes: &[u32]| primes.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
+        let room = log2(few) - SHORT_MARGIN;
+        let small = |digit: &Vec<u32>| log2(digit) <= room;
+        if few.len() < self.special().len() && self.digit_primes(basis).iter().all(small) {
+            short
+        } else {
+            basis.with_special()
+        }
+    }
+
+    /// The basis of the short form of keys that cover `chain` primes: the most primes of the chain over which a
+    /// polynomial can have the short form as its [`Ring::switching_basis`]. None if there is no such polynomial.
+    pub fn short_key_basis(&self, chain: usize) -> Option<Basis> {
+        let fits = |&chain: &usize| self.switching_basis(Basis::chain(chain)).special == Special::Short;
+        let most = (1..=chain).take_while(fits).last()?;
+        Some(Basis::chain(most).with_terminal(self.terminal().len()).with_short_special())
+    }
+
+    /// Whether all polynomials over at most `chain` primes and any terminal primes use the short form.
+    pub fn is_always_short(&self, chain: usize) -> bool {
+        let all = Basis::chain(chain).with_terminal(self.terminal().len());
+        self.switching_basis(all).special == Special::Short
+    }
+
+    /// Bytes in memory of a [`GadgetKey`] over `basis`.
+    pub fn gadget_key_bytes(&self, basis: Basis) -> usize {
+        self.limb_count(basis) * self.digit_count(basis.chain) * 2 * self.degree() * size_of::<u32>()
     }
 
     /// Builds a key from a gadget encryption: `rows[d]` are the two components of digit `d` over
@@ -202,15 +239,55 @@ impl Ring {
     /// If the ring has no special primes or fewer chain primes.
     pub fn gadget_key_builder(&self, chain: usize) -> Result<GadgetKeyBuilder<'_>, RingError> {
         if chain == 0 || chain > self.chain().len() || self.special().is_empty() {
-            let found = Basis { special: !self.special().is_empty(), ..Basis::chain(self.chain().len()) };
+            let all = Basis::chain(self.chain().len());
+            let found = if self.special().is_empty() { all } else { all.with_special() };
             return Err(RingError::Basis { operation: "gadget key", found, needed: Basis::extended(chain.max(1)) });
         }
-        let digits = self.digit_count(chain);
+        Ok(self.builder_over(self.gadget_key_basis(chain)))
+    }
+
+    fn builder_over(&self, basis: Basis) -> GadgetKeyBuilder<'_> {
         // Keys live long and have many sizes. They get a pool of their own that recycles nothing.
-        let words = Pool::new(0).take(self.gadget_key_bytes(chain) / size_of::<u32>());
-        let owner = Arc::clone(self.pool());
-        let key = GadgetKey { owner, words, chain, digits, degree: self.degree() };
-        Ok(GadgetKeyBuilder { ring: self, key, filled: 0 })
+        let words = Pool::new(0).take(self.gadget_key_bytes(basis) / size_of::<u32>());
+        let (owner, digits) = (Arc::clone(self.pool()), self.digit_count(basis.chain));
+        let key = GadgetKey { owner, words, basis, digits, degree: self.degree() };
+        GadgetKeyBuilder { ring: self, key, filled: 0 }
+    }
+
+    /// The short form of a key, over [`Ring::short_key_basis`].
+    ///
+    /// # Errors
+    /// If the key is of another ring, is a short form itself, or has none.
+    pub fn short_gadget_key(&self, key: &GadgetKey) -> Result<GadgetKey, RingError> {
+        const OPERATION: &str = "short form of a key";
+        if !Arc::ptr_eq(&key.owner, self.pool()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        let (found, needed) = (key.basis, Basis::extended(1).with_terminal(self.terminal().len()));
+        let short = self.short_key_basis(found.chain).filter(|_| found.special == Special::All);
+        let short = short.ok_or(RingError::Basis { operation: OPERATION, found, needed })?;
+        let mut builder = self.builder_over(short);
+        for digit in 0..self.digit_count(short.chain) {
+            let row = self.key_row(key, digit, short.with_special());
+            let [body, mask] = row.each_ref().map(|component| self.rescale_round(component, short));
+            builder.push([&body?, &mask?])?;
+        }
+        builder.finish()
+    }
+
+    /// The two components of a digit of a key, over some of its primes.
+    fn key_row(&self, key: &GadgetKey, digit: usize, basis: Basis) -> [Poly; 2] {
+        std::array::from_fn(|component| {
+            let mut poly = self.blank(basis, Domain::Evaluation);
+            poly.words.inherit(key.is_secret());
+            self.for_each_limb(&mut poly, |i, _, limb| {
+                let row = key.row(key.basis.limb_over(basis, i), digit).chunks_exact(2 * KEY_BLOCK);
+                for (target, both) in limb.chunks_exact_mut(KEY_BLOCK).zip(row) {
+                    target.copy_from_slice(&both[component * KEY_BLOCK..][..KEY_BLOCK]);
+                }
+            });
+            poly
+        })
     }
 
     /// Adds `P * digit_mask_d * poly` to `target`: the gadget's message in digit `d`. Evaluation domain, extended
@@ -229,25 +306,25 @@ impl Ring {
         target.words.inherit(poly.is_secret());
         self.for_each_limb(target, |i, prime, limb| {
             if self.digit_of(prime) == Some(digit) {
-                self.add_special_multiple(prime, limb, poly.limb_over(basis, i));
+                self.add_special_multiple(basis, prime, limb, poly.limb_over(basis, i));
             }
         });
         Ok(())
     }
 
-    /// `P * poly` over the extended basis, so that a polynomial can be added to gadget products that are not yet
+    /// `P * poly` over [`Ring::switching_basis`], so that a polynomial can be added to gadget products that are not yet
     /// divided by `P`. Evaluation domain.
     ///
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes already.
     pub fn lift_special(&self, poly: &Poly) -> Result<Poly, RingError> {
-        let mut result = self.zero(poly.basis().with_special(), Domain::Evaluation);
+        let mut result = self.zero(self.switching_basis(poly.basis().without_special()), Domain::Evaluation);
         self.add_lifted_assign(&mut result, poly)?;
         Ok(result)
     }
 
-    /// `acc += P * poly`, where `acc` is over the extended basis and `poly` over the same primes without the special
-    /// ones. Evaluation domain.
+    /// `acc += P * poly`, where `acc` is over an extended basis, with `P` the product of its special primes, and `poly`
+    /// over the same primes without the special ones. Evaluation domain.
     ///
     /// # Errors
     /// If a basis or a domain is not as described.
@@ -256,27 +333,28 @@ impl Ring {
         self.check_domain(OPERATION, acc, Domain::Evaluation)?;
         self.check_domain(OPERATION, poly, Domain::Evaluation)?;
         let (found, needed) = (poly.basis(), acc.basis().without_special());
-        if found != needed || !acc.basis().special {
+        if found != needed || acc.basis().special == Special::None {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
         acc.words.inherit(poly.is_secret());
+        let extended = acc.basis();
         self.for_each_limb(acc, |i, prime, limb| {
             if i < needed.chain + needed.terminal {
-                self.add_special_multiple(prime, limb, poly.limb(i));
+                self.add_special_multiple(extended, prime, limb, poly.limb(i));
             }
         });
         Ok(())
     }
 
-    /// `acc += P * source` modulo a prime that is not special.
-    fn add_special_multiple(&self, prime: usize, acc: &mut [u32], source: &[u32]) {
+    /// `acc += P * source` modulo a prime that is not special, with `P` the product of the special primes of `basis`.
+    fn add_special_multiple(&self, basis: Basis, prime: usize, acc: &mut [u32], source: &[u32]) {
         let modulus = self.modulus(prime);
         let first = self.chain().len() + self.terminal().len();
-        let factor = modulus.shoup(product_mod(self, modulus, first..first + self.special().len()));
+        let factor = modulus.shoup(product_mod(self, modulus, first..first + self.special_primes(basis).len()));
         self.kernels().add_scaled_assign(modulus, acc, source, factor);
     }
 
-    /// Raises every digit of `poly` to the extended basis. Evaluation domain.
+    /// Raises every digit of `poly` to [`Ring::switching_basis`]. Evaluation domain.
     ///
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes, or the ring has none.
@@ -285,7 +363,7 @@ impl Ring {
         let basis = poly.basis();
         let table = self.decomposition(basis);
         let digits = table.digits.len();
-        let primes: Vec<usize> = self.prime_indices(basis.with_special()).collect();
+        let primes: Vec<usize> = self.prime_indices(self.switching_basis(basis)).collect();
         let stride = self.stride();
         let mut words = self.scratch(primes.len() * digits * stride, poly.is_secret());
         let tiles = words.par_chunks_mut(TILE * digits * stride).zip(primes.par_chunks(TILE));
@@ -296,17 +374,17 @@ impl Ring {
         Ok(Decomposed { words, basis, digits })
     }
 
-    /// `sum_d digit_d key_d` for both components of the key, over the extended basis: `P` times the product.
+    /// `sum_d digit_d key_d` for both components of the key, over [`Ring::switching_basis`]: `P` times the product.
     ///
     /// # Errors
-    /// If the key covers fewer chain primes than `poly`, or as for [`Ring::decompose`].
+    /// If the key covers fewer chain primes than `poly` or has other special primes, or as for [`Ring::decompose`].
     pub fn gadget_product(&self, poly: &Poly, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         let basis = poly.basis();
         self.check_key("gadget product", basis, key)?;
         let plain = self.plain_digits(poly)?;
         let table = self.decomposition(basis);
         let digits = table.digits.len();
-        let extended = basis.with_special();
+        let extended = self.switching_basis(basis);
         let primes: Vec<usize> = self.prime_indices(extended).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = poly.is_secret() || key.is_secret();
@@ -336,13 +414,13 @@ impl Ring {
     /// As [`Ring::gadget_product`], for digits that are already raised.
     ///
     /// # Errors
-    /// If the key covers fewer chain primes than the digits.
+    /// If the key covers fewer chain primes than the digits or has other special primes.
     pub fn gadget_product_hoisted(&self, digits: &Decomposed, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         self.check_key("hoisted gadget product", digits.basis, key)?;
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: "hoisted gadget product" });
         }
-        let basis = digits.basis.with_special();
+        let basis = self.switching_basis(digits.basis);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret() || key.is_secret();
@@ -362,9 +440,9 @@ impl Ring {
         if !Arc::ptr_eq(&key.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation });
         }
-        if basis.chain > key.chain {
-            let (found, needed) = (self.gadget_key_basis(key.chain), basis.with_special());
-            return Err(RingError::Basis { operation, found, needed });
+        let needed = self.switching_basis(basis);
+        if basis.chain > key.basis.chain || needed.special != key.basis.special {
+            return Err(RingError::Basis { operation, found: key.basis, needed });
         }
         Ok(())
     }
@@ -432,7 +510,7 @@ impl Ring {
 
     pub(crate) fn multiply_digits(&self, prime: usize, digits: &[&[u32]], key: &GadgetKey, out: [&mut [u32]; 2]) {
         let all = self.chain().len();
-        let row = if prime < all { prime } else { key.chain + prime - all };
+        let row = if prime < all { prime } else { key.basis.chain + prime - all };
         let rows: Vec<&[u32]> = (0..digits.len()).map(|d| key.row(row, d)).collect();
         self.kernels().inner_product(self.modulus(prime), digits, &rows, out);
     }
@@ -446,12 +524,12 @@ pub struct GadgetKeyBuilder<'a> {
 }
 
 impl GadgetKeyBuilder<'_> {
-    /// Appends the two components of the next digit: evaluation domain, over [`Ring::gadget_key_basis`].
+    /// Appends the two components of the next digit: evaluation domain, over the basis of the key.
     ///
     /// # Errors
     /// If the row has another basis or domain, or the key already has all digits.
     pub fn push(&mut self, row: [&Poly; 2]) -> Result<(), RingError> {
-        let needed = self.ring.gadget_key_basis(self.key.chain);
+        let needed = self.key.basis;
         for component in row {
             self.ring.check_domain("gadget key", component, Domain::Evaluation)?;
             if component.basis() != needed {

@@ -26,7 +26,7 @@ impl Ring {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         let permutations = terms.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
-        let basis = digits.basis.with_special();
+        let basis = self.switching_basis(digits.basis);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
         let secret = digits.words.is_secret() || terms.iter().any(|(key, _)| key.is_secret());

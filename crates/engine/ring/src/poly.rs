@@ -5,25 +5,36 @@ use std::ops::Range;
 
 use crate::memory::Words;
 
+/// The special primes of a basis. Each variant contains those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Special {
+    /// None of them.
+    None,
+    /// The first few, which the short form of switching keys has ([`Ring::switching_basis`](crate::Ring)).
+    Short,
+    /// All of them.
+    All,
+}
+
 /// The primes of a ring that a polynomial is represented over: the first `chain` primes of the chain, the first
-/// `terminal` of the terminal primes, and all special primes or none. Limbs are in this order.
+/// `terminal` of the terminal primes, and none, some or all of the special primes. Limbs are in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basis {
     /// Number of primes of the chain, from the first.
     pub chain: usize,
     /// Number of terminal primes, from the first.
     pub terminal: usize,
-    /// Whether the special primes are included.
-    pub special: bool,
+    /// The special primes that are included.
+    pub special: Special,
 }
 
 impl Basis {
     /// The first `chain` primes, without the special ones.
     pub const fn chain(chain: usize) -> Self {
-        Basis { chain, terminal: 0, special: false }
+        Basis { chain, terminal: 0, special: Special::None }
     }
 
-    /// The first `chain` primes and the special ones.
+    /// The first `chain` primes and all special ones.
     pub const fn extended(chain: usize) -> Self {
         Basis::chain(chain).with_special()
     }
@@ -33,14 +44,19 @@ impl Basis {
         Basis { terminal, ..self }
     }
 
-    /// The same primes and the special ones.
+    /// The same primes and all special ones.
     pub const fn with_special(self) -> Self {
-        Basis { special: true, ..self }
+        Basis { special: Special::All, ..self }
+    }
+
+    /// The same primes and the first few special ones.
+    pub const fn with_short_special(self) -> Self {
+        Basis { special: Special::Short, ..self }
     }
 
     /// The same primes without the special ones.
     pub const fn without_special(self) -> Self {
-        Basis { special: false, ..self }
+        Basis { special: Special::None, ..self }
     }
 
     /// The limb for the same prime as limb `i` over another basis, which is contained in this one.
@@ -57,7 +73,7 @@ impl Basis {
 
     /// Whether all primes of another basis are in this one.
     pub const fn contains(self, other: Basis) -> bool {
-        self.chain >= other.chain && self.terminal >= other.terminal && (self.special || !other.special)
+        self.chain >= other.chain && self.terminal >= other.terminal && self.special as u8 >= other.special as u8
     }
 }
 
@@ -67,7 +83,11 @@ impl fmt::Display for Basis {
         if self.terminal > 0 {
             write!(f, ", {} terminal primes", self.terminal)?;
         }
-        f.write_str(if self.special { " and the special primes" } else { "" })
+        f.write_str(match self.special {
+            Special::None => "",
+            Special::Short => " and the first special primes",
+            Special::All => " and the special primes",
+        })
     }
 }
 

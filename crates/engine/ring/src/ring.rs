@@ -14,7 +14,7 @@ use crate::kernels::{Backend, Kernels};
 use crate::memory::{Pool, Words};
 use crate::modular::{Modulus, Shoup, is_prime, primitive_root_of_unity};
 use crate::ntt::{NttTable, RingKind};
-use crate::poly::{Basis, Domain, Poly, in_blocks};
+use crate::poly::{Basis, Domain, Poly, Special, in_blocks};
 use crate::sampling::Seed;
 
 /// Words between the end of a limb and the next limb, so that equal offsets of different limbs do not share cache sets.
@@ -26,8 +26,9 @@ const PARALLEL_WORDS: usize = 1 << 15;
 /// Most memory in idle buffers that a ring keeps for reuse, as a multiple of its largest polynomial.
 const POOL_POLYNOMIALS: usize = 96;
 
-/// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there.
-const SPILLED_BYTES: usize = 2048;
+/// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there, those of AVX-512
+/// transforms below their buffer of 16 KiB.
+const SPILLED_BYTES: usize = 20480;
 
 /// Most primes that one division drops, special primes included.
 pub const MAX_DROPPED: usize = 18;
@@ -152,7 +153,17 @@ impl Ring {
 
     /// Number of primes of a basis.
     pub fn limb_count(&self, basis: Basis) -> usize {
-        basis.chain + basis.terminal + if basis.special { self.special().len() } else { 0 }
+        basis.chain + basis.terminal + self.special_primes(basis).len()
+    }
+
+    /// The special primes of a basis.
+    pub fn special_primes(&self, basis: Basis) -> &[u32] {
+        let count = match basis.special {
+            Special::None => 0,
+            Special::Short => short_special(self.special().len()),
+            Special::All => self.special().len(),
+        };
+        &self.special()[..count]
     }
 
     /// Bytes in memory of one polynomial over `basis`.
@@ -674,6 +685,12 @@ impl Ring {
         });
         Ok(result)
     }
+}
+
+/// Number of primes of [`Special::Short`], for `special` special primes: 0.45 of them, rounded up. With more, the
+/// lowest levels gain less; with fewer, fewer levels gain.
+const fn short_special(special: usize) -> usize {
+    (9 * special).div_ceil(20)
 }
 
 fn check(literal: &RingLiteral) -> Result<(), RingError> {

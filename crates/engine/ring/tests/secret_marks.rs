@@ -258,8 +258,8 @@ fn every_operation_is_in_the_table() {
         "evaluate_f64",
     ];
     const ALWAYS_SECRET: [&str; 2] = ["small_minus_uniform_product", "small_products"];
-    // The builder behind `gadget_key`.
-    const COVERED: [&str; 3] = ["gadget_key_builder", "push", "finish"];
+    // The builder behind `gadget_key`, and the short form, which has a test of its own.
+    const COVERED: [&str; 4] = ["gadget_key_builder", "push", "finish", "short_gadget_key"];
     let mut known: BTreeSet<&str> = operations().iter().flat_map(|operation| operation.methods).copied().collect();
     known.extend(FROM_NOTHING.into_iter().chain(ALWAYS_SECRET).chain(COVERED));
     let kinds = ["Poly", "Decomposed", "Digits", "DigitKey", "GadgetKey"];
@@ -299,4 +299,29 @@ fn copies_and_encryption_keep_secrets_until_they_are_declared_public() {
 
     body.declare_public();
     assert!(!body.is_secret() && !ring.add(&body, &public).unwrap().is_secret());
+}
+
+#[test]
+fn short_forms_of_secret_keys_are_secret() {
+    let primes: Vec<u32> = primes_descending(1 << 25, 1 << 27, 1 << 11).take(6).collect();
+    let literal = RingLiteral {
+        degree: DEGREE,
+        kind: RingKind::Standard,
+        chain: primes[..2].to_vec(),
+        terminal: vec![],
+        special: primes[2..].to_vec(),
+        digit_len: 2,
+    };
+    let ring = Ring::new(literal, Backend::detect()).unwrap();
+    let poly = |stream| ring.uniform(&Seed([1; 32]), stream, Basis::extended(2));
+    for secret in [false, true] {
+        let (mut body, mask) = (poly(0), poly(1));
+        if secret {
+            body.mark_secret();
+        }
+        let short = ring.short_gadget_key(&ring.gadget_key(2, &[[&body, &mask]]).unwrap()).unwrap();
+        let factor = ring.uniform(&Seed([1; 32]), 2, Basis::chain(1));
+        let products = ring.gadget_product(&factor, &short).unwrap();
+        assert!(products.iter().all(|product| product.is_secret() == secret));
+    }
 }

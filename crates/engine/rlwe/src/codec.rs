@@ -12,7 +12,9 @@ use unspoken_ring::{Basis, Domain, Poly, SecretRng, Seed};
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
-use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, generate_keys};
+use crate::evaluation_keys::EvaluationKeys;
+use crate::key_plan::{KeyPlan, generate_keys};
+use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
 

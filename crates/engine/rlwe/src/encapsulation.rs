@@ -13,7 +13,8 @@ use unspoken_ring::{Basis, Poly, Ring, SecretRng};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
-use crate::keys::{EvaluationKeys, KeyKind, SecretKey};
+use crate::evaluation_keys::EvaluationKeys;
+use crate::keys::{KeyKind, SecretKey};
 use crate::parameters::{EncapsulationLiteral, Parameters};
 use crate::security::SPARSE_WEIGHT;
 
@@ -138,7 +139,7 @@ impl Ciphertext {
     pub fn raise(&self, parameters: &Parameters, to: Basis, keys: &EvaluationKeys) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "raise the modulus";
         let ring = parameters.ring();
-        let key = keys.get(OPERATION, KeyKind::Decapsulation, to.chain)?;
+        let key = keys.get(OPERATION, ring, KeyKind::Decapsulation, to)?;
         let [c0, c1] = self.pair(OPERATION)?;
         let switched = ring.gadget_product(&ring.extend_basis(c1, to)?, key)?;
         let mut k0 = ring.divide_round(&switched[0], to)?;

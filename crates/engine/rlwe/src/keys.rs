@@ -1,11 +1,9 @@
-//! Secret keys, switching keys in seeded and in expanded form, and plans of the keys that a circuit needs.
+//! Secret keys, and switching keys in seeded form.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_ring::{Basis, GadgetKey, Poly, Ring, RingKind, SecretRng, Seed};
+use unspoken_ring::{Basis, Poly, Ring, RingKind, SecretRng, Seed, Special};
 use zeroize::Zeroizing;
 
 use crate::error::RlweError;
@@ -35,8 +33,8 @@ impl SecretKey {
 
     pub(crate) fn from_coefficients(parameters: &Parameters, coefficients: &[i32]) -> Result<Self, RlweError> {
         let ring = parameters.ring();
-        let special = !ring.special().is_empty();
-        let basis = Basis { special, ..ring.gadget_key_basis(ring.chain().len()) };
+        let all = ring.gadget_key_basis(ring.chain().len());
+        let basis = if ring.special().is_empty() { all.without_special() } else { all };
         Ok(SecretKey { parameters: parameters.clone(), poly: secret_poly(ring, coefficients, basis)? })
     }
 
@@ -170,19 +168,17 @@ impl KeyKind {
         }
     }
 
+    /// Whether a key of this kind is a gadget key; the others have one row over chain primes alone.
+    pub(crate) fn is_gadget(self) -> bool {
+        !matches!(self, KeyKind::Encapsulation | KeyKind::QueryEncapsulation)
+    }
+
     /// Number of rows of a key for ciphertexts of `chain` primes, and their basis. An encapsulation key has one row
     /// over chain primes alone.
     pub(crate) fn rows(self, ring: &Ring, chain: usize) -> (usize, Basis) {
         match self {
             KeyKind::Encapsulation | KeyKind::QueryEncapsulation => (1, Basis::chain(chain)),
             _ => (ring.digit_count(chain), ring.gadget_key_basis(chain)),
-        }
-    }
-
-    fn memory_bytes(self, ring: &Ring, chain: usize) -> usize {
-        match self {
-            KeyKind::Encapsulation | KeyKind::QueryEncapsulation => 2 * ring.poly_bytes(Basis::chain(chain)),
-            _ => ring.gadget_key_bytes(chain),
         }
     }
 }
@@ -230,72 +226,6 @@ pub mod galois {
     }
 }
 
-/// The switching keys that a circuit needs, each with the number of chain primes that it must cover.
-///
-/// A key that is used only on ciphertexts of low level need not cover the primes above that level, which saves memory
-/// and traffic. Plans of several circuits are merged with [`KeyPlan::extend`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyPlan(BTreeMap<KeyKind, usize>);
-
-impl KeyPlan {
-    /// The empty plan.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds `kind` for ciphertexts of at most `chain` primes. The identity automorphism needs no key.
-    pub fn require(&mut self, kind: KeyKind, chain: usize) {
-        if kind != (KeyKind::Galois { element: 1 }) {
-            let covered = self.0.entry(kind).or_insert(0);
-            *covered = (*covered).max(chain);
-        }
-    }
-
-    /// Adds all keys of `other`.
-    pub fn extend(&mut self, other: &KeyPlan) {
-        other.iter().for_each(|(kind, chain)| self.require(kind, chain));
-    }
-
-    /// Whether the plan has this key for ciphertexts of `chain` primes.
-    pub fn covers_key(&self, kind: KeyKind, chain: usize) -> bool {
-        self.0.get(&kind).is_some_and(|&covered| covered >= chain)
-    }
-
-    /// Whether keys of this plan can be used wherever those of `other` can.
-    pub fn covers(&self, other: &KeyPlan) -> bool {
-        other.iter().all(|(kind, chain)| self.covers_key(kind, chain))
-    }
-
-    /// The keys, each with the number of chain primes that it covers.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyKind, usize)> + '_ {
-        self.0.iter().map(|(&kind, &chain)| (kind, chain))
-    }
-
-    /// Number of keys.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether the plan has no keys.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Bytes of the expanded keys in memory.
-    pub fn memory_bytes(&self, ring: &Ring) -> u64 {
-        self.iter().map(|(kind, chain)| kind.memory_bytes(ring, chain) as u64).sum()
-    }
-
-    /// Bytes of the seeded keys, without the few bytes of headers.
-    pub fn wire_bytes(&self, ring: &Ring) -> u64 {
-        let one = |(kind, chain): (KeyKind, usize)| {
-            let (rows, basis) = kind.rows(ring, chain);
-            rows * ring.residue_bytes(basis)
-        };
-        self.iter().map(|key| one(key) as u64).sum()
-    }
-}
-
 /// A switching key for storage and transfer: a seed for one half of every row, and the other half in full.
 #[derive(Debug, Clone)]
 pub struct SeededSwitchingKey {
@@ -326,7 +256,7 @@ impl SeededSwitchingKey {
         let row = |digit: usize| -> Result<Poly, RlweError> {
             let error = rng.gaussian(ring.degree());
             let mut body = ring.small_minus_uniform_product(&error, (&seed, digit as u32), &target, basis)?;
-            if basis.special {
+            if basis.special != Special::None {
                 ring.add_gadget_message(&mut body, &message, digit)?;
             } else {
                 ring.add_assign(&mut body, &secret.encapsulated_message(kind, &message, chain)?)?;
@@ -342,20 +272,6 @@ impl SeededSwitchingKey {
     /// The kind of the key.
     pub fn kind(&self) -> KeyKind {
         self.kind
-    }
-
-    /// Expands the seeded halves into a key for use.
-    fn expand(&self, ring: &Ring) -> Result<SwitchingKey, RlweError> {
-        let (_, basis) = self.kind.rows(ring, self.chain);
-        let mask = |digit: usize| ring.uniform(&self.seed, digit as u32, basis);
-        if let (false, [body]) = (basis.special, self.bodies.as_slice()) {
-            return Ok(SwitchingKey::SingleDigit([body.clone(), mask(0)]));
-        }
-        let mut builder = ring.gadget_key_builder(self.chain)?;
-        for (digit, body) in self.bodies.iter().enumerate() {
-            builder.push([body, &mask(digit)])?;
-        }
-        Ok(SwitchingKey::Gadget(builder.finish()?))
     }
 }
 
@@ -382,118 +298,6 @@ impl SwitchedSecrets {
             KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
         };
         Ok(SwitchedSecrets { target, message })
-    }
-}
-
-/// Generates every key of a plan, one after the other, and passes each to `sink`. Stops early if `cancel` is set.
-///
-/// # Errors
-/// [`RlweError::Interrupted`] if cancelled, the errors of `sink`, or as for [`SeededSwitchingKey::generate`].
-pub fn generate_keys(
-    secret: &SecretKey,
-    plan: &KeyPlan,
-    rng: &mut SecretRng,
-    cancel: &AtomicBool,
-    mut sink: impl FnMut(SeededSwitchingKey) -> Result<(), RlweError>,
-) -> Result<(), RlweError> {
-    for (kind, chain) in plan.iter() {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(RlweError::Interrupted);
-        }
-        sink(SeededSwitchingKey::generate(secret, kind, chain, rng)?)?;
-    }
-    Ok(())
-}
-
-/// The expanded switching keys of one client, on the server.
-#[derive(Debug, Default)]
-pub struct EvaluationKeys(BTreeMap<KeyKind, SwitchingKey>);
-
-/// An expanded key.
-#[derive(Debug)]
-enum SwitchingKey {
-    /// One row per digit, over the extended basis.
-    Gadget(GadgetKey),
-    /// One row over chain primes, in the evaluation domain.
-    SingleDigit([Poly; 2]),
-}
-
-impl SwitchingKey {
-    fn chain(&self) -> usize {
-        match self {
-            SwitchingKey::Gadget(key) => key.chain(),
-            SwitchingKey::SingleDigit([body, _]) => body.basis().chain,
-        }
-    }
-}
-
-impl EvaluationKeys {
-    /// An empty set of keys.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Generates and expands every key of a plan: for tests, benchmarks and use on a single machine.
-    ///
-    /// # Errors
-    /// As for [`SeededSwitchingKey::generate`].
-    pub fn generate(secret: &SecretKey, plan: &KeyPlan, rng: &mut SecretRng) -> Result<Self, RlweError> {
-        let mut keys = EvaluationKeys::new();
-        let ring = secret.parameters().ring();
-        generate_keys(secret, plan, rng, &AtomicBool::new(false), |key| keys.insert(ring, &key))?;
-        Ok(keys)
-    }
-
-    /// Expands and adds a key.
-    ///
-    /// # Errors
-    /// If the key belongs to another ring.
-    pub fn insert(&mut self, ring: &Ring, key: &SeededSwitchingKey) -> Result<(), RlweError> {
-        self.0.insert(key.kind, key.expand(ring)?);
-        Ok(())
-    }
-
-    /// The gadget key of `kind` for a ciphertext of `chain` primes.
-    ///
-    /// # Errors
-    /// [`RlweError::MissingKeys`] if it is absent or covers fewer primes.
-    pub fn get(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<&GadgetKey, RlweError> {
-        match self.0.get(&kind) {
-            Some(SwitchingKey::Gadget(key)) if key.chain() >= chain => Ok(key),
-            _ => Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }),
-        }
-    }
-
-    /// The row of an encapsulation key.
-    pub(crate) fn single_digit(
-        &self,
-        operation: &'static str,
-        kind: KeyKind,
-        chain: usize,
-    ) -> Result<&[Poly; 2], RlweError> {
-        match self.0.get(&kind) {
-            Some(SwitchingKey::SingleDigit(row)) if row[0].basis().chain == chain => Ok(row),
-            _ => Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }),
-        }
-    }
-
-    /// Checks that all keys of a plan are present.
-    ///
-    /// # Errors
-    /// [`RlweError::MissingKeys`], which names all missing keys.
-    pub fn check(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), RlweError> {
-        let there = |(kind, chain): &(KeyKind, usize)| self.0.get(kind).is_some_and(|key| key.chain() >= *chain);
-        let missing: Vec<_> = plan.iter().filter(|key| !there(key)).collect();
-        if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }) }
-    }
-
-    /// Bytes in memory.
-    pub fn bytes(&self) -> u64 {
-        let bytes = |key: &SwitchingKey| match key {
-            SwitchingKey::Gadget(key) => key.bytes(),
-            SwitchingKey::SingleDigit([body, mask]) => body.bytes() + mask.bytes(),
-        };
-        self.0.values().map(|key| bytes(key) as u64).sum()
     }
 }
 

@@ -5,6 +5,8 @@ mod codec;
 mod compact_query;
 mod encapsulation;
 mod error;
+mod evaluation_keys;
+mod key_plan;
 mod keys;
 mod parameters;
 mod public;
@@ -16,7 +18,9 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use codec::{FORMAT_VERSION, HEADER_BYTES, KeyBundle, MAX_BUNDLE_KEYS};
 pub use compact_query::{CompactQuery, CompactQueryParameters, CompactQuerySecret};
 pub use error::RlweError;
-pub use keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, galois, generate_keys, slot_count};
+pub use evaluation_keys::EvaluationKeys;
+pub use key_plan::{KeyPlan, generate_keys};
+pub use keys::{KeyKind, SecretKey, SeededSwitchingKey, galois, slot_count};
 pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
 };

@@ -4,9 +4,11 @@ use unspoken_ring::{Basis, Decomposed, Domain, GadgetKey, Poly, Ring};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
-use crate::keys::{EvaluationKeys, KeyKind, KeyPlan};
+use crate::evaluation_keys::EvaluationKeys;
+use crate::key_plan::KeyPlan;
+use crate::keys::KeyKind;
 
-/// A ciphertext over the extended basis, times the product `P` of the special primes.
+/// A ciphertext over an extended basis ([`Ring::switching_basis`]), times the product `P` of its special primes.
 ///
 /// The result of a key switch before its division by `P`. Sums and plaintext products of several of them share one
 /// division (double hoisting).
@@ -53,7 +55,7 @@ impl Ciphertext {
         let [c0, c1, c2] = self.components.as_slice() else {
             return Err(RlweError::Components { operation: OPERATION, found: self.components.len(), needed: 3 });
         };
-        let key = keys.get(OPERATION, KeyKind::Relinearisation, self.basis().chain)?;
+        let key = keys.get(OPERATION, ring, KeyKind::Relinearisation, self.basis())?;
         let mut switched = ring.gadget_product(c2, key)?;
         if to == self.basis() {
             let mut components = vec![ring.divide_round(&switched[0], to)?, ring.divide_round(&switched[1], to)?];
@@ -76,7 +78,7 @@ impl Ciphertext {
         if element == 1 {
             return Ok(self.clone());
         }
-        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.basis().chain)?;
+        let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, self.basis())?;
         finish_automorphism(ring, c0, ring.gadget_product(c1, key)?, element)
     }
 
@@ -108,7 +110,7 @@ impl Ciphertext {
         Ok(Ciphertext { components: self.components.iter().map(restrict).collect::<Result<_, _>>()? })
     }
 
-    /// `P` times the ciphertext over the extended basis.
+    /// `P` times the ciphertext, over [`Ring::switching_basis`].
     ///
     /// # Errors
     /// If there are not two components.
@@ -128,7 +130,7 @@ impl Hoisted<'_> {
         if element == 1 {
             return Ok(self.ciphertext.clone());
         }
-        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.basis().chain)?;
+        let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis())?;
         let switched = ring.gadget_product_hoisted(&self.digits, key)?;
         finish_automorphism(ring, &self.ciphertext.components[0], switched, element)
     }
@@ -147,7 +149,7 @@ impl Hoisted<'_> {
         if element == 1 {
             return self.ciphertext.lift(ring);
         }
-        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.basis().chain)?;
+        let key = keys.get(OPERATION, ring, KeyKind::Galois { element }, self.digits.basis())?;
         let mut components = ring.hoisted_sum(&self.digits, &[(key, element)])?;
         let image = ring.automorphism(&self.ciphertext.components[0], element)?;
         ring.add_lifted_assign(&mut components[0], &image)?;
@@ -168,10 +170,9 @@ impl Hoisted<'_> {
     ) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "sum of automorphisms";
         let basis = self.digits.basis();
-        let chain = basis.chain;
         let switched: Vec<u64> = elements.iter().copied().filter(|&element| element != 1).collect();
         let mut needed = KeyPlan::new();
-        switched.iter().for_each(|&element| needed.require(KeyKind::Galois { element }, chain));
+        switched.iter().for_each(|&element| needed.require(KeyKind::Galois { element }, basis.chain));
         keys.check(OPERATION, &needed)?;
         let [c0, c1] = self.ciphertext.pair(OPERATION)?;
         let c0 = ring.automorphism_sum(c0, elements)?;
@@ -179,8 +180,9 @@ impl Hoisted<'_> {
         // among the elements.
         let identities = vec![1; elements.len() - switched.len()];
         let c1 = if identities.is_empty() { None } else { Some(ring.automorphism_sum(c1, &identities)?) };
-        let terms =
-            switched.iter().map(|&element| Ok((keys.get(OPERATION, KeyKind::Galois { element }, chain)?, element)));
+        let terms = switched
+            .iter()
+            .map(|&element| Ok((keys.get(OPERATION, ring, KeyKind::Galois { element }, basis)?, element)));
         let terms: Vec<(&GadgetKey, u64)> = terms.collect::<Result<_, RlweError>>()?;
         if terms.is_empty() {
             let c1 = c1.unwrap_or_else(|| ring.zero(basis, Domain::Evaluation));

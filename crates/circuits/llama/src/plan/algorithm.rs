@@ -162,41 +162,42 @@ impl Algorithm {
     /// Its keys at a working level, without those of bootstraps and of the small ring.
     pub(super) fn keys(&self, prices: &Prices, level: usize) -> KeyPlan {
         let (ring, mut keys) = (prices.parameters.ring(), KeyPlan::new());
-        let mut rotate = |steps: usize, chain: usize| {
-            keys.require(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, chain);
+        let mut rotate = |steps: usize, level: usize| {
+            let basis = prices.parameters.basis(level);
+            keys.require_over(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, basis);
         };
         let doubled = |doublings: usize, stride: usize| (0..doublings).map(move |k| stride << k);
-        let below = || prices.chain(level - 1);
+        let below = || level - 1;
         match self {
             &Algorithm::SumSquares { doublings, stride, .. } => {
                 doubled(doublings, stride).for_each(|steps| rotate(steps, below()));
-                keys.require(KeyKind::Relinearisation, prices.chain(level));
+                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
             }
             Algorithm::Polynomial { .. } | Algorithm::Product { .. } => {
-                keys.require(KeyKind::Relinearisation, prices.chain(level));
+                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
             }
             &Algorithm::Slim { degree, copies, stride, .. } => {
                 let squares = (copies.max(1).ilog2() as usize).min(depth(degree));
                 doubled(squares, stride).for_each(|steps| rotate(steps, below()));
-                keys.require(KeyKind::Relinearisation, prices.chain(level));
+                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
             }
             &Algorithm::Unpack { doublings, stride, .. } => {
                 doubled(doublings, stride).for_each(|steps| rotate(steps, below()));
             }
             &Algorithm::Slots { blocks, stride, .. } => {
                 let babies = prices.blocks(blocks, level, true).babies;
-                diagonal_steps(blocks, babies, stride).for_each(|steps| rotate(steps, prices.chain(level)));
+                diagonal_steps(blocks, babies, stride).for_each(|steps| rotate(steps, level));
             }
             Algorithm::Attention(part) => {
                 let babies = prices.blocks(part.public, level, false).babies;
-                diagonal_steps(part.public, babies, part.stride).for_each(|steps| rotate(steps, prices.chain(level)));
-                (1..part.rows).for_each(|row| rotate(row * part.stride, prices.chain(level)));
+                diagonal_steps(part.public, babies, part.stride).for_each(|steps| rotate(steps, level));
+                (1..part.rows).for_each(|row| rotate(row * part.stride, level));
                 doubled(part.doublings, part.rows * part.stride).for_each(|steps| rotate(steps, below()));
                 if part.columns {
                     let both = (1..part.rows).flat_map(|step| [step, prices.parameters.slots() - step]);
-                    both.for_each(|steps| rotate(steps, prices.chain(level + 1)));
+                    both.for_each(|steps| rotate(steps, level + 1));
                 }
-                keys.require(KeyKind::Relinearisation, prices.chain(level));
+                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
             }
             Algorithm::Pack { .. } | Algorithm::Sum { .. } | Algorithm::Module(_) | Algorithm::Polynomials(_) => {}
         }

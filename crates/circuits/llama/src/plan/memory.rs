@@ -80,13 +80,9 @@ impl Usage {
         // Each key counts for the first group that needs it, at its size in the whole.
         let mut seen: BTreeSet<KeyKind> = BTreeSet::new();
         let mut part = |purpose, keys: &KeyPlan, wanted: fn(KeyKind) -> bool| {
-            let new = all.iter().filter(|(kind, _)| wanted(*kind) && keys.iter().any(|(other, _)| other == *kind));
-            let new: Vec<_> = new.filter(|(kind, _)| !seen.contains(kind)).collect();
-            seen.extend(new.iter().map(|(kind, _)| *kind));
-            let mut part = KeyPlan::new();
-            new.iter().for_each(|(kind, chain)| part.require(*kind, *chain));
-            let bytes = part.memory_bytes(ring);
-            KeyUse { purpose, keys: new.len(), bytes }
+            let part = all.only(|kind| wanted(kind) && keys.covers_key(kind, 0) && !seen.contains(&kind));
+            seen.extend(part.iter().map(|(kind, _)| kind));
+            KeyUse { purpose, keys: part.len(), bytes: part.memory_bytes(ring) }
         };
         let product = |kind| kind == KeyKind::Relinearisation;
         let sparse = |kind| matches!(kind, KeyKind::Encapsulation | KeyKind::Decapsulation);

@@ -88,11 +88,6 @@ impl Prices {
         self.parameters.limbs(level)
     }
 
-    /// Chain primes at a level, which its keys cover.
-    pub(super) fn chain(&self, level: usize) -> usize {
-        self.parameters.chain(level)
-    }
-
     /// The cheaper bootstrap of vectors whose slots repeat with `period`: that of the period, or that of all slots. A
     /// small period has smaller maps, but its repeated slots are summed at the highest level.
     pub(super) fn refresh(&mut self, period: usize, complex: bool) -> Result<&Refresh, CkksError> {
@@ -230,7 +225,7 @@ impl Prices {
     /// Encoding of `count` vectors at a level, over the extended basis or without the special primes.
     pub(super) fn encodings(&self, count: usize, level: usize, extended: bool) -> Cost {
         let ring = self.parameters.ring();
-        let basis = if extended { self.basis(level).with_special() } else { self.basis(level) };
+        let basis = if extended { ring.switching_basis(self.basis(level)) } else { self.basis(level) };
         let limbs = ring.limb_count(basis);
         Cost { encoded: (count * limbs * ring.degree()) as u64, ..Cost::default() }
     }
@@ -251,7 +246,7 @@ impl Prices {
 
     fn split(&self, blocks: Blocks, level: usize, (babies, hoisted): (usize, bool), ready: bool) -> Cost {
         let (ring, basis) = (self.parameters.ring(), self.basis(level));
-        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
         let Blocks { inputs, outputs, products, diagonals } = blocks;
         let (inputs, outputs, count) = (inputs as u64, outputs as u64, products as u64);
         let (turned, giants) = (babies as u64 - 1, diagonals.div_ceil(babies) as u64 - 1);
@@ -263,13 +258,13 @@ impl Prices {
             cost = cost.times(inputs);
             let product = Cost { plaintext_products: 1, ..Cost::elementwise(ring, 4 * extended) };
             cost += product.times(count);
-            let mut giant = Cost::division(ring, basis.with_special(), basis);
+            let mut giant = Cost::division(ring, ring.switching_basis(basis), basis);
             giant += Cost::decomposition(ring, basis);
             giant += Cost::hoisted_product(ring, basis);
             giant += Cost::elementwise(ring, 8 * extended);
             giant.key_switches.insert(limbs, 1);
             cost += giant.times(giants * outputs);
-            cost += Cost::rescale(ring, basis.with_special(), self.basis(level - 1), 2).times(outputs);
+            cost += Cost::rescale(ring, ring.switching_basis(basis), self.basis(level - 1), 2).times(outputs);
         } else {
             cost = Cost::hoisted_rotations(ring, basis, turned).times(inputs);
             cost += Cost::sum_of_products(ring, basis, count);

@@ -129,11 +129,11 @@ impl StridedLookup {
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = KeyPlan::new();
-        plan.require(KeyKind::Relinearisation, self.parameters.chain(self.level));
+        plan.require_over(KeyKind::Relinearisation, self.parameters.basis(self.level));
         self.transforms.iter().for_each(|transform| plan.extend(&transform.key_plan()));
         if self.plan == StridedPlan::Powers {
             let element = galois::conjugation(self.parameters.ring());
-            plan.require(KeyKind::Galois { element }, self.parameters.chain(0));
+            plan.require_over(KeyKind::Galois { element }, self.parameters.basis(0));
         }
         plan
     }

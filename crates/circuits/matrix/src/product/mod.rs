@@ -228,7 +228,7 @@ impl Product {
 
 /// Bytes of a polynomial over the primes of a level and the special primes.
 pub(crate) fn extended_bytes(parameters: &CkksParameters, level: usize) -> usize {
-    parameters.ring().poly_bytes(parameters.basis(level).with_special())
+    parameters.ring().poly_bytes(parameters.ring().switching_basis(parameters.basis(level)))
 }
 
 /// Checks that shapes can be multiplied. The error message is worded like numpy's.

@@ -201,12 +201,12 @@ impl Bootstrap {
     fn raised_key_plan(&self) -> KeyPlan {
         let (ring, top) = (self.parameters.ring(), self.parameters.max_level());
         let mut plan = KeyPlan::new();
-        plan.require(KeyKind::Decapsulation, self.parameters.chain(top));
+        plan.require_over(KeyKind::Decapsulation, self.parameters.basis(top));
         plan.extend(&self.folding.key_plan(&self.parameters, top));
         self.up.iter().for_each(|map| plan.extend(&map.key_plan()));
-        let reduced = self.parameters.chain(top - self.up.len());
-        plan.require(KeyKind::Galois { element: galois::conjugation(ring) }, reduced);
-        plan.require(KeyKind::Relinearisation, reduced);
+        let reduced = self.parameters.basis(top - self.up.len());
+        plan.require_over(KeyKind::Galois { element: galois::conjugation(ring) }, reduced);
+        plan.require_over(KeyKind::Relinearisation, reduced);
         plan
     }
 
@@ -285,7 +285,8 @@ impl Bootstrapper {
         let working_bytes = plan.working_bytes(encoder, false)?;
         let up = encode(encoder, &plan.up)?;
         // The memory of the first map, which needs the most, so that the first bootstrap is not slower than others.
-        let (ring, basis) = (plan.parameters.ring(), plan.parameters.basis(plan.parameters.max_level()).with_special());
+        let (ring, top) = (plan.parameters.ring(), plan.parameters.max_level());
+        let basis = ring.switching_basis(plan.parameters.basis(top));
         let live = plan.up.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
         ring.reserve(basis, live as usize / ring.poly_bytes(basis));
         Ok(Bootstrapper { down: None, up, plan, working_bytes })

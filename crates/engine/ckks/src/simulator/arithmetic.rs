@@ -155,7 +155,7 @@ impl Arithmetic for Simulator {
         let (parameters, ring) = (self.parameters(), self.parameters().ring());
         let cost = Cost::rotation_products(parameters, shape.level, steps, shape.products, rows.len());
         let basis = parameters.basis(shape.level);
-        let (own, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let (own, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
         // A copy of the input, its digits and its rotations; one sum and its division; the results.
         let limbs = 2 * own + memory::raised_digits(ring, basis) + 2 * extended * (steps.len() + 1);
         let limbs = limbs + memory::division(extended) + 2 * parameters.limbs(shape.level - 1) * rows.len();

@@ -254,8 +254,8 @@ impl Simulator {
         let parameters = self.parameters().clone();
         let (ring, level) = (parameters.ring(), parameters.max_level());
         let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
-        self.use_key(OPERATION, KeyKind::Encapsulation, primes)?;
-        self.use_key(OPERATION, KeyKind::Decapsulation, parameters.chain(level))?;
+        self.use_key(OPERATION, KeyKind::Encapsulation, Basis::chain(primes))?;
+        self.use_key(OPERATION, KeyKind::Decapsulation, parameters.basis(level))?;
         let basis = parameters.basis(level);
         let mut cost = Cost::division(ring, Basis::chain(primes), Basis::chain(base)).times(3);
         cost += Cost::key_switch(ring, basis, basis);
@@ -425,11 +425,11 @@ impl Simulator {
     }
 
     /// Records the use of a key, or returns an error if it is missing.
-    fn use_key(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<(), CkksError> {
-        if !self.has_key(kind, chain) {
-            return Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }.into());
+    fn use_key(&self, operation: &'static str, kind: KeyKind, basis: Basis) -> Result<(), CkksError> {
+        if !self.has_key(kind, basis.chain) {
+            return Err(RlweError::MissingKeys { operation, missing: vec![(kind, basis.chain)] }.into());
         }
-        self.record().plan.require(kind, chain);
+        self.record().plan.require_over(kind, basis);
         Ok(())
     }
 
@@ -465,7 +465,7 @@ impl Simulator {
         check_components("relinearise", a, 3)?;
         let parameters = self.parameters();
         let (basis, to) = (parameters.basis(a.level), parameters.basis(a.level - drop));
-        self.use_key("relinearise", KeyKind::Relinearisation, parameters.chain(a.level))?;
+        self.use_key("relinearise", KeyKind::Relinearisation, parameters.basis(a.level))?;
         let cost = Cost::key_switch(parameters.ring(), basis, to);
         self.charge(cost, memory::key_switch(parameters.ring(), basis));
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
@@ -491,7 +491,7 @@ impl Simulator {
         }
         let kind = KeyKind::Galois { element };
         let basis = self.parameters().basis(a.level);
-        self.use_key(operation, kind, self.parameters().chain(a.level))?;
+        self.use_key(operation, kind, self.parameters().basis(a.level))?;
         self.charge(cost, limbs);
         // The digits depend only on the vector and its level, so the noise is the same with and without hoisting.
         let id = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
@@ -518,7 +518,7 @@ impl Simulator {
         check_components(OPERATION, a, 2)?;
         let parameters = self.parameters();
         let (ring, basis, slots) = (parameters.ring(), parameters.basis(a.level), parameters.slots());
-        let (own, extended) = (ring.limb_count(basis), ring.limb_count(basis.with_special()));
+        let (own, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
         let zero = vec![Complex64::default(); a.exact.len()];
         let (mut exact, mut noisy) = (zero.clone(), zero);
         let mut rotations = 0;
@@ -529,7 +529,7 @@ impl Simulator {
             let mut switched = a.noisy.as_ref().clone();
             if element != 1 {
                 let kind = KeyKind::Galois { element };
-                self.use_key(OPERATION, kind, parameters.chain(a.level))?;
+                self.use_key(OPERATION, kind, parameters.basis(a.level))?;
                 // The digits are those of the vector, so the noise is the same as in a single automorphism.
                 let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
                 switched = plus(&switched, self.noise.key_switch(stream, kind, basis), a.scale);
