@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
-    Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, KeyBundle, KeyKind, KeyPlan, PublicKey,
-    SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
+    Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, KeyBundle, KeyKind, KeyPlan, KeyStorage,
+    PublicKey, SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
 };
 
 use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
@@ -105,7 +105,7 @@ pub static KEY_PLAN: Target = Target {
 pub static KEY_BUNDLE: Target = Target {
     name: "rlwe_key_bundle",
     run: |data| {
-        let Ok(keys) = KeyBundle::read(SMALL.rlwe(), &mut &data[..]) else { return false };
+        let Ok(keys) = KeyBundle::read(SMALL.rlwe(), KeyStorage::Expanded, &mut &data[..]) else { return false };
         let plan = KeyBundle::read_plan(SMALL.rlwe(), &mut &data[..]).expect("the bundle was read");
         assert_eq!(KeyBundle::byte_len(SMALL.rlwe(), &plan), data.len() as u64);
         assert_eq!(plan.memory_bytes(SMALL.ring()), keys.bytes());
@@ -120,7 +120,7 @@ pub static KEY_BUNDLE: Target = Target {
 pub static BOOT_KEY_BUNDLE: Target = Target {
     name: "rlwe_boot_key_bundle",
     run: |data| {
-        let Ok(keys) = KeyBundle::read(BOOT.rlwe(), &mut &data[..]) else { return false };
+        let Ok(keys) = KeyBundle::read(BOOT.rlwe(), KeyStorage::Expanded, &mut &data[..]) else { return false };
         let plan = KeyBundle::read_plan(BOOT.rlwe(), &mut &data[..]).expect("the bundle was read");
         assert_eq!(KeyBundle::byte_len(BOOT.rlwe(), &plan), data.len() as u64);
         assert_eq!(plan.memory_bytes(BOOT.ring()), keys.bytes());

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan};
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage};
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
@@ -48,7 +48,7 @@ impl Keys {
         if let Some(keys) = self.expanded.get() {
             return Ok(keys);
         }
-        let keys = KeyBundle::read(self.preset.parameters().rlwe(), &mut self.bundle.as_slice())?;
+        let keys = KeyBundle::read(self.preset.parameters().rlwe(), KeyStorage::Expanded, &mut self.bundle.as_slice())?;
         Ok(self.expanded.get_or_init(|| keys))
     }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, MAX_BUNDLE_KEYS};
+use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, KeyStorage, MAX_BUNDLE_KEYS};
 use zeroize::Zeroizing;
 
 use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
@@ -18,6 +18,11 @@ use crate::share::SharingNoise;
 pub trait CkksServerHalf: Send + Sync + 'static {
     /// The header, which all applications of encrypted vectors share.
     fn header(&self) -> &CkksHeader;
+
+    /// How the keys of clients are stored in memory.
+    fn key_storage(&self) -> KeyStorage {
+        KeyStorage::Expanded
+    }
 }
 
 impl<H: CkksServerHalf> KeyLoader for H {
@@ -42,7 +47,7 @@ impl<H: CkksServerHalf> KeyLoader for H {
     }
 
     fn key_memory_bytes(&self) -> u64 {
-        self.header().key_plan().memory_bytes(self.header().parameters().ring())
+        self.header().key_plan().stored_bytes(self.header().parameters().ring(), self.key_storage())
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
@@ -51,12 +56,12 @@ impl<H: CkksServerHalf> KeyLoader for H {
         self.header().check_covered(&plan)?;
         // The bundle does not say which of its keys are used in their short form, but the application does.
         plan.extend(self.header().key_plan());
-        Ok(plan.memory_bytes(parameters.ring()))
+        Ok(plan.stored_bytes(parameters.ring(), self.key_storage()))
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
         let parameters = self.header().parameters();
-        let keys = KeyBundle::read(parameters.rlwe(), bundle)?;
+        let keys = KeyBundle::read(parameters.rlwe(), self.key_storage(), bundle)?;
         self.check_keys(&keys)?;
         keys.prepare(parameters.ring(), self.header().key_plan())?;
         Ok(keys)

@@ -12,14 +12,13 @@
 //! transforms. So a key has a short form for them: the key over few primes, divided by all special primes but the first
 //! few. That division is public, and its rounding errors are the errors of the short form.
 
-use std::sync::Arc;
-
 use rayon::prelude::*;
 
 use crate::division::{conversion_target, digit_scale, product_mod};
 use crate::error::RingError;
-use crate::kernels::{ConversionTarget, KEY_BLOCK};
-use crate::memory::{Pool, Words};
+use crate::gadget_key::GadgetKey;
+use crate::kernels::ConversionTarget;
+use crate::memory::Words;
 use crate::modular::Shoup;
 use crate::poly::{Basis, Domain, Poly, Special};
 use crate::ring::Ring;
@@ -27,11 +26,6 @@ use crate::ring::Ring;
 /// Number of primes for which digits are raised, transformed and multiplied together, so that the digits are read once
 /// for all of them.
 const TILE: usize = 4;
-
-/// Bits by which the product of the special primes of the short form exceeds every digit. The noise of a key switch
-/// with a short form is then far below the rounding error of its division, although rounding errors of its keys are
-/// about four bits above fresh ones.
-pub const SHORT_MARGIN: f64 = 16.0;
 
 /// Constants of the decomposition of polynomials over one basis.
 pub(crate) struct DecompositionTable {
@@ -101,48 +95,6 @@ fn half(ring: &Ring, prime: usize) -> u32 {
     ring.modulus(prime).q / 2
 }
 
-/// A gadget encryption: for every prime of an extended basis with all terminal primes, and every digit, two residue
-/// polynomials. The basis has all special primes, or those of the short form.
-///
-/// Stored in the order in which the inner product reads it: per prime, per digit, blocks of 64 residues that alternate
-/// between the two components.
-pub struct GadgetKey {
-    /// Identifies the ring of the key.
-    owner: Arc<Pool>,
-    words: Words,
-    basis: Basis,
-    digits: usize,
-    degree: usize,
-}
-
-impl GadgetKey {
-    /// The primes of the key. It multiplies polynomials over at most its primes of the chain and any number of terminal
-    /// primes whose [`Ring::switching_basis`] has the same special primes.
-    pub fn basis(&self) -> Basis {
-        self.basis
-    }
-
-    /// Bytes in memory.
-    pub fn bytes(&self) -> usize {
-        self.words.len() * size_of::<u32>()
-    }
-
-    pub(crate) fn is_secret(&self) -> bool {
-        self.words.is_secret()
-    }
-
-    fn row(&self, prime: usize, digit: usize) -> &[u32] {
-        let len = 2 * self.degree;
-        &self.words[(prime * self.digits + digit) * len..][..len]
-    }
-}
-
-impl std::fmt::Debug for GadgetKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GadgetKey").field("basis", &self.basis).field("digits", &self.digits).finish_non_exhaustive()
-    }
-}
-
 /// A polynomial whose digits are raised to the extended basis, for products with many keys (hoisting).
 pub struct Decomposed {
     /// `[prime][digit]` limbs.
@@ -178,116 +130,6 @@ impl Ring {
             digits[self.digit_of(prime).expect("it is not special")].push(self.modulus(prime).q);
         }
         digits
-    }
-
-    /// The basis of a whole [`GadgetKey`] over the first `chain` primes.
-    pub fn gadget_key_basis(&self, chain: usize) -> Basis {
-        Basis::extended(chain).with_terminal(self.terminal().len())
-    }
-
-    /// The basis to which key switches raise the digits of polynomials over `basis`: with the special primes of the
-    /// short form of keys, if every digit is smaller than their product by [`SHORT_MARGIN`] bits, else with all.
-    pub fn switching_basis(&self, basis: Basis) -> Basis {
-        let short = basis.with_short_special();
-        let few = self.special_primes(short);
-        let log2 = |primes: &[u32]| primes.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
-        let room = log2(few) - SHORT_MARGIN;
-        let small = |digit: &Vec<u32>| log2(digit) <= room;
-        if few.len() < self.special().len() && self.digit_primes(basis).iter().all(small) {
-            short
-        } else {
-            basis.with_special()
-        }
-    }
-
-    /// The basis of the short form of keys that cover `chain` primes: the most primes of the chain over which a
-    /// polynomial can have the short form as its [`Ring::switching_basis`]. None if there is no such polynomial.
-    pub fn short_key_basis(&self, chain: usize) -> Option<Basis> {
-        let fits = |&chain: &usize| self.switching_basis(Basis::chain(chain)).special == Special::Short;
-        let most = (1..=chain).take_while(fits).last()?;
-        Some(Basis::chain(most).with_terminal(self.terminal().len()).with_short_special())
-    }
-
-    /// Whether all polynomials over at most `chain` primes and any terminal primes use the short form.
-    pub fn is_always_short(&self, chain: usize) -> bool {
-        let all = Basis::chain(chain).with_terminal(self.terminal().len());
-        self.switching_basis(all).special == Special::Short
-    }
-
-    /// Bytes in memory of a [`GadgetKey`] over `basis`.
-    pub fn gadget_key_bytes(&self, basis: Basis) -> usize {
-        self.limb_count(basis) * self.digit_count(basis.chain) * 2 * self.degree() * size_of::<u32>()
-    }
-
-    /// Builds a key from a gadget encryption: `rows[d]` are the two components of digit `d` over
-    /// [`Ring::gadget_key_basis`], in the evaluation domain.
-    ///
-    /// # Errors
-    /// If the number of rows is not the number of digits, or a row has another basis or domain.
-    pub fn gadget_key(&self, chain: usize, rows: &[[&Poly; 2]]) -> Result<GadgetKey, RingError> {
-        let mut builder = self.gadget_key_builder(chain)?;
-        for row in rows {
-            builder.push(*row)?;
-        }
-        builder.finish()
-    }
-
-    /// A builder for a gadget key that is filled digit by digit, so that the polynomials of only one digit are in
-    /// memory besides the key.
-    ///
-    /// # Errors
-    /// If the ring has no special primes or fewer chain primes.
-    pub fn gadget_key_builder(&self, chain: usize) -> Result<GadgetKeyBuilder<'_>, RingError> {
-        if chain == 0 || chain > self.chain().len() || self.special().is_empty() {
-            let all = Basis::chain(self.chain().len());
-            let found = if self.special().is_empty() { all } else { all.with_special() };
-            return Err(RingError::Basis { operation: "gadget key", found, needed: Basis::extended(chain.max(1)) });
-        }
-        Ok(self.builder_over(self.gadget_key_basis(chain)))
-    }
-
-    fn builder_over(&self, basis: Basis) -> GadgetKeyBuilder<'_> {
-        // Keys live long and have many sizes. They get a pool of their own that recycles nothing.
-        let words = Pool::new(0).take(self.gadget_key_bytes(basis) / size_of::<u32>());
-        let (owner, digits) = (Arc::clone(self.pool()), self.digit_count(basis.chain));
-        let key = GadgetKey { owner, words, basis, digits, degree: self.degree() };
-        GadgetKeyBuilder { ring: self, key, filled: 0 }
-    }
-
-    /// The short form of a key, over [`Ring::short_key_basis`].
-    ///
-    /// # Errors
-    /// If the key is of another ring, is a short form itself, or has none.
-    pub fn short_gadget_key(&self, key: &GadgetKey) -> Result<GadgetKey, RingError> {
-        const OPERATION: &str = "short form of a key";
-        if !Arc::ptr_eq(&key.owner, self.pool()) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
-        let (found, needed) = (key.basis, Basis::extended(1).with_terminal(self.terminal().len()));
-        let short = self.short_key_basis(found.chain).filter(|_| found.special == Special::All);
-        let short = short.ok_or(RingError::Basis { operation: OPERATION, found, needed })?;
-        let mut builder = self.builder_over(short);
-        for digit in 0..self.digit_count(short.chain) {
-            let row = self.key_row(key, digit, short.with_special());
-            let [body, mask] = row.each_ref().map(|component| self.rescale_round(component, short));
-            builder.push([&body?, &mask?])?;
-        }
-        builder.finish()
-    }
-
-    /// The two components of a digit of a key, over some of its primes.
-    fn key_row(&self, key: &GadgetKey, digit: usize, basis: Basis) -> [Poly; 2] {
-        std::array::from_fn(|component| {
-            let mut poly = self.blank(basis, Domain::Evaluation);
-            poly.words.inherit(key.is_secret());
-            self.for_each_limb(&mut poly, |i, _, limb| {
-                let row = key.row(key.basis.limb_over(basis, i), digit).chunks_exact(2 * KEY_BLOCK);
-                for (target, both) in limb.chunks_exact_mut(KEY_BLOCK).zip(row) {
-                    target.copy_from_slice(&both[component * KEY_BLOCK..][..KEY_BLOCK]);
-                }
-            });
-            poly
-        })
     }
 
     /// Adds `P * digit_mask_d * poly` to `target`: the gadget's message in digit `d`. Evaluation domain, extended
@@ -436,17 +278,6 @@ impl Ring {
         Ok(out)
     }
 
-    pub(crate) fn check_key(&self, operation: &'static str, basis: Basis, key: &GadgetKey) -> Result<(), RingError> {
-        if !Arc::ptr_eq(&key.owner, self.pool()) {
-            return Err(RingError::ForeignOperand { operation });
-        }
-        let needed = self.switching_basis(basis);
-        if basis.chain > key.basis.chain || needed.special != key.basis.special {
-            return Err(RingError::Basis { operation, found: key.basis, needed });
-        }
-        Ok(())
-    }
-
     /// The residues of the digits modulo their own primes, as plain coefficients `z_i` shifted by half their prime.
     ///
     /// A digit is raised as `sum_i (z_i + h_i mod q_i) Q_d/q_i - sum_i h_i Q_d/q_i`, so that its coefficients have mean
@@ -506,62 +337,5 @@ impl Ring {
                 }
             }
         }
-    }
-
-    pub(crate) fn multiply_digits(&self, prime: usize, digits: &[&[u32]], key: &GadgetKey, out: [&mut [u32]; 2]) {
-        let all = self.chain().len();
-        let row = if prime < all { prime } else { key.basis.chain + prime - all };
-        let rows: Vec<&[u32]> = (0..digits.len()).map(|d| key.row(row, d)).collect();
-        self.kernels().inner_product(self.modulus(prime), digits, &rows, out);
-    }
-}
-
-/// Fills a [`GadgetKey`] one digit at a time.
-pub struct GadgetKeyBuilder<'a> {
-    ring: &'a Ring,
-    key: GadgetKey,
-    filled: usize,
-}
-
-impl GadgetKeyBuilder<'_> {
-    /// Appends the two components of the next digit: evaluation domain, over the basis of the key.
-    ///
-    /// # Errors
-    /// If the row has another basis or domain, or the key already has all digits.
-    pub fn push(&mut self, row: [&Poly; 2]) -> Result<(), RingError> {
-        let needed = self.key.basis;
-        for component in row {
-            self.ring.check_domain("gadget key", component, Domain::Evaluation)?;
-            if component.basis() != needed {
-                return Err(RingError::Basis { operation: "gadget key", found: component.basis(), needed });
-            }
-        }
-        if self.filled == self.key.digits {
-            return Err(self.wrong_count(self.filled + 1));
-        }
-        self.key.words.inherit(row.iter().any(|component| component.is_secret()));
-        let (len, digits, filled) = (2 * self.key.degree, self.key.digits, self.filled);
-        self.key.words.par_chunks_exact_mut(digits * len).enumerate().for_each(|(prime, rows)| {
-            let target = &mut rows[filled * len..][..len];
-            let blocks = row[0].limb(prime).chunks_exact(KEY_BLOCK).zip(row[1].limb(prime).chunks_exact(KEY_BLOCK));
-            for (target, (first, second)) in target.chunks_exact_mut(2 * KEY_BLOCK).zip(blocks) {
-                target[..KEY_BLOCK].copy_from_slice(first);
-                target[KEY_BLOCK..].copy_from_slice(second);
-            }
-        });
-        self.filled += 1;
-        Ok(())
-    }
-
-    /// The finished key.
-    ///
-    /// # Errors
-    /// If digits are missing.
-    pub fn finish(self) -> Result<GadgetKey, RingError> {
-        if self.filled == self.key.digits { Ok(self.key) } else { Err(self.wrong_count(self.filled)) }
-    }
-
-    fn wrong_count(&self, found: usize) -> RingError {
-        RingError::Length { what: "the list of gadget rows", found, needed: "one row per digit" }
     }
 }

@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use crate::error::RingError;
-use crate::gadget::{Decomposed, GadgetKey};
+use crate::gadget::Decomposed;
+use crate::gadget_key::GadgetKey;
 use crate::poly::{Domain, Poly};
 use crate::ring::Ring;
 

@@ -46,6 +46,50 @@ impl Seed {
 /// Words drawn at once: few enough to stay in the first-level cache.
 const BLOCK_WORDS: usize = 1024;
 
+impl Seed {
+    /// The residues of [`Seed::fill_uniform`], to be taken a few at a time.
+    pub(crate) fn stream(&self, stream: u32, q: u32) -> UniformStream {
+        let nonce = (u64::from(stream) << 32 | u64::from(q)).to_le_bytes();
+        let keystream = ChaCha20Legacy::new(&self.0.into(), &nonce.into());
+        UniformStream { keystream, q, ready: [0; BLOCK_WORDS], used: 0, filled: 0 }
+    }
+}
+
+/// Residues uniform in `[0, q)`, expanded from a public seed block by block.
+pub(crate) struct UniformStream {
+    keystream: ChaCha20Legacy,
+    q: u32,
+    /// Residues of the last block, those from `used` to `filled` not taken yet.
+    ready: [u32; BLOCK_WORDS],
+    used: usize,
+    filled: usize,
+}
+
+impl UniformStream {
+    /// Takes the next residues.
+    pub(crate) fn fill(&mut self, kernels: &dyn Kernels, mut out: &mut [u32]) {
+        while !out.is_empty() {
+            if self.used == self.filled {
+                self.expand(kernels);
+            }
+            let count = out.len().min(self.filled - self.used);
+            let (now, later) = out.split_at_mut(count);
+            now.copy_from_slice(&self.ready[self.used..self.used + count]);
+            self.used += count;
+            out = later;
+        }
+    }
+
+    fn expand(&mut self, kernels: &dyn Kernels) {
+        let (mut block, mut words) = ([0u8; 4 * BLOCK_WORDS], [0u32; BLOCK_WORDS]);
+        self.keystream.write_keystream(&mut block);
+        words.iter_mut().zip(block.as_chunks().0).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+        let mask = u32::MAX >> self.q.leading_zeros();
+        self.filled = kernels.select_below(&words, mask, self.q, &mut self.ready, 0);
+        self.used = 0;
+    }
+}
+
 /// A generator for secrets, errors and fresh seeds.
 ///
 /// ChaCha20 keyed by the operating system; its state is wiped when dropped. It is not `Clone`. In a forked process, an
@@ -311,6 +355,10 @@ mod tests {
         let mut prefix = vec![0; 100];
         Seed([1; 32]).fill_uniform(&Portable, 0, q, &mut prefix);
         assert_eq!(prefix, limb[..100]);
+        let mut stream = Seed([1; 32]).stream(0, q);
+        let mut parts = vec![0; 1 << 16];
+        parts.chunks_mut(777).for_each(|part| stream.fill(&Portable, part));
+        assert_eq!(parts, limb);
     }
 
     #[test]

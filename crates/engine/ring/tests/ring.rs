@@ -240,6 +240,42 @@ fn gadget_products_are_products_with_small_errors() {
 }
 
 #[test]
+fn seeded_keys_give_the_bits_of_stored_ones() {
+    let mut rng = SecretRng::insecure_from_seed(8);
+    for digit_len in [1, 2, 3] {
+        for ring in rings(5, 3, digit_len) {
+            let (seed, basis) = (rng.seed(), Basis::extended(5));
+            let bodies: Vec<Poly> =
+                (0..ring.digit_count(5)).map(|digit| ring.uniform(&rng.seed(), digit as u32, basis)).collect();
+            let masks: Vec<Poly> = (0..bodies.len()).map(|digit| ring.uniform(&seed, digit as u32, basis)).collect();
+            let rows: Vec<[&Poly; 2]> = bodies.iter().zip(&masks).map(|(body, mask)| [body, mask]).collect();
+            let stored = ring.gadget_key(5, &rows).unwrap();
+            let mut builder = ring.seeded_gadget_key_builder(5, seed).unwrap();
+            bodies.iter().for_each(|body| builder.push(body).unwrap());
+            assert!(builder.push(&bodies[0]).is_err() && ring.seeded_gadget_key_builder(6, seed).is_err());
+            let seeded = builder.finish().unwrap();
+            assert_eq!(2 * seeded.bytes(), stored.bytes());
+            for chain in [5, 1] {
+                let x = ring.uniform(&rng.seed(), 0, Basis::chain(chain));
+                let short = ring.switching_basis(x.basis()).special == Special::Short;
+                let products = [&stored, &seeded].map(|key| {
+                    if short {
+                        return ring.gadget_product(&x, &ring.short_gadget_key(key).unwrap()).unwrap();
+                    }
+                    ring.gadget_product(&x, key).unwrap()
+                });
+                let [stored, seeded] = products.map(|pair| {
+                    let mut bytes = Vec::new();
+                    pair.iter().for_each(|poly| ring.write_residues(poly, &mut bytes));
+                    bytes
+                });
+                assert!(stored == seeded);
+            }
+        }
+    }
+}
+
+#[test]
 fn matrix_products_match_the_definition() {
     let mut rng = SecretRng::insecure_from_seed(6);
     for ring in rings(2, 0, 1) {

@@ -13,7 +13,7 @@ use unspoken_ring::{Basis, Domain, Poly, SecretRng, Seed};
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
-use crate::key_plan::{KeyPlan, generate_keys};
+use crate::key_plan::{KeyPlan, KeyStorage, generate_keys};
 use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
@@ -383,14 +383,18 @@ impl KeyBundle {
         Ok(plan)
     }
 
-    /// Reads a whole bundle and expands each key after reading it.
+    /// Reads a whole bundle. Each key is stored as `storage` says after it is read.
     ///
     /// # Errors
     /// [`RlweError::Decode`] if the data are not exactly one bundle, or if reading fails.
-    pub fn read(parameters: &Parameters, input: &mut impl Read) -> Result<EvaluationKeys, RlweError> {
+    pub fn read(
+        parameters: &Parameters,
+        storage: KeyStorage,
+        input: &mut impl Read,
+    ) -> Result<EvaluationKeys, RlweError> {
         let object = Object::KeyBundle;
         let plan = Self::read_plan(parameters, input)?;
-        let mut keys = EvaluationKeys::new();
+        let mut keys = EvaluationKeys::with_storage(storage);
         for (kind, chain) in plan.iter() {
             keys.insert(parameters.ring(), &read_key(parameters, kind, chain, input)?)?;
         }

@@ -7,17 +7,20 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ring::{Basis, GadgetKey, Poly, Ring, SecretRng, Special};
 
 use crate::error::RlweError;
-use crate::key_plan::{KeyPlan, generate_keys};
+use crate::key_plan::{KeyPlan, KeyStorage, generate_keys};
 use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
 
-/// The expanded switching keys of one client, on the server.
+/// The switching keys of one client, on the server.
 ///
 /// A key has two forms: the whole key, and the short form for ciphertexts of few primes
 /// ([`Ring::switching_basis`]), which is made from it at the first use or by [`EvaluationKeys::prepare`].
 #[derive(Debug, Default)]
-pub struct EvaluationKeys(BTreeMap<KeyKind, SwitchingKey>);
+pub struct EvaluationKeys {
+    storage: KeyStorage,
+    keys: BTreeMap<KeyKind, SwitchingKey>,
+}
 
-/// An expanded key.
+/// A key for use.
 #[derive(Debug)]
 enum SwitchingKey {
     /// One row per digit, over an extended basis.
@@ -60,18 +63,28 @@ impl GadgetForms {
 }
 
 impl SwitchingKey {
-    /// Expands the seeded halves.
-    fn expand(ring: &Ring, key: &SeededSwitchingKey) -> Result<Self, RlweError> {
+    /// Makes a key for use from its seeded form.
+    fn new(ring: &Ring, key: &SeededSwitchingKey, storage: KeyStorage) -> Result<Self, RlweError> {
         let (_, basis) = key.kind.rows(ring, key.chain);
         let mask = |digit: usize| ring.uniform(&key.seed, digit as u32, basis);
         if let (Special::None, [body]) = (basis.special, key.bodies.as_slice()) {
             return Ok(SwitchingKey::SingleDigit([body.clone(), mask(0)]));
         }
-        let mut builder = ring.gadget_key_builder(key.chain)?;
-        for (digit, body) in key.bodies.iter().enumerate() {
-            builder.push([body, &mask(digit)])?;
-        }
-        Ok(SwitchingKey::Gadget(GadgetForms::new(ring, key.chain, builder.finish()?)?))
+        let whole = match storage {
+            KeyStorage::Expanded => {
+                let mut builder = ring.gadget_key_builder(key.chain)?;
+                for (digit, body) in key.bodies.iter().enumerate() {
+                    builder.push([body, &mask(digit)])?;
+                }
+                builder.finish()?
+            }
+            KeyStorage::Seeded => {
+                let mut builder = ring.seeded_gadget_key_builder(key.chain, key.seed)?;
+                key.bodies.iter().try_for_each(|body| builder.push(body))?;
+                builder.finish()?
+            }
+        };
+        Ok(SwitchingKey::Gadget(GadgetForms::new(ring, key.chain, whole)?))
     }
 
     fn chain(&self) -> usize {
@@ -83,30 +96,42 @@ impl SwitchingKey {
 }
 
 impl EvaluationKeys {
-    /// An empty set of keys.
+    /// An empty set of keys, to be stored expanded.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Generates and expands every key of a plan, with the short forms that the plan uses: for tests, benchmarks and
-    /// use on a single machine.
+    /// An empty set of keys, to be stored as given.
+    pub fn with_storage(storage: KeyStorage) -> Self {
+        EvaluationKeys { storage, ..Self::default() }
+    }
+
+    /// Generates every key of a plan, with the short forms that the plan uses: for tests, benchmarks and use on a single
+    /// machine. The keys are stored expanded.
     ///
     /// # Errors
     /// As for [`SeededSwitchingKey::generate`].
     pub fn generate(secret: &SecretKey, plan: &KeyPlan, rng: &mut SecretRng) -> Result<Self, RlweError> {
-        let mut keys = EvaluationKeys::new();
-        let ring = secret.parameters().ring();
-        generate_keys(secret, plan, rng, &AtomicBool::new(false), |key| keys.insert(ring, &key))?;
-        keys.prepare(ring, plan)?;
-        Ok(keys)
+        Self::new().filled(secret, plan, rng)
     }
 
-    /// Expands and adds a key.
+    /// As [`EvaluationKeys::generate`], added to this set.
+    ///
+    /// # Errors
+    /// As for [`SeededSwitchingKey::generate`].
+    pub fn filled(mut self, secret: &SecretKey, plan: &KeyPlan, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let ring = secret.parameters().ring();
+        generate_keys(secret, plan, rng, &AtomicBool::new(false), |key| self.insert(ring, &key))?;
+        self.prepare(ring, plan)?;
+        Ok(self)
+    }
+
+    /// Adds a key.
     ///
     /// # Errors
     /// If the key belongs to another ring.
     pub fn insert(&mut self, ring: &Ring, key: &SeededSwitchingKey) -> Result<(), RlweError> {
-        self.0.insert(key.kind, SwitchingKey::expand(ring, key)?);
+        self.keys.insert(key.kind, SwitchingKey::new(ring, key, self.storage)?);
         Ok(())
     }
 
@@ -117,7 +142,7 @@ impl EvaluationKeys {
     /// If the keys belong to another ring.
     pub fn prepare(&self, ring: &Ring, plan: &KeyPlan) -> Result<(), RlweError> {
         for kind in plan.short_keys(ring) {
-            if let Some(SwitchingKey::Gadget(forms)) = self.0.get(&kind) {
+            if let Some(SwitchingKey::Gadget(forms)) = self.keys.get(&kind) {
                 forms.short(ring)?;
             }
         }
@@ -135,7 +160,7 @@ impl EvaluationKeys {
         kind: KeyKind,
         basis: Basis,
     ) -> Result<&GadgetKey, RlweError> {
-        let found = match self.0.get(&kind) {
+        let found = match self.keys.get(&kind) {
             Some(SwitchingKey::Gadget(forms)) if forms.chain >= basis.chain => {
                 match ring.switching_basis(basis).special {
                     Special::Short => forms.short(ring)?,
@@ -154,7 +179,7 @@ impl EvaluationKeys {
         kind: KeyKind,
         chain: usize,
     ) -> Result<&[Poly; 2], RlweError> {
-        match self.0.get(&kind) {
+        match self.keys.get(&kind) {
             Some(SwitchingKey::SingleDigit(row)) if row[0].basis().chain == chain => Ok(row),
             _ => Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }),
         }
@@ -165,7 +190,7 @@ impl EvaluationKeys {
     /// # Errors
     /// [`RlweError::MissingKeys`], which names all missing keys.
     pub fn check(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), RlweError> {
-        let there = |(kind, chain): &(KeyKind, usize)| self.0.get(kind).is_some_and(|key| key.chain() >= *chain);
+        let there = |(kind, chain): &(KeyKind, usize)| self.keys.get(kind).is_some_and(|key| key.chain() >= *chain);
         let missing: Vec<_> = plan.iter().filter(|key| !there(key)).collect();
         if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }) }
     }
@@ -176,6 +201,6 @@ impl EvaluationKeys {
             SwitchingKey::Gadget(forms) => forms.bytes(),
             SwitchingKey::SingleDigit([body, mask]) => body.bytes() + mask.bytes(),
         };
-        self.0.values().map(|key| bytes(key) as u64).sum()
+        self.keys.values().map(|key| bytes(key) as u64).sum()
     }
 }

@@ -25,6 +25,16 @@ struct Use {
     bases: BTreeSet<(usize, usize)>,
 }
 
+/// How a server stores the switching keys of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KeyStorage {
+    /// Both halves of every row: the fastest.
+    #[default]
+    Expanded,
+    /// One half and a seed, from which every key switch expands the other: half of the memory, and slower.
+    Seeded,
+}
+
 /// The identity automorphism needs no key.
 const IDENTITY: KeyKind = KeyKind::Galois { element: 1 };
 
@@ -99,7 +109,12 @@ impl KeyPlan {
 
     /// Bytes of the expanded keys in memory, with the short forms that are used.
     pub fn memory_bytes(&self, ring: &Ring) -> u64 {
-        let whole: u64 = self.iter().map(|(kind, chain)| kind.memory_bytes(ring, chain) as u64).sum();
+        self.stored_bytes(ring, KeyStorage::Expanded)
+    }
+
+    /// Bytes of the keys in memory, with the short forms that are used, which are always expanded.
+    pub fn stored_bytes(&self, ring: &Ring, storage: KeyStorage) -> u64 {
+        let whole: u64 = self.iter().map(|(kind, chain)| kind.stored_bytes(ring, chain, storage) as u64).sum();
         let short = |kind: KeyKind| {
             let chain = self.0[&kind].chain;
             let beside = ring.short_key_basis(chain).filter(|_| !ring.is_always_short(chain));
@@ -127,15 +142,18 @@ impl PartialEq for KeyPlan {
 impl Eq for KeyPlan {}
 
 impl KeyKind {
-    /// Bytes in memory of the expanded key for ciphertexts of at most `chain` primes: its whole form, or its short form
+    /// Bytes in memory of the key for ciphertexts of at most `chain` primes: its whole form, or its short form
     /// if the whole one has no use.
-    fn memory_bytes(self, ring: &Ring, chain: usize) -> usize {
+    fn stored_bytes(self, ring: &Ring, chain: usize, storage: KeyStorage) -> usize {
         if !self.is_gadget() {
             return 2 * ring.poly_bytes(Basis::chain(chain));
         }
         match ring.short_key_basis(chain) {
             Some(short) if ring.is_always_short(chain) => ring.gadget_key_bytes(short),
-            _ => ring.gadget_key_bytes(ring.gadget_key_basis(chain)),
+            _ => {
+                let expanded = ring.gadget_key_bytes(ring.gadget_key_basis(chain));
+                if storage == KeyStorage::Seeded { expanded / 2 } else { expanded }
+            }
         }
     }
 }

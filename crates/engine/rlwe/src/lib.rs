@@ -19,7 +19,7 @@ pub use codec::{FORMAT_VERSION, HEADER_BYTES, KeyBundle, MAX_BUNDLE_KEYS};
 pub use compact_query::{CompactQuery, CompactQueryParameters, CompactQuerySecret};
 pub use error::RlweError;
 pub use evaluation_keys::EvaluationKeys;
-pub use key_plan::{KeyPlan, generate_keys};
+pub use key_plan::{KeyPlan, KeyStorage, generate_keys};
 pub use keys::{KeyKind, SecretKey, SeededSwitchingKey, galois, slot_count};
 pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,

@@ -5,7 +5,7 @@ use unspoken_ring::{Basis, Poly, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution};
 use unspoken_rlwe::{
     CompactQuery, CompactQueryParameters, CompactQuerySecret, EncapsulationLiteral, EvaluationKeys, KeyBundle, KeyKind,
-    KeyPlan, Parameters, ParametersLiteral, RlweError, SecretKey, SeededSwitchingKey,
+    KeyPlan, KeyStorage, Parameters, ParametersLiteral, RlweError, SecretKey, SeededSwitchingKey,
 };
 
 const ENCAPSULATION: EncapsulationLiteral = EncapsulationLiteral { base: 2, primes: 5 };
@@ -117,10 +117,10 @@ fn bundles_hold_every_kind_of_key_and_nothing_that_does_not_fit() {
     })
     .unwrap();
     assert_eq!(bytes.len() as u64, KeyBundle::byte_len(&parameters, &plan));
-    let keys = KeyBundle::read(&parameters, &mut bytes.as_slice()).unwrap();
+    let keys = KeyBundle::read(&parameters, KeyStorage::Expanded, &mut bytes.as_slice()).unwrap();
     keys.check("test", &plan).unwrap();
     assert_eq!(keys.bytes(), plan.memory_bytes(parameters.ring()));
-    assert!(KeyBundle::read(&parameters, &mut &bytes[..bytes.len() - 1]).is_err());
+    assert!(KeyBundle::read(&parameters, KeyStorage::Expanded, &mut &bytes[..bytes.len() - 1]).is_err());
     // An encapsulation key over other primes than those of the parameters, and one for parameters without
     // encapsulation.
     let mut wrong = KeyPlan::new();

@@ -4,8 +4,8 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
-    Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
-    RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, ZeroEncryption, galois,
+    Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, KeyStorage, Parameters,
+    ParametersLiteral, PublicKey, RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, ZeroEncryption, galois,
 };
 use zeroize::Zeroizing;
 
@@ -255,7 +255,7 @@ fn key_bundles_survive_serialisation_and_damage_is_noticed() {
     }
     assert_eq!(bytes.len() as u64, KeyBundle::byte_len(&s.parameters, &plan));
     assert_eq!(KeyBundle::read_plan(&s.parameters, &mut bytes.as_slice()).unwrap(), plan);
-    let keys = KeyBundle::read(&s.parameters, &mut bytes.as_slice()).unwrap();
+    let keys = KeyBundle::read(&s.parameters, KeyStorage::Expanded, &mut bytes.as_slice()).unwrap();
     assert_eq!(keys.bytes(), plan.memory_bytes(s.ring()));
     let message = s.message(20, 2);
     let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
@@ -263,19 +263,19 @@ fn key_bundles_survive_serialisation_and_damage_is_noticed() {
     assert!(s.noise(&ciphertext.automorphism(s.ring(), element, &keys).unwrap(), &expected) < SWITCHED);
 
     for len in [0, 10, 27, 30, 50, 60, bytes.len() / 2, bytes.len() - 1] {
-        assert!(KeyBundle::read(&s.parameters, &mut &bytes[..len]).is_err(), "{len} bytes");
+        assert!(KeyBundle::read(&s.parameters, KeyStorage::Expanded, &mut &bytes[..len]).is_err(), "{len} bytes");
     }
     let damaged = |position: usize, value: u8| {
         let mut damaged = bytes.clone();
         damaged[position] = value;
-        KeyBundle::read(&s.parameters, &mut damaged.as_slice()).unwrap_err().to_string()
+        KeyBundle::read(&s.parameters, KeyStorage::Expanded, &mut damaged.as_slice()).unwrap_err().to_string()
     };
     assert!(damaged(27, 0xff).contains("keys")); // the count
     assert!(damaged(28 + 12, 8).contains("key kind 8"));
     assert!(damaged(28 + 12, 2).contains("sparse secret"));
     assert!(damaged(28 + 8, 9).contains("chain primes"));
     bytes.push(0);
-    assert!(KeyBundle::read(&s.parameters, &mut bytes.as_slice()).is_err());
+    assert!(KeyBundle::read(&s.parameters, KeyStorage::Expanded, &mut bytes.as_slice()).is_err());
 }
 
 #[test]
@@ -288,6 +288,31 @@ fn a_plan_counts_what_its_keys_take() {
     let keys = EvaluationKeys::generate(&s.secret, &plan, &mut s.rng).unwrap();
     assert_eq!(keys.bytes(), plan.memory_bytes(s.ring()));
     assert!(plan.wire_bytes(s.ring()) * 2 <= plan.memory_bytes(s.ring()));
+}
+
+#[test]
+fn seeded_keys_take_half_of_the_memory_and_give_the_same_bits() {
+    let mut s = Setting::new(RingKind::Standard);
+    let mut plan = KeyPlan::new();
+    plan.require(KeyKind::Galois { element: 5 }, 4);
+    let mut bundle = Vec::new();
+    KeyBundle::write_plan(&s.parameters, &plan, &mut bundle).unwrap();
+    for (kind, chain) in plan.iter() {
+        let key = SeededSwitchingKey::generate(&s.secret, kind, chain, &mut s.rng).unwrap();
+        KeyBundle::write_key(&s.parameters, &key, &mut bundle).unwrap();
+    }
+    let message = s.message(20, 4);
+    let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
+    let images = [KeyStorage::Expanded, KeyStorage::Seeded].map(|storage| {
+        let keys = KeyBundle::read(&s.parameters, storage, &mut bundle.as_slice()).unwrap();
+        assert_eq!(keys.bytes(), plan.stored_bytes(s.ring(), storage));
+        let image = ciphertext.automorphism(s.ring(), 5, &keys).unwrap();
+        let mut bytes = Vec::new();
+        image.components().iter().for_each(|c| s.ring().write_residues(c, &mut bytes));
+        (bytes, keys.bytes())
+    });
+    let [(expanded, whole), (seeded, half)] = images;
+    assert!(expanded == seeded && whole == 2 * half);
 }
 
 #[test]

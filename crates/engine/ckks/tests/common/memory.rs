@@ -10,7 +10,7 @@ use unspoken_ckks::{
     Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, Plaintext, Preset, SeededCiphertext,
 };
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage, SecretKey};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -90,7 +90,7 @@ impl Server {
             }
         }
         let parameters = own_parameters(preset);
-        let keys = KeyBundle::read(parameters.rlwe(), &mut bundle.as_slice()).unwrap();
+        let keys = KeyBundle::read(parameters.rlwe(), KeyStorage::Expanded, &mut bundle.as_slice()).unwrap();
         let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(&parameters, bytes).unwrap().expand(&parameters);
         let inputs = vectors.iter().map(read).collect();
         Server { encoder: Encoder::new(&parameters), keys, inputs }

@@ -1,7 +1,7 @@
 //! Switching keys: bytes in memory and on the wire, seconds to generate and to load.
 
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, SeededSwitchingKey};
+use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, KeyStorage, SeededSwitchingKey};
 
 use super::fixture::{Fixture, rotation_key};
 use crate::clock::alternate;
@@ -55,7 +55,7 @@ fn seconds(harness: &mut Harness<'_>, fixture: &Fixture) -> Result<(), BenchErro
     KeyBundle::write_key(rlwe, &SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng)?, &mut bundle)?;
     let stopwatch = harness.stopwatch();
     let make = || stopwatch.seconds(|| SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng));
-    let read = || stopwatch.seconds(|| KeyBundle::read(rlwe, &mut bundle.as_slice()));
+    let read = || stopwatch.seconds(|| KeyBundle::read(rlwe, KeyStorage::Expanded, &mut bundle.as_slice()));
     let samples = alternate(harness.repetitions(), &mut [Box::new(make), Box::new(read)])?;
     let params = || params! { "preset": rlwe.name(), "backend": fixture.backend() };
     let time = Metric::less("time", "s");

@@ -8,7 +8,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
-use super::{PLAN, QUERY, chosen_plan, report_precision};
+use super::{KEYS, PLAN, QUERY, add_with_keys, chosen_plan, report_precision};
 
 pub const KIND: Kind = Kind {
     name: "classify",
@@ -21,6 +21,7 @@ pub const KIND: Kind = Kind {
             about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth8_scale50]",
         },
         PLAN,
+        KEYS,
     ],
     load,
 };
@@ -36,5 +37,5 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         Some(plan) => ClassifyServer::new(&tables, &parameters, query, plan)?,
     };
     report_precision(offer, classifier.precision());
-    offer.add(classifier, applications)
+    add_with_keys(offer, classifier, applications)
 }

@@ -7,6 +7,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{DIGITS_PRESET, secure};
+use super::{KEYS, add_with_keys};
 
 pub const KIND: Kind = Kind {
     name: "digits",
@@ -15,6 +16,7 @@ pub const KIND: Kind = Kind {
     options: &[
         KindOption { name: "preset", about: "parameter set [default: n14_real_depth8_scale30]" },
         KindOption { name: "batch", about: "images per query, a power of two [default: as many as fit]" },
+        KEYS,
     ],
     load,
 };
@@ -23,5 +25,5 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| DIGITS_PRESET.into()))?;
     let batch = offer.option("batch")?;
     let server = DigitsServer::new(&Network::load(offer.path())?, &parameters, batch)?;
-    offer.add(server, applications)
+    add_with_keys(offer, server, applications)
 }

@@ -8,7 +8,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::secure;
-use super::{PLAN, QUERY, chosen_plan, report_precision};
+use super::{KEYS, PLAN, QUERY, add_with_keys, chosen_plan, report_precision};
 
 pub const KIND: Kind = Kind {
     name: "embed",
@@ -18,6 +18,7 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption { name: "preset", about: "parameter set [default: the cheapest one that fits]" },
         PLAN,
+        KEYS,
     ],
     load,
 };
@@ -33,5 +34,5 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     };
     let server = EmbedServer::new(&subtables, &parameters, &options)?;
     report_precision(offer, server.precision());
-    offer.add(server, applications)
+    add_with_keys(offer, server, applications)
 }

@@ -20,8 +20,11 @@ use offer::Offer;
 pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
 use unspoken_lookup::{Plan, Precision};
+use unspoken_protocol::{CkksServerHalf, KeyLoader, ServerHalf, WithKeyStorage};
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_server::{
-    LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address, shutdown_signal,
+    Applications, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address,
+    shutdown_signal,
 };
 
 /// Time to wait for requests that do not stop when asked to.
@@ -126,6 +129,25 @@ const PLAN: KindOption = KindOption {
     name: "plan",
     about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
 };
+
+const KEYS: KindOption = KindOption {
+    name: "keys",
+    about: "storage of clients' keys in memory: expanded, or seeded (half of the memory, slower answers) \
+            [default: expanded]",
+};
+
+/// Adds an application of encrypted vectors, with the storage of keys given in the offer.
+fn add_with_keys<H>(offer: &Offer, half: H, applications: Applications) -> anyhow::Result<Applications>
+where
+    H: CkksServerHalf + ServerHalf + KeyLoader<Keys = EvaluationKeys>,
+{
+    let storage = match offer.option::<String>("keys")?.as_deref() {
+        None | Some("expanded") => KeyStorage::Expanded,
+        Some("seeded") => KeyStorage::Seeded,
+        Some(other) => anyhow::bail!("option keys is {other:?}; it can be expanded or seeded"),
+    };
+    offer.add(WithKeyStorage::new(half, storage), applications)
+}
 
 /// The plan given in the offer; `None` if the planner is to choose.
 fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
