@@ -176,10 +176,11 @@ impl Lookup {
             _ => Some(self.output.level),
         };
         if self.plan != Plan::OneHot {
-            plan.require_over(KeyKind::Relinearisation, self.parameters.basis(self.input.level));
+            let levels = self.output.level + 1..=self.input.level;
+            self.parameters.require_key(&mut plan, KeyKind::Relinearisation, levels);
         }
         if let Some(level) = conjugation_level {
-            plan.require_over(conjugation, self.parameters.basis(level));
+            self.parameters.require_key(&mut plan, conjugation, 0..=level);
         }
         plan
     }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
 use unspoken_ring::{Backend, Basis, MAX_DROPPED, Ring, RingLiteral, Special};
-use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
+use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan, ParametersLiteral, slot_count};
 
 use crate::bootstrap::failure::log2_failure;
 use crate::error::CkksError;
@@ -253,6 +253,11 @@ impl CkksParameters {
     /// Number of chain primes that a switching key must cover for vectors at this level and at all below it.
     pub fn chain(&self, level: usize) -> usize {
         self.basis_up_to(level).chain
+    }
+
+    /// Adds a key for vectors at each of these levels to a plan.
+    pub fn require_key(&self, plan: &mut KeyPlan, kind: KeyKind, levels: RangeInclusive<usize>) {
+        levels.for_each(|level| plan.require_over(kind, self.basis(level)));
     }
 
     /// The ratio of the moduli of `level`, which is at least 1, and of the level below: a rescale divides the scale by

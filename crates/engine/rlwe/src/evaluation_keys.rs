@@ -106,8 +106,8 @@ impl EvaluationKeys {
         EvaluationKeys { storage, ..Self::default() }
     }
 
-    /// Generates every key of a plan, with the short forms that the plan uses: for tests, benchmarks and use on a single
-    /// machine. The keys are stored expanded.
+    /// Generates every key of a plan, with the short forms that the plan uses: for tests, benchmarks and use on a
+    /// single machine. The keys are stored expanded.
     ///
     /// # Errors
     /// As for [`SeededSwitchingKey::generate`].

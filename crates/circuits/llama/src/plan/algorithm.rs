@@ -171,15 +171,15 @@ impl Algorithm {
         match self {
             &Algorithm::SumSquares { doublings, stride, .. } => {
                 doubled(doublings, stride).for_each(|steps| rotate(steps, below()));
-                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
+                keys.require(KeyKind::Relinearisation, prices.parameters.chain(level));
             }
             Algorithm::Polynomial { .. } | Algorithm::Product { .. } => {
-                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
+                keys.require(KeyKind::Relinearisation, prices.parameters.chain(level));
             }
             &Algorithm::Slim { degree, copies, stride, .. } => {
                 let squares = (copies.max(1).ilog2() as usize).min(depth(degree));
                 doubled(squares, stride).for_each(|steps| rotate(steps, below()));
-                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
+                keys.require(KeyKind::Relinearisation, prices.parameters.chain(level));
             }
             &Algorithm::Unpack { doublings, stride, .. } => {
                 doubled(doublings, stride).for_each(|steps| rotate(steps, below()));
@@ -197,7 +197,7 @@ impl Algorithm {
                     let both = (1..part.rows).flat_map(|step| [step, prices.parameters.slots() - step]);
                     both.for_each(|steps| rotate(steps, level + 1));
                 }
-                keys.require_over(KeyKind::Relinearisation, prices.parameters.basis(level));
+                keys.require(KeyKind::Relinearisation, prices.parameters.chain(level));
             }
             Algorithm::Pack { .. } | Algorithm::Sum { .. } | Algorithm::Module(_) | Algorithm::Polynomials(_) => {}
         }

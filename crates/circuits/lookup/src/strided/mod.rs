@@ -129,7 +129,7 @@ impl StridedLookup {
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = KeyPlan::new();
-        plan.require_over(KeyKind::Relinearisation, self.parameters.basis(self.level));
+        self.parameters.require_key(&mut plan, KeyKind::Relinearisation, 1..=self.level);
         self.transforms.iter().for_each(|transform| plan.extend(&transform.key_plan()));
         if self.plan == StridedPlan::Powers {
             let element = galois::conjugation(self.parameters.ring());

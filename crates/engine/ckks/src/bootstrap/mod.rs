@@ -204,9 +204,10 @@ impl Bootstrap {
         plan.require_over(KeyKind::Decapsulation, self.parameters.basis(top));
         plan.extend(&self.folding.key_plan(&self.parameters, top));
         self.up.iter().for_each(|map| plan.extend(&map.key_plan()));
-        let reduced = self.parameters.basis(top - self.up.len());
-        plan.require_over(KeyKind::Galois { element: galois::conjugation(ring) }, reduced);
-        plan.require_over(KeyKind::Relinearisation, reduced);
+        let reduced = top - self.up.len();
+        let conjugation = KeyKind::Galois { element: galois::conjugation(ring) };
+        plan.require_over(conjugation, self.parameters.basis(reduced));
+        self.parameters.require_key(&mut plan, KeyKind::Relinearisation, self.output_level() + 1..=reduced);
         plan
     }
 
