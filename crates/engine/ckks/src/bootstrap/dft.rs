@@ -29,21 +29,36 @@ pub(super) fn slots_to_coefficients(slots: usize, factors: usize) -> Vec<Diagona
     result
 }
 
-/// Factors of `constant` times the inverse of `F` for `slots` slots, in the order of application.
-pub(super) fn coefficients_to_slots(slots: usize, factors: usize, constant: f64) -> Vec<Diagonals> {
-    let groups = groups(slots, factors);
-    let share = constant.powf(1.0 / groups.len() as f64);
+/// Factors of a multiple of the inverse of `F` for `slots` slots, in the order of application. The constants multiply
+/// the factors, and there are as many of them.
+pub(super) fn coefficients_to_slots(slots: usize, constants: &[f64]) -> Vec<Diagonals> {
+    let groups = groups(slots, constants.len());
     let mut result: Vec<Diagonals> = Vec::new();
     let mut pending = 0;
-    for (index, halves) in groups.iter().enumerate() {
+    for ((index, halves), &constant) in groups.iter().enumerate().zip(constants.iter().rev()) {
         let mut factor = product(halves.iter().rev().map(|&half| inverse_butterflies(slots, half)));
-        factor.values_mut().flatten().for_each(|z| *z *= share);
+        factor.values_mut().flatten().for_each(|z| *z *= constant);
         factor = with_output_rotated_left(factor, slots - pending, slots);
         pending = groups.get(index + 1).map_or(0, |next| next[0]);
         result.push(with_input_rotated_right(factor, slots - pending, slots));
     }
     result.reverse();
     result
+}
+
+/// Number of stages of each factor of [`coefficients_to_slots`], in the order of application.
+pub(super) fn stages_of_coefficients_to_slots(slots: usize, factors: usize) -> Vec<usize> {
+    groups(slots, factors).iter().rev().map(Vec::len).collect()
+}
+
+/// The matrix, for inputs whose slots repeat, with twice the slots in its output: after the outputs come the same times
+/// `-i`. So the sum of an output and its conjugate has the real parts and then the imaginary parts.
+pub(super) fn with_parts(matrix: Diagonals) -> Diagonals {
+    let double = |(k, diagonal): (usize, Vec<Complex64>)| {
+        let turned: Vec<Complex64> = diagonal.iter().map(|z| Complex64::new(z.im, -z.re)).collect();
+        (k, [diagonal, turned].concat())
+    };
+    matrix.into_iter().map(double).collect()
 }
 
 /// Half lengths of the butterflies of each factor, smallest first. If the stages do not divide evenly, the factors with
@@ -159,7 +174,8 @@ mod tests {
                 .collect();
             let forward = slots_to_coefficients(slots, factors);
             let found = forward.iter().fold(bit_reversed(&w), |v, factor| apply(factor, &v));
-            let backward = coefficients_to_slots(slots, factors, 0.25);
+            let constants = vec![0.25f64.powf(1.0 / factors as f64); factors];
+            let backward = coefficients_to_slots(slots, &constants);
             let again = backward.iter().fold(z.clone(), |v, factor| apply(factor, &v));
             for j in 0..slots {
                 assert!((found[j] - z[j]).norm() < 1e-9, "{slots} {factors}");
@@ -172,7 +188,7 @@ mod tests {
     fn diagonals_are_few_and_evenly_spaced_from_zero() {
         for (maps, counts) in [
             (slots_to_coefficients(1 << 15, 3), [63, 63, 32].as_slice()),
-            (coefficients_to_slots(1 << 15, 4, 1.0), &[16, 31, 31, 15]),
+            (coefficients_to_slots(1 << 15, &[1.0; 4]), &[16, 31, 31, 15]),
         ] {
             let found: Vec<usize> = maps.iter().map(BTreeMap::len).collect();
             assert_eq!(found, counts);

@@ -24,7 +24,7 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform, Steps};
-use crate::parameters::{BootstrapLiteral, CkksParameters};
+use crate::parameters::{BootstrapLiteral, CkksParameters, REDUCTION_DEPTH};
 
 /// Kind of values in the slots of the vectors to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,30 @@ pub enum SlotValues {
     /// Complex numbers: one reduction for each part.
     Complex,
 }
+
+/// How the real and the imaginary parts of slots go through the modular reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartLayout {
+    /// There are no imaginary parts.
+    Real,
+    /// In two vectors, one after the other: the slots fill the ring.
+    Apart,
+    /// Side by side in one vector: the slots are sparse.
+    Together,
+}
+
+impl PartLayout {
+    fn new(parameters: &CkksParameters, slots: usize, values: SlotValues) -> Self {
+        match values {
+            SlotValues::Real => PartLayout::Real,
+            SlotValues::Complex if slots < parameters.slots() => PartLayout::Together,
+            SlotValues::Complex => PartLayout::Apart,
+        }
+    }
+}
+
+/// Fewest slots of a bootstrap: each of its maps has two factors or more.
+const LEAST_SLOTS: usize = 4;
 
 /// Plan of a bootstrap: its keys, levels, memory and errors, before any key is made or memory allocated.
 ///
@@ -52,9 +76,10 @@ pub struct Bootstrap {
     literal: BootstrapLiteral,
     slots: usize,
     values: SlotValues,
-    /// The map from slots to coefficients, from level `slots_to_coefficients` down to 0.
+    layout: PartLayout,
+    /// The map from slots to coefficients, down to level 0. Sparse slots need fewer factors and levels.
     down: Vec<LinearPlan>,
-    /// The map from coefficients to slots, from the highest level down.
+    /// The map from coefficients to slots, from the level of the raise down to that of the reduction.
     up: Vec<LinearPlan>,
     /// Sums the copies of sparse slots.
     folding: InnerSum,
@@ -67,6 +92,22 @@ fn baby_steps(diagonals: &Diagonals) -> usize {
     let stride = diagonals.keys().copied().filter(|&k| k > 0).min().unwrap_or(1);
     let log2 = (diagonals.len() as f64).log2() / 2.0;
     stride << (log2.ceil() as u32)
+}
+
+/// Number of factors of a map of sparse slots: no factor has more stages than those of the map of all slots, which has
+/// `most` factors.
+fn factor_count(parameters: &CkksParameters, slots: usize, most: usize) -> usize {
+    let stages = |slots: usize| slots.trailing_zeros() as usize;
+    let longest = stages(parameters.slots()).div_ceil(most);
+    stages(slots).div_ceil(longest).max(most.min(2))
+}
+
+/// The factors of a constant for the factors of the map from coefficients to slots, whose entries are rounded at the
+/// given bits: those that make the errors of all entries relative to their size the same. A stage halves the entries.
+fn shares(constant: f64, stages: &[usize], bits: &[f64]) -> Vec<f64> {
+    let size: Vec<f64> = bits.iter().zip(stages).map(|(bits, &stages)| bits - stages as f64).collect();
+    let mean = (size.iter().sum::<f64>() + constant.log2()) / size.len() as f64;
+    size.iter().map(|size| (mean - size).exp2()).collect()
 }
 
 fn literal_of(parameters: &CkksParameters) -> Result<BootstrapLiteral, CkksError> {
@@ -87,18 +128,18 @@ impl Bootstrap {
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is not a power
-    /// of two from 2 to the number of slots.
+    /// of two from 4 to the number of slots.
     pub fn new(parameters: &CkksParameters, slots: usize, values: SlotValues) -> Result<Self, CkksError> {
         const OPERATION: &str = "plan a bootstrap";
         if parameters.ring().kind() == RingKind::ConjugateInvariant {
             return Err(CkksError::RealRing { operation: OPERATION });
         }
         let literal = literal_of(parameters)?;
-        if !slots.is_power_of_two() || !(2..=parameters.slots()).contains(&slots) {
-            let needed = format!("a power of two from 2 to the {} slots", parameters.slots());
+        if !slots.is_power_of_two() || !(LEAST_SLOTS..=parameters.slots()).contains(&slots) {
+            let needed = format!("a power of two from {LEAST_SLOTS} to the {} slots", parameters.slots());
             return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
         }
-        let top = parameters.max_level();
+        let layout = PartLayout::new(parameters, slots, values);
         let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = literal;
         let reduction = Reduction::new(RANGE)?;
         let modulus = modulus(parameters);
@@ -107,7 +148,7 @@ impl Bootstrap {
             let babies = baby_steps(&diagonals).min(parameters.slots());
             LinearPlan::new(parameters, diagonals, level, input, output)?.with_steps(Steps::of_babies(babies))
         };
-        let maps = dft::slots_to_coefficients(slots, slots_to_coefficients);
+        let maps = dft::slots_to_coefficients(slots, factor_count(parameters, slots, slots_to_coefficients));
         let (count, scale) = (maps.len(), parameters.scale());
         let down = maps.into_iter().enumerate().map(|(i, diagonals)| {
             plan(diagonals, count - i, scale, if i + 1 == count { message_scale } else { scale })
@@ -116,17 +157,21 @@ impl Bootstrap {
         // Real and imaginary parts are computed as a sum with the conjugate (factor 2), and summing repeated slots
         // multiplies by their number of repetitions.
         let constant = slots as f64 / (2.0 * reduction.bound() * parameters.slots() as f64);
-        let maps = dft::coefficients_to_slots(slots, coefficients_to_slots, constant);
-        let count = maps.len();
-        let scale = parameters.level_modulus(top - count);
-        let up = maps
-            .into_iter()
-            .enumerate()
-            .map(|(i, diagonals)| plan(diagonals, top - i, modulus, if i + 1 == count { scale } else { modulus }));
+        let count = factor_count(parameters, slots, coefficients_to_slots);
+        let reduced = parameters.circuit_level() + REDUCTION_DEPTH;
+        let scale = parameters.level_modulus(reduced);
+        let output = |i: usize| if i + 1 == count { scale } else { modulus };
+        let bits: Vec<f64> =
+            (0..count).map(|i| (parameters.level_modulus(reduced + count - i) * output(i) / modulus).log2()).collect();
+        let constants = shares(constant, &dft::stages_of_coefficients_to_slots(slots, count), &bits);
+        let up = dft::coefficients_to_slots(slots, &constants).into_iter().enumerate().map(|(i, diagonals)| {
+            let last = i + 1 == count && layout == PartLayout::Together;
+            let diagonals = if last { dft::with_parts(diagonals) } else { diagonals };
+            plan(diagonals, reduced + count - i, modulus, output(i))
+        });
         let up = up.collect::<Result<Vec<_>, _>>()?;
-        // The keys are over all primes, so the sum uses doublings, which need the fewest keys.
-        let folding = InnerSum::with_radix(slots as i64, parameters.slots() / slots, 0, 2)?;
-        Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, down, up, folding, reduction })
+        let folding = InnerSum::new(slots as i64, parameters.slots() / slots)?;
+        Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, layout, down, up, folding, reduction })
     }
 
     /// The parameters.
@@ -142,6 +187,11 @@ impl Bootstrap {
     /// The level that the input of [`Bootstrapper::refresh`] needs, at the parameters' scale.
     pub fn input_level(&self) -> usize {
         self.down.len()
+    }
+
+    /// The level to which the modulus is raised: the highest, or below it for sparse slots.
+    fn raised_level(&self) -> usize {
+        self.output_level() + REDUCTION_DEPTH + self.up.len()
     }
 
     /// The level of every result.
@@ -199,7 +249,7 @@ impl Bootstrap {
 
     /// The keys of all steps after the encapsulation.
     fn raised_key_plan(&self) -> KeyPlan {
-        let (ring, top) = (self.parameters.ring(), self.parameters.max_level());
+        let (ring, top) = (self.parameters.ring(), self.raised_level());
         let mut plan = KeyPlan::new();
         plan.require_over(KeyKind::Decapsulation, self.parameters.basis(top));
         plan.extend(&self.folding.key_plan(&self.parameters, top));
@@ -208,6 +258,10 @@ impl Bootstrap {
         let conjugation = KeyKind::Galois { element: galois::conjugation(ring) };
         plan.require_over(conjugation, self.parameters.basis(reduced));
         self.parameters.require_key(&mut plan, KeyKind::Relinearisation, self.output_level() + 1..=reduced);
+        if self.layout == PartLayout::Together {
+            let element = galois::rotation(ring, self.slots as i64);
+            plan.require_over(KeyKind::Galois { element }, self.parameters.basis(self.output_level()));
+        }
         plan
     }
 
@@ -286,7 +340,7 @@ impl Bootstrapper {
         let working_bytes = plan.working_bytes(encoder, false)?;
         let up = encode(encoder, &plan.up)?;
         // The memory of the first map, which needs the most, so that the first bootstrap is not slower than others.
-        let (ring, top) = (plan.parameters.ring(), plan.parameters.max_level());
+        let (ring, top) = (plan.parameters.ring(), plan.raised_level());
         let basis = ring.switching_basis(plan.parameters.basis(top));
         let live = plan.up.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
         ring.reserve(basis, live as usize / ring.poly_bytes(basis));

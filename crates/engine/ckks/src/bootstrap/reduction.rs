@@ -13,7 +13,7 @@ use num_complex::Complex64;
 use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::parameters::DOUBLINGS;
-use crate::polynomial::{Polynomial, evaluate_to_scale};
+use crate::polynomial::{Polynomial, evaluate_to_scale, evaluate_weighted};
 
 /// Degree of the cosine polynomial in `2 u^2 - 1`, and of the exponential polynomial in `u`.
 const COSINE_DEGREE: usize = 15;
@@ -69,12 +69,36 @@ impl Reduction {
         self.doubled(a, &v, &self.cosine, scale, double_angle)
     }
 
+    /// As [`Reduction::sine`], for slots that hold `parts` real parts and then as many imaginary parts, again and again:
+    /// the sines of the imaginary parts are multiplied by `i`, at no level. The polynomial and every doubling compute
+    /// their result times a power of that factor: `2 (v y)^2 - v^2 = v^2 (2 y^2 - 1)`.
+    pub(super) fn sine_of_parts<A: Arithmetic>(
+        &self,
+        a: &A,
+        u: &A::Vector,
+        (parts, scale): (usize, f64),
+    ) -> Result<A::Vector, CkksError> {
+        let shifted = a.add_constant(u, Complex64::from(-0.25 / self.bound))?;
+        let v = double_angle(a, &shifted)?;
+        let factors = |doublings: usize| -> Vec<Complex64> {
+            let turn = Complex64::cis(PI / 2.0 / f64::from(1 << doublings));
+            [vec![Complex64::from(1.0); parts], vec![turn; parts]].concat()
+        };
+        let start = self.starting_scale(a, a.level(&v), &self.cosine, scale)?;
+        let first = evaluate_weighted(a, &v, &self.cosine, &factors(DOUBLINGS), start)?;
+        (0..DOUBLINGS).rev().try_fold(first, |y, doublings| {
+            let minus: Vec<Complex64> = factors(doublings).iter().map(|factor| -factor).collect();
+            let square = a.tensor(&y, &y)?;
+            a.relinearise_rescale(&a.add_values(&a.add(&square, &square)?, &minus)?)
+        })
+    }
+
     /// `exp(2 pi i x)` of every slot `u = x / bound`, at scale `scale`, eight levels down.
     pub(super) fn exponential<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
         self.doubled(a, u, &self.exponential, scale, |a, y| a.multiply(y, y))
     }
 
-    /// Evaluates the polynomial, then the doublings. The scales are computed backwards from the last step.
+    /// Evaluates the polynomial, then the doublings.
     fn doubled<A: Arithmetic>(
         &self,
         a: &A,
@@ -83,15 +107,25 @@ impl Reduction {
         scale: f64,
         double: impl Fn(&A, &A::Vector) -> Result<A::Vector, CkksError>,
     ) -> Result<A::Vector, CkksError> {
+        let start = self.starting_scale(a, a.level(u), polynomial, scale)?;
+        let first = evaluate_to_scale(a, u, polynomial, start)?;
+        (0..DOUBLINGS).try_fold(first, |y, _| double(a, &y))
+    }
+
+    /// The scale of the polynomial of an argument at `level` that gives the result of the doublings scale `scale`.
+    fn starting_scale<A: Arithmetic>(
+        &self,
+        a: &A,
+        level: usize,
+        polynomial: &Polynomial,
+        scale: f64,
+    ) -> Result<f64, CkksError> {
         let needed = polynomial.depth() + DOUBLINGS;
-        let level = a.level(u);
         let Some(last) = level.checked_sub(needed) else {
             return Err(CkksError::Level { operation: "reduce modulo 1", found: level, needed });
         };
         let before = |scale: f64, level: usize| (scale * a.parameters().level_modulus(level)).sqrt();
-        let start = (last + 1..=last + DOUBLINGS).fold(scale, before);
-        let first = evaluate_to_scale(a, u, polynomial, start)?;
-        (0..DOUBLINGS).try_fold(first, |y, _| double(a, &y))
+        Ok((last + 1..=last + DOUBLINGS).fold(scale, before))
     }
 }
 

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
-use super::{Bootstrap, Bootstrapper, SlotValues};
+use super::{Bootstrap, Bootstrapper, PartLayout};
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
@@ -23,9 +23,9 @@ trait Refresh: Arithmetic {
     /// The same polynomial, interpreted at another scale.
     fn at_scale(&self, a: Self::Vector, scale: f64) -> Self::Vector;
 
-    /// Raises from level 0 to the highest level. The raise adds multiples of `modulus` to the coefficients of the
+    /// Raises from level 0 to `level`. The raise adds multiples of `modulus` to the coefficients of the
     /// polynomial, and the scale becomes `modulus`. `range` is the largest coefficient that the reduction resolves.
-    fn raise(&self, a: &Self::Vector, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
+    fn raise(&self, a: &Self::Vector, level: usize, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
 }
 
 impl Refresh for Evaluator<'_> {
@@ -39,8 +39,8 @@ impl Refresh for Evaluator<'_> {
         Ciphertext { scale, ..a }
     }
 
-    fn raise(&self, a: &Ciphertext, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
-        let (parameters, level) = (self.parameters(), self.parameters().max_level());
+    fn raise(&self, a: &Ciphertext, level: usize, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
+        let parameters = self.parameters();
         let sparse = a.inner().encapsulate(parameters.rlwe(), KeyKind::Encapsulation, self.keys())?;
         let inner = sparse.raise(parameters.rlwe(), parameters.basis(level), self.keys())?;
         Ok(Ciphertext { inner, level, scale: modulus })
@@ -58,8 +58,8 @@ impl Refresh for Simulator {
         self.reinterpret(&a, scale)
     }
 
-    fn raise(&self, a: &Simulated, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
-        self.raise_modulus(a, modulus, range)
+    fn raise(&self, a: &Simulated, level: usize, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
+        self.raise_modulus(a, level, modulus, range)
     }
 }
 
@@ -101,17 +101,26 @@ impl Bootstrap {
     ) -> Result<A::Vector, CkksError> {
         let ratio = self.literal.message_ratio_bits.exp2();
         crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
-        let raised = a.raise(a.lowered(input, 0)?.as_ref(), self.modulus(), self.message_scale())?;
+        let lowest = a.lowered(input, 0)?;
+        let raised = a.raise(&lowest, self.raised_level(), self.modulus(), self.message_scale())?;
         let folded = self.slots_of_coefficients(a, up, raised)?;
         let conjugate = a.conjugate(&folded)?;
         // sin(2 pi t) = 2 pi t for a small t = z / ratio.
         let (scale, factor) = (self.parameters.scale(), ratio / (2.0 * PI));
-        let reduce = |u: &A::Vector| self.reduction.sine(a, u, scale * factor);
-        let mut slots = reduce(&a.add(&folded, &conjugate)?)?;
-        if self.values == SlotValues::Complex {
-            let imaginary = reduce(&a.mul_imaginary(&a.sub(&conjugate, &folded)?)?)?;
-            slots = a.add(&slots, &a.mul_imaginary(&imaginary)?)?;
-        }
+        let real = a.add(&folded, &conjugate)?;
+        let slots = match self.layout {
+            PartLayout::Real => self.reduction.sine(a, &real, scale * factor)?,
+            PartLayout::Apart => {
+                let imaginary = a.mul_imaginary(&a.sub(&conjugate, &folded)?)?;
+                let real = self.reduction.sine(a, &real, scale * factor)?;
+                let imaginary = self.reduction.sine(a, &imaginary, scale * factor)?;
+                a.add(&real, &a.mul_imaginary(&imaginary)?)?
+            }
+            PartLayout::Together => {
+                let parts = self.reduction.sine_of_parts(a, &real, (self.slots, scale * factor))?;
+                a.add(&parts, &a.rotate(&parts, self.slots as i64)?)?
+            }
+        };
         Ok(a.at_scale(slots, scale))
     }
 
@@ -182,7 +191,12 @@ impl Bootstrap {
     /// As for [`Bootstrapper::exponential`].
     pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
         crate::arithmetic::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
-        let raised = simulator.raise(simulator.lowered(input, 0)?.as_ref(), self.modulus(), self.modulus())?;
+        let raised = simulator.raise(
+            simulator.lowered(input, 0)?.as_ref(),
+            self.raised_level(),
+            self.modulus(),
+            self.modulus(),
+        )?;
         self.exponential_on(simulator, &self.up, raised, self.parameters.scale())
     }
 
@@ -231,7 +245,8 @@ impl Bootstrapper {
 
     /// The functional bootstrap `t -> exp(2 pi i t)`. The lower coefficients of the input are torus elements at level
     /// 0, so the scale is the modulus of that level. The result has `exp(2 pi i t_k)` in slot
-    /// [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and [`Bootstrap::output_level`].
+    /// [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and [`Bootstrap::output_level`]. If the plan is for sparse
+    /// complex slots, every second copy of the slots has the exponentials of the upper coefficients instead.
     ///
     /// # Errors
     /// If the scale differs, or keys are missing (checked before any work; the error names all of them).
@@ -240,7 +255,8 @@ impl Bootstrapper {
         evaluator.keys().check(OPERATION, &self.plan.coefficient_key_plan())?;
         let modulus = self.plan.modulus();
         crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
-        let raised = evaluator.raise(evaluator.lowered(input, 0)?.as_ref(), modulus, modulus)?;
+        let raised =
+            evaluator.raise(evaluator.lowered(input, 0)?.as_ref(), self.plan.raised_level(), modulus, modulus)?;
         self.plan.exponential_on(evaluator, &self.up, raised, self.plan.parameters.scale())
     }
 
@@ -264,7 +280,7 @@ impl Bootstrapper {
             return Err(CkksError::Shape { operation: OPERATION, found: plan.slots, needed });
         }
         evaluator.keys().check(OPERATION, &plan.query_key_plan())?;
-        let (rlwe, ring, level) = (plan.parameters.rlwe(), plan.parameters.ring(), plan.parameters.max_level());
+        let (rlwe, ring, level) = (plan.parameters.rlwe(), plan.parameters.ring(), plan.raised_level());
         let packed = query.expand(parameters, ring)?;
         let sparse = packed.encapsulate(rlwe, KeyKind::QueryEncapsulation, evaluator.keys())?;
         // Scale from the first prime to the whole modulus of level 0, so that the following steps add no more noise

@@ -45,14 +45,44 @@ pub fn evaluate_to_scale<A: Arithmetic>(
     polynomial: &Polynomial,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
+    if polynomial.degree() == 0 {
+        check_scale(OPERATION, scale)?;
+        let zero = arithmetic.mul_constant(input, Complex64::default(), scale)?;
+        return arithmetic.add_constant(&zero, polynomial.coefficients()[0]);
+    }
+    evaluate_with(arithmetic, input, polynomial, (None, scale))
+}
+
+/// As [`evaluate_to_scale`], with the value of every slot multiplied by the weight of the slot. Weights repeat if they
+/// are fewer than the slots. Every coefficient becomes a vector, which is encoded during the evaluation; levels and
+/// scales are the same as without weights.
+///
+/// # Errors
+/// As for [`evaluate_to_scale`], and if the polynomial is constant.
+pub(crate) fn evaluate_weighted<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomial: &Polynomial,
+    weights: &[Complex64],
+    scale: f64,
+) -> Result<A::Vector, CkksError> {
+    if polynomial.degree() == 0 {
+        let needed = "a polynomial of degree 1 or more".into();
+        return Err(CkksError::Shape { operation: OPERATION, found: 0, needed });
+    }
+    evaluate_with(arithmetic, input, polynomial, (Some(weights), scale))
+}
+
+fn evaluate_with<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomial: &Polynomial,
+    (weights, scale): (Option<&[Complex64]>, f64),
+) -> Result<A::Vector, CkksError> {
     check_scale(OPERATION, scale)?;
     let (found, needed) = (arithmetic.level(input), polynomial.depth());
     if found < needed {
         return Err(CkksError::Level { operation: OPERATION, found, needed });
-    }
-    if polynomial.degree() == 0 {
-        let zero = arithmetic.mul_constant(input, Complex64::default(), scale)?;
-        return arithmetic.add_constant(&zero, polynomial.coefficients()[0]);
     }
     let variable = change_variable(arithmetic, input, polynomial)?;
     let level = arithmetic.level(&variable);
@@ -60,7 +90,7 @@ pub fn evaluate_to_scale<A: Arithmetic>(
     let powers = make_powers(arithmetic, variable, &plan, polynomial.basis())?;
     // The level of the last sum, one above the level of the result.
     let level = level - polynomial.product_depth() + 1;
-    Steps { arithmetic, powers }.evaluate(&plan.root, level, scale)
+    Steps { arithmetic, powers, weights }.evaluate(&plan.root, level, scale)
 }
 
 /// Maps the argument to the variable of the basis. A factor other than 1 uses one level.
@@ -115,6 +145,8 @@ fn make_powers<A: Arithmetic>(
 struct Steps<'a, A: Arithmetic> {
     arithmetic: &'a A,
     powers: BTreeMap<usize, A::Vector>,
+    /// The factors of the slots of the result, if they are not all 1.
+    weights: Option<&'a [Complex64]>,
 }
 
 impl<A: Arithmetic> Steps<'_, A> {
@@ -143,7 +175,7 @@ impl<A: Arithmetic> Steps<'_, A> {
             .map(|&(k, coefficient)| (&self.powers[&k], coefficient))
             .collect();
         if !terms.is_empty() {
-            add(arithmetic.sum_multiples(&terms, level, scale)?)?;
+            add(self.multiples(&terms, level, scale)?)?;
         }
         for (giant, quotient) in &node.products {
             let power = arithmetic.lowered(&self.powers[giant], level)?;
@@ -152,14 +184,33 @@ impl<A: Arithmetic> Steps<'_, A> {
         }
         let constant = node.terms.iter().find(|(k, _)| *k == 0);
         match (sum, constant) {
-            (Some(sum), Some(&(_, constant))) => arithmetic.plus_constant(sum, constant),
+            (Some(sum), Some(&(_, constant))) => self.plus_constant(sum, constant),
             (Some(sum), None) => Ok(sum),
             // Only a constant polynomial has neither terms nor products, and `evaluate_to_scale` has handled that case.
             (None, constant) => {
                 let zero = arithmetic.mul_constant(&self.powers[&1], Complex64::default(), scale)?;
                 let zero = arithmetic.drop_to(&zero, level)?;
-                arithmetic.add_constant(&zero, constant.map_or(Complex64::default(), |c| c.1))
+                self.plus_constant(zero, constant.map_or(Complex64::default(), |c| c.1))
             }
         }
+    }
+
+    /// The sum of powers times coefficients, and times the weights.
+    fn multiples(&self, terms: &[(&A::Vector, Complex64)], level: usize, scale: f64) -> Result<A::Vector, CkksError> {
+        let arithmetic = self.arithmetic;
+        let Some(weights) = self.weights else { return arithmetic.sum_multiples(terms, level, scale) };
+        let weighted = |&(power, coefficient): &(&A::Vector, Complex64)| {
+            let power = arithmetic.lowered(power, level)?;
+            let values: Vec<Complex64> = weights.iter().map(|weight| weight * coefficient).collect();
+            arithmetic.mul_values(&power, &values, scale / arithmetic.scale(&power))
+        };
+        let (first, others) = terms.split_first().expect("callers pass terms");
+        others.iter().try_fold(weighted(first)?, |sum, term| arithmetic.add(&sum, &weighted(term)?))
+    }
+
+    fn plus_constant(&self, sum: A::Vector, constant: Complex64) -> Result<A::Vector, CkksError> {
+        let Some(weights) = self.weights else { return self.arithmetic.plus_constant(sum, constant) };
+        let values: Vec<Complex64> = weights.iter().map(|weight| weight * constant).collect();
+        self.arithmetic.add_values(&sum, &values)
     }
 }

@@ -5,6 +5,7 @@ mod plan;
 
 use std::f64::consts::PI;
 
+pub(crate) use evaluate::evaluate_weighted;
 pub use evaluate::{evaluate, evaluate_to_scale};
 use num_complex::Complex64;
 

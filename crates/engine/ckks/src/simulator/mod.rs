@@ -245,14 +245,20 @@ impl Simulator {
         self.stored(Simulated { id, exact, noisy, scale, ..a.draft() })
     }
 
-    /// Raises from level 0 to the highest level: multiples of `modulus` are added to the coefficients, the scale
+    /// Raises from level 0 to `level`: multiples of `modulus` are added to the coefficients, the scale
     /// becomes `modulus`, and the switches to the sparse secret and back add their noise. Records coefficients beyond
     /// `range`.
-    pub(crate) fn raise_modulus(&self, a: &Simulated, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
+    pub(crate) fn raise_modulus(
+        &self,
+        a: &Simulated,
+        level: usize,
+        modulus: f64,
+        range: f64,
+    ) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "raise the modulus";
         check_components(OPERATION, a, 2)?;
         let parameters = self.parameters().clone();
-        let (ring, level) = (parameters.ring(), parameters.max_level());
+        let ring = parameters.ring();
         let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
         self.use_key(OPERATION, KeyKind::Encapsulation, Basis::chain(primes))?;
         self.use_key(OPERATION, KeyKind::Decapsulation, parameters.basis(level))?;
