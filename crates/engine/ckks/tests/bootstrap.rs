@@ -75,8 +75,9 @@ fn bootstraps_run_over_levels_that_are_not_nested() {
         let all = client.parameters().slots();
         for (slots, values) in [(all, SlotValues::Complex), (64, SlotValues::Real), (64, SlotValues::Complex)] {
             let plan = plan(&client, slots, values);
-            // Sparse slots need fewer levels before the raise.
-            let depth = if slots == all { depth } else { depth + 1 };
+            // Sparse slots need one level less before the raise, which is of another size at 2^40.
+            let spared = usize::from(slots < all && !preset.ends_with("scale40"));
+            let depth = depth + spared;
             assert_eq!((plan.depth(), plan.output_level()), (depth, client.parameters().circuit_level()));
             let mut input = client.values(0.7);
             input.truncate(slots);

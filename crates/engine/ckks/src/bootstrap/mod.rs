@@ -199,9 +199,12 @@ impl Bootstrap {
         self.parameters.circuit_level()
     }
 
-    /// Number of sequential products between two bootstraps.
+    /// Number of sequential products between two bootstraps. Sparse slots may leave levels of the map from slots to
+    /// coefficients; they count if they are of the size of the scale.
     pub fn depth(&self) -> usize {
-        self.output_level() - self.input_level()
+        let scale = self.parameters.scale();
+        let keeps_scale = |&level: &usize| (self.parameters.level_modulus(level) / scale).log2().abs() < 0.5;
+        (self.input_level() + 1..=self.output_level()).rev().take_while(keeps_scale).count()
     }
 
     /// The scale that the coefficients need for [`Bootstrapper::refresh_coefficients`], at level 0.
