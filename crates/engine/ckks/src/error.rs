@@ -13,6 +13,15 @@ pub enum CkksError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// An operation on a group failed for one of its members.
+    #[error("number {index} of the group, counted from 0: {error}")]
+    InGroup {
+        /// Its index.
+        index: usize,
+        /// What failed.
+        #[source]
+        error: Box<CkksError>,
+    },
     /// Not enough levels are left.
     #[error(
         "{operation} needs level {needed} or more, found level {found}; start at a higher level or use a deeper preset"

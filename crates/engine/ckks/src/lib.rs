@@ -8,6 +8,7 @@ mod encoding;
 mod encrypted;
 mod error;
 mod evaluator;
+mod group;
 mod inner_sum;
 mod linear;
 mod magnitudes;

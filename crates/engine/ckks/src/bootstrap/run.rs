@@ -10,7 +10,9 @@ use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
+use crate::group::{at_once, each};
 use crate::linear::{LinearPlan, LinearTransform};
+use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
 
 /// Operations that a bootstrap needs in addition to [`Arithmetic`].
@@ -74,6 +76,34 @@ impl Bootstrap {
         (down, up): (&[A::Map], &[A::Map]),
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
+        let mut coefficients = self.lowest_input(a, input)?;
+        for map in down {
+            coefficients = a.transform(map, &coefficients)?;
+        }
+        // The map leaves the message at the planned scale, so the output gets the scale of the input.
+        let output = self.refresh_coefficients_on(a, up, &coefficients)?;
+        Ok(a.at_scale(output, a.scale(input)))
+    }
+
+    /// Bootstraps two vectors of real slots as the parts of one complex vector: the linear maps serve both.
+    fn refresh_pair_on<A: Refresh>(
+        &self,
+        a: &A,
+        (down, up): (&[A::Map], &[A::Map]),
+        inputs: [&A::Vector; 2],
+    ) -> Result<[A::Vector; 2], CkksError> {
+        let [first, second] = inputs.map(|input| self.lowest_input(a, input));
+        let mut coefficients = a.add(&first?, &a.mul_imaginary(&second?)?)?;
+        for map in down {
+            coefficients = a.transform(map, &coefficients)?;
+        }
+        let parts = self.both_parts(a, &self.folded_on(a, up, &coefficients)?)?;
+        let [first, second] = parts.map(|part| self.reduction.sine(a, &part, self.sine_scale()));
+        Ok([a.at_scale(first?, a.scale(inputs[0])), a.at_scale(second?, a.scale(inputs[1]))])
+    }
+
+    /// The input of the map from slots to coefficients, at the parameters' scale.
+    fn lowest_input<A: Refresh>(&self, a: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         const OPERATION: &str = "bootstrap";
         let (found, needed) = (a.level(input), self.input_level());
         if found < needed {
@@ -83,13 +113,7 @@ impl Bootstrap {
         if !(1.0 / SCALE_ROOM..=SCALE_ROOM).contains(&(found / needed)) {
             return Err(CkksError::Scale { operation: OPERATION, found, needed });
         }
-        let mut coefficients = a.at_scale(a.drop_to(input, self.input_level())?, needed);
-        for map in down {
-            coefficients = a.transform(map, &coefficients)?;
-        }
-        // The map leaves the message at the planned scale, so the output gets the scale of the input.
-        let output = self.refresh_coefficients_on(a, up, &coefficients)?;
-        Ok(a.at_scale(output, found))
+        Ok(a.at_scale(a.drop_to(input, self.input_level())?, needed))
     }
 
     /// Bootstraps from coefficients at level 0 to slots.
@@ -99,29 +123,40 @@ impl Bootstrap {
         up: &[A::Map],
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        let ratio = self.literal.message_ratio_bits.exp2();
-        crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
-        let lowest = a.lowered(input, 0)?;
-        let raised = a.raise(&lowest, self.raised_level(), self.modulus(), self.message_scale())?;
-        let folded = self.slots_of_coefficients(a, up, raised)?;
-        let conjugate = a.conjugate(&folded)?;
-        // sin(2 pi t) = 2 pi t for a small t = z / ratio.
-        let (scale, factor) = (self.parameters.scale(), ratio / (2.0 * PI));
-        let real = a.add(&folded, &conjugate)?;
+        let (folded, scale) = (self.folded_on(a, up, input)?, self.sine_scale());
         let slots = match self.layout {
-            PartLayout::Real => self.reduction.sine(a, &real, scale * factor)?,
+            PartLayout::Real => self.reduction.sine(a, &a.add(&folded, &a.conjugate(&folded)?)?, scale)?,
             PartLayout::Apart => {
-                let imaginary = a.mul_imaginary(&a.sub(&conjugate, &folded)?)?;
-                let real = self.reduction.sine(a, &real, scale * factor)?;
-                let imaginary = self.reduction.sine(a, &imaginary, scale * factor)?;
-                a.add(&real, &a.mul_imaginary(&imaginary)?)?
+                let [real, imaginary] = self.both_parts(a, &folded)?.map(|part| self.reduction.sine(a, &part, scale));
+                a.add(&real?, &a.mul_imaginary(&imaginary?)?)?
             }
             PartLayout::Together => {
-                let parts = self.reduction.sine_of_parts(a, &real, (self.slots, scale * factor))?;
+                let parts = a.add(&folded, &a.conjugate(&folded)?)?;
+                let parts = self.reduction.sine_of_parts(a, &parts, (self.slots, scale))?;
                 a.add(&parts, &a.rotate(&parts, self.slots as i64)?)?
             }
         };
-        Ok(a.at_scale(slots, scale))
+        Ok(a.at_scale(slots, self.parameters.scale()))
+    }
+
+    /// Raises coefficients at level 0 and maps them to slots.
+    fn folded_on<A: Refresh>(&self, a: &A, up: &[A::Map], input: &A::Vector) -> Result<A::Vector, CkksError> {
+        crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
+        let lowest = a.lowered(input, 0)?;
+        let raised = a.raise(&lowest, self.raised_level(), self.modulus(), self.message_scale())?;
+        self.slots_of_coefficients(a, up, raised)
+    }
+
+    /// Twice the real and twice the imaginary parts of slots.
+    fn both_parts<A: Refresh>(&self, a: &A, folded: &A::Vector) -> Result<[A::Vector; 2], CkksError> {
+        let conjugate = a.conjugate(folded)?;
+        Ok([a.add(folded, &conjugate)?, a.mul_imaginary(&a.sub(&conjugate, folded)?)?])
+    }
+
+    /// The scale of a sine whose result has the parameters' scale as a vector of slots: `sin(2 pi t) = 2 pi t` for a
+    /// small `t`, which is a slot divided by the message ratio.
+    fn sine_scale(&self) -> f64 {
+        self.parameters.scale() * self.literal.message_ratio_bits.exp2() / (2.0 * PI)
     }
 
     /// Maps the lower half of the raised coefficients to exponentials in the slots.
@@ -173,6 +208,49 @@ impl Bootstrap {
         self.refresh_on(simulator, (&self.down, &self.up), input)
     }
 
+    /// [`Bootstrapper::refresh_many`] in the clear, with its noise.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh_many`].
+    pub fn simulate_refresh_many(
+        &self,
+        simulator: &Simulator,
+        inputs: &[&Simulated],
+    ) -> Result<Vec<Simulated>, CkksError> {
+        let maps = (self.down.as_slice(), self.up.as_slice());
+        let mut outputs = Vec::with_capacity(inputs.len());
+        for group in inputs.chunks(self.shared_by()) {
+            outputs.extend(match *group {
+                [first, second] => Vec::from(self.refresh_pair_on(simulator, maps, [first, second])?),
+                _ => group.iter().map(|input| self.refresh_on(simulator, maps, input)).collect::<Result<_, _>>()?,
+            });
+        }
+        Ok(outputs)
+    }
+
+    /// Number of vectors that go through the linear maps as one.
+    fn shared_by(&self) -> usize {
+        if self.layout == PartLayout::Real { 2 } else { 1 }
+    }
+
+    /// Peak bytes of memory of [`Bootstrapper::refresh_many`] of `count` vectors on the threads of the current pool,
+    /// its results included, in addition to its inputs, the keys and the matrices.
+    ///
+    /// # Errors
+    /// As for [`Bootstrap::simulate_refresh`].
+    pub fn working_bytes_of_many(&self, encoder: &Encoder, count: usize) -> Result<u64, CkksError> {
+        if count == 0 {
+            return Ok(0);
+        }
+        let simulator = Simulator::counting(encoder);
+        let input = simulator.encrypt(&[], self.input_level(), self.parameters.scale())?;
+        let one = vec![&input; self.shared_by().min(count)];
+        let one = simulator.working_bytes(|simulator| self.simulate_refresh_many(simulator, &one))?;
+        let groups = count.div_ceil(self.shared_by());
+        let kept = count as u64 * vector_bytes(&self.parameters, self.output_level());
+        Ok(at_once(groups) as u64 * one + kept)
+    }
+
     /// [`Bootstrapper::refresh_coefficients`] in the clear, with its noise.
     ///
     /// # Errors
@@ -221,6 +299,35 @@ impl Bootstrapper {
     /// If level or scale are not as described, keys are missing (checked before any work; the error names all of them),
     /// or this bootstrapper was made without the map from slots to coefficients.
     pub fn refresh(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.plan.refresh_on(evaluator, self.maps_of_slots(evaluator)?, input)
+    }
+
+    /// [`Bootstrapper::refresh`] of several vectors, in less time than one after the other: whole vectors are spread
+    /// over the threads, and a plan for real slots takes two vectors through its linear maps as one. The imaginary
+    /// parts of such slots must be zero up to noise: those of one vector add to the values of the other.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh`]; [`CkksError::InGroup`] has the index of a vector, or of a pair of real vectors,
+    /// that does not fit.
+    pub fn refresh_many(
+        &self,
+        evaluator: &Evaluator<'_>,
+        inputs: &[&Ciphertext],
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        let maps = self.maps_of_slots(evaluator)?;
+        if self.plan.shared_by() == 1 {
+            return each(inputs, |input| self.plan.refresh_on(evaluator, maps, input));
+        }
+        let groups: Vec<&[&Ciphertext]> = inputs.chunks(2).collect();
+        let outputs = each(&groups, |group| match *group {
+            [first, second] => Ok(Vec::from(self.plan.refresh_pair_on(evaluator, maps, [first, second])?)),
+            _ => group.iter().map(|input| self.plan.refresh_on(evaluator, maps, input)).collect(),
+        })?;
+        Ok(outputs.into_iter().flatten().collect())
+    }
+
+    /// Both maps, after a check of the keys of [`Bootstrapper::refresh`].
+    fn maps_of_slots(&self, evaluator: &Evaluator<'_>) -> Result<(&[LinearTransform], &[LinearTransform]), CkksError> {
         const OPERATION: &str = "bootstrap";
         let missing = || CkksError::Shape {
             operation: OPERATION,
@@ -229,7 +336,7 @@ impl Bootstrapper {
         };
         let down = self.down.as_ref().ok_or_else(missing)?;
         evaluator.keys().check(OPERATION, &self.plan.key_plan())?;
-        self.plan.refresh_on(evaluator, (down, &self.up), input)
+        Ok((down, &self.up))
     }
 
     /// Bootstraps coefficients into slots. The coefficients of the input are values at [`Bootstrap::message_scale`], at

@@ -1,0 +1,54 @@
+//! Operations on several vectors at once.
+//!
+//! With several threads, whole vectors are spread over the threads before one is split: threads that work on one vector
+//! wait for each other at the end of every step. At most as many vectors are in work at a time as there are threads, so
+//! memory is bounded; what remains of a group is split over all threads as usual.
+
+use rayon::prelude::*;
+
+use crate::arithmetic::Arithmetic;
+use crate::ciphertext::Ciphertext;
+use crate::error::CkksError;
+use crate::evaluator::Evaluator;
+use crate::linear::LinearTransform;
+
+/// Runs `work` on every item and returns the results in order. An error says the index of its item.
+pub(crate) fn each<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, CkksError> + Sync + Send,
+) -> Result<Vec<R>, CkksError> {
+    let mut results = Vec::with_capacity(items.len());
+    for group in items.chunks(at_once(items.len())) {
+        let done: Vec<Result<R, CkksError>> = group.par_iter().map(&work).collect();
+        for result in done {
+            let index = results.len();
+            results.push(result.map_err(|error| CkksError::InGroup { index, error: Box::new(error) })?);
+        }
+    }
+    Ok(results)
+}
+
+/// Number of items of a group that are in work at the same time.
+pub(crate) fn at_once(count: usize) -> usize {
+    rayon::current_num_threads().min(count).max(1)
+}
+
+impl Evaluator<'_> {
+    /// [`Arithmetic::rotate`] of several vectors, each by its own number of steps.
+    ///
+    /// # Errors
+    /// [`CkksError::InGroup`] with the index of a vector whose key is missing.
+    pub fn rotate_many(&self, inputs: &[(&Ciphertext, i64)]) -> Result<Vec<Ciphertext>, CkksError> {
+        each(inputs, |&(input, steps)| self.rotate(input, steps))
+    }
+}
+
+impl LinearTransform {
+    /// [`LinearTransform::apply`] to several vectors.
+    ///
+    /// # Errors
+    /// [`CkksError::InGroup`] with the index of a vector that does not fit.
+    pub fn apply_many(&self, evaluator: &Evaluator<'_>, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
+        each(inputs, |input| self.apply(evaluator, input))
+    }
+}
