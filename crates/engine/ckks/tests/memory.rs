@@ -84,5 +84,11 @@ fn estimates_bound_what_is_allocated() {
     let (result, measured) = peak(|| bootstrapper.refresh(&server.evaluator(), &server.inputs[0]));
     result.unwrap();
     checks.check("bootstrap", measured, bootstrapper.working_bytes(), 3.0);
+    server.encoder.parameters().ring().release_idle();
+    let group = [&server.inputs[0]; 3];
+    let (result, measured) = peak(|| bootstrapper.refresh_many(&server.evaluator(), &group));
+    result.unwrap();
+    let estimate = bootstrapper.plan().working_bytes_of_many(&server.encoder, group.len()).unwrap();
+    checks.check("three bootstraps at once", measured, estimate, 4.5);
     checks.finish();
 }

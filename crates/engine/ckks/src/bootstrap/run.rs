@@ -307,8 +307,8 @@ impl Bootstrapper {
     /// parts of such slots must be zero up to noise: those of one vector add to the values of the other.
     ///
     /// # Errors
-    /// As for [`Bootstrapper::refresh`]; [`CkksError::InGroup`] has the index of a vector, or of a pair of real vectors,
-    /// that does not fit.
+    /// As for [`Bootstrapper::refresh`]; [`CkksError::InGroup`] has the index of a vector, or of a pair of real
+    /// vectors, that does not fit.
     pub fn refresh_many(
         &self,
         evaluator: &Evaluator<'_>,

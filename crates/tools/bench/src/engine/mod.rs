@@ -57,6 +57,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
             harness.progress("bootstraps take minutes: leave out --quick for them");
         } else {
             bootstrap::run(harness, &bootstrap::FULL)?;
+            bootstrap::run_forms(harness, bootstrap::FORMS)?;
         }
     }
     harness.peak_memory("every context and key of what was measured");
@@ -134,6 +135,21 @@ mod tests {
         // At most three digits of 25 primes, 30 bits each, one half of each row.
         assert!(key.ours > 0.0 && key.ours < 10.0 * 25.0 * 2048.0 * 4.0, "{key:?}");
         assert!(rows.iter().any(|row| row.case == "rotate, 2 threads" && row.ratio.is_some()));
+    }
+
+    #[test]
+    fn forms_of_bootstraps_at_a_small_ring() {
+        let preset = ("insecure_n11_boot_depth14_scale40", 64);
+        let rows = tiny_run(|harness| bootstrap::run_forms(harness, preset).unwrap());
+        let ratio = |metric: &str, case: &str| {
+            let row = rows.iter().find(|row| row.metric == metric && row.case.contains(case)).unwrap();
+            row.ours / row.baseline.unwrap()
+        };
+        assert!((0.5..0.6).contains(&ratio("key_memory", "seeded keys")));
+        assert!(ratio("key_memory", "64 slots") < 1.0);
+        for values in ["complex", "real"] {
+            assert!(ratio("time", &format!("4 {values} vectors, per vector")) > 0.0);
+        }
     }
 
     #[test]

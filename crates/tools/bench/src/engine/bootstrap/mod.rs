@@ -5,6 +5,7 @@
 //! its keys and matrices take 12 to 17 GB. So ours and OpenFHE's are measured one after the other, not in turn.
 
 mod fixture;
+mod forms;
 mod report;
 
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub(super) struct Case {
 
 /// 59 bits are the largest scale of OpenFHE's 64-bit build, and needed for a precision of 20 bits. The levels are the
 /// most that 128 bits of security allow with this number of digits; more digits make its keys larger.
-pub(super) const FULL: [Case; 2] = [
+pub(super) const FULL: [Case; 5] = [
     Case {
         preset: "n16_boot_depth8_scale50",
         peers: &[
@@ -60,6 +61,9 @@ pub(super) const FULL: [Case; 2] = [
             },
         ],
     },
+    Case { preset: "n16_boot_depth14_scale40", peers: &[] },
+    Case { preset: "n16_boot_depth12_scale45", peers: &[] },
+    Case { preset: "n16_boot_depth19_scale35", peers: &[] },
     // OpenFHE has no bootstrap with 128 bits of security at this degree.
     Case { preset: "n15_boot_depth4_scale30", peers: &[] },
 ];
@@ -88,9 +92,18 @@ struct Precisions {
     estimates: [Precision; 2],
 }
 
+/// The preset whose other forms are measured, and its sparse slots.
+pub(super) const FORMS: (&str, usize) = ("n16_boot_depth14_scale40", 1024);
+
 /// Runs all cases, one after the other.
 pub(super) fn run(harness: &mut Harness<'_>, cases: &[Case]) -> Result<(), BenchError> {
     cases.iter().try_for_each(|&case| measure(harness, case))
+}
+
+/// Measures the other forms of a preset's bootstrap.
+pub(super) fn run_forms(harness: &mut Harness<'_>, (preset, sparse_slots): (&str, usize)) -> Result<(), BenchError> {
+    let preset = Preset::find(preset)?;
+    backends().into_iter().try_for_each(|backend| forms::run(harness, preset, backend, sparse_slots))
 }
 
 fn measure(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {

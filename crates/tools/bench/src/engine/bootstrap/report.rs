@@ -9,7 +9,7 @@ use crate::harness::Harness;
 use crate::peer::PeerBootstrap;
 use crate::row::{Metric, params};
 
-const TIME: Metric = Metric::less("time", "s");
+pub(super) const TIME: Metric = Metric::less("time", "s");
 /// Time per slot and per bit of modulus left: it makes presets with different level sizes comparable.
 const TIME_PER_BIT: Metric = Metric::less("time_per_slot_and_bit_left", "ns");
 const ESTIMATE: &str = "the simulator's estimate";
