@@ -14,8 +14,10 @@ use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{
     ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf,
+    WithKeyStorage,
 };
 use unspoken_query::QueryForm;
+use unspoken_rlwe::KeyStorage;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];
@@ -158,6 +160,26 @@ fn answers_computed_with_other_keys_are_noticed() {
     let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
     let answer = server.answer(CLIENT, &keys, &encrypt(&mut two, &GOOD).unwrap(), &GO).unwrap();
     assert!(read(&two, &answer, &GOOD).unwrap_err().to_string().contains("secret key"));
+}
+
+#[test]
+fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
+    let model = model(1);
+    let expanded = server(&model, Plan::BabyGiant { babies: 16 });
+    let mut client = client(&model, &expanded);
+    let (bundle, query) = (bundle(&client), encrypt(&mut client, &GOOD).unwrap());
+    let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_memory_bytes());
+    assert_eq!(expanded.loaded_key_bytes(&bundle[..200]).unwrap(), announced);
+    let answer = expanded.answer(CLIENT, &whole, &query, &GO).unwrap();
+    let seeded = WithKeyStorage::new(expanded, KeyStorage::Seeded);
+    let keys = seeded.load_keys(&mut bundle.as_slice()).unwrap();
+    let loaded = seeded.loaded_key_bytes(&bundle[..200]).unwrap();
+    assert!(keys.bytes() <= loaded && loaded == seeded.key_memory_bytes());
+    assert!(2 * loaded < announced + announced / 2, "{loaded} bytes instead of {announced}");
+    // The guard against replays knows the query, which came from this client.
+    let again = seeded.answer(ClientId::new([2; 16]), &keys, &query, &GO).unwrap();
+    assert_eq!(read(&client, &answer, &GOOD).unwrap().len(), read(&client, &again, &GOOD).unwrap().len());
+    assert!(answer == again);
 }
 
 #[test]
