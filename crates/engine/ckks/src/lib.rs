@@ -41,6 +41,6 @@ pub use num_complex::Complex64;
 pub use parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};
 pub use polynomial::{Polynomial, PolynomialBasis, evaluate, evaluate_to_scale};
 pub use prepared::PreparedVector;
-pub use presets::{PRESETS, Preset};
+pub use presets::{BootstrapSearch, FoundBootstrap, PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
 pub use worst_case::WorstCase;

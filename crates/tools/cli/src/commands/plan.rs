@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Compare the presets whose bootstrap gives at least so many bits
     #[arg(long, requires = "bootstrap", conflicts_with = "preset")]
     bits: Option<f64>,
+    /// Search for the shape of a parameter set for these bits, instead of comparing the presets; takes minutes
+    #[arg(long, requires = "bits")]
+    search: bool,
     /// Number of slots to bootstrap, a power of two; all by default
     #[arg(long, requires = "bootstrap")]
     slots: Option<usize>,
@@ -41,6 +44,9 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(bits) = arguments.bits {
+        if arguments.search {
+            return plan_bootstrap::search(bits, arguments.slots);
+        }
         return plan_bootstrap::compare(bits, arguments.slots);
     }
     let parameters = Preset::find(&arguments.preset)?.build()?;

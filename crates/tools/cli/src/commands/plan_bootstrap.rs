@@ -1,7 +1,8 @@
 //! `unspoken plan --bootstrap`
 
 use unspoken_ckks::{
-    Bootstrap, BootstrapEstimate, CkksError, CkksParameters, CostModel, Encoder, PRESETS, Preset, SlotValues,
+    Bootstrap, BootstrapEstimate, BootstrapSearch, CkksError, CkksParameters, CostModel, Encoder, FoundBootstrap,
+    PRESETS, Preset, SlotValues,
 };
 
 use crate::progress;
@@ -64,5 +65,42 @@ pub fn compare(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
     println!("* no other preset is at least as good in bits, products, seconds and memory");
     println!("bits are those of the root mean square of the errors of slots of modulus 1, simulated; seconds are");
     println!("predicted for one thread of this machine, to a factor of two");
+    Ok(())
+}
+
+/// Preset whose ring all candidates of a search have.
+const SEARCHED_RING: &str = "n16_boot_depth14_scale40";
+
+/// Most candidates of a search for each scale: some minutes for all.
+const MOST_CANDIDATES: usize = 40;
+
+/// Searches for the shapes of parameter sets whose bootstrap of `slots` slots gives `bits` bits.
+pub fn search(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
+    anyhow::ensure!(bits.is_finite() && bits > 0.0, "{bits} bits; needed a positive number");
+    let parameters = Preset::find(SEARCHED_RING)?.build()?;
+    let slots = slots.unwrap_or(parameters.slots());
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let model = one_thread.install(|| CostModel::measure(&parameters))?;
+    let search = BootstrapSearch { bits, slots, most_candidates: MOST_CANDIDATES };
+    let found = search.run(&model, progress::note)?;
+    anyhow::ensure!(!found.is_empty(), "no shape that was tried gives {bits} bits; ask for fewer");
+    println!("scale   bits  worst  products  seconds  keys MB  matrices MB  shape");
+    let best = found.iter().filter(|one| !found.iter().any(|other| other.estimate.dominates(&one.estimate)));
+    for FoundBootstrap { scale_bits, shape, estimate } in best {
+        println!(
+            "2^{scale_bits:<4} {:>5.1}  {:>5.1}  {:>8}  {:>7.1}  {:>7.0}  {:>11.0}  {shape}",
+            -estimate.error.rms.log2(),
+            -estimate.error.worst.log2(),
+            estimate.depth,
+            estimate.seconds,
+            estimate.key_bytes as f64 / 1e6,
+            estimate.matrix_bytes as f64 / 1e6,
+        );
+    }
+    println!();
+    println!(
+        "Shapes that no other one surpasses, the fastest for a product first; sizes of levels are in bits. Bits of"
+    );
+    println!("precision are simulated; seconds are predicted for one thread of this machine, to a factor of two.");
     Ok(())
 }

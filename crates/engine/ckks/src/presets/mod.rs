@@ -1,5 +1,7 @@
 //! Named parameter sets. A name contains the ring degree, the depth and the bits of the scale.
 
+mod search;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +12,8 @@ use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 use crate::error::CkksError;
 use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, DOUBLINGS, REDUCTION_DEPTH, WeakParameters};
 use crate::primes::{LevelGroup, MAX_GROUPS, Primes, Shape, TerminalShape};
+
+pub use self::search::{BootstrapSearch, FoundBootstrap};
 
 /// The shape of a preset. The primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,6 +121,13 @@ const fn scale45(name: &'static str, purpose: &'static str, size: (u32, usize), 
     let terminal = if size.0 < 16 { TERMINAL_45_SMALL } else { TERMINAL_45 };
     rational(name, purpose, size, (terminal, 9.0 * UNIT_45), special)
 }
+
+const BOOT_50: Preset = boot(
+    preset("n16_boot_depth8_scale50", "bootstrapping at high precision", (16, 8, 50.0), (2, 12, 12)),
+    factors(3, 4, 14.0),
+    nested_sizes(60.0, 50.0, 60.0, 56.0),
+    5,
+);
 
 const BOOT_35: Preset = boot(
     scale35("n16_boot_depth19_scale35", "bootstrapping to 12 bits", (16, 19), 12),
@@ -264,12 +275,7 @@ pub const PRESETS: [Preset; 42] = [
         nested_sizes(50.0, 30.0, 48.0, 50.0),
         4,
     ),
-    boot(
-        preset("n16_boot_depth8_scale50", "bootstrapping at high precision", (16, 8, 50.0), (2, 12, 12)),
-        factors(3, 4, 14.0),
-        nested_sizes(60.0, 50.0, 60.0, 56.0),
-        5,
-    ),
+    BOOT_50,
     boot(
         preset("insecure_n11_boot_depth8_scale50", "tests of bootstrapping", (11, 8, 50.0), (2, 12, 12)),
         factors(3, 4, 14.0),
