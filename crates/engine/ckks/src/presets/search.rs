@@ -104,8 +104,8 @@ const NAME: &str = "candidate";
 const SCALE_ABOVE: RangeInclusive<f64> = 21.0..=36.0;
 
 impl BootstrapSearch {
-    /// Simulates candidates and returns those that are precise enough, the fastest for a product first. `model` predicts
-    /// their seconds. `progress` gets a line for every candidate.
+    /// Simulates candidates and returns those that are precise enough, the fastest for a product first. `model`
+    /// predicts their seconds. `progress` gets a line for every candidate.
     ///
     /// # Errors
     /// As for [`Bootstrap::new`].
@@ -272,7 +272,8 @@ impl Candidate {
 
 /// The sizes of the levels of a bootstrapping set.
 fn sizes(preset: &Preset, base: f64) -> BootstrapSizes {
-    let above: Vec<LevelGroup> = preset.groups[preset.circuit + 1..].iter().copied().filter(|g| g.levels > 0).collect();
+    let above: Vec<LevelGroup> =
+        preset.groups[preset.circuit + 1..].iter().copied().filter(|group| group.levels > 0).collect();
     let at = |level: usize| {
         let mut seen = 0;
         let group = above.iter().find(|group| {

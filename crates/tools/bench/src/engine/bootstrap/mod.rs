@@ -63,7 +63,7 @@ pub(super) const FULL: [Case; 5] = [
     },
     Case { preset: "n16_boot_depth14_scale40", peers: &[] },
     Case { preset: "n16_boot_depth12_scale45", peers: &[] },
-    Case { preset: "n16_boot_depth19_scale35", peers: &[] },
+    Case { preset: "n16_boot_depth21_scale35", peers: &[] },
     // OpenFHE has no bootstrap with 128 bits of security at this degree.
     Case { preset: "n15_boot_depth4_scale30", peers: &[] },
 ];
