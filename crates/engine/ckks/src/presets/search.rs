@@ -260,8 +260,8 @@ impl Candidate {
     fn describe(&self) -> String {
         let BootstrapSizes { base, down, doubling, polynomial, up, last, .. } = self.sizes;
         format!(
-            "base {base:.1}, slots to coefficients {} x {down:.1}, doublings {doubling:.1}, polynomial {polynomial:.1}, \
-             coefficients to slots {last:.1} and {} x {up:.1}, ratio {}, digits of {}",
+            "base {base:.1}, slots to coefficients {} x {down:.1}, doublings {doubling:.1}, polynomial \
+             {polynomial:.1}, coefficients to slots {last:.1} and {} x {up:.1}, ratio {}, digits of {}",
             self.down_factors,
             self.up_factors - 1,
             self.ratio_bits,
