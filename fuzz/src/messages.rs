@@ -116,7 +116,7 @@ pub fn make_keys(keyring: &Keyring) {
 }
 
 /// A preset that supports bootstrapping.
-const BOOT_PRESET: &str = "insecure_n11_boot_depth8_scale50";
+const BOOT_PRESET: &str = "insecure_n11_boot_depth9_scale50";
 
 /// Fields of a description for a query form other than direct.
 pub struct Formed {

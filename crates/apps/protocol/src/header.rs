@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_service_gets_no_keys_beyond_its_need() {
-        let sound = header("insecure_n11_boot_depth8_scale50", KeyPlan::new());
+        let sound = header("insecure_n11_boot_depth9_scale50", KeyPlan::new());
         let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
         let ask = |bootstraps, keys: &[(u64, u32)]| {
             let keys =

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::kind::Protocol;
 
-    const PRESET: &str = "insecure_n11_boot_depth8_scale50";
+    const PRESET: &str = "insecure_n11_boot_depth9_scale50";
 
     fn plan(elements: &[u64], chain: usize) -> KeyPlan {
         let mut plan = KeyPlan::new();

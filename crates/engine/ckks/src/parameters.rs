@@ -34,6 +34,11 @@ pub struct BootstrapLiteral {
     /// `log2` of the ratio of the modulus of level 0 to the scale of a message at that level. The sine approximates the
     /// modular reduction with an error of `(2 pi / 2^bits)^2 / 6` for a slot of modulus 1.
     pub message_ratio_bits: f64,
+    /// Number of levels of the modular reduction.
+    pub reduction_levels: usize,
+    /// How many of these levels double the argument, at the end. With more of them the polynomial before has a smaller
+    /// degree, and its errors grow: each doubling multiplies them by up to four.
+    pub doublings: usize,
 }
 
 /// A checked CKKS parameter set. Cheap to clone.
@@ -65,10 +70,17 @@ fn check_bootstrap(
     levels: usize,
     bootstrap: BootstrapLiteral,
 ) -> Result<(), String> {
-    let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = bootstrap;
+    let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits, .. } = bootstrap;
+    let BootstrapLiteral { reduction_levels, doublings, .. } = bootstrap;
     let stages = (rlwe.ring.degree / 2).trailing_zeros() as usize;
     let factors = 1..=stages;
-    let needed = slots_to_coefficients + coefficients_to_slots + REDUCTION_DEPTH;
+    let needed = slots_to_coefficients + coefficients_to_slots + reduction_levels;
+    if !(5..=10).contains(&reduction_levels) || doublings + 4 > reduction_levels {
+        return Err(format!(
+            "a modular reduction of {reduction_levels} levels with {doublings} doublings; 5 to 10 levels are possible, \
+             with at least four before the doublings"
+        ));
+    }
     if !factors.contains(&slots_to_coefficients) || !factors.contains(&coefficients_to_slots) {
         return Err(format!(
             "maps of {slots_to_coefficients} and {coefficients_to_slots} factors; 1 to {stages} are possible"
@@ -85,12 +97,6 @@ fn check_bootstrap(
     }
     Ok(())
 }
-
-/// Levels of the modular reduction of a bootstrap that double the argument, at its end.
-pub(crate) const DOUBLINGS: usize = 3;
-
-/// Levels that the modular reduction of a bootstrap uses, as a sine or as an exponential.
-pub(crate) const REDUCTION_DEPTH: usize = 8;
 
 /// Checks that the levels use all primes, and that each has a larger modulus than the one below and can be rescaled to
 /// it. The error is the reason.
@@ -215,7 +221,7 @@ impl CkksParameters {
 
     /// The highest level of circuits. The levels above it are those of the bootstrap, if there is one.
     pub fn circuit_level(&self) -> usize {
-        let spent = |b: BootstrapLiteral| b.coefficients_to_slots + REDUCTION_DEPTH;
+        let spent = |b: BootstrapLiteral| b.coefficients_to_slots + b.reduction_levels;
         self.max_level() - self.bootstrap().map_or(0, spent)
     }
 

@@ -10,7 +10,7 @@ use unspoken_ckks::{
 };
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, CompactQuerySecret, EvaluationKeys, KeyPlan, RlweError};
 
-const PRESET: &str = "insecure_n11_boot_depth8_scale50";
+const PRESET: &str = "insecure_n11_boot_depth9_scale50";
 
 /// `log2` of the largest allowed error of a slot after a bootstrap in this ring.
 const WORST: f64 = -20.0;

@@ -12,7 +12,7 @@ use unspoken_ckks::{
 };
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
-const BOOT: &str = "insecure_n11_boot_depth8_scale50";
+const BOOT: &str = "insecure_n11_boot_depth9_scale50";
 const LEVEL: usize = 6;
 
 /// Ten rotations, then sixty products of them, which are kept and summed.

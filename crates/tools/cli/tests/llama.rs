@@ -239,14 +239,14 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
 #[test]
 fn a_pass_is_planned_for_a_model_or_for_its_dimensions() {
     let plan = |more: &[&str]| {
-        let preset = ["--preset", "insecure_n11_boot_depth8_scale50"];
+        let preset = ["--preset", "insecure_n11_boot_depth9_scale50"];
         unspoken(&[&["llama", "plan", "--public", "40", "--private", "8"], &preset[..], more].concat())
     };
     let line: Value =
         serde_json::from_str(&text(&plan(&["--shape", "stories260k", "--generate", "--chunks", "2", "--json"])))
             .unwrap();
     assert_eq!((line["request"]["layers"].as_u64(), line["slots"].as_u64()), (Some(5), Some(1024)));
-    assert_eq!(line["preset"], "insecure_n11_boot_depth8_scale50");
+    assert_eq!(line["preset"], "insecure_n11_boot_depth9_scale50");
     assert!(line["machine"]["bandwidth"].as_f64().unwrap() > 1e8, "{line}");
     let tokens: Vec<u64> = line["chunks"].as_array().unwrap().iter().map(|c| c["tokens"].as_u64().unwrap()).collect();
     assert_eq!((tokens, line["generation"]["tokens"].as_u64()), (vec![4, 4], Some(1)));

@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     fn prices() -> Prices {
-        let parameters = Preset::find("insecure_n11_boot_depth8_scale50").unwrap().build().unwrap();
+        let parameters = Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap();
         let model = CostModel::nominal(&parameters);
         Prices::new(&parameters, model)
     }

@@ -4,7 +4,7 @@ use super::packing::{Grid, Packing};
 use super::*;
 
 pub(super) fn parameters() -> CkksParameters {
-    Preset::find("insecure_n11_boot_depth8_scale50").unwrap().build().unwrap()
+    Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap()
 }
 
 /// A model whose activations take several of the 1,024 slots' ciphertexts at 16 tokens.
@@ -174,7 +174,7 @@ fn memory_is_compared_with_the_limit() {
 fn scales_name_presets() {
     assert_eq!(preset_for_scale(30).map(|preset| preset.name), Some("n15_boot_depth4_scale30"));
     assert_eq!(preset_for_scale(40).map(|preset| preset.name), Some("n16_boot_depth14_scale40"));
-    assert_eq!(preset_for_scale(50).map(|preset| preset.name), Some("n16_boot_depth8_scale50"));
+    assert_eq!(preset_for_scale(50).map(|preset| preset.name), Some("n16_boot_depth9_scale50"));
     assert_eq!(preset_for_scale(60), None);
 }
 

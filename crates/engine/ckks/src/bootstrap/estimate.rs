@@ -12,7 +12,7 @@ use crate::simulator::{ErrorStatistics, Simulator};
 /// Predicted cost and result of [`Bootstrapper::refresh`](super::Bootstrapper::refresh).
 #[derive(Clone, Copy, Debug)]
 pub struct BootstrapEstimate {
-    /// Errors of slots whose parts are at most 1.
+    /// Errors of slots of modulus 1, approximations included.
     pub error: ErrorStatistics,
     /// Seconds on the threads for which the cost model was made.
     pub seconds: f64,
@@ -30,9 +30,14 @@ pub struct BootstrapEstimate {
 const SEED: u64 = 1;
 
 impl BootstrapEstimate {
-    /// Whether this is no worse than another in errors, seconds, products and bytes, and better in one of them.
+    /// Bits of precision: `-log2` of the root mean square of the errors.
+    pub fn bits(&self) -> f64 {
+        -self.error.rms.log2()
+    }
+
+    /// Whether this is no worse than another in bits, seconds, products and bytes, and better in one of them.
     pub fn dominates(&self, other: &Self) -> bool {
-        let measures = |e: &Self| [e.error.rms, e.seconds, -(e.depth as f64), (e.key_bytes + e.matrix_bytes) as f64];
+        let measures = |e: &Self| [-e.bits(), e.seconds, -(e.depth as f64), (e.key_bytes + e.matrix_bytes) as f64];
         let pairs = || measures(self).into_iter().zip(measures(other));
         pairs().all(|(own, other)| own <= other) && pairs().any(|(own, other)| own < other)
     }
@@ -54,7 +59,7 @@ impl Bootstrap {
         let input = simulator.encrypt(&values, self.input_level(), self.parameters.scale())?;
         let output = self.simulate_refresh(&simulator, &input)?;
         Ok(BootstrapEstimate {
-            error: output.error(),
+            error: ErrorStatistics::between(output.noisy(), &values),
             seconds: model.seconds(&simulator.cost()),
             depth: self.depth(),
             key_bytes: self.key_plan().memory_bytes(self.parameters.ring()),

@@ -24,7 +24,7 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform, Steps};
-use crate::parameters::{BootstrapLiteral, CkksParameters, REDUCTION_DEPTH};
+use crate::parameters::{BootstrapLiteral, CkksParameters};
 
 /// Kind of values in the slots of the vectors to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +140,8 @@ impl Bootstrap {
             return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
         }
         let layout = PartLayout::new(parameters, slots, values);
-        let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = literal;
-        let reduction = Reduction::new(RANGE)?;
+        let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits, .. } = literal;
+        let reduction = Reduction::new(RANGE, &literal)?;
         let modulus = modulus(parameters);
         let message_scale = modulus * (-message_ratio_bits).exp2();
         let plan = |diagonals: Diagonals, level: usize, input: f64, output: f64| {
@@ -158,7 +158,7 @@ impl Bootstrap {
         // multiplies by their number of repetitions.
         let constant = slots as f64 / (2.0 * reduction.bound() * parameters.slots() as f64);
         let count = factor_count(parameters, slots, coefficients_to_slots);
-        let reduced = parameters.circuit_level() + REDUCTION_DEPTH;
+        let reduced = parameters.circuit_level() + literal.reduction_levels;
         let scale = parameters.level_modulus(reduced);
         let output = |i: usize| if i + 1 == count { scale } else { modulus };
         let bits: Vec<f64> =
@@ -191,7 +191,7 @@ impl Bootstrap {
 
     /// The level to which the modulus is raised: the highest, or below it for sparse slots.
     fn raised_level(&self) -> usize {
-        self.output_level() + REDUCTION_DEPTH + self.up.len()
+        self.output_level() + self.literal.reduction_levels + self.up.len()
     }
 
     /// The level of every result.

@@ -12,12 +12,8 @@ use num_complex::Complex64;
 
 use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
-use crate::parameters::DOUBLINGS;
+use crate::parameters::BootstrapLiteral;
 use crate::polynomial::{Polynomial, evaluate_to_scale, evaluate_weighted};
-
-/// Degree of the cosine polynomial in `2 u^2 - 1`, and of the exponential polynomial in `u`.
-const COSINE_DEGREE: usize = 15;
-const EXPONENTIAL_DEGREE: usize = 31;
 
 /// The polynomials of the reduction, for arguments `u = x / bound` in `[-1, 1]`.
 #[derive(Clone, Debug)]
@@ -26,30 +22,26 @@ pub(super) struct Reduction {
     cosine: Polynomial,
     exponential: Polynomial,
     sine_error: f64,
+    doublings: usize,
 }
+
+/// The error of the polynomial that a reduction may have, over the error of the sine as an approximation of it.
+const TOLERANCE: f64 = 0.25;
 
 /// Number of points between neighbouring integers at which the error of the sine is evaluated.
 const SAMPLES: i32 = 64;
 
 impl Reduction {
     /// The reduction for `|x| <= bound - 1/4` (sine) or `|x| <= bound` (exponential).
-    pub(super) fn new(bound: f64) -> Result<Self, CkksError> {
-        let angle = 2.0 * PI * bound / f64::from(1 << DOUBLINGS);
-        let cosine = |v: f64| (angle * ((v + 1.0) / 2.0).sqrt()).cos();
-        let part =
-            |f: fn(f64) -> f64| Polynomial::chebyshev_approximation(|u| f(angle * u), -1.0, 1.0, EXPONENTIAL_DEGREE);
-        let (real, imaginary) = (part(f64::cos)?, part(f64::sin)?);
-        let at = |p: &Polynomial, k: usize| p.coefficients().get(k).copied().unwrap_or_default();
-        let coefficients: Vec<Complex64> =
-            (0..=EXPONENTIAL_DEGREE).map(|k| at(&real, k) + at(&imaginary, k) * Complex64::i()).collect();
-        let cosine = Polynomial::chebyshev_approximation(cosine, -1.0, 1.0, COSINE_DEGREE)?;
-        let last = ((bound - 0.25) * f64::from(SAMPLES)) as i32;
-        let error = |step: i32| {
-            let x = f64::from(step) / f64::from(SAMPLES);
-            (sine_by(&cosine, bound, x) - (2.0 * PI * x).sin()).abs()
-        };
-        let sine_error = (-last..=last).map(error).fold(0.0, f64::max);
-        Ok(Reduction { bound, cosine, exponential: Polynomial::chebyshev(&coefficients, -1.0, 1.0)?, sine_error })
+    pub(super) fn new(bound: f64, literal: &BootstrapLiteral) -> Result<Self, CkksError> {
+        let BootstrapLiteral { reduction_levels, doublings, message_ratio_bits, .. } = *literal;
+        // One level maps `u` to `2 u^2 - 1`.
+        let levels = reduction_levels - doublings - 1;
+        let x = 2.0 * PI * (-message_ratio_bits).exp2();
+        let tolerance = TOLERANCE * (x - x.sin());
+        let (cosine, sine_error) = cosine(bound, doublings, levels, tolerance)?;
+        let exponential = exponential(bound, doublings, (1 << (levels + 1)) - 1)?;
+        Ok(Reduction { bound, cosine, exponential, sine_error, doublings })
     }
 
     /// The largest error of the computed sine, measured at many points of the interval.
@@ -62,7 +54,7 @@ impl Reduction {
         self.bound
     }
 
-    /// `sin(2 pi x)` of every slot `u = x / bound`, at scale `scale`, eight levels down.
+    /// `sin(2 pi x)` of every slot `u = x / bound`, at scale `scale`, all levels of the reduction down.
     pub(super) fn sine<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
         let shifted = a.add_constant(u, Complex64::from(-0.25 / self.bound))?;
         let v = double_angle(a, &shifted)?;
@@ -85,15 +77,15 @@ impl Reduction {
             [vec![Complex64::from(1.0); parts], vec![turn; parts]].concat()
         };
         let start = self.starting_scale(a, a.level(&v), &self.cosine, scale)?;
-        let first = evaluate_weighted(a, &v, &self.cosine, &factors(DOUBLINGS), start)?;
-        (0..DOUBLINGS).rev().try_fold(first, |y, doublings| {
+        let first = evaluate_weighted(a, &v, &self.cosine, &factors(self.doublings), start)?;
+        (0..self.doublings).rev().try_fold(first, |y, doublings| {
             let minus: Vec<Complex64> = factors(doublings).iter().map(|factor| -factor).collect();
             let square = a.tensor(&y, &y)?;
             a.relinearise_rescale(&a.add_values(&a.add(&square, &square)?, &minus)?)
         })
     }
 
-    /// `exp(2 pi i x)` of every slot `u = x / bound`, at scale `scale`, eight levels down.
+    /// `exp(2 pi i x)` of every slot `u = x / bound`, at scale `scale`, all levels of the reduction down.
     pub(super) fn exponential<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
         self.doubled(a, u, &self.exponential, scale, |a, y| a.multiply(y, y))
     }
@@ -109,7 +101,7 @@ impl Reduction {
     ) -> Result<A::Vector, CkksError> {
         let start = self.starting_scale(a, a.level(u), polynomial, scale)?;
         let first = evaluate_to_scale(a, u, polynomial, start)?;
-        (0..DOUBLINGS).try_fold(first, |y, _| double(a, &y))
+        (0..self.doublings).try_fold(first, |y, _| double(a, &y))
     }
 
     /// The scale of the polynomial of an argument at `level` that gives the result of the doublings scale `scale`.
@@ -120,20 +112,62 @@ impl Reduction {
         polynomial: &Polynomial,
         scale: f64,
     ) -> Result<f64, CkksError> {
-        let needed = polynomial.depth() + DOUBLINGS;
+        let needed = polynomial.depth() + self.doublings;
         let Some(last) = level.checked_sub(needed) else {
             return Err(CkksError::Level { operation: "reduce modulo 1", found: level, needed });
         };
         let before = |scale: f64, level: usize| (scale * a.parameters().level_modulus(level)).sqrt();
-        Ok((last + 1..=last + DOUBLINGS).fold(scale, before))
+        Ok((last + 1..=last + self.doublings).fold(scale, before))
     }
 }
 
+/// The cosine of the angle before the doublings as a polynomial in `2 u^2 - 1` that uses `levels`, and the largest error
+/// of the sine. Its degree is the smallest for which the error is within the tolerance, or the largest.
+fn cosine(bound: f64, doublings: usize, levels: usize, tolerance: f64) -> Result<(Polynomial, f64), CkksError> {
+    let angle = largest_angle(bound, doublings);
+    let of_degree = |degree: usize| {
+        let cosine = |v: f64| (angle * ((v + 1.0) / 2.0).sqrt()).cos();
+        let cosine = Polynomial::chebyshev_approximation(cosine, -1.0, 1.0, degree)?;
+        let last = ((bound - 0.25) * f64::from(SAMPLES)) as i32;
+        let error = |step: i32| {
+            let x = f64::from(step) / f64::from(SAMPLES);
+            (sine_by(&cosine, (bound, doublings), x) - (2.0 * PI * x).sin()).abs()
+        };
+        let error = (-last..=last).map(error).fold(0.0, f64::max);
+        Ok::<_, CkksError>((cosine, error))
+    };
+    let mut found = of_degree((1 << levels) - 1)?;
+    for degree in (1 << (levels - 1)..(1 << levels) - 1).rev() {
+        let smaller = of_degree(degree)?;
+        if smaller.1 > tolerance {
+            break;
+        }
+        found = smaller;
+    }
+    Ok(found)
+}
+
+/// The exponential before the doublings as a polynomial in `u`.
+fn exponential(bound: f64, doublings: usize, degree: usize) -> Result<Polynomial, CkksError> {
+    let angle = largest_angle(bound, doublings);
+    let part = |f: fn(f64) -> f64| Polynomial::chebyshev_approximation(|u| f(angle * u), -1.0, 1.0, degree);
+    let (real, imaginary) = (part(f64::cos)?, part(f64::sin)?);
+    let at = |p: &Polynomial, k: usize| p.coefficients().get(k).copied().unwrap_or_default();
+    let coefficients: Vec<Complex64> =
+        (0..=degree).map(|k| at(&real, k) + at(&imaginary, k) * Complex64::i()).collect();
+    Polynomial::chebyshev(&coefficients, -1.0, 1.0)
+}
+
+/// The angle of `u = 1` before the doublings.
+fn largest_angle(bound: f64, doublings: usize) -> f64 {
+    2.0 * PI * bound / f64::from(1 << doublings)
+}
+
 /// Computes the sine in the clear in the same way as [`Reduction::sine`].
-fn sine_by(cosine: &Polynomial, bound: f64, x: f64) -> f64 {
+fn sine_by(cosine: &Polynomial, (bound, doublings): (f64, usize), x: f64) -> f64 {
     let u = (x - 0.25) / bound;
     let first = cosine.at(Complex64::from(2.0 * u * u - 1.0)).re;
-    (0..DOUBLINGS).fold(first, |y, _| 2.0 * y * y - 1.0)
+    (0..doublings).fold(first, |y, _| 2.0 * y * y - 1.0)
 }
 
 /// `2 y^2 - 1`.
@@ -145,21 +179,45 @@ fn double_angle<A: Arithmetic>(a: &A, y: &A::Vector) -> Result<A::Vector, CkksEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::REDUCTION_DEPTH;
+
+    const BOUND: f64 = 13.5;
+
+    fn literal(reduction_levels: usize, doublings: usize, message_ratio_bits: f64) -> BootstrapLiteral {
+        let factors = 3;
+        BootstrapLiteral {
+            slots_to_coefficients: factors,
+            coefficients_to_slots: factors,
+            message_ratio_bits,
+            reduction_levels,
+            doublings,
+        }
+    }
 
     #[test]
     fn polynomials_and_doublings_give_the_functions_and_fit_their_levels() {
-        let reduction = Reduction::new(13.5).unwrap();
-        assert_eq!(1 + reduction.cosine.depth() + DOUBLINGS, REDUCTION_DEPTH);
-        assert_eq!(reduction.exponential.depth() + DOUBLINGS, REDUCTION_DEPTH);
-        let mut exponential_error = 0f64;
-        for step in -2000..=2000 {
-            let x = f64::from(step) / 2000.0 * 13.5;
-            let power = (0..DOUBLINGS).fold(reduction.exponential.at(Complex64::from(x / 13.5)), |y, _| y * y);
-            exponential_error = exponential_error.max((power - Complex64::cis(2.0 * PI * x)).norm());
+        // Levels, doublings, and bits of the errors of the sine and the exponential.
+        for (levels, doublings, sine_bits, exponential_bits) in [(8, 3, 34, 35), (7, 1, 21, 20), (7, 0, 40, 40)] {
+            let reduction = Reduction::new(BOUND, &literal(levels, doublings, 20.0)).unwrap();
+            assert_eq!(1 + reduction.cosine.depth() + doublings, levels);
+            assert_eq!(reduction.exponential.depth() + doublings, levels);
+            let mut exponential_error = 0f64;
+            for step in -2000..=2000 {
+                let x = f64::from(step) / 2000.0 * BOUND;
+                let power = (0..doublings).fold(reduction.exponential.at(Complex64::from(x / BOUND)), |y, _| y * y);
+                exponential_error = exponential_error.max((power - Complex64::cis(2.0 * PI * x)).norm());
+            }
+            let bits = [reduction.sine_error(), exponential_error].map(|error| -error.log2());
+            assert!((0.0..4.0).contains(&(bits[0] - f64::from(sine_bits))), "{levels}, {doublings}: {bits:?}");
+            assert!((-1.0..4.0).contains(&(bits[1] - f64::from(exponential_bits))), "{levels}, {doublings}: {bits:?}");
         }
-        let sine_error = reduction.sine_error();
-        assert!((2f64.powi(-37)..2f64.powi(-34)).contains(&sine_error), "2^{}", sine_error.log2());
-        assert!(exponential_error < 2f64.powi(-35), "2^{}", exponential_error.log2());
+    }
+
+    #[test]
+    fn the_degree_is_as_small_as_the_ratio_allows() {
+        let degree = |ratio: f64| Reduction::new(BOUND, &literal(7, 0, ratio)).unwrap().cosine.degree();
+        assert!(degree(8.0) < degree(10.0) && degree(10.0) < degree(12.0), "{} {}", degree(8.0), degree(10.0));
+        let reduction = Reduction::new(BOUND, &literal(7, 0, 8.0)).unwrap();
+        let x = 2.0 * PI / 256.0;
+        assert!(reduction.sine_error() <= TOLERANCE * (x - x.sin()));
     }
 }

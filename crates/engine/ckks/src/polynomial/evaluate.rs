@@ -5,11 +5,10 @@
 //! summands have equal scales by construction (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section
 //! 5).
 
-use std::collections::BTreeMap;
-
 use num_complex::Complex64;
 
 use super::plan::{Node, Plan, factors};
+use super::powers::Powers;
 use super::{Polynomial, PolynomialBasis};
 use crate::arithmetic::{Arithmetic, check_scale};
 use crate::error::CkksError;
@@ -118,11 +117,12 @@ fn make_powers<A: Arithmetic>(
     variable: A::Vector,
     plan: &Plan,
     basis: PolynomialBasis,
-) -> Result<BTreeMap<usize, A::Vector>, CkksError> {
-    let mut powers = BTreeMap::from([(1, variable)]);
+) -> Result<Powers<A::Vector>, CkksError> {
+    let mut powers = Powers::new(variable);
     for &k in &plan.powers {
         let (high, low) = factors(k);
-        let product = arithmetic.tensor(&powers[&high], &powers[&low])?;
+        let level = arithmetic.level(powers.get(high));
+        let product = arithmetic.tensor(powers.get(high), powers.operand(arithmetic, low, level)?.as_ref())?;
         let product = match basis {
             PolynomialBasis::Monomial => product,
             // T_(a+b) = 2 T_a T_b - T_(a-b), subtracted before the rescale, at the scale of the product.
@@ -132,7 +132,8 @@ fn make_powers<A: Arithmetic>(
                     arithmetic.plus_constant(doubled, Complex64::from(-1.0))?
                 } else {
                     let scale = arithmetic.scale(&doubled);
-                    let lower = arithmetic.lowered(&powers[&(high - low)], arithmetic.level(&doubled))?;
+                    let lower = powers.operand(arithmetic, high - low, level)?;
+                    let lower = arithmetic.lowered(&lower, level)?;
                     arithmetic.sub(&doubled, &arithmetic.mul_constant(&lower, Complex64::from(1.0), scale)?)?
                 }
             }
@@ -144,7 +145,7 @@ fn make_powers<A: Arithmetic>(
 
 struct Steps<'a, A: Arithmetic> {
     arithmetic: &'a A,
-    powers: BTreeMap<usize, A::Vector>,
+    powers: Powers<A::Vector>,
     /// The factors of the slots of the result, if they are not all 1.
     weights: Option<&'a [Complex64]>,
 }
@@ -168,17 +169,12 @@ impl<A: Arithmetic> Steps<'_, A> {
             });
             Ok(())
         };
-        let terms: Vec<(&A::Vector, Complex64)> = node
-            .terms
-            .iter()
-            .filter(|(k, _)| *k > 0)
-            .map(|&(k, coefficient)| (&self.powers[&k], coefficient))
-            .collect();
+        let terms: Vec<(usize, Complex64)> = node.terms.iter().filter(|(k, _)| *k > 0).copied().collect();
         if !terms.is_empty() {
             add(self.multiples(&terms, level, scale)?)?;
         }
         for (giant, quotient) in &node.products {
-            let power = arithmetic.lowered(&self.powers[giant], level)?;
+            let power = self.powers.operand(arithmetic, *giant, level)?;
             let quotient = self.evaluate(quotient, level + 1, scale / arithmetic.scale(&power))?;
             add(arithmetic.tensor(&quotient, &power)?)?;
         }
@@ -188,7 +184,7 @@ impl<A: Arithmetic> Steps<'_, A> {
             (Some(sum), None) => Ok(sum),
             // Only a constant polynomial has neither terms nor products, and `evaluate_to_scale` has handled that case.
             (None, constant) => {
-                let zero = arithmetic.mul_constant(&self.powers[&1], Complex64::default(), scale)?;
+                let zero = arithmetic.mul_constant(self.powers.get(1), Complex64::default(), scale)?;
                 let zero = arithmetic.drop_to(&zero, level)?;
                 self.plus_constant(zero, constant.map_or(Complex64::default(), |c| c.1))
             }
@@ -196,11 +192,12 @@ impl<A: Arithmetic> Steps<'_, A> {
     }
 
     /// The sum of powers times coefficients, and times the weights.
-    fn multiples(&self, terms: &[(&A::Vector, Complex64)], level: usize, scale: f64) -> Result<A::Vector, CkksError> {
+    fn multiples(&self, terms: &[(usize, Complex64)], level: usize, scale: f64) -> Result<A::Vector, CkksError> {
         let arithmetic = self.arithmetic;
-        let Some(weights) = self.weights else { return arithmetic.sum_multiples(terms, level, scale) };
-        let weighted = |&(power, coefficient): &(&A::Vector, Complex64)| {
-            let power = arithmetic.lowered(power, level)?;
+        let Some(weights) = self.weights else { return self.powers.sum_multiples(arithmetic, terms, level, scale) };
+        let weighted = |&(k, coefficient): &(usize, Complex64)| {
+            let power = self.powers.operand(arithmetic, k, level)?;
+            let power = arithmetic.lowered(&power, level)?;
             let values: Vec<Complex64> = weights.iter().map(|weight| weight * coefficient).collect();
             arithmetic.mul_values(&power, &values, scale / arithmetic.scale(&power))
         };

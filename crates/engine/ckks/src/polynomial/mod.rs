@@ -2,6 +2,7 @@
 
 mod evaluate;
 mod plan;
+mod powers;
 
 use std::f64::consts::PI;
 

@@ -10,7 +10,7 @@ use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 
 use crate::error::CkksError;
-use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, DOUBLINGS, REDUCTION_DEPTH, WeakParameters};
+use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, WeakParameters};
 use crate::primes::{LevelGroup, MAX_GROUPS, Primes, Shape, TerminalShape};
 
 pub use self::search::{BootstrapSearch, FoundBootstrap};
@@ -123,7 +123,7 @@ const fn scale45(name: &'static str, purpose: &'static str, size: (u32, usize), 
 }
 
 const BOOT_50: Preset = boot(
-    preset("n16_boot_depth8_scale50", "bootstrapping at high precision", (16, 8, 50.0), (2, 12, 12)),
+    preset("n16_boot_depth9_scale50", "bootstrapping to 24 bits", (16, 9, 50.0), (2, 12, 12)),
     factors(3, 4, 14.0),
     nested_sizes(60.0, 50.0, 60.0, 56.0),
     5,
@@ -214,12 +214,12 @@ const fn boot(preset: Preset, literal: BootstrapLiteral, sizes: BootstrapSizes, 
         circuit = 1;
     }
     let mut next = circuit + 1;
-    if doubling == polynomial {
-        groups[next] = LevelGroup { levels: REDUCTION_DEPTH, bits: polynomial, nested };
+    if doubling == polynomial || literal.doublings == 0 {
+        groups[next] = LevelGroup { levels: literal.reduction_levels, bits: polynomial, nested };
     } else {
-        groups[next] = LevelGroup { levels: DOUBLINGS, bits: doubling, nested };
+        groups[next] = LevelGroup { levels: literal.doublings, bits: doubling, nested };
         next += 1;
-        groups[next] = LevelGroup { levels: REDUCTION_DEPTH - DOUBLINGS, bits: polynomial, nested };
+        groups[next] = LevelGroup { levels: literal.reduction_levels - literal.doublings, bits: polynomial, nested };
     }
     next += 1;
     if last == up {
@@ -233,7 +233,13 @@ const fn boot(preset: Preset, literal: BootstrapLiteral, sizes: BootstrapSizes, 
 }
 
 const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, ratio: f64) -> BootstrapLiteral {
-    BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits: ratio }
+    BootstrapLiteral {
+        slots_to_coefficients,
+        coefficients_to_slots,
+        message_ratio_bits: ratio,
+        reduction_levels: 8,
+        doublings: 3,
+    }
 }
 
 /// Log2 of the degree, levels and bits of the largest set that a ring of degree 2^15 allows without switching keys: 29
@@ -255,7 +261,7 @@ pub const PRESETS: [Preset; 42] = [
         LINEAR_N15,
         (2, 0, 1),
     ),
-    preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 9, 9)),
+    preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 15, 15)),
     preset("n16_depth24_scale52", "the one-hot baseline of lookups", (16, 24, 52.0), (2, 10, 10)),
     preset("n16_depth28_scale50", "the one-hot baseline of lookups of 1024 columns", (16, 28, 50.0), (2, 9, 9)),
     scale35("n14_depth6_scale35", "short circuits, about 15 bits", (14, 6), 4),
@@ -278,7 +284,7 @@ pub const PRESETS: [Preset; 42] = [
     ),
     BOOT_50,
     boot(
-        preset("insecure_n11_boot_depth8_scale50", "tests of bootstrapping", (11, 8, 50.0), (2, 12, 12)),
+        preset("insecure_n11_boot_depth9_scale50", "tests of bootstrapping", (11, 9, 50.0), (2, 12, 12)),
         factors(3, 4, 14.0),
         nested_sizes(60.0, 50.0, 60.0, 56.0),
         5,
@@ -402,7 +408,9 @@ mod tests {
             let secure = parameters.rlwe().secured_objects().iter().all(|o| o.security_bits >= SECURITY_BITS);
             assert_eq!(secure, !preset.name.starts_with("insecure_"), "{}", preset.name);
             let spent = preset.bootstrap.map_or(0, |shape| {
-                REDUCTION_DEPTH + shape.literal.slots_to_coefficients + shape.literal.coefficients_to_slots
+                shape.literal.reduction_levels
+                    + shape.literal.slots_to_coefficients
+                    + shape.literal.coefficients_to_slots
             });
             assert!(preset.name.contains(&format!("depth{}", parameters.max_level() - spent)));
         }

@@ -1,10 +1,13 @@
 //! A search for parameter sets whose bootstrap gives a precision.
 //!
 //! A candidate is a scale, the sizes of the levels of each step of the bootstrap, the numbers of factors of the two
-//! linear maps, the ratio of modulus to message, and the length of a digit. It has as many levels for circuits as 128
+//! linear maps, the levels and the doublings of the reduction (the degree of its polynomial follows), the ratio of
+//! modulus to message, and the length of a digit. It has as many levels for circuits as 128
 //! bits of security leave. Its precision and its time are simulated. From the shape of each named set the search goes
-//! to the best neighbour until none is better. The weight of the sparse secret is not searched: the interval of the
-//! reduction is made for it, and a smaller weight leaves keys under the sparse secret no room.
+//! to the best neighbour until none is better.
+//!
+//! The weight of the sparse secret is not searched: a smaller one leaves keys under the sparse secret no room, and a
+//! larger one needs a longer interval of the reduction.
 
 use std::ops::RangeInclusive;
 
@@ -18,12 +21,12 @@ use crate::bootstrap::{Bootstrap, BootstrapEstimate, SlotValues};
 use crate::cost::CostModel;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
-use crate::parameters::CkksParameters;
+use crate::parameters::{BootstrapLiteral, CkksParameters};
 
 /// A search for parameter sets whose bootstrap of complex slots gives a precision.
 #[derive(Clone, Copy, Debug)]
 pub struct BootstrapSearch {
-    /// Bits of precision: `-log2` of the root mean square of the errors of slots of modulus 1.
+    /// Bits of precision, as [`BootstrapEstimate::bits`] counts them.
     pub bits: f64,
     /// The period of the slots.
     pub slots: usize,
@@ -51,8 +54,13 @@ struct Candidate {
     down_factors: usize,
     up_factors: usize,
     ratio_bits: f64,
+    /// Index into [`REDUCTIONS`].
+    reduction: usize,
     sizes: BootstrapSizes,
 }
+
+/// Levels and doublings of reductions. With fewer levels, or more doublings of as many levels, no reduction is precise.
+const REDUCTIONS: [(usize, usize); 5] = [(8, 3), (8, 2), (8, 1), (7, 1), (7, 0)];
 
 /// The sets of one scale.
 #[derive(Debug)]
@@ -117,7 +125,7 @@ impl BootstrapSearch {
                 found.extend(self.climb(Candidate::of(family), model, &mut progress)?);
             }
         }
-        found.retain(|found| found.precision() >= self.bits);
+        found.retain(|found| found.estimate.bits() >= self.bits);
         found.sort_by(|a, b| a.seconds_per_product().total_cmp(&b.seconds_per_product()));
         Ok(found)
     }
@@ -165,7 +173,7 @@ impl BootstrapSearch {
 
     /// The bits that are missing, and then the seconds for a product.
     fn price(&self, found: &FoundBootstrap) -> (f64, f64) {
-        ((self.bits - found.precision()).max(0.0), found.seconds_per_product())
+        ((self.bits - found.estimate.bits()).max(0.0), found.seconds_per_product())
     }
 
     /// None if the candidate has no level for circuits, or its primes do not exist.
@@ -180,17 +188,13 @@ impl BootstrapSearch {
 }
 
 impl FoundBootstrap {
-    fn precision(&self) -> f64 {
-        -self.estimate.error.rms.log2()
-    }
-
     fn seconds_per_product(&self) -> f64 {
         self.estimate.seconds / self.estimate.depth as f64
     }
 
     fn summary(&self) -> String {
         let BootstrapEstimate { seconds, depth, .. } = self.estimate;
-        format!("{:.1} bits, {depth} products, {seconds:.1} s", self.precision())
+        format!("{:.1} bits, {depth} products, {seconds:.1} s", self.estimate.bits())
     }
 }
 
@@ -204,12 +208,17 @@ impl Candidate {
             down_factors: shape.literal.slots_to_coefficients,
             up_factors: shape.literal.coefficients_to_slots,
             ratio_bits: shape.literal.message_ratio_bits,
+            reduction: REDUCTIONS
+                .iter()
+                .position(|&r| r == (shape.literal.reduction_levels, shape.literal.doublings))
+                .expect("the reductions of the sets are candidates"),
             sizes: sizes(&family.start, shape.base_bits),
         }
     }
 
     fn neighbours(&self) -> Vec<Self> {
-        let mut all = Vec::new();
+        let others = (0..REDUCTIONS.len()).filter(|&reduction| reduction != self.reduction);
+        let mut all: Vec<Self> = others.map(|reduction| Candidate { reduction, ..*self }).collect();
         for sign in [-1.0, 1.0] {
             let size = |change: fn(&mut BootstrapSizes) -> &mut f64| {
                 let mut next = *self;
@@ -219,6 +228,7 @@ impl Candidate {
             all.extend([
                 Candidate { ratio_bits: self.ratio_bits + sign, ..*self },
                 size(|sizes| &mut sizes.polynomial),
+                self.with_reduction_of(sign * self.family.step),
                 size(|sizes| &mut sizes.doubling),
                 size(|sizes| &mut sizes.up),
                 size(|sizes| &mut sizes.last),
@@ -230,6 +240,19 @@ impl Candidate {
         }
         all.retain(Candidate::is_possible);
         all
+    }
+
+    /// With all levels of the reduction larger.
+    fn with_reduction_of(mut self, more: f64) -> Self {
+        self.sizes.doubling += more;
+        self.sizes.polynomial += more;
+        self
+    }
+
+    fn literal(&self) -> BootstrapLiteral {
+        let (reduction_levels, doublings) = REDUCTIONS[self.reduction];
+        let factors = factors(self.down_factors, self.up_factors, self.ratio_bits);
+        BootstrapLiteral { reduction_levels, doublings, ..factors }
     }
 
     fn is_possible(&self) -> bool {
@@ -245,8 +268,8 @@ impl Candidate {
     fn build(&self) -> Option<CkksParameters> {
         let most = (1747.0 / f64::from(self.family.scale_bits)) as usize;
         for levels in (1..=most).rev() {
-            let literal = factors(self.down_factors, self.up_factors, self.ratio_bits);
-            let candidate = boot((self.family.make)(NAME, levels, self.special), literal, self.sizes, 5);
+            let preset = (self.family.make)(NAME, levels, self.special);
+            let candidate = boot(preset, self.literal(), self.sizes, 5);
             let Ok(literal) = candidate.literal() else { continue };
             match CkksParameters::new(literal) {
                 Ok(parameters) => return Some(parameters),
@@ -259,10 +282,12 @@ impl Candidate {
 
     fn describe(&self) -> String {
         let BootstrapSizes { base, down, doubling, polynomial, up, last, .. } = self.sizes;
+        let BootstrapLiteral { reduction_levels, doublings, .. } = self.literal();
         format!(
-            "base {base:.1}, slots to coefficients {} x {down:.1}, doublings {doubling:.1}, polynomial \
-             {polynomial:.1}, coefficients to slots {last:.1} and {} x {up:.1}, ratio {}, digits of {}",
+            "base {base:.1}, slots to coefficients {} x {down:.1}, doublings {doublings} x {doubling:.1}, polynomial \
+             {} x {polynomial:.1}, coefficients to slots {last:.1} and {} x {up:.1}, ratio {}, digits of {}",
             self.down_factors,
+            reduction_levels - doublings,
             self.up_factors - 1,
             self.ratio_bits,
             self.special
@@ -282,7 +307,7 @@ fn sizes(preset: &Preset, base: f64) -> BootstrapSizes {
         });
         group.map_or(0.0, |group| group.bits)
     };
-    let reduction = crate::parameters::REDUCTION_DEPTH;
+    let reduction = preset.bootstrap.map_or(0, |shape| shape.literal.reduction_levels);
     BootstrapSizes {
         base,
         down: preset.groups[0].bits,
@@ -301,12 +326,12 @@ mod tests {
     #[test]
     fn the_shapes_of_named_sets_are_read_back() {
         for family in &FAMILIES {
-            let Candidate { special, down_factors, up_factors, ratio_bits, sizes, .. } = Candidate::of(family);
+            let candidate = Candidate::of(family);
+            let Candidate { special, down_factors, sizes, .. } = candidate;
             let levels = family.start.groups[family.start.circuit].levels;
             let merged = family.start.circuit == 0;
             let levels = if merged { levels - down_factors } else { levels };
-            let again =
-                boot((family.make)(NAME, levels, special), factors(down_factors, up_factors, ratio_bits), sizes, 5);
+            let again = boot((family.make)(NAME, levels, special), candidate.literal(), sizes, 5);
             assert_eq!((again.groups, again.bootstrap), (family.start.groups, family.start.bootstrap));
         }
     }

@@ -1,6 +1,6 @@
 //! One client of a preset on one backend, with its keys and two encrypted vectors.
 
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Plaintext, Preset};
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, PreparedVector, Preset};
 use unspoken_ring::{Backend, SecretRng};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
 
@@ -28,8 +28,8 @@ pub(super) struct Operands {
     pub(super) b: Ciphertext,
     /// `a b`, relinearised and not rescaled.
     pub(super) product: Ciphertext,
-    /// The plaintext of `b`, at the same level.
-    pub(super) plain: Plaintext,
+    /// The values of `b`, encoded at the same level by the first product.
+    pub(super) plain: PreparedVector,
 }
 
 impl Fixture {
@@ -62,7 +62,8 @@ impl Fixture {
         let a = evaluator.drop_to(&self.inputs[0], level)?;
         let b = evaluator.drop_to(&self.inputs[1], level)?;
         let product = evaluator.relinearise(&evaluator.tensor(&a, &b)?)?;
-        let plain = self.encoder.encode_real(&self.values[1], level, self.parameters.scale())?;
+        let values = self.values[1].iter().copied().map(Complex64::from).collect();
+        let plain = PreparedVector::new(values, level, self.parameters.scale())?;
         Ok(Operands { level, a, b, product, plain })
     }
 

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn bootstraps_at_a_small_ring() {
-        let case = bootstrap::Case { preset: "insecure_n11_boot_depth8_scale50", peers: &[] };
+        let case = bootstrap::Case { preset: "insecure_n11_boot_depth9_scale50", peers: &[] };
         let rows = tiny_run(|harness| bootstrap::run(harness, &[case]).unwrap());
         let find = |metric: &str, case: &str| {
             let row = rows.iter().find(|row| row.metric == metric && row.case.starts_with(case));

@@ -92,11 +92,7 @@ impl Operation {
                 let element = galois::rotation(ring, STEPS);
                 Outcome::Raw(hoisted.automorphism(ring, element, &fixture.keys)?, a.scale())
             }
-            Operation::MultiplyPlain => {
-                let mut inner = a.inner().clone();
-                inner.components_mut().iter_mut().try_for_each(|c| ring.mul_assign(c, plain.poly()))?;
-                Outcome::Raw(inner, a.scale() * plain.scale())
-            }
+            Operation::MultiplyPlain => Outcome::Vector(evaluator.mul_prepared(a, plain)?),
             Operation::Add => Outcome::Vector(evaluator.add(a, b)?),
         })
     }

@@ -1,4 +1,5 @@
-//! Comparisons among our own operations: several threads against one, a hoisted rotation against a whole one.
+//! Comparisons among our own operations: several threads against one, a hoisted rotation against a whole one, a product
+//! with a plaintext against a copy of as many bytes.
 
 use unspoken_rlwe::Hoisted;
 
@@ -22,7 +23,9 @@ pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture) -> Result<(), Be
         }
     }
     harness.progress("hoisted rotation against a whole one");
-    hoisted_against_whole(harness, fixture, &operands, &hoisted)
+    hoisted_against_whole(harness, fixture, &operands, &hoisted)?;
+    harness.progress("product with a plaintext against a copy");
+    product_against_copy(harness, fixture, &operands, &hoisted)
 }
 
 fn several_threads(
@@ -62,5 +65,34 @@ fn hoisted_against_whole(
         "preset": fixture.parameters.name(), "backend": fixture.backend(), "level": operands.level,
     };
     harness.timing(TIME, "hoisted rotation against a whole one", &ours, Some(("ours, rotate", &baseline)), params);
+    Ok(())
+}
+
+/// A product reads three polynomials and writes two: as many bytes as a copy of two and a half.
+fn product_against_copy(
+    harness: &mut Harness<'_>,
+    fixture: &Fixture,
+    operands: &Operands,
+    hoisted: &Hoisted<'_>,
+) -> Result<(), BenchError> {
+    let stopwatch = harness.stopwatch();
+    let words = 5 * operands.a.inner().components()[0].bytes() / size_of::<u32>() / 2;
+    let (source, mut target) = (vec![1u32; words], vec![0u32; words]);
+    let product = || stopwatch.seconds(|| Operation::MultiplyPlain.apply(fixture, operands, hoisted));
+    let copy = || {
+        stopwatch.seconds(|| {
+            target.copy_from_slice(&source);
+            std::hint::black_box(&mut target);
+            Ok::<_, BenchError>(())
+        })
+    };
+    let samples = alternate(harness.repetitions(), &mut [Box::new(product), Box::new(copy)])?;
+    let [ours, baseline] = [&samples[0], &samples[1]].map(|seconds| scaled(seconds, 1e3));
+    let params = params! {
+        "preset": fixture.parameters.name(), "backend": fixture.backend(), "level": operands.level,
+        "bytes": 2 * words * size_of::<u32>(),
+    };
+    let case = "product with a plaintext against a copy";
+    harness.timing(TIME, case, &ours, Some(("copy of as many bytes", &baseline)), params);
     Ok(())
 }

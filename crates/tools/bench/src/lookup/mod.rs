@@ -56,7 +56,7 @@ const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
 /// Every query form with its preset.
 const FORMS: [(QueryForm, &str); 3] = [
     (QueryForm::Direct, "n15_depth8_scale50"),
-    (QueryForm::Compact, "n16_boot_depth8_scale50"),
+    (QueryForm::Compact, "n16_boot_depth9_scale50"),
     (QueryForm::OneHot, "n15_depth8_scale50"),
 ];
 
@@ -177,7 +177,7 @@ mod tests {
         indicator::run(harness, &data, &mut fixture, deep, 2)?;
         let forms = [
             (QueryForm::Direct, PRESET),
-            (QueryForm::Compact, "insecure_n11_boot_depth8_scale50"),
+            (QueryForm::Compact, "insecure_n11_boot_depth9_scale50"),
             (QueryForm::OneHot, PRESET),
         ];
         forms::run(harness, &forms, 14, 16)?;

@@ -14,7 +14,7 @@ pub fn show(parameters: &CkksParameters, slots: Option<usize>) -> anyhow::Result
     let found = estimate(&plan)?;
     println!(
         "precision  {:.1} bits (root mean square), {:.1} in the worst slot",
-        -found.error.rms.log2(),
+        found.bits(),
         -found.error.worst.log2()
     );
     println!("time       about {:.1} s on one thread of this machine", found.seconds);
@@ -41,9 +41,9 @@ pub fn compare(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    let best = found.iter().map(|(_, e)| -e.error.rms.log2()).fold(f64::NEG_INFINITY, f64::max);
+    let best = found.iter().map(|(_, e)| e.bits()).fold(f64::NEG_INFINITY, f64::max);
     anyhow::ensure!(!found.is_empty(), "no preset has that many slots; give a power of two of at most 32768");
-    found.retain(|(_, e)| -e.error.rms.log2() >= bits);
+    found.retain(|(_, e)| e.bits() >= bits);
     anyhow::ensure!(!found.is_empty(), "no preset gives {bits} bits; the most precise one gives {best:.1}");
     found.sort_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds));
     println!("  preset                        bits  worst  products  seconds  keys MB  matrices MB");
@@ -53,7 +53,7 @@ pub fn compare(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
             "{} {:<28} {:>5.1}  {:>5.1}  {:>8}  {:>7.1}  {:>7.0}  {:>11.0}",
             if surpassed { ' ' } else { '*' },
             preset.name,
-            -e.error.rms.log2(),
+            e.bits(),
             -e.error.worst.log2(),
             e.depth,
             e.seconds,
@@ -89,7 +89,7 @@ pub fn search(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
     for FoundBootstrap { scale_bits, shape, estimate } in best {
         println!(
             "2^{scale_bits:<4} {:>5.1}  {:>5.1}  {:>8}  {:>7.1}  {:>7.0}  {:>11.0}  {shape}",
-            -estimate.error.rms.log2(),
+            estimate.bits(),
             -estimate.error.worst.log2(),
             estimate.depth,
             estimate.seconds,

@@ -33,7 +33,7 @@ pub(super) struct Case {
 /// most that 128 bits of security allow with this number of digits; more digits make its keys larger.
 pub(super) const FULL: [Case; 5] = [
     Case {
-        preset: "n16_boot_depth8_scale50",
+        preset: "n16_boot_depth9_scale50",
         peers: &[
             BootstrapRequest {
                 log_n: 16,

@@ -18,7 +18,7 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption {
             name: "preset",
-            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth8_scale50]",
+            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth9_scale50]",
         },
         PLAN,
         KEYS,

@@ -6,7 +6,7 @@ use unspoken_ckks::{CkksParameters, Preset};
 pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 
 /// Default preset for compact queries.
-pub const COMPACT_PRESET: &str = "n16_boot_depth8_scale50";
+pub const COMPACT_PRESET: &str = "n16_boot_depth9_scale50";
 
 /// Default preset for images of digits: of the presets with five levels, the one with the fewest bytes.
 pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
