@@ -14,11 +14,14 @@ use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_query::QueryForm;
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
 /// The test preset from which the small parameters are derived; descriptions name it unchanged.
 pub const PRESET: &str = "insecure_n11_depth9_scale50";
+
+/// A test preset with terminal primes.
+const TERMINAL_PRESET: &str = "insecure_n11_depth12_scale40";
 
 /// The smallest supported ring degree.
 const DEGREE: usize = 512;
@@ -58,8 +61,15 @@ pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
 pub static BOOT_SECRET: LazyLock<SecretKey> =
     LazyLock::new(|| SecretKey::generate(BOOT.rlwe(), &mut rng()).expect("a secret"));
 
-/// Three chain primes on two levels; the second digit of a key has only one prime.
-pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| small(1, 1, 2, 2));
+/// Three chain primes and two terminal primes on three levels that are not nested; the second digit of a key has only
+/// one prime.
+pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| {
+    let mut literal = small_literal(1, 1, 2, 2);
+    literal.rlwe.ring.terminal =
+        Preset::find(TERMINAL_PRESET).and_then(Preset::literal).expect("a preset").rlwe.ring.terminal;
+    literal.levels.insert(1, Basis::chain(1).with_terminal(literal.rlwe.ring.terminal.len()));
+    CkksParameters::new(literal).expect("a possible set")
+});
 
 /// A secret of [`SMALL`].
 pub static SMALL_SECRET: LazyLock<SecretKey> =

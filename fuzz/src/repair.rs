@@ -16,6 +16,8 @@ pub enum Kind {
 const DESCRIPTOR_BYTES: usize = 12;
 /// Bytes of a bundle before its descriptors.
 pub const BUNDLE_HEAD: usize = HEADER_BYTES + 4;
+/// Bits of the number of chain primes in the 16 bits of a basis; the others are the number of terminal primes.
+const CHAIN_BITS: u32 = 12;
 /// Bytes of the seed of a ciphertext.
 const SEED_BYTES: usize = 32;
 /// Most keys in a repaired bundle.
@@ -41,24 +43,35 @@ fn chain(parameters: &Parameters, bytes: &mut [u8]) -> usize {
     possible
 }
 
-/// Repairs header, chain length, number of components and length of a ciphertext.
+/// Repairs the numbers of chain primes and terminal primes at the start of `bytes`.
+fn basis(parameters: &Parameters, bytes: &mut [u8]) -> Basis {
+    let field = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+    let (chain, terminal) = (field & ((1 << CHAIN_BITS) - 1), field >> CHAIN_BITS);
+    let (chains, terminals) = (parameters.ring().chain().len(), parameters.ring().terminal().len());
+    let chain = if (1..=chains).contains(&chain) { chain } else { 1 + chain % chains };
+    let terminal = terminal % (terminals + 1);
+    bytes[..2].copy_from_slice(&((chain | terminal << CHAIN_BITS) as u16).to_le_bytes());
+    Basis::chain(chain).with_terminal(terminal)
+}
+
+/// Repairs header, basis, number of components and length of a ciphertext.
 pub fn ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::Ciphertext, bytes, HEADER_BYTES + 3);
-    let chain = chain(parameters, &mut bytes[HEADER_BYTES..]);
+    let basis = basis(parameters, &mut bytes[HEADER_BYTES..]);
     let components = &mut bytes[HEADER_BYTES + 2];
     if !(2..=3).contains(components) {
         *components = 2 + (*components & 1);
     }
     let count = usize::from(*components);
-    bytes.resize(HEADER_BYTES + 3 + count * parameters.ring().residue_bytes(Basis::chain(chain)), 0);
+    bytes.resize(HEADER_BYTES + 3 + count * parameters.ring().residue_bytes(basis), 0);
 }
 
-/// Repairs header, chain length and length of a seeded ciphertext, and derives its seed from the residues: a service
+/// Repairs header, basis and length of a seeded ciphertext, and derives its seed from the residues: a service
 /// refuses a seed that it has seen with other residues.
 pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::SeededCiphertext, bytes, HEADER_BYTES + 2);
-    let chain = chain(parameters, &mut bytes[HEADER_BYTES..]);
-    bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, Basis::chain(chain)), 0);
+    let basis = basis(parameters, &mut bytes[HEADER_BYTES..]);
+    bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, basis), 0);
     let (head, residues) = bytes.split_at_mut(HEADER_BYTES + 2 + SEED_BYTES);
     head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
 }
@@ -104,7 +117,7 @@ fn element(descriptor: &[u8; DESCRIPTOR_BYTES]) -> u64 {
 pub fn key_bundle(parameters: &Parameters, bytes: &mut Vec<u8>) {
     let chains = key_plan(parameters, bytes);
     let ring = parameters.ring();
-    let key = |&chain: &usize| 32 + ring.digit_count(chain) * ring.residue_bytes(Basis::extended(chain));
+    let key = |&chain: &usize| 32 + ring.digit_count(chain) * ring.residue_bytes(ring.gadget_key_basis(chain));
     let keys: usize = chains.iter().map(key).sum();
     bytes.resize(HEADER_BYTES + 4 + chains.len() * DESCRIPTOR_BYTES + keys, 0);
 }

@@ -99,6 +99,7 @@ impl ApplicationError for CkksError {
     fn kind(&self) -> ErrorKind {
         match self {
             CkksError::Rlwe(RlweError::Interrupted) => ErrorKind::Cancelled,
+            CkksError::InGroup { error, .. } => error.kind(),
             _ => ErrorKind::Malformed,
         }
     }

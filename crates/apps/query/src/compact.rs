@@ -4,7 +4,7 @@
 //! modulo the lowest prime. The server's functional bootstrap maps it to `alpha_j = exp(2 pi i J_j)` in a slot, at the
 //! level at which a direct query would be encrypted.
 
-use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
+use unspoken_ckks::{Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
 use unspoken_encrypt::ClientKey;
 use unspoken_lookup::{index_or, query_scale};
 use unspoken_ring::SecretRng;
@@ -89,11 +89,10 @@ impl Compact {
         &self,
         evaluator: &Evaluator<'_>,
         bootstrapper: &Bootstrapper,
-        query: &rlwe::CompactQuery,
-    ) -> Result<Ciphertext, QueryError> {
+        queries: &[rlwe::CompactQuery],
+    ) -> Result<Vec<Ciphertext>, QueryError> {
         let scale = query_scale(&self.shape.parameters, self.shape.level);
-        let exponentials = bootstrapper.exponential_of_query(evaluator, &self.parameters, query, scale)?;
-        Ok(evaluator.drop_to(&exponentials, self.shape.level)?)
+        Ok(bootstrapper.exponentials_of_queries(evaluator, &self.parameters, queries, (self.shape.level, scale))?)
     }
 }
 

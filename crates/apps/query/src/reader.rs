@@ -46,11 +46,13 @@ impl QueryReader {
     }
 
     /// Peak of the memory, in bytes, for reading a query and running `lookup` on it, beyond keys and prepared data: the
-    /// query's vectors, and the larger of the bootstrap and the lookup, which run one after the other.
+    /// query's vectors, and the larger of the bootstraps and the lookup, which run one after the other.
     pub fn working_bytes(&self, lookup: &Lookup) -> u64 {
         let shape = self.query.shape();
-        let vectors = self.query.vectors() as u64 * vector_bytes(&shape.parameters, shape.level);
-        vectors + self.bootstrapper.as_ref().map_or(0, Bootstrapper::working_bytes).max(lookup.working_bytes())
+        let count = self.query.vectors();
+        let bootstraps =
+            self.bootstrapper.as_ref().map_or(0, |bootstrapper| bootstrapper.working_bytes_of_queries(count));
+        count as u64 * vector_bytes(&shape.parameters, shape.level) + bootstraps.max(lookup.working_bytes())
     }
 
     /// Converts a client's query of untrusted bytes to the vectors of a [`Lookup`](unspoken_lookup::Lookup), which
@@ -73,6 +75,6 @@ impl QueryReader {
         };
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
         self.seeds.admit(client, queries.iter().map(|query| query.seed().as_slice()), vectors)?;
-        queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
+        compact.open(evaluator, bootstrapper, &queries)
     }
 }

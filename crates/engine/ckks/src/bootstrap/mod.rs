@@ -22,6 +22,7 @@ use self::failure::{RANGE, log2_failure};
 use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
+use crate::group::at_once;
 use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
@@ -365,6 +366,12 @@ impl Bootstrapper {
     /// [`Bootstrapper::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
+    }
+
+    /// Peak bytes of memory of [`Bootstrapper::exponentials_of_queries`] of `count` queries on the threads of the
+    /// current pool, in addition to its results, the keys and [`Bootstrapper::prepared_bytes`].
+    pub fn working_bytes_of_queries(&self, count: usize) -> u64 {
+        at_once(count) as u64 * self.working_bytes
     }
 }
 

@@ -398,4 +398,22 @@ impl Bootstrapper {
         let raised = Ciphertext { inner, level, scale: plan.modulus() };
         plan.exponential_on(evaluator, &self.up, raised, scale)
     }
+
+    /// [`Bootstrapper::exponential_of_query`] of several queries, in less time than one after the other, and lowered to
+    /// `level`.
+    ///
+    /// # Errors
+    /// [`CkksError::InGroup`] with the index of a query, and an error as for [`Bootstrapper::exponential_of_query`].
+    pub fn exponentials_of_queries(
+        &self,
+        evaluator: &Evaluator<'_>,
+        parameters: &CompactQueryParameters,
+        queries: &[CompactQuery],
+        (level, scale): (usize, f64),
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        each(queries, |query| {
+            let exponential = self.exponential_of_query(evaluator, parameters, query, scale)?;
+            evaluator.drop_to(&exponential, level)
+        })
+    }
 }

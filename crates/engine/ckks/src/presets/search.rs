@@ -337,6 +337,19 @@ mod tests {
     }
 
     #[test]
+    fn a_search_returns_the_shapes_that_are_precise_enough() {
+        let parameters = Preset::find("n16_boot_depth14_scale40").unwrap().build().unwrap();
+        let search = BootstrapSearch { bits: 16.0, slots: 1024, most_candidates: 2 };
+        let mut lines = 0;
+        let found = search.run(&CostModel::nominal(&parameters), |_| lines += 1).unwrap();
+        // Scales of 2^40, 2^45 and 2^50 are tried.
+        assert_eq!(lines, 6);
+        assert!(found.iter().all(|found| found.estimate.bits() >= 16.0));
+        let named = found.iter().find(|found| found.scale_bits == 40).unwrap();
+        assert!(named.estimate.depth >= 14, "{named:?}");
+    }
+
+    #[test]
     fn neighbours_differ_in_one_thing_and_can_be_built() {
         let start = Candidate::of(&FAMILIES[1]);
         let neighbours = start.neighbours();
