@@ -121,8 +121,8 @@ impl Reduction {
     }
 }
 
-/// The cosine of the angle before the doublings as a polynomial in `2 u^2 - 1` that uses `levels`, and the largest error
-/// of the sine. Its degree is the smallest for which the error is within the tolerance, or the largest.
+/// The cosine of the angle before the doublings as a polynomial in `2 u^2 - 1` that uses `levels`, and the largest
+/// error of the sine. Its degree is the smallest for which the error is within the tolerance, or the largest.
 fn cosine(bound: f64, doublings: usize, levels: usize, tolerance: f64) -> Result<(Polynomial, f64), CkksError> {
     let angle = largest_angle(bound, doublings);
     let of_degree = |degree: usize| {

@@ -24,8 +24,8 @@ pub(crate) struct Comparison {
     pub(crate) request: OpenFheRequest,
 }
 
-/// The parameters of the engine's targets: log Q 1,250 against 1,260 bits, log QP about 1,700 against 1,740, three digits
-/// each.
+/// The parameters of the engine's targets: log Q 1,250 against 1,260 bits, log QP about 1,700 against 1,740, three
+/// digits each.
 const FULL: Comparison =
     Comparison { preset: "n16_depth20_scale58", request: OpenFheRequest { log_n: 16, log_qp: 1740, digits: 3 } };
 
