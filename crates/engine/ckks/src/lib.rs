@@ -24,7 +24,7 @@ mod simulator;
 mod worst_case;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
-pub use bootstrap::{Bootstrap, BootstrapEstimate, Bootstrapper, SlotValues};
+pub use bootstrap::{Bootstrap, BootstrapEstimate, Bootstrapper, CoefficientMatrix, SlotValues};
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};
 pub use encoding::{Encoder, Plaintext, Slots};

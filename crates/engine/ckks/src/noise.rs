@@ -192,6 +192,11 @@ impl NoiseSource {
         sum
     }
 
+    /// The noise of a switch with errors of this variance of each coefficient.
+    pub(crate) fn of_variance(&self, stream: u64, variance: f64) -> Vec<Complex64> {
+        self.gaussian(&[PRODUCT_STREAM, stream], (variance * self.model.gain()).sqrt())
+    }
+
     /// The integers that raising the modulus adds to the coefficients: rounded sums of `h + 1` terms uniform in `[-1/2,
     /// 1/2]`, with `h` the weight of the sparse secret.
     pub(crate) fn raised(&self, stream: u64) -> Vec<f64> {
@@ -224,6 +229,7 @@ const DIGIT_STREAM: u64 = 4;
 const KEY_STREAM: u64 = 5;
 const RAISE_STREAM: u64 = 6;
 const ENCODING_STREAM: u64 = 7;
+const PRODUCT_STREAM: u64 = 8;
 
 /// Uniform in `[0, 1)`.
 fn unit(rng: &mut ChaCha8Rng) -> f64 {

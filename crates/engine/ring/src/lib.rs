@@ -16,6 +16,7 @@ mod kernels;
 mod matrix;
 mod memory;
 pub mod modular;
+mod module_rows;
 mod modulus_switch;
 mod ntt;
 mod poly;
@@ -36,6 +37,7 @@ pub use gadget_key::{GadgetKey, GadgetKeyBuilder, SHORT_MARGIN, SeededKeyBuilder
 pub use integer::{nearest_integer, round_ties_even};
 pub use kernels::Backend;
 pub use matrix::RingMatrix;
+pub use module_rows::ModuleRows;
 pub use ntt::RingKind;
 pub use poly::{Basis, Domain, Poly, Special};
 pub use ring::{MAX_DROPPED, Ring, RingLiteral};

@@ -44,6 +44,18 @@ impl RingMatrix {
         self.basis
     }
 
+    pub(crate) fn is_of(&self, ring: &Ring) -> bool {
+        Arc::ptr_eq(&self.owner, ring.pool())
+    }
+
+    /// The matrix for limb `limb` of a polynomial over `basis`, if it is real and packed for these primes.
+    pub(crate) fn real(&self, basis: Basis, limb: usize) -> Option<&PackedMatrix> {
+        match self.basis.contains(basis).then(|| &self.primes[self.basis.limb_over(basis, limb)])? {
+            PrimeMatrix::Real(matrix) => Some(matrix),
+            PrimeMatrix::Complex(_) => None,
+        }
+    }
+
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         let one = |m: &PackedMatrix| m.entries.len() * size_of::<u32>();

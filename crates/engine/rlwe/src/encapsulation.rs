@@ -79,6 +79,16 @@ impl SecretKey {
     }
 }
 
+/// Switches a ciphertext with the one row of an encapsulation key.
+pub(crate) fn switch_by_row(ring: &Ring, [c0, c1]: [&Poly; 2], row: &[Poly; 2]) -> Result<Ciphertext, RlweError> {
+    let basis = c1.basis();
+    let digit = ring.extend_basis(c1, row[0].basis())?;
+    let mut k0 = ring.divide_round(&ring.mul(&digit, &row[0])?, basis)?;
+    ring.add_assign(&mut k0, c0)?;
+    let k1 = ring.divide_round(&ring.mul(&digit, &row[1])?, basis)?;
+    Ok(Ciphertext { components: vec![k0, k1] })
+}
+
 /// Number of chain primes of the ciphertexts that an encapsulation key switches.
 fn switched_primes(parameters: &Parameters, kind: KeyKind) -> Result<usize, RlweError> {
     let EncapsulationLiteral { base, .. } = parameters.encapsulation()?;
@@ -106,12 +116,7 @@ impl Ciphertext {
         if found != needed {
             return Err(unspoken_ring::RingError::Basis { operation: OPERATION, found, needed }.into());
         }
-        let row = keys.single_digit(OPERATION, kind, primes)?;
-        let digit = ring.extend_basis(c1, Basis::chain(primes))?;
-        let mut k0 = ring.divide_round(&ring.mul(&digit, &row[0])?, needed)?;
-        ring.add_assign(&mut k0, c0)?;
-        let k1 = ring.divide_round(&ring.mul(&digit, &row[1])?, needed)?;
-        Ok(Ciphertext { components: vec![k0, k1] })
+        switch_by_row(ring, [c0, c1], keys.single_digit(OPERATION, kind, primes)?)
     }
 
     /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond

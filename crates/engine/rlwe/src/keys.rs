@@ -72,6 +72,11 @@ impl SecretKey {
         Ok(Zeroizing::new(digits.chunks(4).map(pack).collect()))
     }
 
+    /// The coefficients.
+    pub(crate) fn coefficients(&self) -> Result<Zeroizing<Vec<i32>>, RlweError> {
+        Ok(unpacked(&self.to_bytes()?))
+    }
+
     /// Reads the output of [`SecretKey::to_bytes`].
     ///
     /// # Errors
@@ -84,13 +89,20 @@ impl SecretKey {
         if bytes.len() != degree / 4 {
             return Err(bad(format!("{} bytes", bytes.len()), &format!("{} bytes", degree / 4)));
         }
-        let unpack = |byte: &u8| [0, 2, 4, 6].map(|shift| i32::from(byte >> shift & 3) - 1);
-        let coefficients = Zeroizing::new(bytes.iter().flat_map(unpack).collect::<Vec<i32>>());
+        let coefficients = unpacked(bytes);
         if any_above_one(&coefficients) {
             return Err(bad("a coefficient above 1".into(), "coefficients -1, 0 and 1"));
         }
         Self::from_coefficients(parameters, &coefficients)
     }
+}
+
+/// The coefficients of a secret, four in each byte.
+fn unpacked(bytes: &[u8]) -> Zeroizing<Vec<i32>> {
+    let unpack = |byte: &u8| [0, 2, 4, 6].map(|shift| i32::from(byte >> shift & 3) - 1);
+    let mut coefficients = Zeroizing::new(Vec::with_capacity(4 * bytes.len()));
+    coefficients.extend(bytes.iter().flat_map(unpack));
+    coefficients
 }
 
 /// Whether a coefficient is above 1, without a branch on one.
@@ -99,7 +111,7 @@ fn any_above_one(coefficients: &[i32]) -> bool {
     coefficients.iter().fold(0, |seen, &c| seen | black_box(u8::from(c > 1))) != 0
 }
 
-fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
+pub(crate) fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
     let mut poly = ring.evaluate_i32(coefficients, basis)?;
     poly.mark_secret();
     Ok(poly)

@@ -11,6 +11,8 @@ mod keys;
 mod parameters;
 mod public;
 pub mod security;
+mod small_ring;
+mod small_ring_keys;
 mod switching;
 mod zero_encryption;
 
@@ -25,5 +27,7 @@ pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
 };
 pub use public::PublicKey;
+pub use small_ring::SmallRing;
+pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
 pub use switching::{ExtendedCiphertext, Hoisted};
 pub use zero_encryption::{FreshCiphertext, ZeroEncryption};

@@ -7,6 +7,7 @@
 mod dft;
 mod estimate;
 pub(crate) mod failure;
+mod product;
 mod reduction;
 mod run;
 
@@ -19,6 +20,7 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 use self::dft::Diagonals;
 pub use self::estimate::BootstrapEstimate;
 use self::failure::{RANGE, log2_failure};
+pub use self::product::CoefficientMatrix;
 use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -85,6 +87,8 @@ pub struct Bootstrap {
     /// Sums the copies of sparse slots.
     folding: InnerSum,
     reduction: Reduction,
+    /// Bits of level 0 that coefficients leave for the weights of a product.
+    weight_bits: u32,
 }
 
 /// A number of baby steps near the square root of the number of diagonals, which needs few keys and only slightly more
@@ -131,6 +135,29 @@ impl Bootstrap {
     /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is not a power
     /// of two from 4 to the number of slots.
     pub fn new(parameters: &CkksParameters, slots: usize, values: SlotValues) -> Result<Self, CkksError> {
+        Self::with_weights(parameters, slots, values, 0)
+    }
+
+    /// Plans bootstraps of vectors of complex slots that fill the ring, with matrix products between their halves
+    /// ([`Bootstrapper::refresh_product`]). Weights are multiples of `2^-weight_bits`; coefficients before the product
+    /// are as much smaller, and so is their precision.
+    ///
+    /// # Errors
+    /// As for [`Bootstrap::new`], or if there are not 1 to 24 bits.
+    pub fn for_products(parameters: &CkksParameters, weight_bits: u32) -> Result<Self, CkksError> {
+        if !(1..=24).contains(&weight_bits) {
+            let (found, needed) = (weight_bits as usize, "1 to 24 bits for weights".into());
+            return Err(CkksError::Shape { operation: "plan a bootstrap with products", found, needed });
+        }
+        Self::with_weights(parameters, parameters.slots(), SlotValues::Complex, weight_bits)
+    }
+
+    fn with_weights(
+        parameters: &CkksParameters,
+        slots: usize,
+        values: SlotValues,
+        weight_bits: u32,
+    ) -> Result<Self, CkksError> {
         const OPERATION: &str = "plan a bootstrap";
         if parameters.ring().kind() == RingKind::ConjugateInvariant {
             return Err(CkksError::RealRing { operation: OPERATION });
@@ -152,7 +179,8 @@ impl Bootstrap {
         let maps = dft::slots_to_coefficients(slots, factor_count(parameters, slots, slots_to_coefficients));
         let (count, scale) = (maps.len(), parameters.scale());
         let down = maps.into_iter().enumerate().map(|(i, diagonals)| {
-            plan(diagonals, count - i, scale, if i + 1 == count { message_scale } else { scale })
+            let last = message_scale * (-f64::from(weight_bits)).exp2();
+            plan(diagonals, count - i, scale, if i + 1 == count { last } else { scale })
         });
         let down = down.collect::<Result<Vec<_>, _>>()?;
         // Real and imaginary parts are computed as a sum with the conjugate (factor 2), and summing repeated slots
@@ -172,7 +200,8 @@ impl Bootstrap {
         });
         let up = up.collect::<Result<Vec<_>, _>>()?;
         let folding = InnerSum::new(slots as i64, parameters.slots() / slots)?;
-        Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, layout, down, up, folding, reduction })
+        let parameters = parameters.clone();
+        Ok(Bootstrap { parameters, literal, slots, values, layout, down, up, folding, reduction, weight_bits })
     }
 
     /// The parameters.

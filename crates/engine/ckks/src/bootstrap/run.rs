@@ -16,7 +16,7 @@ use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
 
 /// Operations that a bootstrap needs in addition to [`Arithmetic`].
-trait Refresh: Arithmetic {
+pub(super) trait Refresh: Arithmetic {
     /// A linear map in the form that this arithmetic applies.
     type Map;
 
@@ -76,13 +76,21 @@ impl Bootstrap {
         (down, up): (&[A::Map], &[A::Map]),
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        let mut coefficients = self.lowest_input(a, input)?;
-        for map in down {
-            coefficients = a.transform(map, &coefficients)?;
-        }
+        let coefficients = self.coefficients_on(a, down, input)?;
         // The map leaves the message at the planned scale, so the output gets the scale of the input.
         let output = self.refresh_coefficients_on(a, up, &coefficients)?;
         Ok(a.at_scale(output, a.scale(input)))
+    }
+
+    /// Maps slots to coefficients at level 0.
+    pub(super) fn coefficients_on<A: Refresh>(
+        &self,
+        a: &A,
+        down: &[A::Map],
+        input: &A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        let slots = self.lowest_input(a, input)?;
+        down.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
     }
 
     /// Bootstraps two vectors of real slots as the parts of one complex vector: the linear maps serve both.
@@ -117,13 +125,28 @@ impl Bootstrap {
     }
 
     /// Bootstraps from coefficients at level 0 to slots.
-    fn refresh_coefficients_on<A: Refresh>(
+    pub(super) fn refresh_coefficients_on<A: Refresh>(
         &self,
         a: &A,
         up: &[A::Map],
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        let (folded, scale) = (self.folded_on(a, up, input)?, self.sine_scale());
+        self.reduced_on(a, self.folded_on(a, up, input)?)
+    }
+
+    /// Maps raised coefficients to slots and reduces them.
+    pub(super) fn slots_from_raised<A: Refresh>(
+        &self,
+        a: &A,
+        up: &[A::Map],
+        raised: A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        self.reduced_on(a, self.slots_of_coefficients(a, up, raised)?)
+    }
+
+    /// Reduces both parts of raised slots.
+    fn reduced_on<A: Refresh>(&self, a: &A, folded: A::Vector) -> Result<A::Vector, CkksError> {
+        let scale = self.sine_scale();
         let slots = match self.layout {
             PartLayout::Real => self.reduction.sine(a, &a.add(&folded, &a.conjugate(&folded)?)?, scale)?,
             PartLayout::Apart => {
@@ -195,7 +218,11 @@ impl Bootstrap {
         most = most.max(peak(0, self.modulus(), &|s, input| self.simulate_exponential(s, input))?);
         if from_slots {
             let (level, scale) = (self.input_level(), self.parameters.scale());
-            most = most.max(peak(level, scale, &|s, input| self.simulate_refresh(s, input))?);
+            let first = |s: &Simulator, input: &Simulated| self.coefficients_on(s, &self.down, input);
+            let whole = |s: &Simulator, input: &Simulated| self.simulate_refresh(s, input);
+            // Between the halves of a plan for products is the product.
+            most =
+                most.max(if self.weight_bits > 0 { peak(level, scale, &first)? } else { peak(level, scale, &whole)? });
         }
         Ok(most)
     }
@@ -327,7 +354,10 @@ impl Bootstrapper {
     }
 
     /// Both maps, after a check of the keys of [`Bootstrapper::refresh`].
-    fn maps_of_slots(&self, evaluator: &Evaluator<'_>) -> Result<(&[LinearTransform], &[LinearTransform]), CkksError> {
+    pub(super) fn maps_of_slots(
+        &self,
+        evaluator: &Evaluator<'_>,
+    ) -> Result<(&[LinearTransform], &[LinearTransform]), CkksError> {
         const OPERATION: &str = "bootstrap";
         let missing = || CkksError::Shape {
             operation: OPERATION,

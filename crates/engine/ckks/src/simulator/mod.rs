@@ -1,6 +1,7 @@
 //! Simulation of circuits in the clear, with the noise, keys and cost of the encrypted run.
 
 mod arithmetic;
+mod product;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -141,6 +142,7 @@ enum Step {
     Rotations,
     Products,
     Drop,
+    Module,
 }
 
 fn derive(step: Step, parts: &[u64]) -> u64 {
