@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-use unspoken_ring::{Basis, Domain, Poly, Ring, Seed};
+use unspoken_ring::{Basis, Domain, Poly, Ring, Seed, Special};
 
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -295,6 +295,8 @@ impl CostModel {
         let chain = full.chain.min(2 * ring.digit_len());
         let row = ring.uniform(&seed, 2, ring.gadget_key_basis(chain));
         let key = ring.gadget_key(chain, &vec![[&row, &row]; ring.digit_count(chain)])?;
+        let is_short = ring.switching_basis(Basis::chain(chain)).special == Special::Short;
+        let key = if is_short { ring.short_gadget_key(&key)? } else { key };
         let digits = ring.decompose(&ring.restricted(&poly, Basis::chain(chain))?)?;
         let products = fastest(|| ring.gadget_product_hoisted(&digits, &key).map(drop))?;
 

@@ -5,6 +5,7 @@
 //! memory is bounded; what remains of a group is split over all threads as usual.
 
 use rayon::prelude::*;
+use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
@@ -39,6 +40,13 @@ impl Evaluator<'_> {
     /// # Errors
     /// [`CkksError::InGroup`] with the index of a vector whose key is missing.
     pub fn rotate_many(&self, inputs: &[(&Ciphertext, i64)]) -> Result<Vec<Ciphertext>, CkksError> {
+        // Makes the forms of the keys before the threads that would each make them.
+        for (input, steps) in inputs {
+            let element = galois::rotation(self.parameters().ring(), *steps);
+            let mut needed = KeyPlan::new();
+            needed.require_over(KeyKind::Galois { element }, self.parameters().basis(input.level()));
+            self.keys().prepare(self.parameters().ring(), &needed)?;
+        }
         each(inputs, |&(input, steps)| self.rotate(input, steps))
     }
 }
@@ -49,6 +57,8 @@ impl LinearTransform {
     /// # Errors
     /// [`CkksError::InGroup`] with the index of a vector that does not fit.
     pub fn apply_many(&self, evaluator: &Evaluator<'_>, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
+        // Encodes the diagonals before the threads that would each encode them.
+        self.prepare(evaluator)?;
         each(inputs, |input| self.apply(evaluator, input))
     }
 }

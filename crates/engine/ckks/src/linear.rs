@@ -394,6 +394,12 @@ impl LinearTransform {
         LinearTransform { plan, encoded: OnceLock::new() }
     }
 
+    /// Encodes the diagonals and makes the forms of the keys, unless that was done.
+    pub(crate) fn prepare(&self, evaluator: &Evaluator<'_>) -> Result<(), CkksError> {
+        self.encoded(evaluator.encoder())?;
+        Ok(evaluator.keys().prepare(self.plan.parameters.ring(), &self.plan.key_plan())?)
+    }
+
     fn encoded(&self, encoder: &Encoder) -> Result<&EncodedDiagonals, CkksError> {
         if let Some(encoded) = self.encoded.get() {
             return Ok(encoded);

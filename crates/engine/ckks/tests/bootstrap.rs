@@ -30,7 +30,7 @@ fn check(found: &[Complex64], expected: &[Complex64]) -> ErrorStatistics {
 fn slots_come_back_with_the_noise_that_was_simulated() {
     let mut client = Client::new(PRESET, 1);
     let plan = plan(&client, client.parameters().slots(), SlotValues::Complex);
-    assert_eq!((plan.input_level(), plan.output_level(), plan.depth()), (3, 11, 8));
+    assert_eq!((plan.input_level(), plan.output_level(), plan.depth()), (3, 12, 9));
     assert!(plan.log2_failure() < -40.0);
     let input = client.values(0.7);
     let simulator = Simulator::new(&client.encoder, 5).with_keys(plan.key_plan());
@@ -52,14 +52,14 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let found = check(&client.decrypt(&output), &input);
     let ratio = found.rms / expected.rms;
     assert!((0.5..2.0).contains(&ratio), "{ratio} times the simulated error");
-    // After eight products the result can be bootstrapped again, at the scale of those products.
+    // After nine products the result can be bootstrapped again, at the scale of those products.
     let mut power = output;
-    for _ in 0..8 {
+    for _ in 0..9 {
         power = evaluator.multiply(&power, &power).unwrap();
     }
     let again = bootstrapper.refresh(&evaluator, &power).unwrap();
     assert_eq!(again.scale(), power.scale());
-    let expected: Vec<Complex64> = input.iter().map(|z| z.powu(256)).collect();
+    let expected: Vec<Complex64> = input.iter().map(|z| z.powu(512)).collect();
     let error = ErrorStatistics::between(&client.decrypt(&again), &expected);
     assert!(error.worst < 2f64.powi(-12), "2^{:.1}", error.worst.log2());
 }

@@ -31,8 +31,7 @@ impl RingSecret {
     /// If the LWE secret's dimension is not the ring's degree.
     pub fn from_lwe(ring: &SmallRing, secret: &LweSecret) -> Result<Self, GswError> {
         shape("make a ring secret", secret.dimension(), ring.degree())?;
-        let mut poly = ring.evaluate_i32(&secret.coefficients, ring.basis())?;
-        poly.mark_secret();
+        let poly = ring.evaluate_secret_i32(&secret.coefficients, ring.basis())?;
         Ok(RingSecret { ring: ring.clone(), poly })
     }
 

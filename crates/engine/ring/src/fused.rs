@@ -8,7 +8,7 @@ use crate::error::RingError;
 use crate::integer::{self, MAX_LOG2_INTEGER};
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
-use crate::ring::Ring;
+use crate::ring::{Ring, SPILLED_BYTES};
 use crate::sampling::Seed;
 
 impl Ring {
@@ -19,11 +19,28 @@ impl Ring {
     pub fn evaluate_i32(&self, coefficients: &[i32], basis: Basis) -> Result<Poly, RingError> {
         self.check_count(coefficients.len())?;
         let mut poly = self.blank(basis, Domain::Evaluation);
-        self.for_each_limb(&mut poly, |_, prime, limb| {
+        self.evaluate_small(coefficients, &mut poly);
+        Ok(poly)
+    }
+
+    /// As [`Ring::evaluate_i32`], for the coefficients of a secret: the result is secret.
+    ///
+    /// # Errors
+    /// As for [`Ring::evaluate_i32`].
+    pub fn evaluate_secret_i32(&self, coefficients: &[i32], basis: Basis) -> Result<Poly, RingError> {
+        self.check_count(coefficients.len())?;
+        let mut poly = self.blank(basis, Domain::Evaluation);
+        // Before the transforms, after which the stack of a secret is wiped.
+        poly.mark_secret();
+        self.evaluate_small(coefficients, &mut poly);
+        Ok(poly)
+    }
+
+    fn evaluate_small(&self, coefficients: &[i32], poly: &mut Poly) {
+        self.for_each_limb(poly, |_, prime, limb| {
             self.embed_small(prime, coefficients, limb);
             self.forward(prime, &mut [limb]);
         });
-        Ok(poly)
     }
 
     /// The polynomial with the given signed coefficients, in the evaluation domain. One transform per prime.
@@ -162,6 +179,7 @@ impl Ring {
                 for (limb, poly) in [first, second].into_iter().zip(polys) {
                     self.kernels().mul_add_assign(modulus, limb, small_factor, poly.limb_over(basis, i));
                 }
+                zeroize_stack::<SPILLED_BYTES>();
             },
         );
         Ok(products)

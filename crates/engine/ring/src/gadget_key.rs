@@ -138,12 +138,18 @@ impl Ring {
     /// # Errors
     /// If the ring has no special primes or fewer chain primes.
     pub fn gadget_key_builder(&self, chain: usize) -> Result<GadgetKeyBuilder<'_>, RingError> {
+        self.check_covered(chain)?;
+        Ok(self.builder_over(self.gadget_key_basis(chain), None))
+    }
+
+    /// Checks that keys for ciphertexts of `chain` primes exist.
+    fn check_covered(&self, chain: usize) -> Result<(), RingError> {
         if chain == 0 || chain > self.chain().len() || self.special().is_empty() {
             let all = Basis::chain(self.chain().len());
             let found = if self.special().is_empty() { all } else { all.with_special() };
             return Err(RingError::Basis { operation: "gadget key", found, needed: Basis::extended(chain.max(1)) });
         }
-        Ok(self.builder_over(self.gadget_key_basis(chain)))
+        Ok(())
     }
 
     /// As [`Ring::gadget_key_builder`], for a key whose second components are expanded from a seed as they are used, in
@@ -152,16 +158,16 @@ impl Ring {
     /// # Errors
     /// As for [`Ring::gadget_key_builder`].
     pub fn seeded_gadget_key_builder(&self, chain: usize, seed: Seed) -> Result<SeededKeyBuilder<'_>, RingError> {
-        let GadgetKeyBuilder { ring, key, .. } = self.gadget_key_builder(chain)?;
-        let words = Pool::new(0).take(key.words.len() / 2);
-        Ok(SeededKeyBuilder(GadgetKeyBuilder { ring, key: GadgetKey { words, seed: Some(seed), ..key }, filled: 0 }))
+        self.check_covered(chain)?;
+        Ok(SeededKeyBuilder(self.builder_over(self.gadget_key_basis(chain), Some(seed))))
     }
 
-    fn builder_over(&self, basis: Basis) -> GadgetKeyBuilder<'_> {
+    fn builder_over(&self, basis: Basis, seed: Option<Seed>) -> GadgetKeyBuilder<'_> {
+        let halves = if seed.is_some() { 1 } else { 2 };
         // Keys live long and have many sizes. They get a pool of their own that recycles nothing.
-        let words = Pool::new(0).take(self.gadget_key_bytes(basis) / size_of::<u32>());
+        let words = Pool::new(0).take(self.gadget_key_bytes(basis) / size_of::<u32>() / 2 * halves);
         let (owner, digits) = (Arc::clone(self.pool()), self.digit_count(basis.chain));
-        let key = GadgetKey { owner, words, seed: None, basis, digits, degree: self.degree() };
+        let key = GadgetKey { owner, words, seed, basis, digits, degree: self.degree() };
         GadgetKeyBuilder { ring: self, key, filled: 0 }
     }
 
@@ -177,7 +183,7 @@ impl Ring {
         let (found, needed) = (key.basis, Basis::extended(1).with_terminal(self.terminal().len()));
         let short = self.short_key_basis(found.chain).filter(|_| found.special == Special::All);
         let short = short.ok_or(RingError::Basis { operation: OPERATION, found, needed })?;
-        let mut builder = self.builder_over(short);
+        let mut builder = self.builder_over(short, None);
         for digit in 0..self.digit_count(short.chain) {
             let row = self.key_row(key, digit, short.with_special());
             let [body, mask] = row.each_ref().map(|component| self.rescale_round(component, short));

@@ -48,6 +48,11 @@ impl ModuleRows {
         self.words.iter().map(|words| words.len() * size_of::<u32>()).sum()
     }
 
+    /// Whether they were made from polynomials that are marked secret.
+    pub fn is_secret(&self) -> bool {
+        self.words.iter().any(Words::is_secret)
+    }
+
     fn row(&self, prime: usize, index: usize) -> &[u32] {
         &self.words[prime][index * self.row_len..][..self.row_len]
     }
@@ -140,6 +145,7 @@ impl Ring {
         let words = (0..basis.chain).map(|prime| {
             let modulus = self.modulus(prime);
             let mut words = self.pool().take(count * row_len);
+            words.inherit(ciphertexts.iter().flatten().any(|poly| poly.is_secret()));
             words.par_chunks_exact_mut(row_len).enumerate().for_each(|(index, row)| {
                 let ([body, mask], part) = (ciphertexts[index % ciphertexts.len()], index / ciphertexts.len());
                 let (own, components) = row.split_at_mut(degree);
@@ -183,6 +189,7 @@ impl Ring {
             })?;
             let inputs: Vec<&[u32]> = (0..rows.count).map(|index| rows.row(prime, index)).collect();
             let mut words = self.pool().take(count * rows.row_len);
+            words.inherit(rows.is_secret());
             let mut outputs: Vec<&mut [u32]> = words.chunks_exact_mut(rows.row_len).collect();
             self.kernels().matrix_product(self.modulus(prime), packed, &inputs, &mut outputs);
             Ok(words)
@@ -209,6 +216,7 @@ impl Ring {
         let rank = self.module_rank(rows.degree)?;
         let pack = |piece: usize| {
             let mut poly = self.zero(Basis::chain(rows.chain), Domain::Coefficient);
+            poly.words.inherit(rows.is_secret());
             self.for_each_limb(&mut poly, |_, prime, limb| {
                 for part in 0..rank {
                     let index = first + part * step;
@@ -241,6 +249,7 @@ impl Ring {
         let count = rows.count + more.count;
         for (words, more) in rows.words.iter_mut().zip(&more.words) {
             let mut all = self.pool().take(count * rows.row_len);
+            all.inherit(words.is_secret() || more.is_secret());
             let (first, second) = all.split_at_mut(words.len());
             first.copy_from_slice(words);
             second.copy_from_slice(more);

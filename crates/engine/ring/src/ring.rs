@@ -28,7 +28,7 @@ const POOL_POLYNOMIALS: usize = 96;
 
 /// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there, those of AVX-512
 /// transforms below their buffer of 16 KiB.
-const SPILLED_BYTES: usize = 20480;
+pub(crate) const SPILLED_BYTES: usize = 20480;
 
 /// Most primes that one division drops, special primes included.
 pub const MAX_DROPPED: usize = 18;

@@ -196,6 +196,20 @@ fn operations() -> Vec<Operation> {
         let sums = ring.table_sums(shape, &words, 0..2, &[[&polys[0], &polys[1]]]).unwrap();
         sums.into_iter().flatten().collect()
     });
+    add(&["merge_from", "split_from"], &[coefficients, coefficients], |ring, polys| {
+        let large = ring_of_degree(2 * DEGREE);
+        let merged = large.merge_from(ring, &polys).unwrap();
+        let mut results = ring.split_from(&large, &merged).unwrap();
+        results.push(merged);
+        results
+    });
+    add(&["pack_module_rows"], &[coefficients, coefficients], |ring, polys| {
+        let rows = ring.module_rows(&[[&polys[0], &polys[1]]], 64).unwrap();
+        let matrix = ring.real_matrix(Basis::chain(CHAIN), 2, rows.count(), |r, c| (r + c) as i128);
+        let products = ring.module_product(&matrix, &rows).unwrap();
+        let (body, masks) = ring.pack_module_rows(&products, (0, 1)).unwrap();
+        [vec![body], masks].concat()
+    });
     operations
 }
 
@@ -229,7 +243,7 @@ fn results_are_secret_where_an_operand_is() {
 /// Reads the source for every method that returns or changes a polynomial, and checks that none is missing above.
 #[test]
 fn every_operation_is_in_the_table() {
-    const SOURCES: [&str; 13] = [
+    const SOURCES: [&str; 14] = [
         include_str!("../src/coefficients.rs"),
         include_str!("../src/digits.rs"),
         include_str!("../src/division.rs"),
@@ -239,13 +253,14 @@ fn every_operation_is_in_the_table() {
         include_str!("../src/hoisted.rs"),
         include_str!("../src/matrix.rs"),
         include_str!("../src/modulus_switch.rs"),
+        include_str!("../src/module_rows.rs"),
         include_str!("../src/product_sums.rs"),
         include_str!("../src/ring.rs"),
         include_str!("../src/subring.rs"),
         include_str!("../src/table.rs"),
     ];
     /// Methods that make polynomials from integers, bytes or a seed alone. The last two are tested below.
-    const FROM_NOTHING: [&str; 11] = [
+    const FROM_NOTHING: [&str; 12] = [
         "zero",
         "uniform",
         "from_i32",
@@ -256,6 +271,7 @@ fn every_operation_is_in_the_table() {
         "from_values",
         "read_residues",
         "complex_constant",
+        "evaluate_secret_i32",
         "evaluate_f64",
     ];
     const ALWAYS_SECRET: [&str; 2] = ["small_minus_uniform_product", "small_products"];
@@ -297,6 +313,7 @@ fn copies_and_encryption_keep_secrets_until_they_are_declared_public() {
     assert!(body.is_secret() && body.clone().is_secret());
     let products = ring.small_products(&small, [&public, &public], [&small, &small], basis).unwrap();
     assert!(products.iter().all(Poly::is_secret));
+    assert!(ring.evaluate_secret_i32(&small, basis).unwrap().is_secret());
     assert!(ring.evaluate_f64(&[0.5; DEGREE], 40, basis).unwrap().is_secret());
 
     body.declare_public();

@@ -112,9 +112,7 @@ fn any_above_one(coefficients: &[i32]) -> bool {
 }
 
 pub(crate) fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
-    let mut poly = ring.evaluate_i32(coefficients, basis)?;
-    poly.mark_secret();
-    Ok(poly)
+    Ok(ring.evaluate_secret_i32(coefficients, basis)?)
 }
 
 impl fmt::Debug for SecretKey {

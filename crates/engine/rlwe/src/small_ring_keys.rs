@@ -21,6 +21,14 @@ pub struct SmallRingKeys {
     pub(crate) up: [Poly; 2],
 }
 
+impl SmallRingKeys {
+    /// Bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        let gadget = self.down.bytes() + self.parts.iter().map(GadgetKey::bytes).sum::<usize>();
+        (gadget + self.up.iter().map(Poly::bytes).sum::<usize>()) as u64
+    }
+}
+
 /// The keys of [`SmallRing::product`] for storage and transfer: a seed, and one half of every row.
 #[derive(Clone, Debug)]
 pub struct SeededSmallRingKeys {

@@ -224,8 +224,7 @@ impl PirSecret {
         let pieces = self.parameters.pieces();
         let key = |piece: usize| {
             let words: Zeroizing<Vec<i32>> = Zeroizing::new(self.words.words().skip(piece).step_by(pieces).collect());
-            let mut message = ring.evaluate_i32(&words, basis)?;
-            message.mark_secret();
+            let message = ring.evaluate_secret_i32(&words, basis)?;
             let (seed, mut bodies) = (rng.seed(), Vec::with_capacity(gadget.levels()));
             for level in 0..gadget.levels() {
                 let error = wide_gaussian(ring.degree(), rng);

@@ -5,6 +5,7 @@ mod encrypt;
 mod engine;
 mod error;
 mod harness;
+mod llama;
 mod lookup;
 mod machine;
 mod matrix;
@@ -33,13 +34,15 @@ pub enum Suite {
     Encrypt,
     /// Private retrieval: answers by mode and size, phase by phase.
     Pir,
+    /// Encrypted Llama models: products with plaintext matrices.
+    Llama,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 5] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir];
+    pub const ALL: [Suite; 6] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir, Suite::Llama];
 
-    /// `engine`, `lookup`, `matrix`, `encrypt` or `pir`.
+    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir` or `llama`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
@@ -47,6 +50,7 @@ impl Suite {
             Suite::Matrix => "matrix",
             Suite::Encrypt => "encrypt",
             Suite::Pir => "pir",
+            Suite::Llama => "llama",
         }
     }
 
@@ -58,6 +62,7 @@ impl Suite {
             Suite::Matrix => &matrix::PARTS,
             Suite::Encrypt => &encrypt::PARTS,
             Suite::Pir => &pir::PARTS,
+            Suite::Llama => &llama::PARTS,
         }
     }
 }
@@ -123,5 +128,6 @@ pub fn run(
         Suite::Matrix => matrix::run(&mut harness),
         Suite::Encrypt => encrypt::run(&mut harness),
         Suite::Pir => pir::run(&mut harness),
+        Suite::Llama => llama::run(&mut harness),
     }
 }

@@ -46,7 +46,7 @@ fn a_part_of_a_suite_prints_rows_with_the_fields_of_the_contract() {
 #[test]
 fn help_lists_suites_and_parts_and_mistakes_are_refused() {
     let help = text(&unspoken_bench(&["--help"]));
-    for name in ["engine", "lookup", "matrix", "encrypt", "pir", "audit", "bootstrap", "table6", "updates"] {
+    for name in ["engine", "lookup", "matrix", "encrypt", "pir", "llama", "audit", "bootstrap", "table6", "updates"] {
         assert!(help.contains(name), "{name}: {help}");
     }
     for mistake in [&["engines"][..], &[], &["engine", "--only", "table3"], &["audit"]] {

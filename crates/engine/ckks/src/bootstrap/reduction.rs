@@ -41,6 +41,13 @@ impl Reduction {
         let tolerance = TOLERANCE * (x - x.sin());
         let (cosine, sine_error) = cosine(bound, doublings, levels, tolerance)?;
         let exponential = exponential(bound, doublings, (1 << (levels + 1)) - 1)?;
+        for depth in [1 + cosine.depth() + doublings, exponential.depth() + doublings] {
+            if depth != reduction_levels {
+                let needed =
+                    format!("{reduction_levels}; the polynomial needs fewer: take fewer levels, or more doublings");
+                return Err(CkksError::Shape { operation: "plan a modular reduction", found: depth, needed });
+            }
+        }
         Ok(Reduction { bound, cosine, exponential, sine_error, doublings })
     }
 
@@ -210,6 +217,12 @@ mod tests {
             assert!((0.0..4.0).contains(&(bits[0] - f64::from(sine_bits))), "{levels}, {doublings}: {bits:?}");
             assert!((-1.0..4.0).contains(&(bits[1] - f64::from(exponential_bits))), "{levels}, {doublings}: {bits:?}");
         }
+    }
+
+    #[test]
+    fn levels_that_a_polynomial_does_not_use_are_refused() {
+        let error = Reduction::new(BOUND, &literal(10, 1, 20.0)).unwrap_err();
+        assert!(error.to_string().contains("take fewer levels"), "{error}");
     }
 
     #[test]
