@@ -52,10 +52,11 @@ impl<H: CkksServerHalf> KeyLoader for H {
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
         let parameters = self.header().parameters();
-        let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
+        let mut plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
         self.header().check_covered(&plan)?;
-        // The bundle does not say which of its keys are used in their short form, and other applications share them.
-        Ok(plan.most_stored_bytes(parameters.ring(), self.key_storage()))
+        // The bundle does not say which of its keys are used in their short form, but the application does.
+        plan.extend(self.header().key_plan());
+        Ok(plan.stored_bytes(parameters.ring(), self.key_storage()))
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {

@@ -123,17 +123,6 @@ impl KeyPlan {
         whole + self.short_keys(ring).map(short).sum::<u64>()
     }
 
-    /// As [`KeyPlan::stored_bytes`], with the short form of every key: what a server stores at most, whatever
-    /// applications use the keys.
-    pub fn most_stored_bytes(&self, ring: &Ring, storage: KeyStorage) -> u64 {
-        let mut plan = self.clone();
-        for (_, used) in plan.0.iter_mut().filter(|(kind, _)| kind.is_gadget()) {
-            let short = (1..=used.chain).find(|&chain| ring.short_key_basis(chain).is_some());
-            used.bases.extend(short.map(|chain| (chain, 0)));
-        }
-        plan.stored_bytes(ring, storage)
-    }
-
     /// Bytes of the seeded keys, without the few bytes of headers.
     pub fn wire_bytes(&self, ring: &Ring) -> u64 {
         let one = |(kind, chain): (KeyKind, usize)| {

@@ -152,9 +152,9 @@ fn what_cannot_be_planned_is_named() {
     let chunks = refused(PlanRequest { chunks: 17, ..request() });
     assert!(chunks.contains("16 private tokens in 17 chunks"), "{chunks}");
     let mut deep = request();
-    deep.degrees.silu = 4095;
+    deep.degrees.silu = 8191;
     let deep = refused(deep);
-    assert!(deep.contains("layer 0, silu: found 11 levels") && deep.contains("needed 12"), "{deep}");
+    assert!(deep.contains("layer 0, silu: found 12 levels") && deep.contains("needed 13"), "{deep}");
     let wide = Config { context: 4096, ..config() };
     let wide = refused(PlanRequest { config: wide, private: 200, ..request() });
     assert!(wide.contains("a chunk of 200 tokens, needed at most 128"), "{wide}");

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn levels_that_a_polynomial_does_not_use_are_refused() {
-        let error = Reduction::new(BOUND, &literal(10, 1, 20.0)).unwrap_err();
+        let error = Reduction::new(BOUND, &literal(11, 5, 20.0)).unwrap_err();
         assert!(error.to_string().contains("take fewer levels"), "{error}");
     }
 
