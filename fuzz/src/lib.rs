@@ -45,6 +45,7 @@ pub const TARGETS: [&Target; 52] = [
     &rlwe::KEY_BUNDLE,
     &rlwe::BOOT_KEY_BUNDLE,
     &rlwe::QUERY,
+    &rlwe::SMALL_RING_KEYS,
     &ckks::CIPHERTEXT,
     &ckks::SEEDED_CIPHERTEXT,
     &exact::CIPHERTEXT,

@@ -10,6 +10,7 @@ pub enum Kind {
     SeededCiphertext = 2,
     KeyBundle = 3,
     PublicKey = 4,
+    SmallRingKeys = 5,
 }
 
 /// Bytes of a key's descriptor in a bundle: Galois element (u64), chain length (u32).

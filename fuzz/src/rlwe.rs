@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
     Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, KeyBundle, KeyKind, KeyPlan, KeyStorage,
-    PublicKey, SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
+    PublicKey, SecretKey, SeededCiphertext, SeededSmallRingKeys, SeededSwitchingKey, SmallRing, galois,
 };
 
 use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
@@ -146,6 +146,28 @@ pub static BOOT_KEY_BUNDLE: Target = Target {
             KeyBundle::write_key(BOOT.rlwe(), &key, &mut bytes).expect("writes to memory");
         }
         vec![bytes]
+    },
+};
+
+static SMALL_RING: LazyLock<SmallRing> =
+    LazyLock::new(|| SmallRing::new(BOOT.rlwe(), BOOT.ring().degree() / 2, 64).expect("made for bootstrapping"));
+
+/// `SeededSmallRingKeys::from_bytes`: encoding gives the same bytes, and the keys expand.
+pub static SMALL_RING_KEYS: Target = Target {
+    name: "rlwe_small_ring_keys",
+    run: |data| {
+        let Ok(keys) = SeededSmallRingKeys::from_bytes(&SMALL_RING, data) else { return false };
+        assert!(keys.to_bytes(&SMALL_RING) == data, "the bytes changed");
+        assert!(keys.expand(&SMALL_RING).is_ok(), "expands");
+        true
+    },
+    repair: |data| {
+        repair::header(BOOT.rlwe(), repair::Kind::SmallRingKeys, data, repair::BUNDLE_HEAD);
+        data.resize(SeededSmallRingKeys::byte_len(&SMALL_RING), 0);
+    },
+    seeds: || {
+        let keys = SeededSmallRingKeys::generate(&SMALL_RING, &BOOT_SECRET, &mut rng()).expect("makes keys");
+        vec![keys.to_bytes(&SMALL_RING)]
     },
 };
 

@@ -90,6 +90,11 @@ impl SmallRing {
         self.small.ring().degree() / self.degree
     }
 
+    /// The primes of the key to the sparse secret.
+    pub(crate) fn up_basis(&self) -> Basis {
+        Basis::chain(self.main.encapsulation().map_or(0, |encapsulation| encapsulation.primes))
+    }
+
     /// The primes of its ciphertexts: those of the lowest level.
     pub fn basis(&self) -> Basis {
         Basis::chain(self.small.ring().chain().len())

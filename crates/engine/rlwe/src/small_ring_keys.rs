@@ -1,6 +1,6 @@
 //! The keys of the small ring.
 
-use unspoken_ring::{Basis, GadgetKey, Poly, Ring, SecretRng, Seed};
+use unspoken_ring::{GadgetKey, Poly, Ring, SecretRng, Seed};
 use zeroize::Zeroizing;
 
 use crate::error::RlweError;
@@ -83,11 +83,11 @@ impl SeededSmallRingKeys {
         };
         let parts = (0..rank).map(&mut part).collect::<Result<_, _>>()?;
 
-        let primes = ring.main.encapsulation()?.primes;
+        let basis = ring.up_basis();
         let (target, message) = (secret.sparse_secret()?, secret.lift_secret(&embedded)?);
         let (error, mask) = (rng.gaussian(main.degree()), Mask::Up.seed(&seed));
-        let mut up = main.small_minus_uniform_product(&error, (&mask, 0), &target, Basis::chain(primes))?;
-        main.add_assign(&mut up, &secret.encapsulated_message(KeyKind::Encapsulation, &message, primes)?)?;
+        let mut up = main.small_minus_uniform_product(&error, (&mask, 0), &target, basis)?;
+        main.add_assign(&mut up, &secret.encapsulated_message(KeyKind::Encapsulation, &message, basis.chain)?)?;
         up.declare_public();
         Ok(SeededSmallRingKeys { seed, down, parts, up })
     }

@@ -70,7 +70,9 @@ fn matrices_multiply_the_rows_of_ciphertexts() {
         let small = SmallRing::new(&client.parameters, 512, row_len).unwrap();
         assert_eq!((small.rows(), small.rank(), small.row_len()), (DEGREE / row_len, 512 / row_len, row_len));
         let seeded = SeededSmallRingKeys::generate(&small, &client.secret, &mut client.rng).unwrap();
-        let keys = seeded.expand(&small).unwrap();
+        let bytes = seeded.to_bytes(&small);
+        assert_eq!(bytes.len(), SeededSmallRingKeys::byte_len(&small));
+        let keys = SeededSmallRingKeys::from_bytes(&small, &bytes).unwrap().expand(&small).unwrap();
         let columns = inputs * small.rows();
         let value = |column: usize, c: usize| (((column * 31 + c * 17) % 255) as i64 - 127) << 22;
         let ciphertexts: Vec<Ciphertext> = (0..inputs)
@@ -115,6 +117,22 @@ fn what_does_not_fit_is_refused() {
         let error = SmallRing::new(&client.parameters, small_degree, row_len).unwrap_err();
         assert!(matches!(error, RlweError::Encapsulation { .. }), "{error}");
     }
+}
+
+#[test]
+fn damaged_keys_are_refused() {
+    let mut client = Client::new();
+    let [small, other] = [128, 64].map(|row_len| SmallRing::new(&client.parameters, 512, row_len).unwrap());
+    let bytes = SeededSmallRingKeys::generate(&small, &client.secret, &mut client.rng).unwrap().to_bytes(&small);
+    let refused =
+        |ring: &SmallRing, bytes: &[u8]| SeededSmallRingKeys::from_bytes(ring, bytes).unwrap_err().to_string();
+    assert!(refused(&other, &bytes).contains("degree 512 with rows of 64"), "{}", refused(&other, &bytes));
+    assert!(refused(&small, &bytes[..bytes.len() - 1]).contains("more bytes"));
+    assert!(refused(&small, &[&bytes[..], &[0]].concat()).contains("surplus"));
+    assert!(refused(&small, &bytes[..30]).contains("more bytes"));
+    let mut damaged = bytes.clone();
+    damaged[64..72].fill(255);
+    assert!(SeededSmallRingKeys::from_bytes(&small, &damaged).is_err());
 }
 
 #[test]
