@@ -36,7 +36,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 52] = [
+pub const TARGETS: [&Target; 53] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
