@@ -17,7 +17,7 @@ pub static CIPHERTEXT: Target = Target {
         true
     },
     repair: |data| repair::scaled(data, SMALL.scale(), |rest| repair::ciphertext(SMALL.rlwe(), rest)),
-    seeds: || (0..=1).map(|level| vector(level).expand(&SMALL).to_bytes(&SMALL)).collect(),
+    seeds: || (0..=2).map(|level| vector(level).expand(&SMALL).to_bytes(&SMALL)).collect(),
 };
 
 /// `SeededCiphertext::from_bytes`: encoding gives the same bytes.
@@ -31,13 +31,13 @@ pub static SEEDED_CIPHERTEXT: Target = Target {
         true
     },
     repair: |data| repair::scaled(data, SMALL.scale(), |rest| repair::seeded_ciphertext(SMALL.rlwe(), rest)),
-    seeds: || (0..=1).map(|level| vector(level).to_bytes(&SMALL)).collect(),
+    seeds: || (0..=2).map(|level| vector(level).to_bytes(&SMALL)).collect(),
 };
 
 fn vector(level: usize) -> SeededCiphertext {
     let encoder = Encoder::new(&SMALL);
-    // Level 0 has one prime, which is too small for the default scale.
-    let scale = [2f64.powi(20), SMALL.scale()][level];
+    // The lower levels are too small for the default scale.
+    let scale = [2f64.powi(20), 2f64.powi(40), SMALL.scale()][level];
     let plaintext = encoder.encode(&[Complex64::new(0.5, -0.25)], level, scale).expect("fits");
     encoder.encrypt(&plaintext, &SMALL_SECRET, &mut rng()).expect("encrypts")
 }

@@ -61,13 +61,13 @@ pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
 pub static BOOT_SECRET: LazyLock<SecretKey> =
     LazyLock::new(|| SecretKey::generate(BOOT.rlwe(), &mut rng()).expect("a secret"));
 
-/// Three chain primes and two terminal primes on three levels that are not nested; the second digit of a key has only
-/// one prime.
+/// Three chain primes and a terminal prime on three levels that are not nested; the second digit of a key has only one
+/// prime.
 pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| {
     let mut literal = small_literal(1, 1, 2, 2);
-    literal.rlwe.ring.terminal =
-        Preset::find(TERMINAL_PRESET).and_then(Preset::literal).expect("a preset").rlwe.ring.terminal;
-    literal.levels.insert(1, Basis::chain(1).with_terminal(literal.rlwe.ring.terminal.len()));
+    let with_terminal = Preset::find(TERMINAL_PRESET).and_then(Preset::literal).expect("a preset");
+    literal.rlwe.ring.terminal = with_terminal.rlwe.ring.terminal[..1].to_vec();
+    literal.levels.insert(1, Basis::chain(1).with_terminal(1));
     CkksParameters::new(literal).expect("a possible set")
 });
 
