@@ -24,7 +24,7 @@ mod simulator;
 mod worst_case;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
-pub use bootstrap::{Bootstrap, BootstrapEstimate, Bootstrapper, CoefficientMatrix, SlotValues};
+pub use bootstrap::{Bootstrap, BootstrapEstimate, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues};
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};
 pub use encoding::{Encoder, Plaintext, Slots};
@@ -39,7 +39,7 @@ pub use memory::{key_switch_bytes, vector_bytes, with_idle_buffers};
 pub use noise::NoiseModel;
 pub use num_complex::Complex64;
 pub use parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};
-pub use polynomial::{Polynomial, PolynomialBasis, evaluate, evaluate_to_scale};
+pub use polynomial::{Polynomial, PolynomialBasis, SlotPolynomials, evaluate, evaluate_slots, evaluate_to_scale};
 pub use prepared::PreparedVector;
 pub use presets::{BootstrapSearch, FoundBootstrap, PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{Client, REAL, STANDARD};
-use unspoken_ckks::{Arithmetic, CkksError, Complex64, Polynomial, Simulator, evaluate, evaluate_to_scale};
+use unspoken_ckks::{
+    Arithmetic, CkksError, Complex64, Polynomial, Simulator, SlotPolynomials, evaluate, evaluate_slots,
+    evaluate_to_scale,
+};
 
 /// Evaluates a polynomial on slots in `[low, high]` at the lowest sufficient level. Checks that every error is below
 /// `2^-bits`.
@@ -147,4 +150,46 @@ fn mistakes_are_errors() {
     assert!(Polynomial::monomial(&[Complex64::from(f64::NAN)]).is_err());
     assert!(Polynomial::chebyshev_approximation(f64::ln, -1.0, 1.0, 5).is_err());
     assert_eq!(Polynomial::monomial(&[]).unwrap().degree(), 0);
+}
+
+#[test]
+fn every_slot_has_its_own_polynomial() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 8);
+        let (slots, scale) = (client.parameters().slots(), client.parameters().scale());
+        // Different degrees, one with a zero where the others have none, one that is zero, and one that is constant.
+        let mut polynomials: Vec<Polynomial> = [7, 15, 12]
+            .map(|degree| {
+                let coefficients: Vec<Complex64> = (0..=degree).map(|_| Complex64::from(client.unit())).collect();
+                Polynomial::chebyshev(&coefficients, -1.0, 1.0).unwrap()
+            })
+            .into();
+        polynomials.push(Polynomial::chebyshev(&[], -1.0, 1.0).unwrap());
+        polynomials.push(Polynomial::chebyshev(&[Complex64::from(0.5)], -1.0, 1.0).unwrap());
+        let family = SlotPolynomials::new(&polynomials, (0..slots / 2).map(|slot| slot % 5).collect()).unwrap();
+        assert_eq!(family.depth(), 4);
+        let values: Vec<Complex64> = client.values(1.0).iter().map(|z| Complex64::from(z.re)).collect();
+        let simulator = Simulator::new(&client.encoder, 3);
+        let input = simulator.encrypt(&values, 5, scale).unwrap();
+        let simulated = evaluate_slots(&simulator, &input, &family, 1.5 * scale).unwrap();
+        assert_eq!((simulator.level(&simulated), simulator.overflows()), (1, vec![]));
+        let keys = client.keys(&simulator.key_plan());
+        let input = client.encrypt(&values, 5);
+        let output = evaluate_slots(&client.evaluator(&keys), &input, &family, 1.5 * scale).unwrap();
+        assert!((output.scale() / scale - 1.5).abs() < 1e-12 && output.level() == 1);
+        let found = client.decrypt(&output);
+        for (slot, (z, x)) in found.iter().zip(&values).enumerate() {
+            let expected = polynomials[slot % (slots / 2) % 5].at(*x);
+            assert!((simulated.exact()[slot] - expected).norm() < 1e-9, "slot {slot}, in the clear");
+            assert!((z - expected).norm() < 2f64.powi(-25), "slot {slot}");
+        }
+        let low = client.encrypt(&values, 3);
+        let error = evaluate_slots(&client.evaluator(&keys), &low, &family, scale).unwrap_err();
+        assert!(matches!(error, CkksError::Level { found: 3, needed: 4, .. }), "{error}");
+        let other = Polynomial::chebyshev(&[Complex64::from(0.5); 3], -1.0, 2.0).unwrap();
+        assert!(SlotPolynomials::new(&[other], vec![0]).is_err());
+        assert!(SlotPolynomials::new(&polynomials, vec![5]).is_err());
+        assert!(SlotPolynomials::new(&polynomials, vec![]).is_err());
+        assert!(SlotPolynomials::new(&polynomials[3..], vec![0]).is_err());
+    }
 }

@@ -56,6 +56,16 @@ impl ModuleRows {
     fn row(&self, prime: usize, index: usize) -> &[u32] {
         &self.words[prime][index * self.row_len..][..self.row_len]
     }
+
+    fn check_indices<'a>(&self, mut indices: impl Iterator<Item = &'a usize>) -> Result<(), RingError> {
+        match indices.find(|index| **index >= self.count) {
+            None => Ok(()),
+            Some(&found) => {
+                let what = "the index of a module ciphertext";
+                Err(RingError::Length { what, found, needed: "less than their number" })
+            }
+        }
+    }
 }
 
 impl Ring {
@@ -199,37 +209,58 @@ impl Ring {
     }
 
     /// The body and the `k` masks of one ciphertext whose message has the messages of these rows as its parts: part `i`
-    /// is that of row `first + i step`, and 0 beyond the last row. Mask `j` belongs to the part `s_j(Y^k)` of the
-    /// secret. Coefficient domain.
+    /// is that of row `source(i)`, and 0 if there is none. Mask `j` belongs to the part `s_j(Y^k)` of the secret.
+    /// Coefficient domain.
     ///
     /// # Errors
-    /// If the rows are of another ring.
+    /// If the rows are of another ring, or a source is beyond the last row.
     pub fn pack_module_rows(
         &self,
         rows: &ModuleRows,
-        (first, step): (usize, usize),
+        source: impl Fn(usize) -> Option<usize>,
     ) -> Result<(Poly, Vec<Poly>), RingError> {
         const OPERATION: &str = "pack module ciphertexts";
         if !Arc::ptr_eq(&rows.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         let rank = self.module_rank(rows.degree)?;
+        let sources: Vec<Option<usize>> = (0..rank).map(source).collect();
+        rows.check_indices(sources.iter().flatten())?;
         let pack = |piece: usize| {
             let mut poly = self.zero(Basis::chain(rows.chain), Domain::Coefficient);
             poly.words.inherit(rows.is_secret());
             self.for_each_limb(&mut poly, |_, prime, limb| {
-                for part in 0..rank {
-                    let index = first + part * step;
-                    if index < rows.count {
-                        let values = &rows.row(prime, index)[piece * rows.degree..][..rows.degree];
-                        let target = limb.iter_mut().skip(part).step_by(rank);
-                        target.zip(values).for_each(|(target, value)| *target = *value);
-                    }
+                for (part, source) in sources.iter().enumerate() {
+                    let Some(index) = *source else { continue };
+                    let values = &rows.row(prime, index)[piece * rows.degree..][..rows.degree];
+                    let target = limb.iter_mut().skip(part).step_by(rank);
+                    target.zip(values).for_each(|(target, value)| *target = *value);
                 }
             });
             poly
         };
         Ok((pack(0), (1..=rank).into_par_iter().map(pack).collect()))
+    }
+
+    /// The rows with these indices, in this order.
+    ///
+    /// # Errors
+    /// If the rows are of another ring, or an index is beyond the last row.
+    pub fn select_module_rows(&self, rows: &ModuleRows, indices: &[usize]) -> Result<ModuleRows, RingError> {
+        const OPERATION: &str = "select module ciphertexts";
+        if !Arc::ptr_eq(&rows.owner, self.pool()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        rows.check_indices(indices.iter())?;
+        let select = |prime: usize| {
+            let mut words = self.pool().take(indices.len() * rows.row_len);
+            words.inherit(rows.is_secret());
+            let targets = words.chunks_exact_mut(rows.row_len).zip(indices);
+            targets.for_each(|(target, index)| target.copy_from_slice(rows.row(prime, *index)));
+            words
+        };
+        let words = (0..rows.chain).map(select).collect();
+        Ok(ModuleRows { owner: Arc::clone(&rows.owner), count: indices.len(), words, ..*rows })
     }
 
     /// These rows, and then those of `more`.

@@ -27,7 +27,7 @@ pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
 };
 pub use public::PublicKey;
-pub use small_ring::SmallRing;
+pub use small_ring::{RowPlaces, SmallRing};
 pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
 pub use switching::{ExtendedCiphertext, Hoisted};
 pub use zero_encryption::{FreshCiphertext, ZeroEncryption};

@@ -20,6 +20,16 @@ use crate::parameters::{Parameters, ParametersLiteral};
 use crate::security::SecretDistribution;
 use crate::small_ring_keys::SmallRingKeys;
 
+/// Where the rows of a matrix product lie in ciphertexts. The rows of a ciphertext are numbered as
+/// [`SmallRing::rows`] says, those of the next ciphertext follow.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPlaces<'a> {
+    /// The row of the inputs for each column of the matrix.
+    pub inputs: &'a [usize],
+    /// The row of the matrix that each row of the outputs has; `None` for zero.
+    pub outputs: &'a [Option<usize>],
+}
+
 /// The small ring of a parameter set, and the degree of its module ciphertexts.
 #[derive(Clone, Debug)]
 pub struct SmallRing {
@@ -105,17 +115,17 @@ impl SmallRing {
         self.small.ring().real_matrix(self.basis(), rows, columns, entry)
     }
 
-    /// The rows of the product of a matrix with the rows of ciphertexts at the lowest level, under the sparse secret,
-    /// ready for [`Ciphertext::raise`]. The columns are the rows of the first ciphertext, then those of the next; so
-    /// are the rows of the result. Rows beyond the last are zero.
+    /// The rows of the product of a matrix with rows of ciphertexts at the lowest level, under the sparse secret, ready
+    /// for [`Ciphertext::raise`].
     ///
     /// # Errors
-    /// If the ciphertexts are not over [`SmallRing::basis`], do not have two components, or have another number of rows
-    /// than the matrix has columns.
+    /// If the ciphertexts are not over [`SmallRing::basis`], do not have two components, or lack a row that `places`
+    /// names, or if the matrix has another number of rows or columns than `places` expects.
     pub fn product(
         &self,
         keys: &SmallRingKeys,
         matrix: &RingMatrix,
+        places: &RowPlaces<'_>,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, RlweError> {
         let small = self.small.ring();
@@ -130,14 +140,15 @@ impl SmallRing {
         };
         let all = others.iter().try_fold(rows(first)?, |all, parts| -> Result<ModuleRows, RlweError> {
             Ok(small.chain_module_rows(all, &rows(parts)?)?)
-        });
-        let rows = small.module_product(matrix, &all?)?;
+        })?;
+        let rows = small.module_product(matrix, &small.select_module_rows(&all, places.inputs)?)?;
+        drop(all);
         let ratio = self.main.ring().degree() / small.degree();
-        let outputs = rows.count().div_ceil(self.rows());
-        let packed = (0..outputs).map(|output| {
+        let packed = places.outputs.chunks(self.rows()).map(|sources| {
+            let source = |row: usize| sources.get(row).copied().flatten();
             let pieces: Result<Vec<_>, RlweError> = (0..ratio)
                 .into_par_iter()
-                .map(|piece| self.pack(keys, &small.pack_module_rows(&rows, (output * self.rows() + piece, ratio))?))
+                .map(|piece| self.pack(keys, &small.pack_module_rows(&rows, |part| source(piece + part * ratio))?))
                 .collect();
             self.merge(keys, pieces?)
         });

@@ -5,7 +5,7 @@ use unspoken_ring::{Basis, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
     Ciphertext, EncapsulationLiteral, EvaluationKeys, KeyKind, KeyPlan, Parameters, ParametersLiteral, RlweError,
-    SecretKey, SeededSmallRingKeys, SmallRing,
+    RowPlaces, SecretKey, SeededSmallRingKeys, SmallRing,
 };
 
 const DEGREE: usize = 2048;
@@ -81,18 +81,23 @@ fn matrices_multiply_the_rows_of_ciphertexts() {
                 client.encrypt(&(0..DEGREE).map(coefficient).collect::<Vec<_>>(), 2)
             })
             .collect();
-        let matrix = small.matrix(outputs, columns, weight);
-        let products = small.product(&keys, &matrix, &ciphertexts.iter().collect::<Vec<_>>()).unwrap();
-        assert_eq!(products.len(), outputs.div_ceil(small.rows()));
+        // All rows of the inputs but the first, backwards; each row of the matrix twice, behind a row of zeros.
+        let read: Vec<usize> = (1..columns.max(2)).rev().map(|row| row % columns).collect();
+        let places: Vec<Option<usize>> = std::iter::once(None).chain((0..2 * outputs).map(|o| Some(o / 2))).collect();
+        let matrix = small.matrix(outputs, read.len(), weight);
+        let places = RowPlaces { inputs: &read, outputs: &places };
+        let products = small.product(&keys, &matrix, &places, &ciphertexts.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(products.len(), places.outputs.len().div_ceil(small.rows()));
         for (index, product) in products.iter().enumerate() {
             for (i, found) in client.decrypt_sparse(product).iter().enumerate() {
-                let (row, c) = (index * small.rows() + i % small.rows(), i / small.rows());
-                let wanted: i128 = match row < outputs {
-                    true => (0..columns).map(|column| weight(row, column) * i128::from(value(column, c))).sum(),
-                    false => 0,
+                let (place, c) = (index * small.rows() + i % small.rows(), i / small.rows());
+                let (row, terms) = (places.outputs.get(place).copied().flatten(), read.iter().enumerate());
+                let wanted: i128 = match row {
+                    Some(row) => terms.map(|(column, read)| weight(row, column) * i128::from(value(*read, c))).sum(),
+                    None => 0,
                 };
                 let error = (found - wanted as f64).abs();
-                assert!(error < 2f64.powi(25), "row {row}, coefficient {c}: {found} instead of {wanted}");
+                assert!(error < 2f64.powi(25), "place {place}, coefficient {c}: {found} instead of {wanted}");
             }
         }
     }
@@ -107,12 +112,17 @@ fn what_does_not_fit_is_refused() {
     let zeros = vec![0; DEGREE];
     let [low, high] = [2, 3].map(|chain| client.encrypt(&zeros, chain));
     let matrix = small.matrix(4, 16, weight);
-    assert!(small.product(&keys, &matrix, &[&low]).is_ok());
-    assert!(small.product(&keys, &matrix, &[&high]).is_err());
-    assert!(small.product(&keys, &matrix, &[&low, &low]).is_err());
-    assert!(small.product(&keys, &matrix, &[]).is_err());
+    let inputs: Vec<usize> = (0..16).collect();
+    let outputs = [Some(0), None, Some(3)];
+    let places = RowPlaces { inputs: &inputs, outputs: &outputs };
+    assert!(small.product(&keys, &matrix, &places, &[&low]).is_ok());
+    assert!(small.product(&keys, &matrix, &places, &[&high]).is_err());
+    assert!(small.product(&keys, &matrix, &places, &[]).is_err());
+    assert!(small.product(&keys, &matrix, &RowPlaces { inputs: &[16; 16], ..places }, &[&low]).is_err());
+    assert!(small.product(&keys, &matrix, &RowPlaces { inputs: &inputs[1..], ..places }, &[&low]).is_err());
+    assert!(small.product(&keys, &matrix, &RowPlaces { outputs: &[Some(4)], ..places }, &[&low]).is_err());
     let other = SmallRing::new(&client.parameters, 512, 64).unwrap();
-    assert!(small.product(&keys, &other.matrix(4, 16, weight), &[&low]).is_err());
+    assert!(small.product(&keys, &other.matrix(4, 16, weight), &places, &[&low]).is_err());
     for (small_degree, row_len) in [(2048, 64), (512, 512), (512, 1024), (512, 48), (512, 8), (768, 64)] {
         let error = SmallRing::new(&client.parameters, small_degree, row_len).unwrap_err();
         assert!(matches!(error, RlweError::Encapsulation { .. }), "{error}");

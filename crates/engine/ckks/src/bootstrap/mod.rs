@@ -20,7 +20,7 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 use self::dft::Diagonals;
 pub use self::estimate::BootstrapEstimate;
 use self::failure::{RANGE, log2_failure};
-pub use self::product::CoefficientMatrix;
+pub use self::product::{CoefficientMatrix, DimensionPlaces};
 use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -138,9 +138,9 @@ impl Bootstrap {
         Self::with_weights(parameters, slots, values, 0)
     }
 
-    /// Plans bootstraps of vectors of complex slots that fill the ring, with matrix products between their halves
-    /// ([`Bootstrapper::refresh_product`]). Weights are multiples of `2^-weight_bits`; coefficients before the product
-    /// are as much smaller, and so is their precision.
+    /// Plans bootstraps of vectors of real slots that fill the ring, with or without matrix products between their
+    /// halves ([`Bootstrapper::refresh_product`]). Weights are multiples of `2^-weight_bits`; coefficients before the
+    /// product are as much smaller, and so is their precision.
     ///
     /// # Errors
     /// As for [`Bootstrap::new`], or if there are not 1 to 24 bits.
@@ -149,7 +149,7 @@ impl Bootstrap {
             let (found, needed) = (weight_bits as usize, "1 to 24 bits for weights".into());
             return Err(CkksError::Shape { operation: "plan a bootstrap with products", found, needed });
         }
-        Self::with_weights(parameters, parameters.slots(), SlotValues::Complex, weight_bits)
+        Self::with_weights(parameters, parameters.slots(), SlotValues::Real, weight_bits)
     }
 
     fn with_weights(

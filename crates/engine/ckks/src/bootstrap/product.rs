@@ -7,7 +7,7 @@
 //! modulus of level 0.
 
 use unspoken_ring::RingMatrix;
-use unspoken_rlwe::{SmallRing, SmallRingKeys};
+use unspoken_rlwe::{RowPlaces, SmallRing, SmallRingKeys};
 
 use super::run::Refresh;
 use super::{Bootstrap, Bootstrapper};
@@ -24,71 +24,88 @@ const OPERATION: &str = "multiply coefficients by a matrix";
 pub struct CoefficientMatrix {
     small: SmallRing,
     matrix: RingMatrix,
-    /// The rounded weights in natural order, row by row.
+    /// The rounded weights, row by row.
     weights: Vec<i32>,
-    outputs: usize,
-    inputs: usize,
-    /// Dimensions of one vector.
-    dimensions: usize,
+    shape: (usize, usize),
+    /// The row of the inputs for each column.
+    inputs: Vec<usize>,
+    /// The row of the matrix for each row of the outputs.
+    outputs: Vec<Option<usize>>,
+    /// Vectors with all inputs, and with all outputs.
+    vectors: (usize, usize),
     weight_bits: u32,
+}
+
+/// Where the dimensions of a matrix product lie: dimension `d` is dimension `d mod m` of vector `d / m`, if a vector has
+/// `m` of them.
+#[derive(Clone, Copy, Debug)]
+pub struct DimensionPlaces<'a> {
+    /// The dimension of the inputs for each column of the matrix.
+    pub inputs: &'a [usize],
+    /// The row of the matrix that each dimension of the outputs has; `None` for zero. A row may occur several times.
+    pub outputs: &'a [Option<usize>],
 }
 
 impl std::fmt::Debug for CoefficientMatrix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut f = f.debug_struct("CoefficientMatrix");
-        f.field("outputs", &self.outputs).field("inputs", &self.inputs).finish_non_exhaustive()
+        f.debug_struct("CoefficientMatrix").field("shape", &self.shape).finish_non_exhaustive()
     }
 }
 
 impl CoefficientMatrix {
-    /// Packs the weights `entry(output, input)`, each rounded to a multiple of `2^-bits` with the bits that `plan`
-    /// leaves for weights. The dimensions of the inputs are those of the first vector, then those of the next, and so
-    /// are those of the outputs; `small` is the ring for twice the tokens to a row, because slots are complex.
+    /// Packs the weights `entry(row, column)` of `rows` rows and a column for each input, each rounded to a multiple of
+    /// `2^-bits` with the bits that `plan` leaves for weights. `small` is the ring for twice the tokens to a row,
+    /// because slots are complex.
     ///
     /// # Errors
-    /// If the plan is not for all slots or leaves no bits for weights, the dimensions are not positive, or a weight is
-    /// not finite or larger than `2^31` times the smallest one.
+    /// If the plan is not for all slots or leaves no bits for weights, there are no inputs, outputs or rows, an output
+    /// has a row that the matrix has not, or a weight is not finite or larger than `2^31` times the smallest one.
     pub fn new(
         plan: &Bootstrap,
         small: &SmallRing,
-        (outputs, inputs): (usize, usize),
+        places: &DimensionPlaces<'_>,
+        rows: usize,
         entry: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, CkksError> {
         let slots = plan.parameters.slots();
+        let refuse = |found: usize, needed: String| Err(CkksError::Shape { operation: OPERATION, found, needed });
         if plan.slots != slots || plan.weight_bits == 0 {
-            let needed = format!("a bootstrap of all {slots} slots, made by Bootstrap::for_products");
-            return Err(CkksError::Shape { operation: OPERATION, found: plan.slots, needed });
+            return refuse(plan.slots, format!("a bootstrap of all {slots} slots, made by Bootstrap::for_products"));
         }
-        if outputs == 0 || inputs == 0 {
-            let (found, needed) = (outputs.min(inputs), "one or more rows and columns".into());
-            return Err(CkksError::Shape { operation: OPERATION, found, needed });
+        let columns = places.inputs.len();
+        if rows == 0 || columns == 0 || places.outputs.is_empty() {
+            return refuse(0, "one or more rows, columns and outputs".into());
+        }
+        if let Some(&found) = places.outputs.iter().flatten().find(|row| **row >= rows) {
+            return refuse(found, format!("the number of one of the {rows} rows for each output"));
         }
         let scale = f64::from(plan.weight_bits).exp2();
-        let mut weights = Vec::with_capacity(outputs * inputs);
-        for output in 0..outputs {
-            for input in 0..inputs {
-                let rounded = (entry(output, input) * scale).round();
-                if !rounded.is_finite() || rounded.abs() > f64::from(i32::MAX) {
-                    let index = output * inputs + input;
-                    return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite weight below 2^31" });
-                }
-                weights.push(rounded as i32);
+        let mut weights = Vec::with_capacity(rows * columns);
+        for index in 0..rows * columns {
+            let rounded = (entry(index / columns, index % columns) * scale).round();
+            if !rounded.is_finite() || rounded.abs() > f64::from(i32::MAX) {
+                return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite weight below 2^31" });
             }
+            weights.push(rounded as i32);
         }
         let dimensions = small.rows();
-        let natural = |row: usize| row / dimensions * dimensions + reversed(row % dimensions, dimensions);
-        let padded = |count: usize| count.div_ceil(dimensions) * dimensions;
-        let matrix = small.matrix(padded(outputs), padded(inputs), |row, column| {
-            let (output, input) = (natural(row), natural(column));
-            if output < outputs && input < inputs { i128::from(weights[output * inputs + input]) } else { 0 }
-        });
+        let row_of =
+            |dimension: usize| dimension / dimensions * dimensions + reversed(dimension % dimensions, dimensions);
+        let inputs: Vec<usize> = places.inputs.iter().map(|&input| row_of(input)).collect();
+        let vectors = |dimensions_used: usize| dimensions_used.div_ceil(dimensions);
+        let last = places.inputs.iter().max().copied().unwrap_or(0);
+        let vectors = (vectors(last + 1), vectors(places.outputs.len()));
+        // Reversal of bits is its own inverse.
+        let source = |row: usize| places.outputs.get(row_of(row)).copied().flatten();
+        let outputs = (0..vectors.1 * dimensions).map(source).collect();
+        let matrix = small.matrix(rows, columns, |row, column| i128::from(weights[row * columns + column]));
         let (small, weight_bits) = (small.clone(), plan.weight_bits);
-        Ok(CoefficientMatrix { small, matrix, weights, outputs, inputs, dimensions, weight_bits })
+        Ok(CoefficientMatrix { small, matrix, weights, shape: (rows, columns), inputs, outputs, vectors, weight_bits })
     }
 
-    /// Outputs and inputs: rows and columns.
+    /// Rows and columns.
     pub fn shape(&self) -> (usize, usize) {
-        (self.outputs, self.inputs)
+        self.shape
     }
 
     /// Number of tokens of a vector: slot `token + tokens * dimension`.
@@ -98,17 +115,18 @@ impl CoefficientMatrix {
 
     /// Number of vectors with all inputs.
     pub fn input_vectors(&self) -> usize {
-        self.inputs.div_ceil(self.dimensions)
+        self.vectors.0
     }
 
     /// Number of vectors with all outputs.
     pub fn output_vectors(&self) -> usize {
-        self.outputs.div_ceil(self.dimensions)
+        self.vectors.1
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> u64 {
-        (self.matrix.bytes() + size_of_val(self.weights.as_slice())) as u64
+        let places = size_of_val(self.inputs.as_slice()) + size_of_val(self.outputs.as_slice());
+        (self.matrix.bytes() + size_of_val(self.weights.as_slice()) + places) as u64
     }
 
     /// Bytes of memory of the rows of inputs and outputs during a product, beside those of the halves of a bootstrap
@@ -117,39 +135,44 @@ impl CoefficientMatrix {
         let ring = self.small.parameters().ring();
         let row = (ring.degree() + self.small.row_len()) * self.small.basis().chain * size_of::<u32>();
         // The rows of the inputs exist twice while they are put together.
-        let rows = (2 * self.input_vectors() + self.output_vectors()) * self.dimensions;
+        let rows = 2 * self.input_vectors() * self.small.rows() + self.shape.0 + self.shape.1;
         (rows * row) as u64
     }
 
-    fn check(&self, plan: &Bootstrap, found: usize) -> Result<(), CkksError> {
+    /// Checks a product of `found` vectors of real slots, `parts` for each vector of the matrix.
+    fn check(&self, plan: &Bootstrap, parts: usize, found: usize) -> Result<(), CkksError> {
+        let refuse = |found: usize, needed: String| Err(CkksError::Shape { operation: OPERATION, found, needed });
         if plan.weight_bits != self.weight_bits {
-            let (found, needed) =
-                (plan.weight_bits as usize, format!("a plan with {} bits for weights", self.weight_bits));
-            return Err(CkksError::Shape { operation: OPERATION, found, needed });
+            return refuse(plan.weight_bits as usize, format!("a plan with {} bits for weights", self.weight_bits));
         }
-        if found == self.input_vectors() {
-            return Ok(());
+        if !(1..=2).contains(&parts) {
+            return refuse(parts, "one or two real vectors for each vector".into());
         }
-        let needed = format!("{} vectors, which have the {} inputs", self.input_vectors(), self.inputs);
-        Err(CkksError::Shape { operation: OPERATION, found, needed })
+        let vectors = self.input_vectors();
+        if found != parts * vectors {
+            return refuse(found, format!("{} vectors, which have the {} inputs", parts * vectors, self.shape.1));
+        }
+        Ok(())
     }
 
     /// The products of rows of coefficients in the clear, times `2^bits`.
     fn multiply(&self, vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
-        let (dimensions, row_len) = (self.dimensions, self.small.row_len());
-        let position = |dimension: usize, c: usize| {
-            (dimension / dimensions, reversed(dimension % dimensions, dimensions) + c * dimensions)
-        };
-        let mut results = vec![vec![0.0; dimensions * row_len]; self.output_vectors()];
-        for (output, weights) in self.weights.chunks_exact(self.inputs).enumerate() {
-            for (input, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0) {
-                for c in 0..row_len {
-                    let ((to, i), (from, j)) = (position(output, c), position(input, c));
-                    results[to][i] += f64::from(weight) * vectors[from][j];
-                }
+        let (rows, row_len) = (self.small.rows(), self.small.row_len());
+        let input = |row: usize, c: usize| vectors[row / rows][row % rows + c * rows];
+        let product = |weights: &[i32]| -> Vec<f64> {
+            let mut sums = vec![0.0; row_len];
+            for (&weight, &row) in weights.iter().zip(&self.inputs).filter(|(weight, _)| **weight != 0) {
+                let terms = sums.iter_mut().enumerate();
+                terms.for_each(|(c, sum)| *sum += f64::from(weight) * input(row, c));
             }
-        }
-        results
+            sums
+        };
+        let products: Vec<Vec<f64>> = self.weights.chunks_exact(self.shape.1).map(product).collect();
+        let vector = |sources: &[Option<usize>]| -> Vec<f64> {
+            let value = |i: usize| sources[i % rows].map_or(0.0, |row| products[row][i / rows]);
+            (0..rows * row_len).map(value).collect()
+        };
+        self.outputs.chunks_exact(rows).map(vector).collect()
     }
 }
 
@@ -181,30 +204,33 @@ impl Bootstrap {
         &self,
         simulator: &Simulator,
         matrix: &CoefficientMatrix,
+        parts: usize,
         inputs: &[&Simulated],
     ) -> Result<Vec<Simulated>, CkksError> {
-        matrix.check(self, inputs.len())?;
+        matrix.check(self, parts, inputs.len())?;
         check_inputs(inputs.iter().map(|input| simulator.scale(input)))?;
-        let lowest = inputs.iter().map(|input| self.coefficients_on(simulator, &self.down, input));
+        let lowest = inputs.chunks(parts).map(|group| self.coefficients_of_parts(simulator, &self.down, group));
         let lowest = lowest.collect::<Result<Vec<_>, _>>()?;
         let multiply = |vectors: &[Vec<f64>]| matrix.multiply(vectors);
-        let (small, shape) = (&matrix.small, (matrix.output_vectors(), self.message_scale()));
-        let products = simulator.module_product(&lowest, small, shape, multiply)?;
+        let shape = (matrix.output_vectors(), matrix.shape);
+        let products = simulator.module_product(&lowest, &matrix.small, shape, self.message_scale(), multiply)?;
         let scale = simulator.scale(inputs[0]);
         let outputs = products.iter().map(|product| {
-            let output = self.refresh_coefficients_on(simulator, &self.up, product)?;
-            Ok(simulator.at_scale(output, scale))
+            let folded = self.folded_on(simulator, &self.up, product)?;
+            let outputs = self.parts_of_slots(simulator, &folded, parts)?;
+            Ok(outputs.into_iter().map(|output| simulator.at_scale(output, scale)).collect::<Vec<_>>())
         });
-        outputs.collect()
+        Ok(outputs.collect::<Result<Vec<_>, CkksError>>()?.into_iter().flatten().collect())
     }
 }
 
 impl Bootstrapper {
-    /// Multiplies the dimensions of bootstrapped vectors by a matrix, between the halves of their bootstraps: as many
-    /// first halves as inputs, as many second halves as outputs, and no level for the product. The inputs are as for
-    /// [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1 in each
-    /// part, at the scale of the inputs and [`Bootstrap::output_level`]; inputs may be as large as the precision
-    /// allows.
+    /// Multiplies the dimensions of bootstrapped vectors of real slots by a matrix, between the halves of their
+    /// bootstraps. There are `parts` vectors (one or two, with other tokens each) for each vector of the matrix, next to
+    /// each other; two go through the bootstrap as one. There are as many first halves as vectors of the inputs, as many
+    /// second halves as vectors of the outputs, and no level for the product. The inputs are as for
+    /// [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the scale
+    /// of the inputs and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
     ///
     /// # Errors
     /// If the plan was not made by [`Bootstrap::for_products`] with the same bits, the number of inputs is not that of
@@ -214,20 +240,25 @@ impl Bootstrapper {
         evaluator: &Evaluator<'_>,
         keys: &SmallRingKeys,
         matrix: &CoefficientMatrix,
+        parts: usize,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
-        matrix.check(&self.plan, inputs.len())?;
+        matrix.check(&self.plan, parts, inputs.len())?;
         check_inputs(inputs.iter().map(|input| input.scale()))?;
         let (down, up) = self.maps_of_slots(evaluator)?;
-        let lowest = each(inputs, |input| self.plan.coefficients_on(evaluator, down, input))?;
+        let groups: Vec<&[&Ciphertext]> = inputs.chunks(parts).collect();
+        let lowest = each(&groups, |group| self.plan.coefficients_of_parts(evaluator, down, group))?;
         let vectors: Vec<_> = lowest.iter().map(Ciphertext::inner).collect();
-        let products = matrix.small.product(keys, &matrix.matrix, &vectors)?;
+        let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
+        let products = matrix.small.product(keys, &matrix.matrix, &places, &vectors)?;
         let (rlwe, level, modulus) = (self.plan.parameters.rlwe(), self.plan.raised_level(), self.plan.modulus());
-        each(&products, |product| {
+        let outputs = each(&products, |product| {
             let inner = product.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
             let raised = Ciphertext { inner, level, scale: modulus };
-            let output = self.plan.slots_from_raised(evaluator, up, raised)?;
-            Ok(evaluator.at_scale(output, inputs[0].scale()))
-        })
+            let folded = self.plan.slots_of_coefficients(evaluator, up, raised)?;
+            let outputs = self.plan.parts_of_slots(evaluator, &folded, parts)?;
+            Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, inputs[0].scale())).collect::<Vec<_>>())
+        })?;
+        Ok(outputs.into_iter().flatten().collect())
     }
 }

@@ -13,7 +13,7 @@ use num_complex::Complex64;
 use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::parameters::BootstrapLiteral;
-use crate::polynomial::{Polynomial, evaluate_to_scale, evaluate_weighted};
+use crate::polynomial::{Polynomial, SlotPolynomials, evaluate_slots, evaluate_to_scale};
 
 /// The polynomials of the reduction, for arguments `u = x / bound` in `[-1, 1]`.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Reduction {
             [vec![Complex64::from(1.0); parts], vec![turn; parts]].concat()
         };
         let start = self.starting_scale(a, a.level(&v), &self.cosine, scale)?;
-        let first = evaluate_weighted(a, &v, &self.cosine, &factors(self.doublings), start)?;
+        let first = evaluate_slots(a, &v, &SlotPolynomials::weighted(&self.cosine, &factors(self.doublings))?, start)?;
         (0..self.doublings).rev().try_fold(first, |y, doublings| {
             let minus: Vec<Complex64> = factors(doublings).iter().map(|factor| -factor).collect();
             let square = a.tensor(&y, &y)?;

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use num_complex::Complex64;
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
 use super::{Bootstrap, Bootstrapper, PartLayout};
@@ -76,21 +77,56 @@ impl Bootstrap {
         (down, up): (&[A::Map], &[A::Map]),
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        let coefficients = self.coefficients_on(a, down, input)?;
+        let slots = self.lowest_input(a, input)?;
+        let coefficients = self.message_of_coefficients(a, self.coefficients_on(a, down, slots)?)?;
         // The map leaves the message at the planned scale, so the output gets the scale of the input.
         let output = self.refresh_coefficients_on(a, up, &coefficients)?;
         Ok(a.at_scale(output, a.scale(input)))
     }
 
     /// Maps slots to coefficients at level 0.
-    pub(super) fn coefficients_on<A: Refresh>(
+    fn coefficients_on<A: Refresh>(&self, a: &A, down: &[A::Map], slots: A::Vector) -> Result<A::Vector, CkksError> {
+        down.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+    }
+
+    /// Maps one or two vectors of real slots to coefficients at level 0, as the parts of one vector.
+    pub(super) fn coefficients_of_parts<A: Refresh>(
         &self,
         a: &A,
         down: &[A::Map],
-        input: &A::Vector,
+        parts: &[&A::Vector],
     ) -> Result<A::Vector, CkksError> {
-        let slots = self.lowest_input(a, input)?;
-        down.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+        let slots = match parts {
+            [first, second] => {
+                let [first, second] = [first, second].map(|input| self.lowest_input(a, input));
+                a.add(&first?, &a.mul_imaginary(&second?)?)?
+            }
+            _ => self.lowest_input(a, parts[0])?,
+        };
+        self.coefficients_on(a, down, slots)
+    }
+
+    /// The coefficients at the scale of a message: a plan for products leaves them smaller.
+    fn message_of_coefficients<A: Refresh>(&self, a: &A, coefficients: A::Vector) -> Result<A::Vector, CkksError> {
+        match self.weight_bits {
+            0 => Ok(coefficients),
+            _ => a.mul_constant(&coefficients, Complex64::from(1.0), self.message_scale()),
+        }
+    }
+
+    /// The real slots, or the real and the imaginary parts of slots, reduced.
+    pub(super) fn parts_of_slots<A: Refresh>(
+        &self,
+        a: &A,
+        folded: &A::Vector,
+        parts: usize,
+    ) -> Result<Vec<A::Vector>, CkksError> {
+        let scale = self.sine_scale();
+        if parts == 1 {
+            let part = a.add(folded, &a.conjugate(folded)?)?;
+            return Ok(vec![self.reduction.sine(a, &part, scale)?]);
+        }
+        self.both_parts(a, folded)?.iter().map(|part| self.reduction.sine(a, part, scale)).collect()
     }
 
     /// Bootstraps two vectors of real slots as the parts of one complex vector: the linear maps serve both.
@@ -99,15 +135,11 @@ impl Bootstrap {
         a: &A,
         (down, up): (&[A::Map], &[A::Map]),
         inputs: [&A::Vector; 2],
-    ) -> Result<[A::Vector; 2], CkksError> {
-        let [first, second] = inputs.map(|input| self.lowest_input(a, input));
-        let mut coefficients = a.add(&first?, &a.mul_imaginary(&second?)?)?;
-        for map in down {
-            coefficients = a.transform(map, &coefficients)?;
-        }
-        let parts = self.both_parts(a, &self.folded_on(a, up, &coefficients)?)?;
-        let [first, second] = parts.map(|part| self.reduction.sine(a, &part, self.sine_scale()));
-        Ok([a.at_scale(first?, a.scale(inputs[0])), a.at_scale(second?, a.scale(inputs[1]))])
+    ) -> Result<Vec<A::Vector>, CkksError> {
+        let coefficients = self.message_of_coefficients(a, self.coefficients_of_parts(a, down, &inputs)?)?;
+        let folded = self.folded_on(a, up, &coefficients)?;
+        let outputs = self.parts_of_slots(a, &folded, 2)?.into_iter().zip(inputs);
+        Ok(outputs.map(|(output, input)| a.at_scale(output, a.scale(input))).collect())
     }
 
     /// The input of the map from slots to coefficients, at the parameters' scale.
@@ -134,16 +166,6 @@ impl Bootstrap {
         self.reduced_on(a, self.folded_on(a, up, input)?)
     }
 
-    /// Maps raised coefficients to slots and reduces them.
-    pub(super) fn slots_from_raised<A: Refresh>(
-        &self,
-        a: &A,
-        up: &[A::Map],
-        raised: A::Vector,
-    ) -> Result<A::Vector, CkksError> {
-        self.reduced_on(a, self.slots_of_coefficients(a, up, raised)?)
-    }
-
     /// Reduces both parts of raised slots.
     fn reduced_on<A: Refresh>(&self, a: &A, folded: A::Vector) -> Result<A::Vector, CkksError> {
         let scale = self.sine_scale();
@@ -163,7 +185,12 @@ impl Bootstrap {
     }
 
     /// Raises coefficients at level 0 and maps them to slots.
-    fn folded_on<A: Refresh>(&self, a: &A, up: &[A::Map], input: &A::Vector) -> Result<A::Vector, CkksError> {
+    pub(super) fn folded_on<A: Refresh>(
+        &self,
+        a: &A,
+        up: &[A::Map],
+        input: &A::Vector,
+    ) -> Result<A::Vector, CkksError> {
         crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
         let lowest = a.lowered(input, 0)?;
         let raised = a.raise(&lowest, self.raised_level(), self.modulus(), self.message_scale())?;
@@ -196,7 +223,7 @@ impl Bootstrap {
     }
 
     /// Slots that contain half of each coefficient divided by the reduction's bound, in bit-reversed order.
-    fn slots_of_coefficients<A: Refresh>(
+    pub(super) fn slots_of_coefficients<A: Refresh>(
         &self,
         a: &A,
         up: &[A::Map],
@@ -218,11 +245,7 @@ impl Bootstrap {
         most = most.max(peak(0, self.modulus(), &|s, input| self.simulate_exponential(s, input))?);
         if from_slots {
             let (level, scale) = (self.input_level(), self.parameters.scale());
-            let first = |s: &Simulator, input: &Simulated| self.coefficients_on(s, &self.down, input);
-            let whole = |s: &Simulator, input: &Simulated| self.simulate_refresh(s, input);
-            // Between the halves of a plan for products is the product.
-            most =
-                most.max(if self.weight_bits > 0 { peak(level, scale, &first)? } else { peak(level, scale, &whole)? });
+            most = most.max(peak(level, scale, &|s, input| self.simulate_refresh(s, input))?);
         }
         Ok(most)
     }
@@ -248,7 +271,7 @@ impl Bootstrap {
         let mut outputs = Vec::with_capacity(inputs.len());
         for group in inputs.chunks(self.shared_by()) {
             outputs.extend(match *group {
-                [first, second] => Vec::from(self.refresh_pair_on(simulator, maps, [first, second])?),
+                [first, second] => self.refresh_pair_on(simulator, maps, [first, second])?,
                 _ => group.iter().map(|input| self.refresh_on(simulator, maps, input)).collect::<Result<_, _>>()?,
             });
         }
@@ -347,7 +370,7 @@ impl Bootstrapper {
         }
         let groups: Vec<&[&Ciphertext]> = inputs.chunks(2).collect();
         let outputs = each(&groups, |group| match *group {
-            [first, second] => Ok(Vec::from(self.plan.refresh_pair_on(evaluator, maps, [first, second])?)),
+            [first, second] => self.plan.refresh_pair_on(evaluator, maps, [first, second]),
             _ => group.iter().map(|input| self.plan.refresh_on(evaluator, maps, input)).collect(),
         })?;
         Ok(outputs.into_iter().flatten().collect())

@@ -7,11 +7,13 @@
 
 use num_complex::Complex64;
 
-use super::plan::{Node, Plan, factors};
+use super::plan::{Coefficient, Node, Plan, factors};
 use super::powers::Powers;
-use super::{Polynomial, PolynomialBasis};
+use super::slots::SlotPolynomials;
+use super::{Polynomial, PolynomialBasis, ceil_log2};
 use crate::arithmetic::{Arithmetic, check_scale};
 use crate::error::CkksError;
+use crate::prepared::PreparedVector;
 
 const OPERATION: &str = "evaluate a polynomial";
 
@@ -44,52 +46,136 @@ pub fn evaluate_to_scale<A: Arithmetic>(
     polynomial: &Polynomial,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
+    check_scale(OPERATION, scale)?;
     if polynomial.degree() == 0 {
-        check_scale(OPERATION, scale)?;
         let zero = arithmetic.mul_constant(input, Complex64::default(), scale)?;
         return arithmetic.add_constant(&zero, polynomial.coefficients()[0]);
     }
-    evaluate_with(arithmetic, input, polynomial, (None, scale))
+    check_level(arithmetic.level(input), polynomial.depth())?;
+    let variable = change_variable(arithmetic, input, polynomial)?;
+    evaluate_with(arithmetic, variable, polynomial.basis(), (polynomial.coefficients(), &Everywhere), scale)
 }
 
-/// As [`evaluate_to_scale`], with the value of every slot multiplied by the weight of the slot. Weights repeat if they
-/// are fewer than the slots. Every coefficient becomes a vector, which is encoded during the evaluation; levels and
-/// scales are the same as without weights.
+/// Evaluates in every slot the polynomial of that slot. The result has scale `scale` and is [`SlotPolynomials::depth`]
+/// levels below the input.
+///
+/// Every coefficient becomes a vector, which is encoded during the evaluation; levels and scales are those of one
+/// polynomial for all slots.
 ///
 /// # Errors
-/// As for [`evaluate_to_scale`], and if the polynomial is constant.
-pub(crate) fn evaluate_weighted<A: Arithmetic>(
+/// As for [`evaluate_to_scale`].
+pub fn evaluate_slots<A: Arithmetic>(
     arithmetic: &A,
     input: &A::Vector,
-    polynomial: &Polynomial,
-    weights: &[Complex64],
+    polynomials: &SlotPolynomials,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
-    if polynomial.degree() == 0 {
-        let needed = "a polynomial of degree 1 or more".into();
-        return Err(CkksError::Shape { operation: OPERATION, found: 0, needed });
-    }
-    evaluate_with(arithmetic, input, polynomial, (Some(weights), scale))
+    check_scale(OPERATION, scale)?;
+    check_level(arithmetic.level(input), polynomials.depth())?;
+    let basis = PolynomialBasis::Chebyshev { low: -1.0, high: 1.0 };
+    let coefficients = (polynomials.coefficients(), polynomials);
+    evaluate_with(arithmetic, input.clone(), basis, coefficients, scale)
 }
 
-fn evaluate_with<A: Arithmetic>(
+fn check_level(found: usize, needed: usize) -> Result<(), CkksError> {
+    if found >= needed { Ok(()) } else { Err(CkksError::Level { operation: OPERATION, found, needed }) }
+}
+
+/// Evaluates a polynomial of degree 1 or more of the variable of its basis.
+fn evaluate_with<A: Arithmetic, M: Multiples>(
     arithmetic: &A,
-    input: &A::Vector,
-    polynomial: &Polynomial,
-    (weights, scale): (Option<&[Complex64]>, f64),
+    variable: A::Vector,
+    basis: PolynomialBasis,
+    (coefficients, multiples): (&[M::Coefficient], &M),
+    scale: f64,
 ) -> Result<A::Vector, CkksError> {
-    check_scale(OPERATION, scale)?;
-    let (found, needed) = (arithmetic.level(input), polynomial.depth());
-    if found < needed {
-        return Err(CkksError::Level { operation: OPERATION, found, needed });
-    }
-    let variable = change_variable(arithmetic, input, polynomial)?;
     let level = arithmetic.level(&variable);
-    let plan = Plan::cheapest(arithmetic.parameters(), polynomial, level);
-    let powers = make_powers(arithmetic, variable, &plan, polynomial.basis())?;
+    let chebyshev = basis != PolynomialBasis::Monomial;
+    let plan = Plan::cheapest(arithmetic.parameters(), chebyshev, coefficients, level);
+    let powers = make_powers(arithmetic, variable, &plan, basis)?;
     // The level of the last sum, one above the level of the result.
-    let level = level - polynomial.product_depth() + 1;
-    Steps { arithmetic, powers, weights }.evaluate(&plan.root, level, scale)
+    let level = level - ceil_log2(coefficients.len()) + 1;
+    Steps { arithmetic, powers, multiples }.evaluate(&plan.root, level, scale)
+}
+
+/// Sums of powers times coefficients.
+trait Multiples {
+    type Coefficient: Coefficient;
+
+    /// `sum c_k T_k` at `level` and `scale`, over one or more terms without a constant.
+    fn sum<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        powers: &Powers<A::Vector>,
+        terms: &[(usize, &Self::Coefficient)],
+        place: (usize, f64),
+    ) -> Result<A::Vector, CkksError>;
+
+    /// `sum + constant`.
+    fn plus<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        sum: A::Vector,
+        constant: &Self::Coefficient,
+    ) -> Result<A::Vector, CkksError>;
+}
+
+/// The same coefficients in every slot.
+struct Everywhere;
+
+impl Multiples for Everywhere {
+    type Coefficient = Complex64;
+
+    fn sum<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        powers: &Powers<A::Vector>,
+        terms: &[(usize, &Complex64)],
+        (level, scale): (usize, f64),
+    ) -> Result<A::Vector, CkksError> {
+        let terms: Vec<(usize, Complex64)> = terms.iter().map(|&(k, c)| (k, *c)).collect();
+        powers.sum_multiples(arithmetic, &terms, level, scale)
+    }
+
+    fn plus<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        sum: A::Vector,
+        constant: &Complex64,
+    ) -> Result<A::Vector, CkksError> {
+        arithmetic.plus_constant(sum, *constant)
+    }
+}
+
+impl Multiples for SlotPolynomials {
+    type Coefficient = Vec<Complex64>;
+
+    fn sum<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        powers: &Powers<A::Vector>,
+        terms: &[(usize, &Vec<Complex64>)],
+        (level, scale): (usize, f64),
+    ) -> Result<A::Vector, CkksError> {
+        let mut factors = Vec::with_capacity(terms.len());
+        for &(k, coefficient) in terms {
+            let power = powers.operand(arithmetic, k, level)?;
+            let factor = PreparedVector::new(self.values(coefficient), level, scale / arithmetic.scale(&power))?;
+            factors.push((power, factor));
+        }
+        let products: Vec<(&A::Vector, &PreparedVector)> =
+            factors.iter().map(|(power, factor)| (power.as_ref(), factor)).collect();
+        arithmetic.sum_products(&products)
+    }
+
+    fn plus<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        sum: A::Vector,
+        constant: &Vec<Complex64>,
+    ) -> Result<A::Vector, CkksError> {
+        arithmetic.add_values(&sum, &self.values(constant))
+    }
 }
 
 /// Maps the argument to the variable of the basis. A factor other than 1 uses one level.
@@ -115,7 +201,7 @@ fn change_variable<A: Arithmetic>(
 fn make_powers<A: Arithmetic>(
     arithmetic: &A,
     variable: A::Vector,
-    plan: &Plan,
+    plan: &Plan<impl Coefficient>,
     basis: PolynomialBasis,
 ) -> Result<Powers<A::Vector>, CkksError> {
     let mut powers = Powers::new(variable);
@@ -143,23 +229,22 @@ fn make_powers<A: Arithmetic>(
     Ok(powers)
 }
 
-struct Steps<'a, A: Arithmetic> {
+struct Steps<'a, A: Arithmetic, M> {
     arithmetic: &'a A,
     powers: Powers<A::Vector>,
-    /// The factors of the slots of the result, if they are not all 1.
-    weights: Option<&'a [Complex64]>,
+    multiples: &'a M,
 }
 
-impl<A: Arithmetic> Steps<'_, A> {
+impl<A: Arithmetic, M: Multiples> Steps<'_, A, M> {
     /// Evaluates the node at `scale`, one level below `level`.
-    fn evaluate(&self, node: &Node, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
+    fn evaluate(&self, node: &Node<M::Coefficient>, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
         let sum = self.sum(node, level, scale * self.arithmetic.parameters().level_modulus(level))?;
         self.arithmetic.relinearise_rescale(&sum)
     }
 
     /// Evaluates the node at `level` and `scale` without relinearisation, so that one relinearisation serves all its
     /// products.
-    fn sum(&self, node: &Node, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
+    fn sum(&self, node: &Node<M::Coefficient>, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
         let arithmetic = self.arithmetic;
         let mut sum = None;
         let mut add = |part: A::Vector| -> Result<(), CkksError> {
@@ -169,45 +254,26 @@ impl<A: Arithmetic> Steps<'_, A> {
             });
             Ok(())
         };
-        let terms: Vec<(usize, Complex64)> = node.terms.iter().filter(|(k, _)| *k > 0).copied().collect();
+        let terms: Vec<_> = node.terms.iter().filter(|(k, _)| *k > 0).map(|(k, c)| (*k, c)).collect();
         if !terms.is_empty() {
-            add(self.multiples(&terms, level, scale)?)?;
+            add(self.multiples.sum(arithmetic, &self.powers, &terms, (level, scale))?)?;
         }
         for (giant, quotient) in &node.products {
             let power = self.powers.operand(arithmetic, *giant, level)?;
             let quotient = self.evaluate(quotient, level + 1, scale / arithmetic.scale(&power))?;
             add(arithmetic.tensor(&quotient, &power)?)?;
         }
-        let constant = node.terms.iter().find(|(k, _)| *k == 0);
-        match (sum, constant) {
-            (Some(sum), Some(&(_, constant))) => self.plus_constant(sum, constant),
-            (Some(sum), None) => Ok(sum),
-            // Only a constant polynomial has neither terms nor products, and `evaluate_to_scale` has handled that case.
-            (None, constant) => {
+        let sum = match sum {
+            Some(sum) => sum,
+            // Only a constant polynomial has neither terms nor products; it does not come here.
+            None => {
                 let zero = arithmetic.mul_constant(self.powers.get(1), Complex64::default(), scale)?;
-                let zero = arithmetic.drop_to(&zero, level)?;
-                self.plus_constant(zero, constant.map_or(Complex64::default(), |c| c.1))
+                arithmetic.drop_to(&zero, level)?
             }
-        }
-    }
-
-    /// The sum of powers times coefficients, and times the weights.
-    fn multiples(&self, terms: &[(usize, Complex64)], level: usize, scale: f64) -> Result<A::Vector, CkksError> {
-        let arithmetic = self.arithmetic;
-        let Some(weights) = self.weights else { return self.powers.sum_multiples(arithmetic, terms, level, scale) };
-        let weighted = |&(k, coefficient): &(usize, Complex64)| {
-            let power = self.powers.operand(arithmetic, k, level)?;
-            let power = arithmetic.lowered(&power, level)?;
-            let values: Vec<Complex64> = weights.iter().map(|weight| weight * coefficient).collect();
-            arithmetic.mul_values(&power, &values, scale / arithmetic.scale(&power))
         };
-        let (first, others) = terms.split_first().expect("callers pass terms");
-        others.iter().try_fold(weighted(first)?, |sum, term| arithmetic.add(&sum, &weighted(term)?))
-    }
-
-    fn plus_constant(&self, sum: A::Vector, constant: Complex64) -> Result<A::Vector, CkksError> {
-        let Some(weights) = self.weights else { return self.arithmetic.plus_constant(sum, constant) };
-        let values: Vec<Complex64> = weights.iter().map(|weight| weight * constant).collect();
-        self.arithmetic.add_values(&sum, &values)
+        match node.terms.iter().find(|(k, _)| *k == 0) {
+            Some((_, constant)) => self.multiples.plus(arithmetic, sum, constant),
+            None => Ok(sum),
+        }
     }
 }

@@ -3,12 +3,13 @@
 mod evaluate;
 mod plan;
 mod powers;
+mod slots;
 
 use std::f64::consts::PI;
 
-pub(crate) use evaluate::evaluate_weighted;
-pub use evaluate::{evaluate, evaluate_to_scale};
+pub use evaluate::{evaluate, evaluate_slots, evaluate_to_scale};
 use num_complex::Complex64;
+pub use slots::SlotPolynomials;
 
 use crate::error::CkksError;
 

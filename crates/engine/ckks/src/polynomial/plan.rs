@@ -4,22 +4,62 @@ use std::collections::BTreeSet;
 
 use num_complex::Complex64;
 
-use super::{Polynomial, PolynomialBasis, ceil_log2};
+use super::ceil_log2;
 use crate::cost::{Cost, CostModel};
 use crate::parameters::CkksParameters;
 
+/// A coefficient: a number, or one for each of several polynomials that are evaluated together.
+pub(super) trait Coefficient: Clone {
+    /// Whether it is zero in all polynomials.
+    fn is_zero(&self) -> bool;
+
+    /// `self -= other`.
+    fn subtract(&mut self, other: &Self);
+
+    /// `self *= 2`.
+    fn double(&mut self);
+}
+
+impl Coefficient for Complex64 {
+    fn is_zero(&self) -> bool {
+        *self == Complex64::default()
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        *self -= other;
+    }
+
+    fn double(&mut self) {
+        *self *= 2.0;
+    }
+}
+
+impl Coefficient for Vec<Complex64> {
+    fn is_zero(&self) -> bool {
+        self.iter().all(Coefficient::is_zero)
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.iter_mut().zip(other).for_each(|(c, other)| c.subtract(other));
+    }
+
+    fn double(&mut self) {
+        self.iter_mut().for_each(Coefficient::double);
+    }
+}
+
 /// A polynomial as `sum_k c_k T_k + sum_g q_g T_g`, with every `q_g` split in the same way.
-#[derive(Debug, Default)]
-pub(super) struct Node {
+#[derive(Debug)]
+pub(super) struct Node<C> {
     /// `(k, c_k)`, `c_k` not zero.
-    pub(super) terms: Vec<(usize, Complex64)>,
+    pub(super) terms: Vec<(usize, C)>,
     /// `(g, q_g)`, `g` a power of two, `q_g` not constant.
-    pub(super) products: Vec<(usize, Node)>,
+    pub(super) products: Vec<(usize, Node<C>)>,
 }
 
 /// A split polynomial and the powers it needs.
-pub(super) struct Plan {
-    pub(super) root: Node,
+pub(super) struct Plan<C> {
+    pub(super) root: Node<C>,
     /// Every `k >= 2` whose `T_k` (or `x^k`) is needed, directly or to compute another power.
     pub(super) powers: BTreeSet<usize>,
     /// Number of levels by which the root's sum is below the argument.
@@ -33,23 +73,22 @@ pub(super) fn factors(k: usize) -> (usize, usize) {
     (high, k - high)
 }
 
-impl Plan {
-    /// The cheapest plan for an argument at `level`. The candidates are the numbers of baby steps that are powers of
-    /// two.
-    pub(super) fn cheapest(parameters: &CkksParameters, polynomial: &Polynomial, level: usize) -> Self {
+impl<C: Coefficient> Plan<C> {
+    /// The cheapest plan for the polynomial with these coefficients, lowest degree first, of an argument at `level`. The
+    /// candidates are the numbers of baby steps that are powers of two.
+    pub(super) fn cheapest(parameters: &CkksParameters, chebyshev: bool, coefficients: &[C], level: usize) -> Self {
         let model = CostModel::nominal(parameters);
-        let most = ceil_log2(polynomial.degree() + 1);
-        let plans = (0..=most).map(|log2_babies| Plan::new(polynomial, 1 << log2_babies));
+        let most = ceil_log2(coefficients.len());
+        let plans = (0..=most).map(|log2_babies| Plan::new(chebyshev, coefficients, 1 << log2_babies));
         let priced = plans.map(|plan| (model.seconds(&plan.cost(parameters, level)), plan));
         let cheapest = priced.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        cheapest.map_or_else(|| Plan::new(polynomial, 1), |(_, plan)| plan)
+        cheapest.map_or_else(|| Plan::new(chebyshev, coefficients, 1), |(_, plan)| plan)
     }
 
     /// Splits a polynomial so that leaves have degree below `babies`.
-    pub(super) fn new(polynomial: &Polynomial, babies: usize) -> Self {
-        let chebyshev = polynomial.basis != PolynomialBasis::Monomial;
-        let depth = polynomial.product_depth().saturating_sub(1);
-        let root = cut(chebyshev, polynomial.coefficients.clone(), depth, babies);
+    pub(super) fn new(chebyshev: bool, coefficients: &[C], babies: usize) -> Self {
+        let depth = ceil_log2(coefficients.len()).saturating_sub(1);
+        let root = cut(chebyshev, coefficients.to_vec(), depth, babies);
         let mut wanted = BTreeSet::new();
         root.collect_powers(&mut wanted);
         let mut powers = BTreeSet::new();
@@ -86,7 +125,7 @@ impl Plan {
     }
 }
 
-impl Node {
+impl<C> Node<C> {
     fn collect_powers(&self, powers: &mut BTreeSet<usize>) {
         powers.extend(self.terms.iter().map(|&(k, _)| k));
         for (giant, quotient) in &self.products {
@@ -96,7 +135,7 @@ impl Node {
     }
 
     /// Calls `visit` on every node with the depth of its sum.
-    fn visit(&self, depth: usize, visit: &mut impl FnMut(&Node, usize)) {
+    fn visit(&self, depth: usize, visit: &mut impl FnMut(&Node<C>, usize)) {
         visit(self, depth);
         self.products.iter().for_each(|(_, quotient)| quotient.visit(depth.saturating_sub(1), visit));
     }
@@ -104,22 +143,21 @@ impl Node {
 
 /// Splits a polynomial whose sum is `depth` levels below the argument, where `T_k` is available if `ceil(log2 k) <=
 /// depth`.
-fn cut(chebyshev: bool, mut coefficients: Vec<Complex64>, depth: usize, babies: usize) -> Node {
-    let is_zero = |c: &Complex64| *c == Complex64::default();
-    let mut node = Node::default();
+fn cut<C: Coefficient>(chebyshev: bool, mut coefficients: Vec<C>, depth: usize, babies: usize) -> Node<C> {
+    let mut node = Node { terms: Vec::new(), products: Vec::new() };
     loop {
-        let len = coefficients.iter().rposition(|c| !is_zero(c)).map_or(0, |last| last + 1);
+        let len = coefficients.iter().rposition(|c| !c.is_zero()).map_or(0, |last| last + 1);
         coefficients.truncate(len);
         let reachable = |k: usize| k < 2 || ceil_log2(k) <= depth;
-        let terms = coefficients.iter().enumerate().filter(|(_, c)| !is_zero(c));
+        let terms = coefficients.iter().enumerate().filter(|(_, c)| !c.is_zero());
         if len <= babies.max(2) && terms.clone().all(|(k, _)| reachable(k)) {
-            node.terms.extend(terms.map(|(k, &c)| (k, c)));
+            node.terms.extend(terms.map(|(k, c)| (k, c.clone())));
             return node;
         }
         let giant = 1 << (len - 1).ilog2();
         let quotient = divide(chebyshev, &mut coefficients, giant);
         match quotient.as_slice() {
-            [constant] => node.terms.push((giant, *constant)),
+            [constant] => node.terms.push((giant, constant.clone())),
             _ => node.products.push((giant, cut(chebyshev, quotient, depth.saturating_sub(1), babies))),
         }
     }
@@ -127,13 +165,13 @@ fn cut(chebyshev: bool, mut coefficients: Vec<Complex64>, depth: usize, babies: 
 
 /// Divides by `T_giant` (or `x^giant`), with `giant` the largest power of two that is at most the degree. Leaves the
 /// remainder in `coefficients` and returns the quotient.
-fn divide(chebyshev: bool, coefficients: &mut Vec<Complex64>, giant: usize) -> Vec<Complex64> {
+fn divide<C: Coefficient>(chebyshev: bool, coefficients: &mut Vec<C>, giant: usize) -> Vec<C> {
     let mut quotient = coefficients.split_off(giant);
     if chebyshev {
         // T_giant T_k = (T_(giant+k) + T_(giant-k)) / 2.
         for (k, c) in quotient.iter_mut().enumerate().skip(1) {
-            coefficients[giant - k] -= *c;
-            *c *= 2.0;
+            coefficients[giant - k].subtract(c);
+            c.double();
         }
     }
     quotient
@@ -143,9 +181,9 @@ fn divide(chebyshev: bool, coefficients: &mut Vec<Complex64>, giant: usize) -> V
 mod tests {
     use super::*;
 
-    fn key_switches(polynomial: &Polynomial) -> usize {
+    fn key_switches(chebyshev: bool, coefficients: &[Complex64]) -> usize {
         let parameters = crate::Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
-        let plan = Plan::cheapest(&parameters, polynomial, 9);
+        let plan = Plan::cheapest(&parameters, chebyshev, coefficients, 9);
         let mut products = 0;
         plan.root.visit(0, &mut |node, _| products += node.products.len());
         plan.powers.len() + products
@@ -155,13 +193,13 @@ mod tests {
     fn plans_take_few_products() {
         let ones = |len| vec![Complex64::from(1.0); len];
         // Counts every product of two ciphertexts; a good plan needs about 2 sqrt(degree).
-        assert_eq!(key_switches(&Polynomial::monomial(&ones(4)).unwrap()), 2);
-        assert!(key_switches(&Polynomial::chebyshev(&ones(32), -1.0, 1.0).unwrap()) <= 12);
-        assert!(key_switches(&Polynomial::chebyshev(&ones(64), -1.0, 1.0).unwrap()) <= 17);
+        assert_eq!(key_switches(false, &ones(4)), 2);
+        assert!(key_switches(true, &ones(32)) <= 12);
+        assert!(key_switches(true, &ones(64)) <= 17);
         let odd: Vec<_> = (0..64).map(|k| Complex64::from((k % 2) as f64)).collect();
-        assert!(key_switches(&Polynomial::chebyshev(&odd, -1.0, 1.0).unwrap()) <= 14);
+        assert!(key_switches(true, &odd) <= 14);
         let mut power = vec![Complex64::default(); 33];
         power[32] = Complex64::from(1.0);
-        assert_eq!(key_switches(&Polynomial::monomial(&power).unwrap()), 5);
+        assert_eq!(key_switches(false, &power), 5);
     }
 }

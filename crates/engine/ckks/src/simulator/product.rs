@@ -16,18 +16,20 @@ const OPERATION: &str = "multiply coefficients by a matrix";
 const ROUNDING: f64 = 1.0 / 12.0;
 
 impl Simulator {
-    /// The `outputs` products at `scale` that `multiply` computes from the scaled coefficients of the inputs, with the
-    /// noise and the cost of the switches to the small ring and back.
+    /// The products at `scale` that `multiply` computes from the scaled coefficients of the inputs, with the noise and
+    /// the cost of the switches to the small ring and back. `shape` is the number of outputs, and rows and columns of
+    /// the matrix.
     pub(crate) fn module_product(
         &self,
         inputs: &[Simulated],
         small: &SmallRing,
-        (outputs, scale): (usize, f64),
+        (outputs, matrix): (usize, (usize, usize)),
+        scale: f64,
         multiply: impl Fn(&[Vec<f64>]) -> Vec<Vec<f64>>,
     ) -> Result<Vec<Simulated>, CkksError> {
         let ring = self.parameters().ring().clone();
         let small_ring = small.parameters().ring();
-        let shape = (outputs, inputs.len());
+        let shape = (outputs, inputs.len(), matrix);
         self.charge(product_cost(&ring, small, shape), product_limbs(&ring, small, shape));
         let id = inputs.iter().fold(derive(Step::Module, &[outputs as u64]), |id, input| mix(id, &[input.id]));
         let products = |slots: &[&[Complex64]]| -> Result<Vec<Vec<Complex64>>, CkksError> {
@@ -61,8 +63,11 @@ impl Simulator {
     }
 }
 
+/// Outputs, inputs, and rows and columns of the matrix.
+type Shape = (usize, usize, (usize, usize));
+
 /// The switches of inputs to the small ring, the integer products, and the switches of outputs.
-fn product_cost(ring: &Ring, small: &SmallRing, (outputs, inputs): (usize, usize)) -> Cost {
+fn product_cost(ring: &Ring, small: &SmallRing, (outputs, inputs, (rows, columns)): Shape) -> Cost {
     let (small_ring, basis) = (small.parameters().ring(), small.basis());
     let ratio = (ring.degree() / small_ring.degree()) as u64;
     let mut part = Cost::decomposition(small_ring, basis);
@@ -76,7 +81,7 @@ fn product_cost(ring: &Ring, small: &SmallRing, (outputs, inputs): (usize, usize
     // The switch of a whole ciphertext with the primes of the small ring.
     let mut input = Cost { residue_macs: (ring.degree() * basis.chain * 3 * basis.chain) as u64, ..Cost::default() };
     input.limb_transforms = (basis.chain * (basis.chain + 1) + 4 * basis.chain + 2) as u64;
-    let macs = outputs * inputs * small.rows() * small.rows() * (small_ring.degree() + small.row_len()) * basis.chain;
+    let macs = rows * columns * (small_ring.degree() + small.row_len()) * basis.chain;
     let mut cost = output.times(outputs as u64);
     cost += input.times(inputs as u64);
     cost.matrix_macs += macs as u64;
@@ -84,9 +89,10 @@ fn product_cost(ring: &Ring, small: &SmallRing, (outputs, inputs): (usize, usize
 }
 
 /// Limbs of the rows of all inputs and outputs.
-fn product_limbs(ring: &Ring, small: &SmallRing, (outputs, inputs): (usize, usize)) -> usize {
+fn product_limbs(ring: &Ring, small: &SmallRing, (outputs, inputs, (rows, columns)): Shape) -> usize {
     let row = (small.parameters().ring().degree() + small.row_len()) * small.basis().chain;
-    ((outputs + inputs) * small.rows() * row).div_ceil(ring.degree()) + 4 * small.basis().chain * (outputs + inputs)
+    let held = inputs * small.rows() + columns + rows;
+    (held * row).div_ceil(ring.degree()) + 4 * small.basis().chain * (outputs + inputs)
 }
 
 /// The basis of the special prime and the primes of the small ring, in the number of primes.

@@ -8,7 +8,9 @@ use unspoken_ckks::{
     Preset,
 };
 use unspoken_ring::{Basis, RingMatrix, SecretRng};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, SecretKey, SeededSmallRingKeys, SmallRing, SmallRingKeys};
+use unspoken_rlwe::{
+    self as rlwe, EvaluationKeys, RowPlaces, SecretKey, SeededSmallRingKeys, SmallRing, SmallRingKeys,
+};
 
 use crate::clock::{Repetitions, alternate};
 use crate::error::{BenchError, larger_error};
@@ -144,7 +146,9 @@ impl Fixture {
     }
 
     fn on_coefficients(&self) -> Result<Vec<rlwe::Ciphertext>, BenchError> {
-        Ok(self.small.product(&self.small_keys, &self.matrix, &[&self.coefficients])?)
+        let (inputs, outputs): (Vec<usize>, Vec<_>) = (0..self.dimensions).map(|row| (row, Some(row))).unzip();
+        let places = RowPlaces { inputs: &inputs, outputs: &outputs };
+        Ok(self.small.product(&self.small_keys, &self.matrix, &places, &[&self.coefficients])?)
     }
 
     fn on_slots(&self) -> Result<Ciphertext, BenchError> {
