@@ -65,6 +65,11 @@ pub trait TensorArithmetic {
     /// Products with the weights of a place: `tokens x 1 x inputs` to `tokens x 1 x outputs`.
     fn linear(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, Self::Error>;
 
+    /// Several linear maps of one tensor, in the order of their places. An arithmetic may share work between them.
+    fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, Self::Error> {
+        places.iter().map(|place| self.linear(input, *place)).collect()
+    }
+
     /// Rotates pairs of coordinates of each head by their position. The first token is at `position` of the context.
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, Self::Error>;
 

@@ -137,9 +137,8 @@ impl Circuit {
     ) -> Result<A::Tensor, A::Error> {
         let at = |quantity| Place::new(layer, quantity);
         let normed = self.norm(arithmetic, layer, &ATTENTION_NORM, residual)?;
-        let queries = arithmetic.linear(&normed, at(Quantity::Query))?;
-        let keys = arithmetic.linear(&normed, at(Quantity::Key))?;
-        let values = arithmetic.linear(&normed, at(Quantity::Value))?;
+        let places = [Quantity::Query, Quantity::Key, Quantity::Value].map(at);
+        let [queries, keys, values] = results(arithmetic.linears(&normed, &places)?);
         let queries = arithmetic.rope(&queries, position, at(Quantity::RotatedQuery))?;
         let keys = arithmetic.rope(&keys, position, at(Quantity::RotatedKey))?;
         arithmetic.append(cache, keys, values)?;
@@ -176,10 +175,14 @@ impl Circuit {
     ) -> Result<A::Tensor, A::Error> {
         let at = |quantity| Place::new(layer, quantity);
         let normed = self.norm(arithmetic, layer, &FFN_NORM, residual)?;
-        let gate = arithmetic.linear(&normed, at(Quantity::Gate))?;
-        let up = arithmetic.linear(&normed, at(Quantity::Up))?;
+        let [gate, up] = results(arithmetic.linears(&normed, &[Quantity::Gate, Quantity::Up].map(at))?);
         let gate = arithmetic.function(Function::Silu, &gate, at(Quantity::Silu))?;
         let hidden = arithmetic.multiply(&gate, &up, at(Quantity::Hidden))?;
         arithmetic.linear(&hidden, at(Quantity::FfnOutput))
     }
+}
+
+/// The results of linear maps, one for each place.
+fn results<T, const N: usize>(results: Vec<T>) -> [T; N] {
+    results.try_into().unwrap_or_else(|found: Vec<T>| panic!("found {} results of {N} linear maps", found.len()))
 }

@@ -64,7 +64,7 @@ impl<S: Steps> TensorArithmetic for FloatArithmetic<'_, S> {
     }
 
     fn linear(&mut self, input: &Tensor, place: Place) -> Result<Tensor, CircuitError> {
-        let product = linear(input.rows(), weights(self.model, place)?);
+        let product = linear(input.rows(), linear_weights(self.model, place)?);
         self.steps.result(product.insert_axis(Axis(0)), place)
     }
 
@@ -108,8 +108,11 @@ impl<S: Steps> TensorArithmetic for FloatArithmetic<'_, S> {
     }
 }
 
-/// The matrix of a linear map.
-fn weights(model: &Model, place: Place) -> Result<&Array2<f32>, CircuitError> {
+/// The matrix of the linear map of a place: a row for each output.
+///
+/// # Errors
+/// [`CircuitError::NoWeights`] if the place is no linear map of the model.
+pub fn linear_weights(model: &Model, place: Place) -> Result<&Array2<f32>, CircuitError> {
     if place.quantity == Quantity::Logits {
         return Ok(model.weights.head());
     }

@@ -24,7 +24,7 @@ pub use clear::{Clear, Exact, Watch};
 pub use compare::{Comparison, Sample, Simulation, calibrate};
 pub use design::{Design, DesignOptions, Margins, Needed};
 pub use error::CircuitError;
-pub use float::{FloatArithmetic, FloatCache, Steps};
+pub use float::{FloatArithmetic, FloatCache, Steps, linear_weights};
 pub use noise::{EngineNoise, Noise};
 pub use place::{Place, Quantity};
 pub use plan::{

@@ -1,6 +1,6 @@
 //! Tensors in 32-bit floating point.
 
-use ndarray::{Array2, Array3, ArrayView2, Axis};
+use ndarray::{Array2, Array3, ArrayView2, ArrayView3, Axis};
 
 use crate::arithmetic::Shape;
 
@@ -24,6 +24,11 @@ impl Tensor {
     /// Rows of the first group: all values of activations, a row for each token.
     pub fn rows(&self) -> ArrayView2<'_, f32> {
         self.0.index_axis(Axis(0), 0)
+    }
+
+    /// All values: `groups x tokens x width`.
+    pub fn values(&self) -> ArrayView3<'_, f32> {
+        self.0.view()
     }
 
     /// The values of a group, a row for each token.

@@ -214,10 +214,11 @@ impl Bootstrap {
         let multiply = |vectors: &[Vec<f64>]| matrix.multiply(vectors);
         let shape = (matrix.output_vectors(), matrix.shape);
         let products = simulator.module_product(&lowest, &matrix.small, shape, self.message_scale(), multiply)?;
-        let scale = simulator.scale(inputs[0]);
+        let scale = self.parameters.scale();
+        let factor = scale / simulator.scale(inputs[0]);
         let outputs = products.iter().map(|product| {
             let folded = self.folded_on(simulator, &self.up, product)?;
-            let outputs = self.parts_of_slots(simulator, &folded, parts)?;
+            let outputs = self.parts_of_slots(simulator, &folded, (parts, factor))?;
             Ok(outputs.into_iter().map(|output| simulator.at_scale(output, scale)).collect::<Vec<_>>())
         });
         Ok(outputs.collect::<Result<Vec<_>, CkksError>>()?.into_iter().flatten().collect())
@@ -230,7 +231,7 @@ impl Bootstrapper {
     /// each other; two go through the bootstrap as one. There are as many first halves as vectors of the inputs, as many
     /// second halves as vectors of the outputs, and no level for the product. The inputs are as for
     /// [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the scale
-    /// of the inputs and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
+    /// of the parameters and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
     ///
     /// # Errors
     /// If the plan was not made by [`Bootstrap::for_products`] with the same bits, the number of inputs is not that of
@@ -252,12 +253,15 @@ impl Bootstrapper {
         let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
         let products = matrix.small.product(keys, &matrix.matrix, &places, &vectors)?;
         let (rlwe, level, modulus) = (self.plan.parameters.rlwe(), self.plan.raised_level(), self.plan.modulus());
+        let scale = self.plan.parameters.scale();
+        // The bootstrap takes inputs as if they had the parameters' scale.
+        let factor = scale / inputs[0].scale();
         let outputs = each(&products, |product| {
             let inner = product.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
             let raised = Ciphertext { inner, level, scale: modulus };
             let folded = self.plan.slots_of_coefficients(evaluator, up, raised)?;
-            let outputs = self.plan.parts_of_slots(evaluator, &folded, parts)?;
-            Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, inputs[0].scale())).collect::<Vec<_>>())
+            let outputs = self.plan.parts_of_slots(evaluator, &folded, (parts, factor))?;
+            Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, scale)).collect::<Vec<_>>())
         })?;
         Ok(outputs.into_iter().flatten().collect())
     }

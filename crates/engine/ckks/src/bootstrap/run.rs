@@ -114,14 +114,15 @@ impl Bootstrap {
         }
     }
 
-    /// The real slots, or the real and the imaginary parts of slots, reduced.
+    /// The real slots, or the real and the imaginary parts of slots, reduced, and multiplied by a factor. The scale of
+    /// the results is that of the sine.
     pub(super) fn parts_of_slots<A: Refresh>(
         &self,
         a: &A,
         folded: &A::Vector,
-        parts: usize,
+        (parts, factor): (usize, f64),
     ) -> Result<Vec<A::Vector>, CkksError> {
-        let scale = self.sine_scale();
+        let scale = self.sine_scale() * factor;
         if parts == 1 {
             let part = a.add(folded, &a.conjugate(folded)?)?;
             return Ok(vec![self.reduction.sine(a, &part, scale)?]);
@@ -138,7 +139,7 @@ impl Bootstrap {
     ) -> Result<Vec<A::Vector>, CkksError> {
         let coefficients = self.message_of_coefficients(a, self.coefficients_of_parts(a, down, &inputs)?)?;
         let folded = self.folded_on(a, up, &coefficients)?;
-        let outputs = self.parts_of_slots(a, &folded, 2)?.into_iter().zip(inputs);
+        let outputs = self.parts_of_slots(a, &folded, (2, 1.0))?.into_iter().zip(inputs);
         Ok(outputs.map(|(output, input)| a.at_scale(output, a.scale(input))).collect())
     }
 

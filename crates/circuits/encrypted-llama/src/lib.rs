@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+mod arithmetic;
+mod decode;
+mod error;
+mod layout;
+mod linear;
+mod machine;
+mod ops;
+mod packing;
+mod program;
+mod session;
+mod slot_map;
+mod units;
+
+pub use arithmetic::{PassArithmetic, Tensor};
+pub use error::PassError;
+pub use layout::{Columns, Key, Layout};
+pub use machine::{EncryptedMachine, Machine, SimulatedMachine};
+pub use program::{Program, WEIGHT_BITS};
+pub use session::Session;

@@ -1,0 +1,164 @@
+//! Linear maps of activations: where their inputs and outputs lie, and their weights.
+
+use ndarray::Array2;
+use unspoken_ckks::{Bootstrap, CkksError, CoefficientMatrix, DimensionPlaces};
+use unspoken_llama::{CircuitError, Place, Quantity, linear_weights};
+use unspoken_llama_model::{Config, Model};
+use unspoken_rlwe::SmallRing;
+
+use crate::layout::Layout;
+use crate::slot_map::SlotMap;
+use crate::units::Units;
+
+/// Linear maps of one tensor.
+pub(crate) struct LinearMap {
+    /// The dimension of each column, in the vectors of the input.
+    inputs: Vec<usize>,
+    /// The row of each dimension of each vector of the outputs, of one place after the other.
+    pub(crate) outputs: Vec<Vec<Option<usize>>>,
+    /// Vectors of each place.
+    pub(crate) vectors: Vec<usize>,
+    /// Weights in the units of inputs and outputs.
+    weights: Array2<f32>,
+    /// Period of the dimensions of the input.
+    period: usize,
+}
+
+impl LinearMap {
+    /// The maps of the places of a layer, which have one input.
+    pub fn new(model: &Model, layout: &Layout, units: &Units, places: &[Place]) -> Result<Self, CircuitError> {
+        let config = &model.config;
+        let first = *places.first().expect("callers pass places");
+        let inputs: Vec<usize> = match first.quantity {
+            Quantity::AttentionOutput => {
+                let dimension = |column: usize| {
+                    let (head, coordinate) = (column / config.head_width, column % config.head_width);
+                    let (pair, second) = (coordinate / 2, coordinate % 2);
+                    let channel = pair + second * layout.width / 2;
+                    let (block, head) = (head / layout.block_heads, head % layout.block_heads);
+                    block * layout.dimensions() + head + layout.block_heads * channel
+                };
+                (0..config.query_width()).map(dimension).collect()
+            }
+            Quantity::FfnOutput => (0..config.ffn_width).collect(),
+            _ => (0..config.width).collect(),
+        };
+        let period = match first.quantity {
+            Quantity::AttentionOutput => layout.width * layout.block_heads,
+            _ => layout.period(inputs.len()),
+        };
+        let (mut rows, mut outputs, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
+        for place in places {
+            let of_place = outputs_of(config, layout, place.quantity, rows.len());
+            vectors.push(of_place.len());
+            outputs.extend(of_place);
+            let count = linear_weights(model, *place)?.nrows();
+            rows.extend((0..count).map(|row| (*place, row)));
+        }
+        let mut weights = Array2::zeros((rows.len(), inputs.len()));
+        for (index, (place, row)) in rows.iter().enumerate() {
+            let source = linear_weights(model, *place)?.row(*row);
+            let output = units.of_output(*place, *row);
+            for (column, (target, weight)) in weights.row_mut(index).iter_mut().zip(source).enumerate() {
+                *target = (f64::from(*weight) * units.of_input(*place, column) / output) as f32;
+            }
+        }
+        Ok(LinearMap { inputs, outputs, vectors, weights, period })
+    }
+
+    /// Whether [`LinearMap::on_slots`] can compute it: the input is one vector.
+    pub fn fits_slots(&self, layout: &Layout) -> bool {
+        self.inputs.iter().all(|input| *input < layout.dimensions())
+    }
+
+    /// The map of slots for a vector of the outputs.
+    pub fn on_slots(&self, layout: &Layout, vector: usize) -> SlotMap {
+        let mut columns = vec![None; self.period];
+        self.inputs.iter().enumerate().for_each(|(column, input)| columns[*input] = Some(column));
+        let outputs = &self.outputs[vector];
+        SlotMap::new(layout.slots, |slot, take| {
+            let (token, dimension) = (slot % layout.tokens, slot / layout.tokens);
+            let Some(row) = outputs[dimension] else { return };
+            for turn in 0..self.period {
+                if let Some(column) = columns[(dimension + turn) % self.period] {
+                    let source = token + layout.tokens * ((dimension + turn) % layout.dimensions());
+                    take(source, f64::from(self.weights[(row, column)]));
+                }
+            }
+        })
+    }
+
+    /// The matrix for a product on coefficients.
+    pub fn on_coefficients(&self, plan: &Bootstrap, small: &SmallRing) -> Result<CoefficientMatrix, CkksError> {
+        let outputs = self.outputs.concat();
+        let places = DimensionPlaces { inputs: &self.inputs, outputs: &outputs };
+        let entry = |row, column| f64::from(self.weights[(row, column)]);
+        CoefficientMatrix::new(plan, small, &places, self.weights.nrows(), entry)
+    }
+}
+
+/// The row of each dimension of each vector of a place, with rows from `first` on.
+fn outputs_of(config: &Config, layout: &Layout, quantity: Quantity, first: usize) -> Vec<Vec<Option<usize>>> {
+    let dimensions = layout.dimensions();
+    match quantity {
+        Quantity::Query | Quantity::Key | Quantity::Value => {
+            let group = if quantity == Quantity::Query { 1 } else { config.group() };
+            let row = |block: usize, dimension: usize| {
+                let head = block * layout.block_heads + dimension % layout.block_heads;
+                let coordinate = layout.coordinate(dimension / layout.block_heads % layout.width)?;
+                (head < config.heads).then_some(first + head / group * config.head_width + coordinate)
+            };
+            (0..layout.blocks).map(|block| (0..dimensions).map(|d| row(block, d)).collect()).collect()
+        }
+        _ => {
+            let width = width_of(config, quantity);
+            let period = layout.period(width);
+            let row = |vector: usize, dimension: usize| {
+                let row = vector * dimensions + dimension % period;
+                (row < width).then_some(first + row)
+            };
+            let vectors = layout.activation_vectors(width);
+            (0..vectors).map(|vector| (0..dimensions).map(|d| row(vector, d)).collect()).collect()
+        }
+    }
+}
+
+/// Width of activations.
+pub(crate) fn width_of(config: &Config, quantity: Quantity) -> usize {
+    match quantity {
+        Quantity::Gate | Quantity::Up | Quantity::Silu | Quantity::Hidden => config.ffn_width,
+        Quantity::Logits => config.vocabulary,
+        _ => config.width,
+    }
+}
+
+impl Units {
+    /// The unit of the result of a linear map in a row.
+    fn of_output(&self, place: Place, row: usize) -> f64 {
+        match place.quantity {
+            Quantity::Logits => self.logits,
+            Quantity::AttentionOutput | Quantity::FfnOutput => self.residual,
+            _ => {
+                let layer = &self.layers[place.layer];
+                match place.quantity {
+                    Quantity::Query => layer.query,
+                    Quantity::Key => layer.key,
+                    Quantity::Value => layer.value,
+                    Quantity::Gate => layer.gate[row],
+                    _ => layer.up[row],
+                }
+            }
+        }
+    }
+
+    /// The unit of the input of a linear map in a column.
+    fn of_input(&self, place: Place, column: usize) -> f64 {
+        match place.quantity {
+            Quantity::Logits => self.last_norm.output,
+            Quantity::AttentionOutput => self.layers[place.layer].value,
+            Quantity::FfnOutput => self.layers[place.layer].hidden[column],
+            Quantity::Gate | Quantity::Up => self.layers[place.layer].ffn_norm.output,
+            _ => self.layers[place.layer].attention_norm.output,
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! The operations of the pass on vectors, at given levels.
+//!
+//! The vectors of a tensor are ordered by their dimensions or columns first, by part second.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use unspoken_ckks::{
+    Arithmetic, CkksError, Complex64, InnerSum, LinearPlan, LinearTransform, Polynomial, PreparedVector,
+    SlotPolynomials, Steps, evaluate_slots, evaluate_to_scale,
+};
+use unspoken_llama::Place;
+use unspoken_llama_model::KvCache;
+
+use crate::error::PassError;
+use crate::layout::{Columns, Key, Layout};
+use crate::machine::Machine;
+use crate::program::{Program, TransformKey, TransformKind};
+use crate::slot_map::SlotMap;
+use crate::units::NormUnits;
+
+/// What operations need.
+pub(crate) struct Context<'a, M: Machine> {
+    pub machine: &'a M,
+    pub program: &'a Program,
+    pub columns: Columns,
+    /// The chunk of the pass.
+    pub chunk: usize,
+}
+
+impl<M: Machine> Clone for Context<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Context<'_, M> {}
+
+/// Keys or values of a chunk, arranged for products with queries or weights: rows of one vector of columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Arranged<V> {
+    /// Skewed: column `y` has the token `t - y`.
+    pub skewed: V,
+    /// For each turn of the channels, the keys or values that queries of the same part may see.
+    pub own: Vec<V>,
+    /// The same for queries of later parts and chunks; made when they are needed.
+    pub full: Option<Vec<V>>,
+}
+
+/// Whether rows are those of keys, which queries multiply, or of values, which weights multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Keys,
+    Values,
+}
+
+/// Which rows of a chunk: where the key is not after the query, or only the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visible {
+    Earlier,
+    Later,
+}
+
+impl<M> Context<'_, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    fn layout(&self) -> &Layout {
+        &self.program.layout
+    }
+
+    fn arithmetic(&self) -> &M::Arithmetic {
+        self.machine.arithmetic()
+    }
+
+    fn parts(&self) -> usize {
+        self.layout().parts
+    }
+
+    /// Runs `work` on every item, on all threads.
+    fn each<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(usize, &T) -> Result<R, CkksError> + Sync + Send,
+    ) -> Result<Vec<R>, CkksError> {
+        items.par_iter().enumerate().map(|(index, item)| work(index, item)).collect()
+    }
+
+    /// `factor * sum of squares + offset` over all dimensions: a vector for each part. Two levels.
+    pub fn norm_square(&self, input: &[M::Vector], period: usize, norm: &NormUnits) -> Result<Vec<M::Vector>, CkksError> {
+        let (a, layout) = (self.arithmetic(), self.layout());
+        let sums = self.sum_squares(input, (layout.tokens, period))?;
+        self.each(&sums, |_, sum| {
+            let scale = a.parameters().scale() * a.parameters().level_modulus(a.level(sum));
+            let scaled = a.rescale(&a.mul_constant(sum, Complex64::from(norm.factor), scale)?)?;
+            a.plus_constant(scaled, Complex64::from(norm.offset))
+        })
+    }
+
+    /// Sums of the squares of slots that are `stride` apart, over all vectors of a part: a vector for each part. One
+    /// level.
+    fn sum_squares(&self, input: &[M::Vector], (stride, count): (usize, usize)) -> Result<Vec<M::Vector>, CkksError> {
+        let (a, parts) = (self.arithmetic(), self.parts());
+        let sum = InnerSum::new(stride as i64, count)?;
+        let parts: Vec<usize> = (0..parts).collect();
+        self.each(&parts, |_, &part| {
+            let mut terms = input.iter().skip(part).step_by(parts.len());
+            let first = terms.next().ok_or_else(|| none("sum squares"))?;
+            let squares = terms.try_fold(a.tensor(first, first)?, |sum, term| a.add(&sum, &a.tensor(term, term)?))?;
+            sum.apply(a, &a.relinearise_rescale(&squares)?)
+        })
+    }
+
+    /// Sums of the squares of all columns for each head, plus a number for each head: a vector for each part of each
+    /// block of heads. One level.
+    pub fn column_squares(&self, input: &[M::Vector], offsets: &[f64]) -> Result<Vec<M::Vector>, CkksError> {
+        let (a, layout) = (self.arithmetic(), self.layout());
+        let mut results = Vec::new();
+        for (block, vectors) in input.chunks(input.len() / layout.blocks).enumerate() {
+            let constants = self.by_head(block, |head| offsets[head]);
+            let sums = self.sum_squares(vectors, (layout.stride(), layout.columns()))?;
+            results.extend(self.each(&sums, |_, sum| a.add_values(sum, &constants))?);
+        }
+        Ok(results)
+    }
+
+    /// A number for each head of a block, 0 for padding, in slots that repeat.
+    fn by_head(&self, block: usize, value: impl Fn(usize) -> f64) -> Vec<Complex64> {
+        let layout = self.layout();
+        let of_slot = |slot: usize| {
+            let head = block * layout.block_heads + slot / layout.tokens;
+            Complex64::from(if head < layout.heads { value(head) } else { 0.0 })
+        };
+        (0..layout.stride()).map(of_slot).collect()
+    }
+
+    /// One polynomial of all slots.
+    pub fn polynomial(&self, input: &[M::Vector], polynomial: &Polynomial) -> Result<Vec<M::Vector>, CkksError> {
+        let a = self.arithmetic();
+        self.each(input, |_, vector| evaluate_to_scale(a, vector, polynomial, a.parameters().scale()))
+    }
+
+    fn slot_polynomials(
+        &self,
+        input: &[M::Vector],
+        polynomials: &[Polynomial],
+        slots: impl Fn(usize) -> Vec<Option<usize>> + Sync,
+    ) -> Result<Vec<M::Vector>, CkksError> {
+        let a = self.arithmetic();
+        let zero = Polynomial::chebyshev(&[], -1.0, 1.0)?;
+        let all: Vec<Polynomial> = polynomials.iter().cloned().chain([zero]).collect();
+        self.each(input, |index, vector| {
+            let slots = slots(index).into_iter().map(|index| index.unwrap_or(polynomials.len())).collect();
+            evaluate_slots(a, vector, &SlotPolynomials::new(&all, slots)?, a.parameters().scale())
+        })
+    }
+
+    /// A polynomial for each head, of factors.
+    pub fn head_polynomials(
+        &self,
+        input: &[M::Vector],
+        polynomials: &[Polynomial],
+    ) -> Result<Vec<M::Vector>, CkksError> {
+        let layout = self.layout();
+        self.slot_polynomials(input, polynomials, |index| {
+            let head = |slot: usize| index / layout.parts * layout.block_heads + slot / layout.tokens;
+            (0..layout.stride()).map(|slot| Some(head(slot)).filter(|head| *head < layout.heads)).collect()
+        })
+    }
+
+    /// A polynomial for each head, of scores; 0 where a score is masked.
+    pub fn exponentials(&self, input: &[M::Vector], polynomials: &[Polynomial]) -> Result<Vec<M::Vector>, CkksError> {
+        self.slot_polynomials(input, polynomials, |index| self.visible(index))
+    }
+
+    /// The head of each slot of a vector of scores; `None` where there is no key that the query may see.
+    fn visible(&self, index: usize) -> Vec<Option<usize>> {
+        let layout = self.layout();
+        let (rest, part) = (index / layout.parts, index % layout.parts);
+        let (block, vector) = (rest / self.columns.vectors, rest % self.columns.vectors);
+        let head_of = |slot: usize| {
+            let (token, head, column) = layout.place(slot);
+            let head = block * layout.block_heads + head;
+            let sees = match self.columns.key(layout, vector, column) {
+                Key::Empty => false,
+                Key::Public(_) => true,
+                Key::Private { chunk, part: of, offset } => {
+                    chunk < self.chunk || (chunk == self.chunk && (of < part || (of == part && offset <= token)))
+                }
+            };
+            (sees && head < layout.heads).then_some(head)
+        };
+        (0..layout.slots).map(head_of).collect()
+    }
+
+    /// A polynomial for each coordinate of activations.
+    pub fn coordinate_polynomials(
+        &self,
+        input: &[M::Vector],
+        polynomials: &[Polynomial],
+    ) -> Result<Vec<M::Vector>, CkksError> {
+        let layout = self.layout();
+        let period = layout.period(polynomials.len());
+        self.slot_polynomials(input, polynomials, |index| {
+            let coordinate = |slot: usize| index / layout.parts * layout.dimensions() + slot / layout.tokens;
+            let slots = 0..layout.tokens * period;
+            slots.map(|slot| Some(coordinate(slot)).filter(|index| *index < polynomials.len())).collect()
+        })
+    }
+
+    /// Products with a factor: there is one for `group` successive vectors of each part.
+    pub fn scale(&self, input: &[M::Vector], factors: &[M::Vector]) -> Result<Vec<M::Vector>, CkksError> {
+        let (a, parts) = (self.arithmetic(), self.parts());
+        let group = input.len() / factors.len() * parts;
+        self.each(input, |index, vector| a.multiply(vector, &factors[index / group * parts + index % parts]))
+    }
+
+    /// Products at equal positions.
+    pub fn multiply(&self, a: &[M::Vector], b: &[M::Vector]) -> Result<Vec<M::Vector>, CkksError> {
+        self.each(a, |index, vector| self.arithmetic().multiply(vector, &b[index]))
+    }
+
+    /// Sums at equal positions.
+    pub fn add(&self, a: &[M::Vector], b: &[M::Vector]) -> Result<Vec<M::Vector>, CkksError> {
+        self.each(a, |index, vector| self.arithmetic().add(vector, &b[index]))
+    }
+
+    /// Sums of rows at equal turns; either may have none.
+    pub fn plus(&self, a: Vec<M::Vector>, b: Vec<M::Vector>) -> Result<Vec<M::Vector>, CkksError> {
+        if a.is_empty() || b.is_empty() {
+            return Ok(if a.is_empty() { b } else { a });
+        }
+        self.add(&a, &b)
+    }
+
+    /// Linear maps by diagonals on slots, one level. The results of all places.
+    pub fn linear_on_slots(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
+        let (layout, parts) = (self.layout(), self.parts());
+        let map = self.program.linear_map(places)?;
+        let mut results = Vec::new();
+        for vector in 0..map.outputs.len() {
+            let transform = self.transform((TransformKind::Linear(places[0]), vector), &input[0], |_| {
+                let steps = Steps { difference: layout.tokens, first: 0, babies: 0 };
+                (map.on_slots(layout, vector), steps)
+            })?;
+            results.extend(self.each(&input[..parts], |_, input| self.arithmetic().linear(&transform, input))?);
+        }
+        Ok(results)
+    }
+
+    /// A transformation for vectors like `input`, with a result at the scale of the parameters. Steps without a number
+    /// of baby steps get the one that is near twice the root of the number of rotations.
+    fn transform(
+        &self,
+        (what, vector): (TransformKind, usize),
+        input: &M::Vector,
+        map: impl FnOnce(usize) -> (SlotMap, Steps),
+    ) -> Result<Arc<LinearTransform>, PassError> {
+        let a = self.arithmetic();
+        let (level, scale) = (a.level(input), a.scale(input));
+        let key = TransformKey { what, vector, level, scale: scale.to_bits() };
+        self.program.transform(key, || {
+            let (map, steps) = map(level);
+            let count = map.rotations().count().max(1);
+            let babies = if steps.babies > 0 { steps.babies } else { (2.0 * (count as f64).sqrt()) as usize };
+            let steps = Steps { babies: babies.next_power_of_two().min(count.next_power_of_two()), ..steps };
+            let output = a.parameters().scale();
+            let plan = LinearPlan::new(a.parameters(), map.into_diagonals(), level, scale, output)?;
+            Ok(LinearTransform::new(self.machine.encoder(), plan.with_steps(steps)?)?)
+        })
+    }
+
+    /// Linear maps between the halves of a bootstrap. The results of all places.
+    pub fn linear_on_coefficients(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
+        let matrix = self.program.matrix(places)?;
+        let inputs: Vec<&M::Vector> = input.iter().collect();
+        Ok(self.machine.refresh_product(&matrix, self.parts(), &inputs)?)
+    }
+
+    /// RoPE, with a factor for each head. The first token of the chunk is at `position`. One level.
+    pub fn rope(
+        &self,
+        input: &[M::Vector],
+        position: usize,
+        factor: impl Fn(usize) -> f64,
+    ) -> Result<Vec<M::Vector>, CkksError> {
+        let (layout, config) = (self.layout(), &self.program.model.config);
+        let a = self.arithmetic();
+        let half = layout.width / 2;
+        let mut results = Vec::with_capacity(input.len());
+        for (index, vector) in input.iter().enumerate() {
+            let (block, part) = (index / layout.parts, index % layout.parts);
+            let turn = |slot: usize| -> Option<(f64, f64)> {
+                let (token, head, column) = layout.place(slot);
+                let head = block * layout.block_heads + head;
+                let channel = column % layout.width;
+                let frequency = *config.rope_frequencies.get(channel % half)?;
+                if head >= layout.heads {
+                    return None;
+                }
+                let angle = (position + part * layout.tokens + token) as f64 * frequency;
+                let sign = if channel < half { -1.0 } else { 1.0 };
+                Some((factor(head) * angle.cos(), factor(head) * sign * angle.sin()))
+            };
+            let slots = layout.stride() * layout.width;
+            let values = |second: bool| -> Vec<Complex64> {
+                let value = |slot: usize| turn(slot).map_or(0.0, |(cos, sin)| if second { sin } else { cos });
+                (0..slots).map(|slot| Complex64::from(value(slot))).collect()
+            };
+            let level = a.level(vector);
+            let scale = a.parameters().scale() * a.parameters().level_modulus(level) / a.scale(vector);
+            let cos = PreparedVector::new(values(false), level, scale)?;
+            let sin = PreparedVector::new(values(true), level, scale)?;
+            let steps = [0, (half * layout.stride()) as i64];
+            let rows = [vec![(0, &cos), (1, &sin)]];
+            results.extend(a.rotation_products(vector, &steps, &rows)?);
+        }
+        Ok(results)
+    }
+}
+
+fn none(operation: &'static str) -> CkksError {
+    CkksError::Shape { operation, found: 0, needed: "at least one vector".into() }
+}
+
+impl<M> Context<'_, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    /// Keys or values of the chunk, arranged for the products of attention: for each block of heads and part. Two
+    /// levels.
+    pub fn arrange(&self, input: &[M::Vector], role: Role) -> Result<Vec<Arranged<M::Vector>>, PassError> {
+        let (layout, a) = (self.layout(), self.arithmetic());
+        let first = input.first().ok_or_else(|| none("arrange keys and values"))?;
+        let skew = self.transform((TransformKind::Skew, 0), first, |_| {
+            let map = SlotMap::gather(layout.slots, |slot| {
+                let (token, head, column) = layout.place(slot);
+                Some(layout.slot((token + layout.tokens - column % layout.tokens) % layout.tokens, head, column))
+            });
+            let (difference, first) = (1, 1 - layout.tokens as i64);
+            (map, Steps { difference, first, babies: 2 * layout.tokens })
+        })?;
+        let skewed = self.each(input, |_, vector| a.linear(&skew, vector))?;
+        let mut arranged = Vec::with_capacity(input.len());
+        for (index, skewed) in skewed.into_iter().enumerate() {
+            let part = index % layout.parts;
+            let own = self.rows(&skewed, (role, Visible::Earlier), self.chunk, part)?;
+            let mut one = Arranged { skewed, own, full: None };
+            if part + 1 < layout.parts {
+                self.complete(&mut one, role, self.chunk, part)?;
+            }
+            arranged.push(one);
+        }
+        Ok(arranged)
+    }
+
+    /// Adds the rows that queries of later parts and chunks see.
+    pub fn complete(
+        &self,
+        arranged: &mut Arranged<M::Vector>,
+        role: Role,
+        chunk: usize,
+        part: usize,
+    ) -> Result<(), PassError> {
+        if arranged.full.is_none() {
+            let later = self.rows(&arranged.skewed, (role, Visible::Later), chunk, part)?;
+            let a = self.arithmetic();
+            let full = self.each(&later, |turn, later| a.add(&arranged.own[turn], later))?;
+            arranged.full = Some(full);
+        }
+        Ok(())
+    }
+
+    /// For each turn `r` of the channels, the rows that belong to columns of a part of a chunk. For keys: column `y` has
+    /// the key of that column, with channels turned by `r`. For values: column `y` has the value that belongs to the
+    /// weight of column `y + r`.
+    fn rows(
+        &self,
+        skewed: &M::Vector,
+        (role, visible): (Role, Visible),
+        chunk: usize,
+        part: usize,
+    ) -> Result<Vec<M::Vector>, PassError> {
+        let (layout, a) = (self.layout(), self.arithmetic());
+        let (tokens, columns) = (layout.tokens, layout.columns());
+        let vector = self.vector_of(chunk, part);
+        let level = a.level(skewed);
+        let scale = a.parameters().scale() * a.parameters().level_modulus(level) / a.scale(skewed);
+        let mut results = Vec::with_capacity(layout.width);
+        for turns in (0..layout.width).collect::<Vec<_>>().chunks(ROWS_AT_ONCE) {
+            let mut maps = Vec::new();
+            for &turn in turns {
+                let map = SlotMap::gather(layout.slots, |slot| {
+                    let (token, head, column) = layout.place(slot);
+                    let keyed = if role == Role::Keys { column } else { (column + turn) % columns };
+                    let Key::Private { chunk: of, part: of_part, offset } = self.columns.key(layout, vector, keyed) else {
+                        return None;
+                    };
+                    let seen = if offset <= token { Visible::Earlier } else { Visible::Later };
+                    if (of, of_part, seen) != (chunk, part, visible) {
+                        return None;
+                    }
+                    Some(match role {
+                        Role::Keys => layout.slot((token + turn) % tokens, head, (column + turn) % columns),
+                        Role::Values => layout.slot((token + turn * (tokens - 1)) % tokens, head, column),
+                    })
+                });
+                maps.push(map.into_diagonals());
+            }
+            let mut steps: Vec<usize> = maps.iter().flat_map(|map| map.keys().copied()).collect();
+            steps.sort_unstable();
+            steps.dedup();
+            let mut prepared = Vec::new();
+            for map in maps {
+                let mut row = Vec::new();
+                for (rotation, values) in map {
+                    let index = steps.binary_search(&rotation).expect("all rotations are steps");
+                    row.push((index, PreparedVector::new(values, level, scale)?));
+                }
+                // A row without a key: no token sees one.
+                if row.is_empty() {
+                    row.push((0, PreparedVector::new(vec![Complex64::default()], level, scale)?));
+                }
+                prepared.push(row);
+            }
+            let rows: Vec<Vec<(usize, &PreparedVector)>> =
+                prepared.iter().map(|row| row.iter().map(|(index, factor)| (*index, factor)).collect()).collect();
+            let steps: Vec<i64> = steps.iter().map(|&step| step as i64).collect();
+            results.extend(a.rotation_products(skewed, &steps, &rows)?);
+        }
+        Ok(results)
+    }
+
+    /// The vector of scores with the columns of a part of a chunk.
+    pub fn vector_of(&self, chunk: usize, part: usize) -> usize {
+        let layout = self.layout();
+        (self.columns.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
+    }
+
+    /// Scores of all queries of the chunk, in their unit: for each block of heads, vector of columns and part. One level.
+    pub fn scores(
+        &self,
+        queries: &[M::Vector],
+        rows: &impl PrivateRows<M::Vector>,
+        (public, layer): (&KvCache, usize),
+    ) -> Result<Vec<M::Vector>, PassError> {
+        let (layout, a, units) = (self.layout(), self.arithmetic(), &self.program.units.layers[layer]);
+        let level = self.working_level(queries, rows);
+        let mut results = Vec::new();
+        for block in 0..layout.blocks {
+            let turned = self.turned(&queries[block * layout.parts..][..layout.parts])?;
+            for vector in 0..self.columns.vectors {
+                for (part, queries) in turned.iter().enumerate() {
+                    let private = rows.get(block, vector, part);
+                    let scale = private.first().map_or(a.parameters().scale(), |key| a.scale(key));
+                    let public = |turn: usize| {
+                        self.public_factors((block, vector), |key, head, column| {
+                            let coordinate = layout.coordinate((column + turn) % layout.width)?;
+                            Some(f64::from(public.keys(layer, head)[(key, coordinate)]) / units.key)
+                        })
+                    };
+                    let score = self.attention((queries, &private), public, (level, scale))?;
+                    let visible = self.visible((block * self.columns.vectors + vector) * layout.parts + part);
+                    let offsets: Vec<Complex64> = visible
+                        .into_iter()
+                        .map(|head| Complex64::from(head.map_or(0.0, |head| -units.score[head].1)))
+                        .collect();
+                    results.push(a.add_values(&score, &offsets)?);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// Values weighted by scores, all heads side by side. One level.
+    pub fn attend(
+        &self,
+        weights: &[M::Vector],
+        rows: &impl PrivateRows<M::Vector>,
+        (public, layer): (&KvCache, usize),
+    ) -> Result<Vec<M::Vector>, PassError> {
+        let (layout, a, units) = (self.layout(), self.arithmetic(), &self.program.units.layers[layer]);
+        let lanes = InnerSum::new((layout.stride() * layout.width) as i64, layout.lanes)?;
+        let level = self.working_level(weights, rows);
+        let mut results = Vec::new();
+        for block in 0..layout.blocks {
+            let mut sums: Vec<Option<M::Vector>> = vec![None; layout.parts];
+            for vector in 0..self.columns.vectors {
+                let first = (block * self.columns.vectors + vector) * layout.parts;
+                let turned = self.turned(&weights[first..][..layout.parts])?;
+                for (part, weights) in turned.iter().enumerate() {
+                    let private = rows.get(block, vector, part);
+                    let scale = private.first().map_or(a.parameters().scale(), |value| a.scale(value));
+                    let public = |turn: usize| {
+                        let at = |column: usize| (column + turn) % layout.columns();
+                        self.public_columns((block, vector), at, |key, head, column| {
+                            let coordinate = layout.coordinate(column % layout.width)?;
+                            Some(f64::from(public.values(layer, head)[(key, coordinate)]) / units.value)
+                        })
+                    };
+                    let sum = self.attention((weights, &private), public, (level, scale))?;
+                    sums[part] = Some(match sums[part].take() {
+                        Some(before) => a.add(&before, &sum)?,
+                        None => sum,
+                    });
+                }
+            }
+            for sum in sums.into_iter().flatten() {
+                results.push(lanes.apply(a, &sum)?);
+            }
+        }
+        Ok(results)
+    }
+
+    /// The level of products of vectors with rows.
+    fn working_level(&self, vectors: &[M::Vector], rows: &impl PrivateRows<M::Vector>) -> usize {
+        let a = self.arithmetic();
+        vectors.iter().chain(rows.all()).map(|vector| a.level(vector)).min().unwrap_or(0)
+    }
+
+    /// All turns of the channels, or columns, of each vector.
+    fn turned(&self, vectors: &[M::Vector]) -> Result<Vec<Vec<M::Vector>>, CkksError> {
+        let layout = self.layout();
+        let steps: Vec<i64> = (0..layout.width).map(|turn| (turn * layout.stride()) as i64).collect();
+        self.each(vectors, |_, vector| self.arithmetic().rotate_hoisted(vector, &steps))
+    }
+
+    /// Factors for a vector of columns from the public tokens: `value(key, key head, column)`.
+    fn public_factors(
+        &self,
+        place: (usize, usize),
+        value: impl Fn(usize, usize, usize) -> Option<f64>,
+    ) -> Option<Vec<Complex64>> {
+        self.public_columns(place, |column| column, value)
+    }
+
+    /// As [`Context::public_factors`], where column `y` has the factor for the key of column `at(y)`.
+    fn public_columns(
+        &self,
+        (block, vector): (usize, usize),
+        at: impl Fn(usize) -> usize,
+        value: impl Fn(usize, usize, usize) -> Option<f64>,
+    ) -> Option<Vec<Complex64>> {
+        let layout = self.layout();
+        let group = self.program.model.config.group();
+        let mut factors = vec![Complex64::default(); layout.slots];
+        let mut any = false;
+        for column in 0..layout.columns() {
+            let Key::Public(key) = self.columns.key(layout, vector, at(column)) else { continue };
+            for head in 0..layout.block_heads {
+                let number = block * layout.block_heads + head;
+                if number >= layout.heads {
+                    continue;
+                }
+                let Some(factor) = value(key, number / group, column) else { continue };
+                any = true;
+                let first = layout.slot(0, head, column);
+                factors[first..first + layout.tokens].fill(Complex64::from(factor));
+            }
+        }
+        any.then_some(factors)
+    }
+
+    /// The sum over all turns of vectors times rows of the private cache and factors of the public one, one level down.
+    fn attention(
+        &self,
+        (turned, private): (&[M::Vector], &[&M::Vector]),
+        public: impl Fn(usize) -> Option<Vec<Complex64>> + Sync + Send,
+        (level, scale): (usize, f64),
+    ) -> Result<M::Vector, PassError> {
+        let a = self.arithmetic();
+        let mut sum: Option<M::Vector> = None;
+        let factors: Vec<Option<Vec<Complex64>>> = (0..turned.len()).into_par_iter().map(public).collect();
+        let mut prepared = Vec::new();
+        for (turn, values) in factors.into_iter().enumerate() {
+            if let Some(values) = values {
+                prepared.push((turn, PreparedVector::new(values, level, scale)?));
+            }
+        }
+        if !prepared.is_empty() {
+            let products: Vec<_> = prepared.iter().map(|(turn, factor)| (&turned[*turn], factor)).collect();
+            sum = Some(a.sum_products(&products)?);
+        }
+        for (vector, row) in turned.iter().zip(private) {
+            let (vector, row) = (a.lowered(vector, level)?, a.lowered(row, level)?);
+            let product = a.tensor(&vector, &row)?;
+            sum = Some(match sum {
+                Some(sum) => a.add(&sum, &product)?,
+                None => product,
+            });
+        }
+        Ok(match sum {
+            Some(sum) if private.is_empty() => a.rescale(&sum)?,
+            Some(sum) => a.relinearise_rescale(&sum)?,
+            // A vector of columns without keys: zero.
+            None => {
+                let turned = a.lowered(&turned[0], level)?;
+                a.rescale(&a.mul_constant(&turned, Complex64::default(), a.scale(&turned) * scale)?)?
+            }
+        })
+    }
+}
+
+/// Rows of private keys or values.
+pub(crate) trait PrivateRows<V> {
+    /// The rows of a block of heads and a vector of columns that queries of a part see, one for each turn; none if there
+    /// are no such keys.
+    fn get(&self, block: usize, vector: usize, part: usize) -> Vec<&V>;
+
+    /// All rows.
+    fn all<'a>(&'a self) -> impl Iterator<Item = &'a V>
+    where
+        V: 'a;
+}
+
+/// Rows that are made with the rotations of one decomposition.
+const ROWS_AT_ONCE: usize = 16;

@@ -1,0 +1,136 @@
+//! A model prepared for encrypted passes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unspoken_ckks::{Bootstrap, CoefficientMatrix, LinearTransform};
+use unspoken_llama::{Circuit, Design, Place, Quantity};
+use unspoken_llama_model::Model;
+use unspoken_rlwe::SmallRing;
+
+use crate::error::PassError;
+use crate::layout::Layout;
+use crate::linear::LinearMap;
+use crate::units::Units;
+
+/// A model prepared for encrypted passes: its circuit, the layout of its vectors, units, polynomials and weights. One
+/// serves all clients.
+pub struct Program {
+    pub(crate) circuit: Circuit,
+    pub(crate) model: Arc<Model>,
+    pub(crate) layout: Layout,
+    pub(crate) units: Units,
+    pub(crate) bootstrap: Bootstrap,
+    pub(crate) small: SmallRing,
+    transforms: Mutex<HashMap<TransformKey, Arc<LinearTransform>>>,
+    matrices: Mutex<HashMap<(Place, usize), Arc<CoefficientMatrix>>>,
+}
+
+/// A linear transformation that passes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TransformKey {
+    pub what: TransformKind,
+    pub vector: usize,
+    pub level: usize,
+    /// Bits of the scale of the input.
+    pub scale: u64,
+}
+
+/// What a shared linear transformation computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TransformKind {
+    /// Linear maps of a tensor; the first of the places.
+    Linear(Place),
+    /// Skews keys or values: each column has another token.
+    Skew,
+}
+
+/// Bits of the weights of products on coefficients.
+pub const WEIGHT_BITS: u32 = 18;
+
+impl Program {
+    /// Prepares a tamed model for chunks of `tokens` tokens, with the polynomials of a design, and the bootstraps of a
+    /// plan that [`Bootstrap::for_products`] made. `small_degree` is the degree of the ring for products on
+    /// coefficients.
+    ///
+    /// # Errors
+    /// If the design is that of another model, or chunks do not fit the parameters.
+    pub fn new(
+        circuit: &Circuit,
+        model: Arc<Model>,
+        design: &Design,
+        bootstrap: Bootstrap,
+        (tokens, small_degree): (usize, usize),
+    ) -> Result<Self, PassError> {
+        let layout = Layout::new(&model.config, bootstrap.parameters().slots(), tokens)?;
+        let embedding = model.weights.embedding.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let units = Units::new(circuit, design, f64::from(embedding))?;
+        let small = bootstrap.small_ring(small_degree, layout.tokens)?;
+        let (transforms, matrices) = Default::default();
+        Ok(Program { circuit: circuit.clone(), model, layout, units, bootstrap, small, transforms, matrices })
+    }
+
+    /// The circuit.
+    pub fn circuit(&self) -> &Circuit {
+        &self.circuit
+    }
+
+    /// The layout of its vectors.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The plan of its bootstraps.
+    pub fn bootstrap(&self) -> &Bootstrap {
+        &self.bootstrap
+    }
+
+    /// The ring of its products on coefficients.
+    pub fn small_ring(&self) -> &SmallRing {
+        &self.small
+    }
+
+    /// The number by which values of the input are divided before they are encrypted.
+    pub fn input_unit(&self) -> f64 {
+        self.units.residual
+    }
+
+    /// The number by which decrypted logits are multiplied.
+    pub fn logit_unit(&self) -> f64 {
+        self.units.logits
+    }
+
+    pub(crate) fn linear_map(&self, places: &[Place]) -> Result<LinearMap, PassError> {
+        Ok(LinearMap::new(&self.model, &self.layout, &self.units, places)?)
+    }
+
+    /// The transformation of a key, which `make` makes on first use.
+    pub(crate) fn transform(
+        &self,
+        key: TransformKey,
+        make: impl FnOnce() -> Result<LinearTransform, PassError>,
+    ) -> Result<Arc<LinearTransform>, PassError> {
+        let lock = || self.transforms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(make()?);
+        Ok(Arc::clone(lock().entry(key).or_insert(made)))
+    }
+
+    /// The matrix of linear maps for products on coefficients.
+    pub(crate) fn matrix(&self, places: &[Place]) -> Result<Arc<CoefficientMatrix>, PassError> {
+        let key = (places[0], places.len());
+        let lock = || self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(self.linear_map(places)?.on_coefficients(&self.bootstrap, &self.small)?);
+        Ok(Arc::clone(lock().entry(key).or_insert(made)))
+    }
+
+    /// Whether a place is the logits, whose linear map ends the pass.
+    pub(crate) fn is_last(place: Place) -> bool {
+        place.quantity == Quantity::Logits
+    }
+}

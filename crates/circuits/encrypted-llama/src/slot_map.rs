@@ -1,0 +1,49 @@
+//! Maps of the slots of one vector, as sums of masked rotations.
+
+use std::collections::BTreeMap;
+
+use unspoken_ckks::Complex64;
+
+/// `out[j] = sum_k diagonals[k][j] in[j + k]`, indices modulo the slots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SlotMap {
+    diagonals: BTreeMap<usize, Vec<f64>>,
+}
+
+impl SlotMap {
+    /// The map of vectors of `slots` slots for which `terms` calls its argument with each slot of the input that the
+    /// given slot of the output takes, and its factor.
+    pub fn new(slots: usize, mut terms: impl FnMut(usize, &mut dyn FnMut(usize, f64))) -> Self {
+        let mut diagonals: Vec<Option<Vec<f64>>> = vec![None; slots];
+        for slot in 0..slots {
+            terms(slot, &mut |source, factor| {
+                if factor != 0.0 {
+                    let rotation = (source + slots - slot) % slots;
+                    diagonals[rotation].get_or_insert_with(|| vec![0.0; slots])[slot] += factor;
+                }
+            });
+        }
+        let diagonals = diagonals.into_iter().enumerate();
+        SlotMap { diagonals: diagonals.filter_map(|(rotation, diagonal)| Some((rotation, diagonal?))).collect() }
+    }
+
+    /// The map that takes one slot of the input, or none, for each slot of the output.
+    pub fn gather(slots: usize, source: impl Fn(usize) -> Option<usize>) -> Self {
+        Self::new(slots, |slot, take| {
+            if let Some(source) = source(slot) {
+                take(source, 1.0);
+            }
+        })
+    }
+
+    /// The rotations to the left.
+    pub fn rotations(&self) -> impl Iterator<Item = usize> + '_ {
+        self.diagonals.keys().copied()
+    }
+
+    /// The factors by rotation.
+    pub fn into_diagonals(self) -> BTreeMap<usize, Vec<Complex64>> {
+        let complex = |diagonal: Vec<f64>| diagonal.into_iter().map(Complex64::from).collect();
+        self.diagonals.into_iter().map(|(rotation, diagonal)| (rotation, complex(diagonal))).collect()
+    }
+}

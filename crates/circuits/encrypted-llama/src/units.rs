@@ -1,0 +1,199 @@
+//! Units of the values of the pass, and the polynomials on values in these units.
+//!
+//! A vector holds values divided by a unit, so that what is bootstrapped is at most about 1, and that the arguments of
+//! polynomials are the variable of their basis, from -1 to 1. Units are constants of a layer, a head or a coordinate;
+//! they are factors of weights, of plaintexts and of coefficients, and cost no level.
+
+use unspoken_ckks::{CkksError, Polynomial};
+use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity};
+
+/// Values of other text are larger than those of calibration. Bootstraps lose little precision beyond 1.
+const MARGIN: f64 = 1.2;
+
+/// Units of a layer.
+#[derive(Clone, Debug)]
+pub(crate) struct LayerUnits {
+    pub attention_norm: NormUnits,
+    pub query: f64,
+    pub key: f64,
+    pub value: f64,
+    /// For each head: half the length of the interval of its scores, and the middle over that.
+    pub score: Vec<(f64, f64)>,
+    /// Polynomials of each head, of scores in their unit.
+    pub exponential: Vec<Polynomial>,
+    pub rounds: Vec<RoundUnits>,
+    /// Inverse units of the inputs of each round, and of the weights after the last one, for each head.
+    pub weights: Vec<Vec<f64>>,
+    pub ffn_norm: NormUnits,
+    /// For each coordinate: the unit of gates, of their factors, and of the products.
+    pub gate: Vec<f64>,
+    pub up: Vec<f64>,
+    pub hidden: Vec<f64>,
+    /// Polynomials of each coordinate, of gates in their unit.
+    pub silu: Vec<Polynomial>,
+}
+
+/// A norm: the argument of its polynomial is `factor * sum of squares + offset`.
+#[derive(Clone, Debug)]
+pub(crate) struct NormUnits {
+    pub factor: f64,
+    pub offset: f64,
+    pub polynomial: Polynomial,
+    /// Unit of the output.
+    pub output: f64,
+}
+
+/// A round of softmax: the argument of each head's polynomial is the sum of squares plus an offset.
+#[derive(Clone, Debug)]
+pub(crate) struct RoundUnits {
+    pub offsets: Vec<f64>,
+    pub polynomials: Vec<Polynomial>,
+}
+
+/// Units of a model.
+#[derive(Clone, Debug)]
+pub(crate) struct Units {
+    /// Of the residual stream, in all layers.
+    pub residual: f64,
+    pub layers: Vec<LayerUnits>,
+    pub last_norm: NormUnits,
+    pub logits: f64,
+}
+
+/// A polynomial of the variable of its interval, times a factor.
+fn on_unit(approximation: &Approximation, index: usize, factor: f64) -> Result<Polynomial, CkksError> {
+    let polynomial = approximation.polynomial(index)?;
+    let coefficients: Vec<_> = polynomial.coefficients().iter().map(|c| c * factor).collect();
+    Polynomial::chebyshev(&coefficients, -1.0, 1.0)
+}
+
+fn half(interval: &Interval) -> f64 {
+    (interval.high - interval.low) / 2.0
+}
+
+fn middle(interval: &Interval) -> f64 {
+    (interval.high + interval.low) / 2.0
+}
+
+struct Builder<'a> {
+    circuit: &'a Circuit,
+    design: &'a Design,
+    residual: f64,
+}
+
+impl Units {
+    /// Units for the ranges of a design; `embedding` is the largest absolute value of the input.
+    pub fn new(circuit: &Circuit, design: &Design, embedding: f64) -> Result<Self, CircuitError> {
+        let layers = circuit.config().layers;
+        let mut residual = embedding;
+        for layer in 0..=layers {
+            for quantity in [Quantity::Residual, Quantity::MiddleResidual] {
+                let seen = design.ranges().largest(Place::new(layer, quantity));
+                residual = residual.max(seen.unwrap_or(0.0));
+            }
+        }
+        let builder = Builder { circuit, design, residual: MARGIN * residual };
+        Ok(Units {
+            residual: builder.residual,
+            layers: (0..layers).map(|layer| builder.layer(layer)).collect::<Result<_, _>>()?,
+            last_norm: builder.norm(
+                layers,
+                [Quantity::LastNormSquare, Quantity::LastNormFactor, Quantity::LastNorm],
+            )?,
+            logits: builder.largest(Place::new(layers, Quantity::Logits))?,
+        })
+    }
+}
+
+impl Builder<'_> {
+    fn approximation(&self, place: Place) -> Result<&Approximation, CircuitError> {
+        self.design.approximation(place).ok_or(CircuitError::NoRange { place })
+    }
+
+    /// The unit of a whole tensor.
+    fn largest(&self, place: Place) -> Result<f64, CircuitError> {
+        let largest = self.design.ranges().largest(place).ok_or(CircuitError::NoRange { place })?;
+        Ok((MARGIN * largest).max(f64::MIN_POSITIVE))
+    }
+
+    /// The unit of each coordinate.
+    fn of_coordinates(&self, place: Place) -> Result<Vec<f64>, CircuitError> {
+        let ranges = self.design.ranges().of(place).ok_or(CircuitError::NoRange { place })?;
+        let largest = ranges.iter().map(Interval::largest).fold(0.0, f64::max);
+        // A coordinate that hardly moved in calibration may move in other text.
+        let unit = |range: &Interval| (MARGIN * range.largest()).max(largest / 32.0).max(f64::MIN_POSITIVE);
+        Ok(ranges.iter().map(unit).collect())
+    }
+
+    fn norm(&self, layer: usize, [_, factor, output]: [Quantity; 3]) -> Result<NormUnits, CircuitError> {
+        let config = self.circuit.config();
+        let approximation = self.approximation(Place::new(layer, factor))?;
+        let interval = approximation.intervals()[0];
+        let output = self.largest(Place::new(layer, output))?;
+        let (half, middle) = (half(&interval), middle(&interval));
+        Ok(NormUnits {
+            factor: self.residual * self.residual / (config.width as f64 * half),
+            offset: (f64::from(config.norm_epsilon) - middle) / half,
+            polynomial: on_unit(approximation, 0, self.residual / output)?,
+            output,
+        })
+    }
+
+    fn layer(&self, layer: usize) -> Result<LayerUnits, CircuitError> {
+        let at = |quantity| Place::new(layer, quantity);
+        let (heads, rounds) = (self.circuit.config().heads, self.circuit.rounds());
+        let scores = self.approximation(at(Quantity::Exponential))?;
+        let sums: Vec<&Approximation> = (0..rounds)
+            .map(|round| self.approximation(at(Quantity::SoftmaxFactor(round))))
+            .collect::<Result<_, _>>()?;
+        // The factor of the inputs of a round for which the interval of their sum of squares has length 2.
+        let input = |round: usize, head: usize| match sums.get(round) {
+            Some(sums) => half(&sums.intervals()[head]).sqrt().recip(),
+            None => 1.0,
+        };
+        let exponential =
+            (0..heads).map(|head| on_unit(scores, head, input(0, head))).collect::<Result<Vec<_>, _>>()?;
+        let round = |round: usize| -> Result<RoundUnits, CircuitError> {
+            let offset = |interval: &Interval| -middle(interval) / half(interval);
+            let factor = |head: usize| input(round + 1, head).sqrt() / input(round, head);
+            let polynomials = (0..heads).map(|head| on_unit(sums[round], head, factor(head)));
+            let offsets = sums[round].intervals().iter().map(offset).collect();
+            Ok(RoundUnits { offsets, polynomials: polynomials.collect::<Result<_, _>>()? })
+        };
+        let weights = (0..=usize::from(rounds)).map(|round| (0..heads).map(|head| input(round, head)).collect());
+        let weights = weights.collect();
+        let silu = self.approximation(at(Quantity::Silu))?;
+        let gate: Vec<f64> = silu.intervals().iter().map(Interval::largest).collect();
+        let (up, hidden) = (self.of_coordinates(at(Quantity::Up))?, self.of_coordinates(at(Quantity::Hidden))?);
+        let silu = (0..gate.len()).map(|i| on_unit(silu, i, up[i] / hidden[i])).collect::<Result<_, _>>()?;
+        Ok(LayerUnits {
+            attention_norm: self.norm(
+                layer,
+                [Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, Quantity::AttentionNorm],
+            )?,
+            query: self.largest(at(Quantity::Query))?,
+            key: self.largest(at(Quantity::Key))?,
+            value: self.largest(at(Quantity::Value))?,
+            score: scores.intervals().iter().map(|i| (half(i), middle(i) / half(i))).collect(),
+            exponential,
+            rounds: (0..usize::from(rounds)).map(round).collect::<Result<_, _>>()?,
+            weights,
+            ffn_norm: self.norm(layer, [Quantity::FfnNormSquare, Quantity::FfnNormFactor, Quantity::FfnNorm])?,
+            gate,
+            up,
+            hidden,
+            silu,
+        })
+    }
+}
+
+impl Units {
+    /// The norm of a place; that before the head for places that are none.
+    pub fn norm(&self, place: Place) -> &NormUnits {
+        match place.quantity {
+            Quantity::AttentionNormSquare | Quantity::AttentionNormFactor => &self.layers[place.layer].attention_norm,
+            Quantity::FfnNormSquare | Quantity::FfnNormFactor => &self.layers[place.layer].ffn_norm,
+            _ => &self.last_norm,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A tamed model, and a pass beside the model in the clear, operation by operation.
+
+#![allow(dead_code)] // Each test binary uses a part.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use ndarray::Array3;
+use unspoken_ckks::{Arithmetic, Complex64, ErrorStatistics};
+use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, Program, Tensor};
+use unspoken_llama::{
+    Circuit, Design, DesignOptions, Function, Margins, Noise, Place, Quantity, Sample, Shape, Simulated,
+    Tensor as ClearTensor, TensorArithmetic, calibrate,
+};
+use unspoken_llama_model::{Generation, KvCache, LoadedModel, Model, load, rotate};
+
+pub struct Setting {
+    pub circuit: Circuit,
+    pub model: Arc<Model>,
+    pub design: Design,
+    pub held_out: Vec<Sample>,
+}
+
+pub const PUBLIC: usize = 40;
+
+/// stories260K, with `bits` of precision.
+pub fn setting(bits: f64) -> Setting {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
+    let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
+    let story = |name: &str, animal: &str| -> Sample {
+        let prompt = format!("One day, {name} and a {animal} went to the park. They saw");
+        let prompt = tokenizer.encode(&prompt).unwrap();
+        let told = Generation::new(&model, &prompt, &[]).unwrap().take(90);
+        let tokens: Vec<u32> = prompt.iter().copied().chain(told).collect();
+        Sample { public: tokens[..PUBLIC].to_vec(), private: tokens[PUBLIC..PUBLIC + 48].to_vec() }
+    };
+    let stories = |animals: &[&str]| -> Vec<Sample> {
+        let names = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"];
+        animals.iter().flat_map(|animal| names.map(|name| story(name, animal))).collect()
+    };
+    let (calibration, held_out) = (stories(&["dog", "cat", "bird", "fish", "bear"]), stories(&["frog", "pig"]));
+    rotate(&model.config, &mut model.weights, 1);
+    let circuit = Circuit::new(&model.config).with_rounds(3);
+    let ranges = calibrate(&circuit, &model, &calibration, 16, |_| {}).unwrap();
+    let margins = Margins { norm: 1.2, softmax: 1.3, score: 1.3, gate: 1.5 };
+    let options = DesignOptions { margins, bits, ..DesignOptions::default() };
+    let design = Design::new(&circuit, &ranges, &options).unwrap();
+    Setting { circuit, model: Arc::new(model), design, held_out }
+}
+
+/// The setting that most tests use.
+pub fn shared() -> &'static Setting {
+    static SETTING: OnceLock<Setting> = OnceLock::new();
+    SETTING.get_or_init(|| setting(12.0))
+}
+
+/// Runs a pass beside the model in floating point with the same polynomials, and compares each result.
+pub struct Beside<'a, M: Machine> {
+    pub pass: PassArithmetic<'a, M>,
+    pub program: &'a Program,
+    pub clear: Simulated<'a>,
+    /// Public tokens, chunk, and chunks of the session.
+    pub place: (usize, usize, usize),
+    /// The slots of a vector.
+    pub decrypt: &'a dyn Fn(&M::Vector) -> Vec<Complex64>,
+    /// Name of each place, its largest value, the largest and the root mean square error, and the level.
+    pub rows: Vec<(Place, f64, f64, f64, usize)>,
+}
+
+type Both<V, C> = (V, C);
+
+impl<M> Beside<'_, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    fn compare(&mut self, machine: usize, place: Place, own: &Tensor<M::Vector>, clear: &ClearTensor) {
+        let vectors = own.vectors();
+        let slots: Vec<Vec<Complex64>> = vectors.iter().map(|vector| (self.decrypt)(vector)).collect();
+        let slots: Vec<&[Complex64]> = slots.iter().map(Vec::as_slice).collect();
+        let Some(found) = self.program.decode(place, &slots, self.place) else { return };
+        let clear: Array3<f64> = clear.values().mapv(|value| if value.is_finite() { f64::from(value) } else { 0.0 });
+        assert_eq!(found.dim(), clear.dim(), "{place}");
+        let largest = clear.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+        let errors: Vec<f64> = found.iter().zip(&clear).map(|(found, clear)| (found - clear).abs()).collect();
+        let worst = errors.iter().fold(0.0f64, |most, error| most.max(*error));
+        let rms = (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt();
+        self.rows.push((place, largest, worst, rms, machine));
+    }
+}
+
+impl<'a, M> Beside<'a, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    /// Runs one chunk of tokens.
+    pub fn run(
+        mut self,
+        setting: &Setting,
+        input: Vec<M::Vector>,
+        tokens: &[u32],
+    ) -> (Vec<(Place, f64, f64, f64, usize)>, usize) {
+        let rows = setting.model.embed(tokens);
+        let input = (self.pass.input(input), ClearTensor::activations(rows));
+        let mut session = setting.circuit.session(&mut self).unwrap();
+        let normed = setting.circuit.pass(&mut self, &mut session, input).unwrap();
+        setting.circuit.logits(&mut self, &normed).unwrap();
+        (self.rows, self.pass.bootstraps())
+    }
+}
+
+impl<M> TensorArithmetic for Beside<'_, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    type Tensor = Both<Tensor<M::Vector>, ClearTensor>;
+    type Cache = (usize, unspoken_llama::FloatCache);
+    type Error = PassError;
+
+    fn public_tokens(&self) -> usize {
+        self.pass.public_tokens()
+    }
+
+    fn shape(&self, tensor: &Self::Tensor) -> Shape {
+        self.clear.shape(&tensor.1)
+    }
+
+    fn cache(&mut self, layer: usize) -> Result<Self::Cache, PassError> {
+        Ok((self.pass.cache(layer)?, self.clear.cache(layer)?))
+    }
+
+    fn append(&mut self, cache: &mut Self::Cache, keys: Self::Tensor, values: Self::Tensor) -> Result<(), PassError> {
+        self.pass.append(&mut cache.0, keys.0, values.0)?;
+        Ok(self.clear.append(&mut cache.1, keys.1, values.1)?)
+    }
+
+    fn linear(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        Ok(self.linears(input, &[place])?.remove(0))
+    }
+
+    fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
+        let own = self.pass.linears(&input.0, places)?;
+        let clear = self.clear.linears(&input.1, places)?;
+        for ((place, own), clear) in places.iter().zip(&own).zip(&clear) {
+            self.compare(0, *place, own, clear);
+        }
+        Ok(own.into_iter().zip(clear).collect())
+    }
+
+    fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
+        let result = (self.pass.rope(&input.0, position, place)?, self.clear.rope(&input.1, position, place)?);
+        self.compare(0, place, &result.0, &result.1);
+        Ok(result)
+    }
+
+    fn scores(&mut self, queries: &Self::Tensor, cache: &Self::Cache, place: Place) -> Result<Self::Tensor, PassError> {
+        let own = self.pass.scores(&queries.0, &cache.0, place)?;
+        let clear = self.clear.scores(&queries.1, &cache.1, place)?;
+        self.compare(0, place, &own, &clear);
+        Ok((own, clear))
+    }
+
+    fn attend(&mut self, weights: &Self::Tensor, cache: &Self::Cache, place: Place) -> Result<Self::Tensor, PassError> {
+        let own = self.pass.attend(&weights.0, &cache.0, place)?;
+        let clear = self.clear.attend(&weights.1, &cache.1, place)?;
+        self.compare(0, place, &own, &clear);
+        Ok((own, clear))
+    }
+
+    fn function(
+        &mut self,
+        function: Function,
+        input: &Self::Tensor,
+        place: Place,
+    ) -> Result<Self::Tensor, PassError> {
+        let own = self.pass.function(function, &input.0, place)?;
+        let clear = self.clear.function(function, &input.1, place)?;
+        self.compare(0, place, &own, &clear);
+        Ok((own, clear))
+    }
+
+    fn sum_squares(
+        &mut self,
+        input: &Self::Tensor,
+        factor: f64,
+        offset: f64,
+        place: Place,
+    ) -> Result<Self::Tensor, PassError> {
+        let own = self.pass.sum_squares(&input.0, factor, offset, place)?;
+        Ok((own, self.clear.sum_squares(&input.1, factor, offset, place)?))
+    }
+
+    fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let own = self.pass.scale(&input.0, &factors.0, place)?;
+        let clear = self.clear.scale(&input.1, &factors.1, place)?;
+        self.compare(0, place, &own, &clear);
+        Ok((own, clear))
+    }
+
+    fn multiply(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let result = (self.pass.multiply(&a.0, &b.0, place)?, self.clear.multiply(&a.1, &b.1, place)?);
+        self.compare(0, place, &result.0, &result.1);
+        Ok(result)
+    }
+
+    fn square(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let result = (self.pass.square(&input.0, place)?, self.clear.square(&input.1, place)?);
+        self.compare(0, place, &result.0, &result.1);
+        Ok(result)
+    }
+
+    fn add(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let result = (self.pass.add(&a.0, &b.0, place)?, self.clear.add(&a.1, &b.1, place)?);
+        self.compare(0, place, &result.0, &result.1);
+        Ok(result)
+    }
+}
+
+/// Prints rows.
+pub fn print(rows: &[(Place, f64, f64, f64, usize)]) {
+    for (place, largest, worst, rms, _) in rows {
+        println!(
+            "{:<34} largest {largest:9.4} worst {worst:.2e} rms {rms:.2e} bits {:.1} {:.1}",
+            place.to_string(),
+            (largest / worst).log2(),
+            (largest / rms).log2()
+        );
+    }
+}
