@@ -51,6 +51,7 @@ pub struct PassArithmetic<'a, M: Machine> {
     public: &'a KvCache,
     session: &'a mut Session<M::Vector>,
     bootstraps: usize,
+    watch: Option<&'a mut dyn FnMut(Place, usize)>,
 }
 
 impl<'a, M> PassArithmetic<'a, M>
@@ -83,7 +84,12 @@ where
             let needed = format!("at most {chunks} chunks, and a context of {most} tokens");
             return Err(PassError::Session { found, needed });
         }
-        Ok(PassArithmetic { context, public, session, bootstraps: 0 })
+        Ok(PassArithmetic { context, public, session, bootstraps: 0, watch: None })
+    }
+
+    /// Calls `watch` after each operation, with the place and the level of its result.
+    pub fn with_watch(self, watch: &'a mut dyn FnMut(Place, usize)) -> Self {
+        PassArithmetic { watch: Some(watch), ..self }
     }
 
     /// The input of a pass: vectors of the embeddings, divided by [`Program::input_unit`].
@@ -132,13 +138,22 @@ where
     }
 
     fn run(
-        &self,
+        &mut self,
         place: Place,
         shape: Shape,
         result: Result<Vec<M::Vector>, CkksError>,
     ) -> Result<Tensor<M::Vector>, PassError> {
         let vectors = result.map_err(|error| PassError::Arithmetic { place, error })?;
-        Ok(Tensor::new(vectors, shape))
+        Ok(self.seen(place, Tensor::new(vectors, shape)))
+    }
+
+    /// Tells the watch of a result.
+    fn seen(&mut self, place: Place, tensor: Tensor<M::Vector>) -> Tensor<M::Vector> {
+        let level = self.level(&tensor);
+        if let Some(watch) = &mut self.watch {
+            watch(place, level);
+        }
+        tensor
     }
 }
 
@@ -170,6 +185,9 @@ where
         let keys = self.context.arrange(&keys.vectors.borrow(), Role::Keys)?;
         let values = self.context.arrange(&values.vectors.borrow(), Role::Values)?;
         self.session.layers[*cache].replace(keys, values);
+        if let Some(watch) = &mut self.watch {
+            watch(place, 0);
+        }
         Ok(())
     }
 
@@ -194,17 +212,20 @@ where
             outputs
         };
         let mut vectors = vectors.into_iter();
-        let config = &self.context.program.model.config;
-        let tensors = places.iter().zip(&map.vectors).map(|(place, count)| {
+        let program = self.context.program;
+        let config = &program.model.config;
+        let mut tensors = Vec::with_capacity(places.len());
+        for (place, count) in places.iter().zip(&map.vectors) {
             let width = match place.quantity {
                 Quantity::Query => config.query_width(),
                 Quantity::Key | Quantity::Value => config.kv_width(),
                 quantity => crate::linear::width_of(config, quantity),
             };
-            let parts = self.context.program.layout().parts;
-            Tensor::new(vectors.by_ref().take(count * parts).collect(), Shape { width, ..input.shape })
-        });
-        Ok(tensors.collect())
+            let parts = program.layout().parts;
+            let tensor = Tensor::new(vectors.by_ref().take(count * parts).collect(), Shape { width, ..input.shape });
+            tensors.push(self.seen(*place, tensor));
+        }
+        Ok(tensors)
     }
 
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
@@ -226,7 +247,7 @@ where
         let scores = self.context.scores(&queries.vectors.borrow(), &rows, (self.public, *cache))?;
         let shape = Shape { groups: self.context.program.layout().heads, ..queries.shape };
         let width = self.public.len() + (self.context.chunk + 1) * self.context.program.layout().chunk();
-        Ok(Tensor::new(scores, Shape { width, ..shape }))
+        Ok(self.seen(place, Tensor::new(scores, Shape { width, ..shape })))
     }
 
     fn attend(&mut self, weights: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
@@ -234,7 +255,7 @@ where
         let rows = self.session.layers[*cache].seen(&self.context, Role::Values)?;
         let sums = self.context.attend(&weights.vectors.borrow(), &rows, (self.public, *cache))?;
         let width = self.context.program.model.config.query_width();
-        Ok(Tensor::new(sums, Shape { groups: 1, width, ..weights.shape }))
+        Ok(self.seen(place, Tensor::new(sums, Shape { groups: 1, width, ..weights.shape })))
     }
 
     fn function(

@@ -37,7 +37,7 @@ impl Program {
             let width = public + (chunk + 1) * layout.chunk();
             let mut scores = Array3::zeros((layout.heads, layout.chunk(), width));
             for head in 0..layout.heads {
-                for (token, vector, column) in itertools(layout.chunk(), columns.vectors, layout.columns()) {
+                for (token, vector, column) in triples(layout.chunk(), columns.vectors, layout.columns()) {
                     let (within, part) = split(token);
                     let key = match columns.key(layout, vector, column) {
                         Key::Public(key) => key,
@@ -121,6 +121,6 @@ impl Program {
 }
 
 /// All triples of numbers below these bounds.
-fn itertools(a: usize, b: usize, c: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+fn triples(a: usize, b: usize, c: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..a).flat_map(move |a| (0..b).flat_map(move |b| (0..c).map(move |c| (a, b, c))))
 }

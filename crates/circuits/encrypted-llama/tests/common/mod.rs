@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use ndarray::Array3;
-use unspoken_ckks::{Arithmetic, Complex64, ErrorStatistics};
+use unspoken_ckks::Complex64;
 use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, Program, Tensor};
 use unspoken_llama::{
-    Circuit, Design, DesignOptions, Function, Margins, Noise, Place, Quantity, Sample, Shape, Simulated,
-    Tensor as ClearTensor, TensorArithmetic, calibrate,
+    Circuit, Design, DesignOptions, Function, Margins, Place, Sample, Shape, Simulated, Tensor as ClearTensor,
+    TensorArithmetic, calibrate,
 };
-use unspoken_llama_model::{Generation, KvCache, LoadedModel, Model, load, rotate};
+use unspoken_llama_model::{Generation, LoadedModel, Model, load, rotate};
 
 pub struct Setting {
     pub circuit: Circuit,
@@ -54,6 +54,15 @@ pub fn shared() -> &'static Setting {
     SETTING.get_or_init(|| setting(12.0))
 }
 
+/// A result, its largest value, and its largest and its root mean square error.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub place: Place,
+    pub largest: f64,
+    pub worst: f64,
+    pub rms: f64,
+}
+
 /// Runs a pass beside the model in floating point with the same polynomials, and compares each result.
 pub struct Beside<'a, M: Machine> {
     pub pass: PassArithmetic<'a, M>,
@@ -63,8 +72,7 @@ pub struct Beside<'a, M: Machine> {
     pub place: (usize, usize, usize),
     /// The slots of a vector.
     pub decrypt: &'a dyn Fn(&M::Vector) -> Vec<Complex64>,
-    /// Name of each place, its largest value, the largest and the root mean square error, and the level.
-    pub rows: Vec<(Place, f64, f64, f64, usize)>,
+    pub rows: Vec<Row>,
 }
 
 type Both<V, C> = (V, C);
@@ -74,7 +82,7 @@ where
     M: Machine + Sync,
     M::Arithmetic: Sync,
 {
-    fn compare(&mut self, machine: usize, place: Place, own: &Tensor<M::Vector>, clear: &ClearTensor) {
+    fn compare(&mut self, place: Place, own: &Tensor<M::Vector>, clear: &ClearTensor) {
         let vectors = own.vectors();
         let slots: Vec<Vec<Complex64>> = vectors.iter().map(|vector| (self.decrypt)(vector)).collect();
         let slots: Vec<&[Complex64]> = slots.iter().map(Vec::as_slice).collect();
@@ -85,7 +93,7 @@ where
         let errors: Vec<f64> = found.iter().zip(&clear).map(|(found, clear)| (found - clear).abs()).collect();
         let worst = errors.iter().fold(0.0f64, |most, error| most.max(*error));
         let rms = (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt();
-        self.rows.push((place, largest, worst, rms, machine));
+        self.rows.push(Row { place, largest, worst, rms });
     }
 }
 
@@ -100,7 +108,7 @@ where
         setting: &Setting,
         input: Vec<M::Vector>,
         tokens: &[u32],
-    ) -> (Vec<(Place, f64, f64, f64, usize)>, usize) {
+    ) -> (Vec<Row>, usize) {
         let rows = setting.model.embed(tokens);
         let input = (self.pass.input(input), ClearTensor::activations(rows));
         let mut session = setting.circuit.session(&mut self).unwrap();
@@ -144,28 +152,28 @@ where
         let own = self.pass.linears(&input.0, places)?;
         let clear = self.clear.linears(&input.1, places)?;
         for ((place, own), clear) in places.iter().zip(&own).zip(&clear) {
-            self.compare(0, *place, own, clear);
+            self.compare(*place, own, clear);
         }
         Ok(own.into_iter().zip(clear).collect())
     }
 
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
         let result = (self.pass.rope(&input.0, position, place)?, self.clear.rope(&input.1, position, place)?);
-        self.compare(0, place, &result.0, &result.1);
+        self.compare(place, &result.0, &result.1);
         Ok(result)
     }
 
     fn scores(&mut self, queries: &Self::Tensor, cache: &Self::Cache, place: Place) -> Result<Self::Tensor, PassError> {
         let own = self.pass.scores(&queries.0, &cache.0, place)?;
         let clear = self.clear.scores(&queries.1, &cache.1, place)?;
-        self.compare(0, place, &own, &clear);
+        self.compare(place, &own, &clear);
         Ok((own, clear))
     }
 
     fn attend(&mut self, weights: &Self::Tensor, cache: &Self::Cache, place: Place) -> Result<Self::Tensor, PassError> {
         let own = self.pass.attend(&weights.0, &cache.0, place)?;
         let clear = self.clear.attend(&weights.1, &cache.1, place)?;
-        self.compare(0, place, &own, &clear);
+        self.compare(place, &own, &clear);
         Ok((own, clear))
     }
 
@@ -177,7 +185,7 @@ where
     ) -> Result<Self::Tensor, PassError> {
         let own = self.pass.function(function, &input.0, place)?;
         let clear = self.clear.function(function, &input.1, place)?;
-        self.compare(0, place, &own, &clear);
+        self.compare(place, &own, &clear);
         Ok((own, clear))
     }
 
@@ -195,32 +203,32 @@ where
     fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let own = self.pass.scale(&input.0, &factors.0, place)?;
         let clear = self.clear.scale(&input.1, &factors.1, place)?;
-        self.compare(0, place, &own, &clear);
+        self.compare(place, &own, &clear);
         Ok((own, clear))
     }
 
     fn multiply(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let result = (self.pass.multiply(&a.0, &b.0, place)?, self.clear.multiply(&a.1, &b.1, place)?);
-        self.compare(0, place, &result.0, &result.1);
+        self.compare(place, &result.0, &result.1);
         Ok(result)
     }
 
     fn square(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let result = (self.pass.square(&input.0, place)?, self.clear.square(&input.1, place)?);
-        self.compare(0, place, &result.0, &result.1);
+        self.compare(place, &result.0, &result.1);
         Ok(result)
     }
 
     fn add(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let result = (self.pass.add(&a.0, &b.0, place)?, self.clear.add(&a.1, &b.1, place)?);
-        self.compare(0, place, &result.0, &result.1);
+        self.compare(place, &result.0, &result.1);
         Ok(result)
     }
 }
 
 /// Prints rows.
-pub fn print(rows: &[(Place, f64, f64, f64, usize)]) {
-    for (place, largest, worst, rms, _) in rows {
+pub fn print(rows: &[Row]) {
+    for Row { place, largest, worst, rms } in rows {
         println!(
             "{:<34} largest {largest:9.4} worst {worst:.2e} rms {rms:.2e} bits {:.1} {:.1}",
             place.to_string(),
