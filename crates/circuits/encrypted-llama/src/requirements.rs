@@ -1,0 +1,72 @@
+//! What passes need: keys, memory, bootstraps.
+
+use unspoken_ckks::{Arithmetic, CkksError, Encoder, Simulated, Simulator, vector_bytes};
+use unspoken_rlwe::KeyPlan;
+
+use crate::arithmetic::PassArithmetic;
+use crate::error::PassError;
+use crate::machine::SimulatedMachine;
+use crate::program::Program;
+use crate::session::Session;
+
+/// What passes of sessions need.
+#[derive(Clone, Debug)]
+pub struct Requirements {
+    /// The client's switching keys. Those of the small ring ([`Program::small_ring`]) are not among them.
+    pub keys: KeyPlan,
+    /// Vectors that a pass bootstraps.
+    pub bootstraps: usize,
+    /// Level and scale of the logits.
+    pub logits: (usize, f64),
+    /// Peak memory of a pass, beside keys, prepared data and the session.
+    pub working_bytes: u64,
+    /// Memory of a session in which all chunks have run.
+    pub session_bytes: u64,
+}
+
+impl Program {
+    /// Counts what passes need behind `public` tokens, in sessions with room for `chunks` chunks: a pass of a first
+    /// chunk and, if there may be one, of a second chunk are run without values.
+    ///
+    /// # Errors
+    /// If a pass cannot run.
+    pub fn requirements(
+        &self,
+        encoder: &Encoder,
+        public: usize,
+        chunks: usize,
+    ) -> Result<Requirements, PassError> {
+        let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
+        let parameters = encoder.parameters();
+        let simulator = Simulator::counting(encoder);
+        let mut session = Session::new(self.model.config.layers);
+        let (mut working_bytes, mut bootstraps, mut logits) = (0, 0, (0, 0.0));
+        for _ in 0..chunks.min(2) {
+            let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
+                let machine = SimulatedMachine { simulator, encoder, bootstrap: &self.bootstrap };
+                let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
+                let vectors = self.layout.activation_vectors(self.model.config.width) * self.layout.parts;
+                let (level, scale) = (self.input_level(), parameters.scale());
+                let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale));
+                let input = pass.input(input.collect::<Result<Vec<Simulated>, CkksError>>()?);
+                let mut circuit = self.circuit.session(&mut pass)?;
+                let normed = self.circuit.pass(&mut pass, &mut circuit, input)?;
+                let results = self.circuit.logits(&mut pass, &normed)?.into_vectors();
+                bootstraps = pass.bootstraps();
+                logits = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));
+                Ok(())
+            })?;
+            working_bytes = working_bytes.max(used);
+        }
+        let mut keys = simulator.key_plan();
+        keys.extend(&self.bootstrap.key_plan());
+        let bytes: u64 = session.vectors().map(|vector| vector_bytes(parameters, simulator.level(vector))).sum();
+        // The rows of final chunks are one set for each vector of columns; a first and a last chunk have been counted.
+        Ok(Requirements { keys, bootstraps, logits, working_bytes, session_bytes: bytes })
+    }
+
+    /// The level of the vectors of the input.
+    pub fn input_level(&self) -> usize {
+        self.bootstrap.output_level()
+    }
+}
