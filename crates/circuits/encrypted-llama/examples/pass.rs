@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, Encoder, Evaluator, Preset, Simulator};
+use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
 use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Session, SimulatedMachine, WEIGHT_BITS};
 use unspoken_llama::Preparation;
 use unspoken_llama_model::{Generation, LoadedModel, load};
@@ -29,10 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let parameters = Preset::find(preset)?.build()?;
     let plan = Bootstrap::for_products(&parameters, WEIGHT_BITS)?;
     let degree = (parameters.ring().degree() / 16).max(512);
-    let program = Program::new(&preparation.circuit(), model.clone(), &preparation.design()?, plan, (tokens, degree))?;
+    let mut program =
+        Program::new(&preparation.circuit(), model.clone(), &preparation.design()?, plan, (tokens, degree))?;
     println!("{:?}", program.layout());
     let cache = model.prefix_cache(&text[..public])?;
     let encoder = Encoder::new(&parameters);
+    let begin = Instant::now();
+    let placed = program.place(&encoder, public, &CostModel::nominal(&parameters))?;
+    println!("{placed:?} in {:.1} s", begin.elapsed().as_secs_f64());
     let chunks = 4;
     let chunk = program.layout().chunk();
 
@@ -53,7 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut keys = simulator.key_plan();
     keys.extend(&program.bootstrap().key_plan());
-    println!("counted in {:.1} s: {} keys, {} MB", begin.elapsed().as_secs_f64(), keys.len(), keys.memory_bytes(parameters.ring()) / 1_000_000);
+    println!(
+        "counted in {:.1} s: {} keys, {} MB",
+        begin.elapsed().as_secs_f64(),
+        keys.len(),
+        keys.memory_bytes(parameters.ring()) / 1_000_000
+    );
 
     let begin = Instant::now();
     let mut rng = SecretRng::insecure_from_seed(3);

@@ -4,14 +4,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use unspoken_ckks::{Arithmetic, CkksError};
+use unspoken_ckks::{Arithmetic, CkksError, Polynomial};
+use unspoken_llama::placement::Move;
 use unspoken_llama::{Function, Place, Quantity, Shape, TensorArithmetic};
 use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
 use crate::layout::Columns;
+use crate::linear::width_of;
 use crate::machine::Machine;
-use crate::ops::{Context, Role};
+use crate::ops::{Arranged, Context, Role};
 use crate::program::Program;
 use crate::session::Session;
 
@@ -21,13 +23,11 @@ pub struct Tensor<V> {
     /// A bootstrap replaces the vectors for all users of the tensor.
     vectors: Rc<RefCell<Vec<V>>>,
     shape: Shape,
+    /// Its number among the tensors of the pass.
+    number: usize,
 }
 
 impl<V> Tensor<V> {
-    fn new(vectors: Vec<V>, shape: Shape) -> Self {
-        Tensor { vectors: Rc::new(RefCell::new(vectors)), shape }
-    }
-
     /// A copy of its vectors.
     pub fn vectors(&self) -> Vec<V>
     where
@@ -45,13 +45,46 @@ impl<V> Tensor<V> {
     }
 }
 
-/// Runs the pass of one chunk of a session.
+/// How a step can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// At any level, with a result so many levels below.
+    Spends(usize),
+    /// Between the halves of a bootstrap.
+    Refreshes,
+}
+
+/// A step that was run.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub place: Place,
+    /// The places of its results, if they are linear maps.
+    pub places: Vec<Place>,
+    /// Numbers of the tensors that it took and made.
+    pub inputs: Vec<usize>,
+    pub outputs: Vec<usize>,
+    pub methods: Vec<Method>,
+    /// What was done.
+    pub choice: Move,
+    /// Vectors of each input.
+    pub vectors: Vec<usize>,
+}
+
+/// Called after each step, with the place and the level of its result.
+pub type Watch<'a> = dyn FnMut(Place, usize) + 'a;
+
+/// Runs the pass of one chunk of a session. Bootstraps are where the program's placement has them
+/// ([`Program::place`]); without one, inputs are bootstrapped when a step has too few levels.
 pub struct PassArithmetic<'a, M: Machine> {
     context: Context<'a, M>,
     public: &'a KvCache,
     session: &'a mut Session<M::Vector>,
     bootstraps: usize,
-    watch: Option<&'a mut dyn FnMut(Place, usize)>,
+    watch: Option<&'a mut Watch<'a>>,
+    steps: Vec<Step>,
+    tensors: usize,
+    /// The numbers of the arranged keys and values of each layer.
+    caches: Vec<[usize; 2]>,
 }
 
 impl<'a, M> PassArithmetic<'a, M>
@@ -80,22 +113,39 @@ where
         }
         let (last, most) = (public.len() + (session.chunk + 1) * layout.chunk(), program.model.config.context);
         if session.chunk >= chunks || last > most {
-            let found = format!("chunk {} of {} tokens behind {} public ones", session.chunk + 1, layout.chunk(), public.len());
+            let found =
+                format!("chunk {} of {} tokens behind {} public ones", session.chunk + 1, layout.chunk(), public.len());
             let needed = format!("at most {chunks} chunks, and a context of {most} tokens");
             return Err(PassError::Session { found, needed });
         }
-        Ok(PassArithmetic { context, public, session, bootstraps: 0, watch: None })
+        let caches = vec![[0; 2]; program.model.config.layers];
+        let (steps, tensors) = (Vec::new(), 0);
+        Ok(PassArithmetic { context, public, session, bootstraps: 0, watch: None, steps, tensors, caches })
     }
 
-    /// Calls `watch` after each operation, with the place and the level of its result.
-    pub fn with_watch(self, watch: &'a mut dyn FnMut(Place, usize)) -> Self {
+    /// Calls `watch` after each step.
+    pub fn with_watch(self, watch: &'a mut Watch<'a>) -> Self {
         PassArithmetic { watch: Some(watch), ..self }
     }
 
     /// The input of a pass: vectors of the embeddings, divided by [`Program::input_unit`].
-    pub fn input(&self, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
+    pub fn input(&mut self, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
         let (layout, width) = (self.context.program.layout(), self.context.program.model.config.width);
-        Tensor::new(vectors, Shape { tokens: layout.chunk(), groups: 1, width })
+        self.tensor(vectors, Shape { tokens: layout.chunk(), groups: 1, width })
+    }
+
+    /// The steps that were run.
+    pub(crate) fn into_steps(self) -> Vec<Step> {
+        self.steps
+    }
+
+    fn number(&mut self) -> usize {
+        self.tensors += 1;
+        self.tensors - 1
+    }
+
+    fn tensor(&mut self, vectors: Vec<M::Vector>, shape: Shape) -> Tensor<M::Vector> {
+        Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number() }
     }
 
     /// Vectors that were bootstrapped so far.
@@ -121,39 +171,105 @@ where
         Ok(())
     }
 
-    /// Bootstraps inputs until an operation that takes `spent` levels leaves a result that can be bootstrapped.
-    fn prepare(&mut self, place: Place, inputs: &[&Tensor<M::Vector>], spent: usize) -> Result<(), PassError> {
-        let entry = self.context.machine.bootstrap().input_level();
-        let top = self.context.machine.bootstrap().output_level();
-        let reserve = if Program::is_last(place) { 0 } else { entry };
-        if top < spent + reserve {
-            return Err(PassError::Levels { place, found: top - entry, needed: spent });
-        }
-        for input in inputs {
-            if self.level(input) < spent + reserve {
+    /// Decides how a step is run, bootstraps its inputs, and returns its method and the inputs at the working level.
+    /// `caches` are numbers of further inputs that cannot be bootstrapped.
+    fn prepare(
+        &mut self,
+        place: Place,
+        inputs: &[&Tensor<M::Vector>],
+        caches: &[usize],
+        methods: &[Method],
+    ) -> Result<(Method, Vec<Vec<M::Vector>>), PassError> {
+        let levels: Vec<usize> = inputs.iter().map(|input| self.level(input)).collect();
+        let choice = match &self.context.program.placement {
+            Some(moves) => moves.get(self.steps.len()).cloned().ok_or_else(|| PassError::Placement { place })?,
+            None => self.greedy(place, &levels, methods)?,
+        };
+        for (input, refreshed) in inputs.iter().zip(&choice.refreshed) {
+            if *refreshed {
                 self.refresh(place, input)?;
             }
         }
-        Ok(())
+        let a = self.arithmetic();
+        let at_level = |input: &&Tensor<M::Vector>| -> Result<Vec<M::Vector>, PassError> {
+            let vectors = input.vectors.borrow();
+            let lowered = vectors.iter().map(|vector| match a.level(vector) > choice.level {
+                true => a.drop_to(vector, choice.level),
+                false => Ok(vector.clone()),
+            });
+            lowered.collect::<Result<_, _>>().map_err(|error| PassError::Arithmetic { place, error })
+        };
+        let vectors = inputs.iter().map(at_level).collect::<Result<Vec<_>, _>>()?;
+        let method = *methods.get(choice.way).ok_or_else(|| PassError::Placement { place })?;
+        let numbers = inputs.iter().map(|input| input.number).chain(caches.iter().copied()).collect();
+        let counts = vectors.iter().map(Vec::len).collect();
+        let (inputs, outputs, methods) = (numbers, Vec::new(), methods.to_vec());
+        let places = vec![place];
+        self.steps.push(Step { place, places, inputs, outputs, methods, choice, vectors: counts });
+        Ok((method, vectors))
     }
 
-    fn run(
+    /// The first method, with inputs bootstrapped if its result could not be.
+    fn greedy(&self, place: Place, levels: &[usize], methods: &[Method]) -> Result<Move, PassError> {
+        let bootstrap = self.context.machine.bootstrap();
+        let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
+        let needed = match methods[0] {
+            Method::Spends(spent) if Program::is_last(place) => spent,
+            Method::Spends(spent) => spent + entry,
+            Method::Refreshes => entry,
+        };
+        if top < needed {
+            return Err(PassError::Levels { place, found: top - entry, needed: needed - entry });
+        }
+        let refreshed: Vec<bool> = levels.iter().map(|level| *level < needed).collect();
+        let after = levels.iter().zip(&refreshed).map(|(level, refreshed)| if *refreshed { top } else { *level });
+        Ok(Move { way: 0, level: after.min().unwrap_or(top), refreshed })
+    }
+
+    /// The result of a step.
+    fn finish(
         &mut self,
         place: Place,
         shape: Shape,
         result: Result<Vec<M::Vector>, CkksError>,
     ) -> Result<Tensor<M::Vector>, PassError> {
         let vectors = result.map_err(|error| PassError::Arithmetic { place, error })?;
-        Ok(self.seen(place, Tensor::new(vectors, shape)))
+        Ok(self.finished(place, shape, vectors))
     }
 
-    /// Tells the watch of a result.
-    fn seen(&mut self, place: Place, tensor: Tensor<M::Vector>) -> Tensor<M::Vector> {
+    fn finished(&mut self, place: Place, shape: Shape, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
+        let tensor = self.tensor(vectors, shape);
+        if let Some(step) = self.steps.last_mut() {
+            step.outputs.push(tensor.number);
+        }
         let level = self.level(&tensor);
         if let Some(watch) = &mut self.watch {
             watch(place, level);
         }
         tensor
+    }
+
+    /// Arranges keys or values for products with the chunk.
+    fn arrange(
+        &mut self,
+        layer: usize,
+        input: &Tensor<M::Vector>,
+        role: Role,
+    ) -> Result<Vec<Arranged<M::Vector>>, PassError> {
+        let quantity = if role == Role::Keys { Quantity::RotatedKey } else { Quantity::Value };
+        let place = Place::new(layer, quantity);
+        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(2)])?;
+        let arranged = self.context.arrange(&inputs[0], role)?;
+        let number = self.number();
+        self.caches[layer][usize::from(role == Role::Values)] = number;
+        if let Some(step) = self.steps.last_mut() {
+            step.outputs.push(number);
+        }
+        let level = arranged.first().and_then(|one| one.own.first()).map_or(0, |row| self.arithmetic().level(row));
+        if let Some(watch) = &mut self.watch {
+            watch(place, level);
+        }
+        Ok(arranged)
     }
 }
 
@@ -180,14 +296,9 @@ where
     }
 
     fn append(&mut self, cache: &mut usize, keys: Self::Tensor, values: Self::Tensor) -> Result<(), PassError> {
-        let place = Place::new(*cache, Quantity::RotatedKey);
-        self.prepare(place, &[&keys, &values], 2)?;
-        let keys = self.context.arrange(&keys.vectors.borrow(), Role::Keys)?;
-        let values = self.context.arrange(&values.vectors.borrow(), Role::Values)?;
+        let keys = self.arrange(*cache, &keys, Role::Keys)?;
+        let values = self.arrange(*cache, &values, Role::Values)?;
         self.session.layers[*cache].replace(keys, values);
-        if let Some(watch) = &mut self.watch {
-            watch(place, 0);
-        }
         Ok(())
     }
 
@@ -196,40 +307,42 @@ where
     }
 
     fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
-        let map = self.context.program.linear_map(places)?;
-        let entry = self.context.machine.bootstrap().input_level();
-        let on_slots = map.fits_slots(self.context.program.layout())
-            && !matches!(places[0].quantity, Quantity::AttentionOutput | Quantity::FfnOutput);
-        let vectors = if on_slots {
-            self.prepare(places[0], &[input], 1)?;
-            self.context.linear_on_slots(&input.vectors.borrow(), places)?
-        } else {
-            if self.level(input) < entry {
-                self.refresh(places[0], input)?;
-            }
-            let outputs = self.context.linear_on_coefficients(&input.vectors.borrow(), places)?;
-            self.bootstraps += outputs.len();
-            outputs
-        };
-        let mut vectors = vectors.into_iter();
         let program = self.context.program;
-        let config = &program.model.config;
+        let map = program.linear_map(places)?;
+        let methods: &[Method] = match map.fits_slots(program.layout()) {
+            // Results of long maps have a bootstrap before them or behind them in any case.
+            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), Method::Refreshes],
+            true => &[Method::Refreshes, Method::Spends(1)],
+            false => &[Method::Refreshes],
+        };
+        let (method, inputs) = self.prepare(places[0], &[input], &[], methods)?;
+        if let Some(step) = self.steps.last_mut() {
+            step.places = places.to_vec();
+        }
+        let vectors = match method {
+            Method::Spends(_) => self.context.linear_on_slots(&inputs[0], places)?,
+            Method::Refreshes => {
+                let outputs = self.context.linear_on_coefficients(&inputs[0], places)?;
+                self.bootstraps += outputs.len();
+                outputs
+            }
+        };
+        let (mut vectors, config) = (vectors.into_iter(), &program.model.config);
         let mut tensors = Vec::with_capacity(places.len());
         for (place, count) in places.iter().zip(&map.vectors) {
             let width = match place.quantity {
                 Quantity::Query => config.query_width(),
                 Quantity::Key | Quantity::Value => config.kv_width(),
-                quantity => crate::linear::width_of(config, quantity),
+                quantity => width_of(config, quantity),
             };
-            let parts = program.layout().parts;
-            let tensor = Tensor::new(vectors.by_ref().take(count * parts).collect(), Shape { width, ..input.shape });
-            tensors.push(self.seen(*place, tensor));
+            let vectors = vectors.by_ref().take(count * program.layout().parts).collect();
+            tensors.push(self.finished(*place, Shape { width, ..input.shape }, vectors));
         }
         Ok(tensors)
     }
 
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
-        self.prepare(place, &[input], 1)?;
+        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(1)])?;
         let program = self.context.program;
         let units = &program.units.layers[place.layer];
         let root = (program.model.config.head_width as f64).sqrt();
@@ -237,37 +350,32 @@ where
             Quantity::RotatedQuery => units.query * units.key / (root * units.score[head].0),
             _ => 1.0,
         };
-        let result = self.context.rope(&input.vectors.borrow(), position, factor);
-        self.run(place, input.shape, result)
+        let result = self.context.rope(&inputs[0], position, factor);
+        self.finish(place, input.shape, result)
     }
 
     fn scores(&mut self, queries: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
-        self.prepare(place, &[queries], 1)?;
+        let keys = self.caches[*cache][0];
+        let (_, inputs) = self.prepare(place, &[queries], &[keys], &[Method::Spends(1)])?;
         let rows = self.session.layers[*cache].seen(&self.context, Role::Keys)?;
-        let scores = self.context.scores(&queries.vectors.borrow(), &rows, (self.public, *cache))?;
-        let shape = Shape { groups: self.context.program.layout().heads, ..queries.shape };
-        let width = self.public.len() + (self.context.chunk + 1) * self.context.program.layout().chunk();
-        Ok(self.seen(place, Tensor::new(scores, Shape { width, ..shape })))
+        let scores = self.context.scores(&inputs[0], &rows, (self.public, *cache))?;
+        let layout = self.context.program.layout();
+        let width = self.public.len() + (self.context.chunk + 1) * layout.chunk();
+        let shape = Shape { groups: layout.heads, width, ..queries.shape };
+        Ok(self.finished(place, shape, scores))
     }
 
     fn attend(&mut self, weights: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
-        self.prepare(place, &[weights], 1)?;
+        let values = self.caches[*cache][1];
+        let (_, inputs) = self.prepare(place, &[weights], &[values], &[Method::Spends(1)])?;
         let rows = self.session.layers[*cache].seen(&self.context, Role::Values)?;
-        let sums = self.context.attend(&weights.vectors.borrow(), &rows, (self.public, *cache))?;
+        let sums = self.context.attend(&inputs[0], &rows, (self.public, *cache))?;
         let width = self.context.program.model.config.query_width();
-        Ok(self.seen(place, Tensor::new(sums, Shape { groups: 1, width, ..weights.shape })))
+        Ok(self.finished(place, Shape { groups: 1, width, ..weights.shape }, sums))
     }
 
-    fn function(
-        &mut self,
-        function: Function,
-        input: &Self::Tensor,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
+    fn function(&mut self, function: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let units = &self.context.program.units;
-        let levels = |polynomials: &[unspoken_ckks::Polynomial]| {
-            polynomials.iter().map(unspoken_ckks::Polynomial::depth).max().unwrap_or(0)
-        };
         let norm = units.norm(place);
         let polynomials = match (function, place.quantity) {
             (Function::Exponential, _) => &units.layers[place.layer].exponential,
@@ -275,64 +383,53 @@ where
             (_, Quantity::SoftmaxFactor(round)) => &units.layers[place.layer].rounds[usize::from(round)].polynomials,
             _ => std::slice::from_ref(&norm.polynomial),
         };
-        self.prepare(place, &[input], levels(polynomials))?;
-        let vectors = input.vectors.borrow();
+        let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
+        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(levels)])?;
         let result = match (function, place.quantity) {
-            (Function::Exponential, _) => self.context.exponentials(&vectors, polynomials),
-            (Function::Silu, _) => self.context.coordinate_polynomials(&vectors, polynomials),
-            (_, Quantity::SoftmaxFactor(_)) => self.context.head_polynomials(&vectors, polynomials),
-            _ => self.context.polynomial(&vectors, &norm.polynomial),
+            (Function::Exponential, _) => self.context.exponentials(&inputs[0], polynomials),
+            (Function::Silu, _) => self.context.coordinate_polynomials(&inputs[0], polynomials),
+            (_, Quantity::SoftmaxFactor(_)) => self.context.head_polynomials(&inputs[0], polynomials),
+            _ => self.context.polynomial(&inputs[0], &norm.polynomial),
         };
-        self.run(place, input.shape, result)
+        self.finish(place, input.shape, result)
     }
 
-    fn sum_squares(
-        &mut self,
-        input: &Self::Tensor,
-        _: f64,
-        _: f64,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
+    fn sum_squares(&mut self, input: &Self::Tensor, _: f64, _: f64, place: Place) -> Result<Self::Tensor, PassError> {
         let program = self.context.program;
         let shape = Shape { width: 1, ..input.shape };
         if let Quantity::SoftmaxSquare(round) = place.quantity {
-            self.prepare(place, &[input], 1)?;
+            let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(1)])?;
             let offsets = &program.units.layers[place.layer].rounds[usize::from(round)].offsets;
-            let result = self.context.column_squares(&input.vectors.borrow(), offsets);
-            return self.run(place, shape, result);
+            let result = self.context.column_squares(&inputs[0], offsets);
+            return self.finish(place, shape, result);
         }
-        self.prepare(place, &[input], 2)?;
+        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(2)])?;
         let period = program.layout().period(program.model.config.width);
-        let result = self.context.norm_square(&input.vectors.borrow(), period, program.units.norm(place));
-        self.run(place, shape, result)
+        let result = self.context.norm_square(&inputs[0], period, program.units.norm(place));
+        self.finish(place, shape, result)
     }
 
-    fn scale(
-        &mut self,
-        input: &Self::Tensor,
-        factors: &Self::Tensor,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
-        self.prepare(place, &[input, factors], 1)?;
-        let result = self.context.scale(&input.vectors.borrow(), &factors.vectors.borrow());
-        self.run(place, input.shape, result)
+    fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let (_, inputs) = self.prepare(place, &[input, factors], &[], &[Method::Spends(1)])?;
+        let result = self.context.scale(&inputs[0], &inputs[1]);
+        self.finish(place, input.shape, result)
     }
 
     fn multiply(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        self.prepare(place, &[a, b], 1)?;
-        let result = self.context.multiply(&a.vectors.borrow(), &b.vectors.borrow());
-        self.run(place, a.shape, result)
+        let (_, inputs) = self.prepare(place, &[a, b], &[], &[Method::Spends(1)])?;
+        let result = self.context.multiply(&inputs[0], &inputs[1]);
+        self.finish(place, a.shape, result)
     }
 
     fn square(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        self.prepare(place, &[input], 1)?;
-        let vectors = input.vectors.borrow();
-        let result = self.context.multiply(&vectors, &vectors);
-        self.run(place, input.shape, result)
+        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(1)])?;
+        let result = self.context.multiply(&inputs[0], &inputs[0]);
+        self.finish(place, input.shape, result)
     }
 
     fn add(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let result = self.context.add(&a.vectors.borrow(), &b.vectors.borrow());
-        self.run(place, a.shape, result)
+        let (_, inputs) = self.prepare(place, &[a, b], &[], &[Method::Spends(0)])?;
+        let result = self.context.add(&inputs[0], &inputs[1]);
+        self.finish(place, a.shape, result)
     }
 }

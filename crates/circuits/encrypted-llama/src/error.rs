@@ -23,8 +23,10 @@ pub enum PassError {
         needed: String,
     },
     /// The parameters have too few levels between two bootstraps.
-    #[error("{place}: found {found} levels between two bootstraps, needed {needed}; use a preset with more levels, or \
-             a design with lower degrees")]
+    #[error(
+        "{place}: found {found} levels between two bootstraps, needed {needed}; use a preset with more levels, or \
+             a design with lower degrees"
+    )]
     Levels {
         /// The operation.
         place: Place,
@@ -32,6 +34,12 @@ pub enum PassError {
         found: usize,
         /// Levels that the operation needs.
         needed: usize,
+    },
+    /// The placement of bootstraps is that of another circuit.
+    #[error("{place}: found a placement of bootstraps for another circuit, needed that of this program")]
+    Placement {
+        /// The operation.
+        place: Place,
     },
     /// Arithmetic on ciphertexts failed.
     #[error("{place}: {error}")]

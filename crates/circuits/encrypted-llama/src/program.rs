@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unspoken_ckks::{Bootstrap, CoefficientMatrix, LinearTransform};
+use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Design, Place, Quantity};
 use unspoken_llama_model::Model;
 use unspoken_rlwe::SmallRing;
@@ -22,6 +23,8 @@ pub struct Program {
     pub(crate) units: Units,
     pub(crate) bootstrap: Bootstrap,
     pub(crate) small: SmallRing,
+    /// What each step of a pass does; `None` before it is decided.
+    pub(crate) placement: Option<Vec<Move>>,
     transforms: Mutex<HashMap<TransformKey, Arc<LinearTransform>>>,
     matrices: Mutex<HashMap<(Place, usize), Arc<CoefficientMatrix>>>,
 }
@@ -67,7 +70,8 @@ impl Program {
         let units = Units::new(circuit, design, f64::from(embedding))?;
         let small = bootstrap.small_ring(small_degree, layout.tokens)?;
         let (transforms, matrices) = Default::default();
-        Ok(Program { circuit: circuit.clone(), model, layout, units, bootstrap, small, transforms, matrices })
+        let (circuit, placement) = (circuit.clone(), None);
+        Ok(Program { circuit, model, layout, units, bootstrap, small, placement, transforms, matrices })
     }
 
     /// The circuit.

@@ -10,6 +10,7 @@ mod error;
 mod float;
 mod noise;
 mod place;
+pub mod placement;
 mod plan;
 mod preparation;
 mod ranges;

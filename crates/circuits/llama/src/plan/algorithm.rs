@@ -5,9 +5,9 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use super::degrees::depth;
 use super::packing::Packing;
-use super::path::Landing;
 use super::prices::{Blocks, Prices};
 use super::work::Work;
+use crate::placement::Landing;
 
 /// How a step is computed.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,11 +6,11 @@ use super::algorithm::Algorithm;
 use super::error::PlanError;
 use super::memory::Usage;
 use super::packing::Packing;
-use super::path::{Path, Segment, chain};
 use super::prices::Prices;
 use super::report::{Deeper, PartPlan, Phase, Row, Totals};
 use super::steps::{Part, Priced, ladder};
 use super::work::Work;
+use crate::placement::{Path, Segment, chain};
 
 /// Further levels that [`Candidate::deeper`] tries.
 const DEEPER: usize = 4;

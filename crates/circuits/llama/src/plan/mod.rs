@@ -7,7 +7,6 @@ mod error;
 mod memory;
 mod packing;
 mod pass;
-mod path;
 mod prices;
 mod report;
 mod shapes;

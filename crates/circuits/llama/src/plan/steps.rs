@@ -7,12 +7,12 @@ use unspoken_ckks::{CkksError, CkksParameters};
 use super::algorithm::{Algorithm, Attention, OnCoefficients};
 use super::degrees::Degrees;
 use super::packing::{Grid, Packing};
-use super::path::{Ladder, Segment, Step, Way};
 use super::prices::{Blocks, Prices};
 use super::report::Phase;
 use super::work::Work;
 use crate::arithmetic::Function;
 use crate::place::{Place, Quantity};
+use crate::placement::{Ladder, Segment, Step, Way};
 use crate::record::{Node, Operation};
 
 /// A tensor of a part.

@@ -1,4 +1,5 @@
-//! Levels of tensors and places of bootstraps: a shortest path, exact under the cost model.
+//! Levels of tensors and places of bootstraps: a shortest path, exact under the cost model. Planners describe a pass as
+//! [`Segment`]s; a pass follows the [`Path`]s that [`chain`] finds.
 //!
 //! A state is a position in the order of the steps and the level of each live tensor. Lowering a tensor is free, so a
 //! state is dropped if another one at the same position costs no more and has no tensor lower, or costs no more after
@@ -9,16 +10,16 @@ use std::collections::HashMap;
 
 /// Levels between which tensors move.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ladder {
+pub struct Ladder {
     /// Lowest level from which a bootstrap can start.
-    pub(super) entry: usize,
+    pub entry: usize,
     /// Level of a bootstrap's results, the highest of the circuit.
-    pub(super) top: usize,
+    pub top: usize,
 }
 
 /// Level of a step's results.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Landing {
+pub enum Landing {
     /// This many levels below the working level.
     Below(usize),
     /// A fixed level.
@@ -27,20 +28,20 @@ pub(super) enum Landing {
 
 /// One way to run a step.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub struct Way {
     /// Lowest working level.
-    pub(super) least: usize,
+    pub least: usize,
     /// Levels that each input must be above the working level.
-    pub(super) above: Vec<usize>,
+    pub above: Vec<usize>,
     /// Level of the results.
-    pub(super) landing: Landing,
+    pub landing: Landing,
     /// Seconds by working level, from 0 to the top.
-    pub(super) seconds: Vec<f64>,
+    pub seconds: Vec<f64>,
 }
 
 impl Way {
     /// Level of the results for a working level.
-    pub(super) fn lands(&self, level: usize) -> usize {
+    pub fn lands(&self, level: usize) -> usize {
         match self.landing {
             Landing::Below(spent) => level - spent,
             Landing::At(level) => level,
@@ -50,44 +51,50 @@ impl Way {
 
 /// A step: takes tensors, makes tensors.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) inputs: Vec<usize>,
-    pub(super) outputs: Vec<usize>,
-    pub(super) ways: Vec<Way>,
+pub struct Step {
+    /// Tensors that it takes.
+    pub inputs: Vec<usize>,
+    /// Tensors that it makes.
+    pub outputs: Vec<usize>,
+    /// How it can be run.
+    pub ways: Vec<Way>,
 }
 
 /// Steps in their order, from one tensor to one tensor.
 #[derive(Clone, Debug)]
-pub(super) struct Segment {
-    pub(super) ladder: Ladder,
-    /// Seconds of a bootstrap of each tensor.
-    pub(super) refresh: Vec<f64>,
-    pub(super) steps: Vec<Step>,
+pub struct Segment {
+    /// Levels of bootstraps.
+    pub ladder: Ladder,
+    /// Seconds of a bootstrap of each tensor; infinite for one that cannot be bootstrapped.
+    pub refresh: Vec<f64>,
+    /// The steps.
+    pub steps: Vec<Step>,
     /// The tensor that is live at the begin.
-    pub(super) input: usize,
+    pub input: usize,
     /// The tensor that is live at the end.
-    pub(super) output: usize,
+    pub output: usize,
 }
 
 /// What is done at a step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Move {
+pub struct Move {
     /// Number of the way.
-    pub(super) way: usize,
+    pub way: usize,
     /// Working level.
-    pub(super) level: usize,
+    pub level: usize,
     /// Inputs of the step that are refreshed first.
-    pub(super) refreshed: Vec<bool>,
+    pub refreshed: Vec<bool>,
 }
 
 /// A path through a segment.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path {
-    pub(super) seconds: f64,
+pub struct Path {
+    /// Its seconds.
+    pub seconds: f64,
     /// One for each step.
-    pub(super) moves: Vec<Move>,
+    pub moves: Vec<Move>,
     /// Level of the output.
-    pub(super) level: usize,
+    pub level: usize,
 }
 
 /// A state that was reached, and how.
@@ -100,7 +107,7 @@ struct Reached {
 impl Segment {
     /// For each level, the cheapest path from the input at `start` to the output at exactly that level, unless a path
     /// that ends higher costs no more.
-    pub(super) fn cheapest(&self, start: usize) -> Vec<Path> {
+    pub fn cheapest(&self, start: usize) -> Vec<Path> {
         let mut arena = vec![Reached { seconds: 0.0, before: 0, choice: None }];
         let mut states: Vec<(Vec<usize>, usize)> = vec![(vec![start], 0)];
         let mut live = vec![self.input];
@@ -135,7 +142,7 @@ impl Segment {
     /// The path of a planner that does not look ahead: each step runs in the way that is cheapest at the highest level,
     /// and inputs are refreshed only if no way can run and leave its results where a bootstrap can start. `None` if it
     /// is stuck.
-    pub(super) fn greedy(&self, start: usize) -> Option<Path> {
+    pub fn greedy(&self, start: usize) -> Option<Path> {
         let mut levels: HashMap<usize, usize> = HashMap::from([(self.input, start)]);
         let (mut seconds, mut moves) = (0.0, Vec::new());
         for step in &self.steps {
@@ -168,7 +175,7 @@ impl Segment {
 
     /// Follows a path and checks that each of its moves is legal. Returns seconds and the level of each tensor when it
     /// is made; the reason if a move is not legal.
-    pub(super) fn replay(&self, start: usize, path: &Path) -> Result<(f64, Vec<usize>), String> {
+    pub fn replay(&self, start: usize, path: &Path) -> Result<(f64, Vec<usize>), String> {
         let mut levels = vec![None; self.refresh.len()];
         levels[self.input] = Some(start);
         let mut made = vec![0; self.refresh.len()];
@@ -303,7 +310,7 @@ type Taken = Vec<(usize, usize, usize)>;
 
 /// Joins repeated segments: the cheapest chain of paths, each beginning at the level where the one before it ends.
 /// `segments` lists the segments in their order by number.
-pub(super) fn chain(segments: &[Segment], order: &[usize], start: usize) -> Option<(f64, Vec<Path>)> {
+pub fn chain(segments: &[Segment], order: &[usize], start: usize) -> Option<(f64, Vec<Path>)> {
     let mut known: HashMap<(usize, usize), Vec<Path>> = HashMap::new();
     // For each level that is reached: seconds, and the paths so far.
     let mut reached: Vec<(usize, f64, Taken)> = vec![(start, 0.0, Vec::new())];

@@ -1,0 +1,211 @@
+//! Places of bootstraps: the steps of a pass as segments for `unspoken_llama::placement`, with the costs that a
+//! simulator without values counts.
+
+use std::collections::HashMap;
+
+use unspoken_ckks::{CkksError, CkksParameters, Cost, CostModel, Encoder, Simulated, Simulator};
+use unspoken_llama::Quantity;
+use unspoken_llama::placement::{Ladder, Landing, Segment, Step as PlacedStep, Way, chain};
+
+use crate::arithmetic::{Method, PassArithmetic, Step};
+use crate::error::PassError;
+use crate::layout::Columns;
+use crate::machine::{Machine, SimulatedMachine};
+use crate::ops::Context;
+use crate::program::Program;
+use crate::session::Session;
+
+/// A pass with its bootstraps placed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placed {
+    /// Predicted seconds.
+    pub seconds: f64,
+    /// Predicted seconds if inputs were bootstrapped only when a step has too few levels.
+    pub greedy_seconds: f64,
+}
+
+impl Program {
+    /// Decides, for all passes behind `public` tokens, which vectors are bootstrapped before which step, at which level
+    /// each step works, and which linear maps run between the halves of a bootstrap: a shortest path under the cost
+    /// model.
+    ///
+    /// # Errors
+    /// If the parameters have too few levels for a step.
+    pub fn place(&mut self, encoder: &Encoder, public: usize, model: &CostModel) -> Result<Placed, PassError> {
+        self.placement = None;
+        let prices = Prices::new(self, encoder, public, model)?;
+        let (steps, seconds) = prices.greedy_pass()?;
+        let ends = |step: &Step| step.place.quantity == Quantity::Residual;
+        let (mut segments, mut begin, mut residual) = (Vec::new(), 0, 0);
+        for end in (0..steps.len()).filter(|&number| ends(&steps[number]) || number + 1 == steps.len()) {
+            segments.push(prices.segment(&steps[begin..=end], &seconds[begin..=end], residual)?);
+            residual = steps[end].outputs[0];
+            begin = end + 1;
+        }
+        let order: Vec<usize> = (0..segments.len()).collect();
+        let top = self.bootstrap.output_level();
+        let place = steps[0].place;
+        let needed = self.bootstrap.input_level();
+        let found = chain(&segments, &order, top).filter(|(seconds, _)| seconds.is_finite());
+        let (best, paths) = found.ok_or(PassError::Levels { place, found: top - needed, needed: top })?;
+        let greedy_seconds = seconds.iter().map(|step| step.own + step.refreshed).sum();
+        self.placement = Some(paths.into_iter().flat_map(|path| path.moves).collect());
+        Ok(Placed { seconds: best, greedy_seconds })
+    }
+}
+
+/// Seconds of a step of the greedy pass: of the step itself, and of the bootstraps before it.
+struct Seconds {
+    own: f64,
+    refreshed: f64,
+}
+
+/// What steps cost.
+struct Prices<'a> {
+    program: &'a Program,
+    encoder: &'a Encoder,
+    public: usize,
+    model: &'a CostModel,
+    /// Seconds of a bootstrap of one vector, and of two together.
+    refresh: [f64; 2],
+    /// Seconds of a key switch at each level.
+    by_level: Vec<f64>,
+}
+
+impl<'a> Prices<'a> {
+    fn new(program: &'a Program, encoder: &'a Encoder, public: usize, model: &'a CostModel) -> Result<Self, PassError> {
+        let parameters = encoder.parameters();
+        let switch = |level: usize| {
+            let basis = parameters.basis(level);
+            model.seconds(&Cost::key_switch(parameters.ring(), basis, basis))
+        };
+        let by_level = (0..=parameters.circuit_level()).map(switch).collect();
+        let mut prices = Prices { program, encoder, public, model, refresh: [0.0; 2], by_level };
+        prices.refresh = [prices.refreshing(1)?, prices.refreshing(2)?];
+        Ok(prices)
+    }
+
+    fn parameters(&self) -> &CkksParameters {
+        self.encoder.parameters()
+    }
+
+    /// Seconds that `work` takes on vectors at `level`.
+    fn counted<E>(
+        &self,
+        (count, level): (usize, usize),
+        work: impl FnOnce(&SimulatedMachine<'_>, &[Simulated]) -> Result<(), E>,
+    ) -> Result<f64, PassError>
+    where
+        PassError: From<E>,
+    {
+        let simulator = Simulator::counting(self.encoder);
+        let scale = self.parameters().scale();
+        let inputs = (0..count).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<Vec<_>, _>>()?;
+        let machine = self.machine(&simulator);
+        work(&machine, &inputs)?;
+        Ok(self.model.seconds(&simulator.cost()))
+    }
+
+    fn machine<'s>(&'s self, simulator: &'s Simulator) -> SimulatedMachine<'s> {
+        SimulatedMachine { simulator, encoder: self.encoder, bootstrap: &self.program.bootstrap }
+    }
+
+    fn refreshing(&self, count: usize) -> Result<f64, PassError> {
+        let level = self.program.bootstrap.input_level();
+        self.counted((count, level), |machine, inputs| -> Result<(), CkksError> {
+            machine.refresh(&inputs.iter().collect::<Vec<_>>())?;
+            Ok(())
+        })
+    }
+
+    /// Seconds of a bootstrap of several vectors: two at a time.
+    fn refreshes(&self, vectors: usize) -> f64 {
+        (vectors / 2) as f64 * self.refresh[1] + (vectors % 2) as f64 * self.refresh[0]
+    }
+
+    /// The steps of a pass that bootstraps when a step has too few levels, and their seconds.
+    fn greedy_pass(&self) -> Result<(Vec<Step>, Vec<Seconds>), PassError> {
+        let program = self.program;
+        let cache = program.model.prefix_cache(&vec![0; self.public]).map_err(unspoken_llama::CircuitError::from)?;
+        let simulator = Simulator::counting(self.encoder);
+        let machine = self.machine(&simulator);
+        let mut session = Session::new(program.model.config.layers);
+        let mut events = Vec::new();
+        let mut watch = |_, _| events.push(self.model.seconds(&simulator.cost()));
+        let vectors = program.layout.activation_vectors(program.model.config.width) * program.layout.parts;
+        let (level, scale) = (program.input_level(), self.parameters().scale());
+        let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
+        let mut pass = PassArithmetic::new(&machine, program, &cache, &mut session, (true, 1))?.with_watch(&mut watch);
+        let input = pass.input(input);
+        let mut circuit = program.circuit.session(&mut pass)?;
+        let normed = program.circuit.pass(&mut pass, &mut circuit, input)?;
+        program.circuit.logits(&mut pass, &normed)?;
+        let steps = pass.into_steps();
+        let (mut seconds, mut next, mut before) = (Vec::with_capacity(steps.len()), 0, 0.0);
+        for step in &steps {
+            next += step.outputs.len();
+            let refreshed = step.choice.refreshed.iter().zip(&step.vectors);
+            let refreshed = refreshed.filter(|(refreshed, _)| **refreshed).map(|(_, count)| self.refreshes(*count));
+            let refreshed: f64 = refreshed.sum();
+            seconds.push(Seconds { own: (events[next - 1] - before - refreshed).max(0.0), refreshed });
+            before = events[next - 1];
+        }
+        Ok((steps, seconds))
+    }
+
+    /// The problem of a layer, or of the head: steps from tensor `input` on.
+    fn segment(&self, steps: &[Step], seconds: &[Seconds], input: usize) -> Result<Segment, PassError> {
+        let (entry, top) = (self.program.bootstrap.input_level(), self.program.bootstrap.output_level());
+        let mut numbers = HashMap::from([(input, 0)]);
+        // Tensors that are bootstrapped have the vectors that a step takes of them.
+        let mut refresh = vec![f64::INFINITY];
+        let mut placed = Vec::new();
+        for (step, seconds) in steps.iter().zip(seconds) {
+            for (tensor, count) in step.inputs.iter().zip(&step.vectors) {
+                refresh[numbers[tensor]] = self.refreshes(*count);
+            }
+            for tensor in &step.outputs {
+                numbers.insert(*tensor, refresh.len());
+                refresh.push(f64::INFINITY);
+            }
+            let ways = (0..step.methods.len()).map(|way| self.way(step, way, seconds.own, (entry, top)));
+            let of = |tensors: &[usize]| tensors.iter().map(|tensor| numbers[tensor]).collect();
+            let (inputs, outputs) = (of(&step.inputs), of(&step.outputs));
+            placed.push(PlacedStep { inputs, outputs, ways: ways.collect::<Result<_, _>>()? });
+        }
+        let output = steps.last().map_or(0, |step| numbers[&step.outputs[0]]);
+        Ok(Segment { ladder: Ladder { entry, top }, refresh, steps: placed, input: 0, output })
+    }
+
+    /// A way of a step whose chosen way takes `own` seconds at its level.
+    fn way(&self, step: &Step, way: usize, own: f64, (entry, top): (usize, usize)) -> Result<Way, PassError> {
+        let (level, own) = match (way == step.choice.way, step.methods[way]) {
+            (true, _) => (step.choice.level, own),
+            (false, Method::Spends(_)) => (top, self.linear(step, top)?),
+            (false, Method::Refreshes) => (entry, self.linear(step, entry)?),
+        };
+        let above = vec![0; step.inputs.len()];
+        let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
+        Ok(match step.methods[way] {
+            Method::Spends(spent) => {
+                let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);
+                Way { least: spent, above, landing: Landing::Below(spent), seconds }
+            }
+            Method::Refreshes => Way { least: entry, above, landing: Landing::At(top), seconds: every(&|_| own) },
+        })
+    }
+
+    /// Seconds of linear maps in the way that the greedy pass does not take: on coefficients at the entry of bootstraps,
+    /// on slots above.
+    fn linear(&self, step: &Step, level: usize) -> Result<f64, PassError> {
+        let columns = Columns::new(&self.program.layout, self.public, 1);
+        self.counted((step.vectors[0], level), |machine, inputs| -> Result<(), PassError> {
+            let context = Context { machine, program: self.program, columns, chunk: 0 };
+            match level == self.program.bootstrap.input_level() {
+                true => context.linear_on_coefficients(inputs, &step.places)?,
+                false => context.linear_on_slots(inputs, &step.places)?,
+            };
+            Ok(())
+        })
+    }
+}
