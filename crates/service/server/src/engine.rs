@@ -42,8 +42,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Computes one answer and reports to `progress`. The bytes of the query and of the answer are counted until they are
-    /// dropped.
+    /// Computes one answer and reports to `progress`. The bytes of the query and of the answer are counted until they
+    /// are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,

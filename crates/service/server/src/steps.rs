@@ -158,3 +158,52 @@ fn progress(reached: Option<(u32, u32)>) -> Vec<u8> {
     let (done, total) = reached.unwrap_or_default();
     progress_frame(done, total)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// The next step, and the milliseconds that it took.
+    async fn timed(steps: &mut AnswerSteps) -> (Step, u128) {
+        let start = Instant::now();
+        (steps.next().await, start.elapsed().as_millis())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newest_step_is_sent_soon_and_again_if_nothing_is_new() {
+        let progress = Arc::new(AnswerProgress::new());
+        let (end, ended) = oneshot::channel();
+        let answer = async { ended.await.unwrap_or_else(|_| Err(internal())) };
+        let mut steps = AnswerSteps::new(answer, progress.clone());
+        assert!(matches!(timed(&mut steps).await, (Step::Reached(None), 10_000)));
+        (1..=3).for_each(|done| progress.report(done, 9));
+        assert!(matches!(timed(&mut steps).await, (Step::Reached(Some((3, 9))), 250)));
+        assert!(matches!(timed(&mut steps).await, (Step::Reached(Some((3, 9))), 10_000)));
+        // Neither the time that passes without a look nor the reports in it are made up for.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        progress.report(4, 9);
+        assert!(matches!(timed(&mut steps).await, (Step::Reached(Some((4, 9))), 0)));
+        progress.report(5, 9);
+        assert!(matches!(timed(&mut steps).await, (Step::Reached(Some((5, 9))), 250)));
+        // The answer does not wait for the next look.
+        end.send(Ok(Bytes::from_static(b"answer"))).unwrap();
+        assert!(matches!(timed(&mut steps).await, (Step::Ended(Ok(answer)), 0) if answer == "answer"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_waits_for_is_dropped_and_one_that_panics_is_refused() {
+        let (held, dropped) = oneshot::channel::<()>();
+        let answer = async move {
+            let _held = held;
+            std::future::pending().await
+        };
+        drop(AnswerSteps::new(answer, Arc::default()));
+        dropped.await.unwrap_err();
+        let mut steps = AnswerSteps::new(async { panic!("as the test asks") }, Arc::default());
+        let Step::Ended(Err(refusal)) = steps.next().await else { panic!("not refused") };
+        assert_eq!(refusal.code, internal().code);
+    }
+}

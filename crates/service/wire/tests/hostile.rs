@@ -101,7 +101,7 @@ fn a_stream_is_read_in_pieces_of_any_length_and_is_one_message() {
         (refused, AnswerFrame::Problem(problem())),
         (empty, AnswerFrame::Answer(Vec::new())),
     ] {
-        let expected = [steps.as_slice(), &[last.clone()]].concat();
+        let expected = [steps.as_slice(), std::slice::from_ref(&last)].concat();
         for piece_bytes in 1..=stream.len() {
             assert_eq!(frames(&stream, 200, piece_bytes).unwrap(), expected, "{piece_bytes}");
         }

@@ -144,8 +144,8 @@ impl HttpConnection {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit. `progress` receives how
-    /// far an answer is, if that is expected.
+    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit. `progress` receives
+    /// how far an answer is, if that is expected.
     pub(super) fn send(
         &self,
         outgoing: &Outgoing,

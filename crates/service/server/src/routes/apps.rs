@@ -46,8 +46,8 @@ pub(super) async fn describe(
     Ok(message_response(&message, wants_json(&headers)))
 }
 
-/// Makes all possible checks before it reads the query. A client that accepts it is sent the progress, unless the answer
-/// or a refusal comes first.
+/// Makes all possible checks before it reads the query. A client that accepts it is sent the progress, unless the
+/// answer or a refusal comes first.
 pub(super) async fn ask(
     State(service): State<Arc<Service>>,
     KnownClient(client): KnownClient,

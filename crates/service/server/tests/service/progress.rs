@@ -130,10 +130,11 @@ fn a_refusal_among_the_steps_is_that_of_a_plain_response() {
     ];
     for (bytes, millis, code) in cases {
         let plain = ask(&client, &id, query(millis, bytes)).unwrap_err();
-        let (refused, steps) = ask_in_steps(&client, &id, query(millis, bytes), &Cancel::new());
-        let refused = refused.unwrap_err();
+        let mut steps = 0;
+        let report = |_, _| steps += 1;
+        let refused = client.ask_with_progress(APP, &id, query(millis, bytes), 9, report, &Cancel::new()).unwrap_err();
         assert_eq!(refused.code(), Some(code), "{refused}");
-        assert!(!steps.is_empty() && !refused.to_string().contains("secret reason"), "{refused}");
+        assert!(steps > 0 && !refused.to_string().contains("secret reason"), "{refused}");
         let (Error::Refused(mut plain), Error::Refused(refused)) = (plain, refused) else { panic!("not refused") };
         assert_ne!(plain.request_id, refused.request_id);
         plain.request_id.clone_from(&refused.request_id);

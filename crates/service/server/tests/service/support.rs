@@ -347,19 +347,6 @@ pub fn ask(transport: &Transport, key: &KeyId, query: Vec<u8>) -> Result<Vec<u8>
     transport.ask(APP, key, query, &Cancel::new()).map(Vec::from)
 }
 
-/// Like [`ask`], and returns the steps that were reported before the answer.
-pub fn ask_in_steps(
-    transport: &Transport,
-    key: &KeyId,
-    query: Vec<u8>,
-    cancel: &Cancel,
-) -> (Result<Vec<u8>, Error>, Vec<(u32, u32)>) {
-    let mut steps = Vec::new();
-    let report = |done, total| steps.push((done, total));
-    let answer = transport.ask_with_progress(APP, key, query, 1 << 20, report, cancel).map(Vec::from);
-    (answer, steps)
-}
-
 pub struct RawResponse {
     pub status: u16,
     pub head: String,
