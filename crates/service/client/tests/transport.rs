@@ -433,6 +433,31 @@ fn steps_without_an_answer_are_a_lost_connection() {
 }
 
 #[test]
+fn a_timeout_bounds_the_wait_for_the_answer_after_the_last_step() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(listener.local_addr().unwrap()).with_timeout(1.0).unwrap();
+    let (asked, ask) = std::sync::mpsc::channel();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_request(&mut stream);
+        stream.write_all(&in_steps(&[progress_frame(1, 2)])).unwrap();
+        // Steps without news are no answer either.
+        while ask.try_recv().is_err() {
+            let _ = stream.write_all(&progress_frame(1, 2));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let (transport, key) = (Transport::new(config).unwrap(), KeyId::parse(KEY).unwrap());
+    let mut steps = Steps::new();
+    let report = |done, total| steps.push((done, total));
+    let error = transport.ask_with_progress("a/b", &key, vec![1], 100, report, &Cancel::new()).unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert_eq!(steps, [(1, 2)]);
+    asked.send(()).unwrap();
+    serving.join().unwrap();
+}
+
+#[test]
 fn steps_that_make_no_sense_are_errors() {
     let cases: [(&[Vec<u8>], &str); 5] = [
         (&[answer_front(101)], "101 bytes, at most 100 are accepted"),

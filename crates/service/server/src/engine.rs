@@ -57,7 +57,7 @@ impl Engine {
         self.work(client, (name, offer), entry, work, move |job, memory| {
             let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
-            job.compute(id, &keys, &query.bytes, work, &progress)
+            job.compute(id, &keys, query.bytes(), work, &progress)
         })
         .await
     }
@@ -186,6 +186,11 @@ impl Query {
     /// A query whose bytes `memory` covers.
     pub(crate) fn new(bytes: Bytes, memory: ArrivingMemory) -> Self {
         Self { bytes, _memory: memory }
+    }
+
+    /// The bytes, which stay together with their memory: a closure that used the field would capture it alone.
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
