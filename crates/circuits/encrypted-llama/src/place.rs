@@ -54,6 +54,9 @@ impl Program {
     }
 }
 
+/// Part of a bootstrap's time that a step may cost more where its results are higher.
+const TOLERANCE: f64 = 1.0 / 256.0;
+
 /// Seconds of a step of the greedy pass: of the step itself, and of the bootstraps before it.
 struct Seconds {
     own: f64,
@@ -174,7 +177,8 @@ impl<'a> Prices<'a> {
             placed.push(PlacedStep { inputs, outputs, ways: ways.collect::<Result<_, _>>()? });
         }
         let output = steps.last().map_or(0, |step| numbers[&step.outputs[0]]);
-        Ok(Segment { ladder: Ladder { entry, top }, refresh, steps: placed, input: 0, output })
+        let tolerance = TOLERANCE * self.refresh[0];
+        Ok(Segment { ladder: Ladder { entry, top }, refresh, steps: placed, tolerance, input: 0, output })
     }
 
     /// A way of a step whose chosen way takes `own` seconds at its level.

@@ -69,6 +69,9 @@ pub struct Segment {
     pub refresh: Vec<f64>,
     /// The steps.
     pub steps: Vec<Step>,
+    /// Seconds by which a step may cost more where its results are higher: fewer states are followed. With 0 a path is
+    /// exact.
+    pub tolerance: f64,
     /// The tensor that is live at the begin.
     pub input: usize,
     /// The tensor that is live at the end.
@@ -274,8 +277,16 @@ impl Segment {
     /// The states that no other state equals or beats. A state beats another one if it costs no more after bootstraps
     /// of all its tensors that are lower than in the other one.
     fn undominated(&self, live: &[usize], found: HashMap<Vec<usize>, Reached>) -> Vec<(Vec<usize>, Reached)> {
+        let seconds = |reached: &Reached| match self.tolerance > 0.0 {
+            true => (reached.seconds / self.tolerance).floor() * self.tolerance,
+            false => reached.seconds,
+        };
         let mut sorted: Vec<(Vec<usize>, Reached)> = found.into_iter().collect();
-        sorted.sort_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds).then_with(|| b.0.cmp(&a.0)));
+        let height = |levels: &[usize]| levels.iter().sum::<usize>();
+        sorted.sort_by(|a, b| {
+            let heights = height(&b.0).cmp(&height(&a.0)).then_with(|| b.0.cmp(&a.0));
+            seconds(&a.1).total_cmp(&seconds(&b.1)).then(heights)
+        });
         let mut kept: Vec<(Vec<usize>, Reached)> = Vec::new();
         for (levels, reached) in sorted {
             let beats = |(other, before): &(Vec<usize>, Reached)| {
@@ -284,7 +295,7 @@ impl Segment {
                     true => self.refresh[tensor],
                     false => f64::INFINITY,
                 });
-                before.seconds + raised.sum::<f64>() <= reached.seconds
+                seconds(before) + raised.sum::<f64>() <= seconds(&reached)
             };
             if !kept.iter().any(beats) {
                 kept.push((levels, reached));

@@ -39,7 +39,7 @@ fn segment(numbers: &mut Numbers, steps: usize) -> Segment {
         made.push(Step { inputs, outputs: vec![number + 1], ways });
     }
     let refresh = (0..=steps).map(|_| (5 + numbers.below(120)) as f64).collect();
-    Segment { ladder: LADDER, refresh, steps: made, input: 0, output: steps }
+    Segment { ladder: LADDER, refresh, steps: made, tolerance: 0.0, input: 0, output: steps }
 }
 
 /// The least seconds by level of the output: every order of bootstraps, ways and working levels, nothing pruned but
@@ -175,6 +175,7 @@ fn a_change_of_cost_changes_the_choice() {
         refresh: vec![refresh; 3],
         // Deep and cheap, or shallow and dear.
         steps: vec![step(0, vec![way(3, 1.0), way(1, 20.0)]), step(1, vec![way(2, 1.0)])],
+        tolerance: 0.0,
         input: 0,
         output: 2,
     };

@@ -98,7 +98,7 @@ impl Part {
             Step { inputs: stage.inputs.clone(), outputs: stage.outputs.clone(), ways: ways.collect() }
         });
         let refresh = priced.refreshes.iter().map(total).collect();
-        Segment { ladder, refresh, steps: steps.collect(), input: 0, output: self.output() }
+        Segment { ladder, refresh, steps: steps.collect(), tolerance: 0.0, input: 0, output: self.output() }
     }
 }
 
