@@ -11,7 +11,7 @@ use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
 use crate::layout::Columns;
-use crate::linear::width_of;
+use crate::linear::{LinearPlaces, width_of};
 use crate::machine::Machine;
 use crate::ops::{Arranged, Context, Role};
 use crate::program::Program;
@@ -308,8 +308,8 @@ where
 
     fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
         let program = self.context.program;
-        let map = program.linear_map(places)?;
-        let methods: &[Method] = match map.fits_slots(program.layout()) {
+        let map = LinearPlaces::new(&program.model.config, program.layout(), places);
+        let methods: &[Method] = match map.fit_slots(program.layout()) {
             // Results of long maps have a bootstrap before them or behind them in any case.
             true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), Method::Refreshes],
             true => &[Method::Refreshes, Method::Spends(1)],

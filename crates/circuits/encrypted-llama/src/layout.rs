@@ -66,7 +66,7 @@ impl Layout {
             heads: config.heads,
             head_width: config.head_width,
             block_heads,
-            blocks: heads / block_heads,
+            blocks: config.heads.div_ceil(block_heads),
             width,
             lanes: room / block_heads,
         })

@@ -10,26 +10,30 @@ use crate::layout::Layout;
 use crate::slot_map::SlotMap;
 use crate::units::Units;
 
-/// Linear maps of one tensor.
-pub(crate) struct LinearMap {
+/// Where inputs and outputs of linear maps of one tensor lie.
+pub(crate) struct LinearPlaces {
     /// The dimension of each column, in the vectors of the input.
     inputs: Vec<usize>,
-    /// The row of each dimension of each vector of the outputs, of one place after the other.
-    pub(crate) outputs: Vec<Vec<Option<usize>>>,
     /// Vectors of each place.
     pub(crate) vectors: Vec<usize>,
-    /// Weights in the units of inputs and outputs.
-    weights: Array2<f32>,
     /// Period of the dimensions of the input.
     period: usize,
 }
 
-impl LinearMap {
-    /// The maps of the places of a layer, which have one input.
-    pub fn new(model: &Model, layout: &Layout, units: &Units, places: &[Place]) -> Result<Self, CircuitError> {
-        let config = &model.config;
-        let first = *places.first().expect("callers pass places");
-        let inputs: Vec<usize> = match first.quantity {
+/// Linear maps of one tensor.
+pub(crate) struct LinearMap {
+    places: LinearPlaces,
+    /// The row of each dimension of each vector of the outputs, of one place after the other.
+    pub(crate) outputs: Vec<Vec<Option<usize>>>,
+    /// Weights in the units of inputs and outputs.
+    weights: Array2<f32>,
+}
+
+impl LinearPlaces {
+    /// Those of the maps of the places of a layer, which have one input.
+    pub fn new(config: &Config, layout: &Layout, places: &[Place]) -> Self {
+        let first = places.first().map_or(Quantity::Query, |place| place.quantity);
+        let inputs: Vec<usize> = match first {
             Quantity::AttentionOutput => {
                 let dimension = |column: usize| {
                     let (head, coordinate) = (column / config.head_width, column % config.head_width);
@@ -43,19 +47,35 @@ impl LinearMap {
             Quantity::FfnOutput => (0..config.ffn_width).collect(),
             _ => (0..config.width).collect(),
         };
-        let period = match first.quantity {
+        let period = match first {
             Quantity::AttentionOutput => layout.width * layout.block_heads,
             _ => layout.period(inputs.len()),
         };
-        let (mut rows, mut outputs, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
+        let vectors = places.iter().map(|place| match place.quantity {
+            Quantity::Query | Quantity::Key | Quantity::Value => layout.blocks,
+            quantity => layout.activation_vectors(width_of(config, quantity)),
+        });
+        LinearPlaces { inputs, vectors: vectors.collect(), period }
+    }
+
+    /// Whether [`LinearMap::on_slots`] can compute them: the input is one vector.
+    pub fn fit_slots(&self, layout: &Layout) -> bool {
+        self.inputs.iter().all(|input| *input < layout.dimensions())
+    }
+}
+
+impl LinearMap {
+    /// The maps of the places of a layer, which have one input.
+    pub fn new(model: &Model, layout: &Layout, units: &Units, places: &[Place]) -> Result<Self, CircuitError> {
+        let config = &model.config;
+        let own = LinearPlaces::new(config, layout, places);
+        let (mut rows, mut outputs) = (Vec::new(), Vec::new());
         for place in places {
-            let of_place = outputs_of(config, layout, place.quantity, rows.len());
-            vectors.push(of_place.len());
-            outputs.extend(of_place);
+            outputs.extend(outputs_of(config, layout, place.quantity, rows.len()));
             let count = linear_weights(model, *place)?.nrows();
             rows.extend((0..count).map(|row| (*place, row)));
         }
-        let mut weights = Array2::zeros((rows.len(), inputs.len()));
+        let mut weights = Array2::zeros((rows.len(), own.inputs.len()));
         for (index, (place, row)) in rows.iter().enumerate() {
             let source = linear_weights(model, *place)?.row(*row);
             let output = units.of_output(*place, *row);
@@ -63,24 +83,20 @@ impl LinearMap {
                 *target = (f64::from(*weight) * units.of_input(*place, column) / output) as f32;
             }
         }
-        Ok(LinearMap { inputs, outputs, vectors, weights, period })
-    }
-
-    /// Whether [`LinearMap::on_slots`] can compute it: the input is one vector.
-    pub fn fits_slots(&self, layout: &Layout) -> bool {
-        self.inputs.iter().all(|input| *input < layout.dimensions())
+        Ok(LinearMap { places: own, outputs, weights })
     }
 
     /// The map of slots for a vector of the outputs.
     pub fn on_slots(&self, layout: &Layout, vector: usize) -> SlotMap {
-        let mut columns = vec![None; self.period];
-        self.inputs.iter().enumerate().for_each(|(column, input)| columns[*input] = Some(column));
+        let (period, inputs) = (self.places.period, &self.places.inputs);
+        let mut columns = vec![None; period];
+        inputs.iter().enumerate().for_each(|(column, input)| columns[*input] = Some(column));
         let outputs = &self.outputs[vector];
         SlotMap::new(layout.slots, |slot, take| {
             let (token, dimension) = (slot % layout.tokens, slot / layout.tokens);
             let Some(row) = outputs[dimension] else { return };
-            for turn in 0..self.period {
-                if let Some(column) = columns[(dimension + turn) % self.period] {
+            for turn in 0..period {
+                if let Some(column) = columns[(dimension + turn) % period] {
                     let source = token + layout.tokens * ((dimension + turn) % layout.dimensions());
                     take(source, f64::from(self.weights[(row, column)]));
                 }
@@ -91,7 +107,7 @@ impl LinearMap {
     /// The matrix for a product on coefficients.
     pub fn on_coefficients(&self, plan: &Bootstrap, small: &SmallRing) -> Result<CoefficientMatrix, CkksError> {
         let outputs = self.outputs.concat();
-        let places = DimensionPlaces { inputs: &self.inputs, outputs: &outputs };
+        let places = DimensionPlaces { inputs: &self.places.inputs, outputs: &outputs };
         let entry = |row, column| f64::from(self.weights[(row, column)]);
         CoefficientMatrix::new(plan, small, &places, self.weights.nrows(), entry)
     }

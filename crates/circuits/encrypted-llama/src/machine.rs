@@ -1,8 +1,7 @@
 //! What runs the pass: ciphertexts with a client's keys, or simulated ones.
 
 use unspoken_ckks::{
-    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksError, CoefficientMatrix, Encoder, Evaluator, Simulated,
-    Simulator,
+    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksError, CoefficientMatrix, Evaluator, Simulated, Simulator,
 };
 use unspoken_rlwe::SmallRingKeys;
 
@@ -15,9 +14,6 @@ pub trait Machine {
 
     /// The arithmetic.
     fn arithmetic(&self) -> &Self::Arithmetic;
-
-    /// Encodes plaintexts.
-    fn encoder(&self) -> &Encoder;
 
     /// The plan of the bootstraps, made by [`Bootstrap::for_products`].
     fn bootstrap(&self) -> &Bootstrap;
@@ -59,10 +55,6 @@ impl<'a> Machine for EncryptedMachine<'a> {
         &self.evaluator
     }
 
-    fn encoder(&self) -> &Encoder {
-        self.evaluator.encoder()
-    }
-
     fn bootstrap(&self) -> &Bootstrap {
         self.bootstrapper.plan()
     }
@@ -86,8 +78,6 @@ impl<'a> Machine for EncryptedMachine<'a> {
 pub struct SimulatedMachine<'a> {
     /// The simulator.
     pub simulator: &'a Simulator,
-    /// Its encoder.
-    pub encoder: &'a Encoder,
     /// The plan of the bootstraps.
     pub bootstrap: &'a Bootstrap,
 }
@@ -98,10 +88,6 @@ impl Machine for SimulatedMachine<'_> {
 
     fn arithmetic(&self) -> &Simulator {
         self.simulator
-    }
-
-    fn encoder(&self) -> &Encoder {
-        self.encoder
     }
 
     fn bootstrap(&self) -> &Bootstrap {

@@ -272,7 +272,7 @@ where
             let steps = Steps { babies: babies.next_power_of_two().min(count.next_power_of_two()), ..steps };
             let output = a.parameters().scale();
             let plan = LinearPlan::new(a.parameters(), map.into_diagonals(), level, scale, output)?;
-            Ok(LinearTransform::new(self.machine.encoder(), plan.with_steps(steps)?)?)
+            Ok(LinearTransform::deferred(plan.with_steps(steps)?))
         })
     }
 

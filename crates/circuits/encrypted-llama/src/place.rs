@@ -49,6 +49,7 @@ impl Program {
         let found = chain(&segments, &order, top).filter(|(seconds, _)| seconds.is_finite());
         let (best, paths) = found.ok_or(PassError::Levels { place, found: top - needed, needed: top })?;
         let greedy_seconds = seconds.iter().map(|step| step.own + step.refreshed).sum();
+        self.forget_transforms();
         self.placement = Some(paths.into_iter().flat_map(|path| path.moves).collect());
         Ok(Placed { seconds: best, greedy_seconds })
     }
@@ -110,7 +111,7 @@ impl<'a> Prices<'a> {
     }
 
     fn machine<'s>(&'s self, simulator: &'s Simulator) -> SimulatedMachine<'s> {
-        SimulatedMachine { simulator, encoder: self.encoder, bootstrap: &self.program.bootstrap }
+        SimulatedMachine { simulator, bootstrap: &self.program.bootstrap }
     }
 
     fn refreshing(&self, count: usize) -> Result<f64, PassError> {

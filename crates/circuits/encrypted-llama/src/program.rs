@@ -108,6 +108,11 @@ impl Program {
         Ok(LinearMap::new(&self.model, &self.layout, &self.units, places)?)
     }
 
+    /// Forgets the transformations of earlier passes.
+    pub(crate) fn forget_transforms(&mut self) {
+        self.transforms.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The transformation of a key, which `make` makes on first use.
     pub(crate) fn transform(
         &self,

@@ -38,7 +38,7 @@ impl Program {
         let (mut working_bytes, mut bootstraps, mut logits) = (0, 0, (0, 0.0));
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
-                let machine = SimulatedMachine { simulator, encoder, bootstrap: &self.bootstrap };
+                let machine = SimulatedMachine { simulator, bootstrap: &self.bootstrap };
                 let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
                 let vectors = self.layout.activation_vectors(self.model.config.width) * self.layout.parts;
                 let (level, scale) = (self.input_level(), parameters.scale());

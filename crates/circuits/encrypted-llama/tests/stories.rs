@@ -63,7 +63,7 @@ where
 fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
-    let machine = SimulatedMachine { simulator: &simulator, encoder: &encoder, bootstrap: program.bootstrap() };
+    let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
     let scale = encoder.parameters().scale();
     let encrypt = |slots: &[Complex64]| simulator.encrypt(slots, program.input_level(), scale).unwrap();
     let decrypt = |vector: &Vector| vector.noisy().to_vec();
