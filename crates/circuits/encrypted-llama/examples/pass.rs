@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
 use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Session, SimulatedMachine, WEIGHT_BITS};
-use unspoken_llama::Preparation;
+use unspoken_llama::{Preparation, Quantity};
 use unspoken_llama_model::{Generation, LoadedModel, load};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey, SeededSmallRingKeys};
@@ -49,10 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, chunks))?;
         let vectors = program.layout().pack(model.embed(&text[..chunk]).view(), 1.0).len();
         let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
-        let input = pass.input(input);
-        let mut circuit = program.circuit().session(&mut pass)?;
-        let normed = program.circuit().pass(&mut pass, &mut circuit, input)?;
-        program.circuit().logits(&mut pass, &normed)?;
+        pass.run(input)?;
         println!("pass {number}: {} bootstraps", pass.bootstraps());
     }
     let mut keys = simulator.key_plan();
@@ -102,16 +99,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, chunks))?;
         let mut pass = pass.with_watch(&mut watch);
-        let input = pass.input(input);
-        let mut circuit = program.circuit().session(&mut pass)?;
-        let normed = program.circuit().pass(&mut pass, &mut circuit, input)?;
-        let logits = program.circuit().logits(&mut pass, &normed)?;
+        let vectors = pass.run(input)?;
         println!("pass {number}: {:.1} s, {} bootstraps", whole.elapsed().as_secs_f64(), pass.bootstraps());
-        let vectors = logits.into_vectors();
         let slots = vectors.iter().map(|vector| Ok(encoder.decrypt(vector, &secret)?.to_vec()));
         let slots = slots.collect::<Result<Vec<Vec<Complex64>>, Box<dyn Error>>>()?;
         let slots: Vec<&[Complex64]> = slots.iter().map(Vec::as_slice).collect();
-        let found = program.layout().unpack(&slots, model.config.vocabulary, program.logit_unit());
+        let result = program.result();
+        let found = program.layout().unpack(&slots, result.width, result.unit);
+        let found = if result.quantity == Quantity::Logits { found } else { model.logits(found.view()) };
         let normed = model.forward(tokens, &mut clear, &mut ())?;
         let wanted = model.logits(normed.view());
         let (mut worst, mut same) = (0.0f32, 0);

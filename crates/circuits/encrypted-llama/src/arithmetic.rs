@@ -50,6 +50,8 @@ impl<V> Tensor<V> {
 pub(crate) enum Method {
     /// At any level, with a result so many levels below.
     Spends(usize),
+    /// Two levels below, with a result that cannot be bootstrapped before its products, which take a level.
+    Arranges,
     /// Between the halves of a bootstrap.
     Refreshes,
 }
@@ -148,6 +150,21 @@ where
         Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number() }
     }
 
+    /// Runs the whole pass on the vectors of its input, and returns those of its [`Program::result`].
+    ///
+    /// # Errors
+    /// If a step cannot run, or was cancelled.
+    pub fn run(&mut self, input: Vec<M::Vector>) -> Result<Vec<M::Vector>, PassError> {
+        let (input, program) = (self.input(input), self.context.program);
+        let mut session = program.circuit.session(self)?;
+        let normed = program.circuit.pass(self, &mut session, input)?;
+        let result = match program.result().quantity {
+            Quantity::Logits => program.circuit.logits(self, &normed)?,
+            _ => normed,
+        };
+        Ok(result.into_vectors())
+    }
+
     /// Vectors that were bootstrapped so far.
     pub fn bootstraps(&self) -> usize {
         self.bootstraps
@@ -215,6 +232,7 @@ where
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
         let needed = match methods[0] {
             Method::Spends(spent) if Program::is_last(place) => spent,
+            Method::Arranges => 2 + entry + 1,
             Method::Spends(spent) => spent + entry,
             Method::Refreshes => entry,
         };
@@ -258,7 +276,7 @@ where
     ) -> Result<Vec<Arranged<M::Vector>>, PassError> {
         let quantity = if role == Role::Keys { Quantity::RotatedKey } else { Quantity::Value };
         let place = Place::new(layer, quantity);
-        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(2)])?;
+        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Arranges])?;
         let arranged = self.context.arrange(&inputs[0], role)?;
         let number = self.number();
         self.caches[layer][usize::from(role == Role::Values)] = number;
@@ -320,7 +338,7 @@ where
             step.places = places.to_vec();
         }
         let vectors = match method {
-            Method::Spends(_) => self.context.linear_on_slots(&inputs[0], places)?,
+            Method::Spends(_) | Method::Arranges => self.context.linear_on_slots(&inputs[0], places)?,
             Method::Refreshes => {
                 let outputs = self.context.linear_on_coefficients(&inputs[0], places)?;
                 self.bootstraps += outputs.len();

@@ -20,6 +20,6 @@ pub use error::PassError;
 pub use layout::{Columns, Key, Layout};
 pub use machine::{EncryptedMachine, Machine, SimulatedMachine};
 pub use place::Placed;
-pub use program::{Program, WEIGHT_BITS};
+pub use program::{PassResult, Program, WEIGHT_BITS};
 pub use requirements::Requirements;
 pub use session::Session;

@@ -20,6 +20,9 @@ pub(crate) struct LinearPlaces {
     period: usize,
 }
 
+/// Diagonals of a linear map on slots, at most.
+const MOST_DIAGONALS: usize = 256;
+
 /// Linear maps of one tensor.
 pub(crate) struct LinearMap {
     places: LinearPlaces,
@@ -58,9 +61,10 @@ impl LinearPlaces {
         LinearPlaces { inputs, vectors: vectors.collect(), period }
     }
 
-    /// Whether [`LinearMap::on_slots`] can compute them: the input is one vector.
+    /// Whether [`LinearMap::on_slots`] can compute them: the input is one vector, and the diagonals are not too many to
+    /// keep.
     pub fn fit_slots(&self, layout: &Layout) -> bool {
-        self.inputs.iter().all(|input| *input < layout.dimensions())
+        self.period <= MOST_DIAGONALS && self.inputs.iter().all(|input| *input < layout.dimensions())
     }
 }
 

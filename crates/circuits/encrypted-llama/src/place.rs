@@ -140,10 +140,7 @@ impl<'a> Prices<'a> {
         let (level, scale) = (program.input_level(), self.parameters().scale());
         let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
         let mut pass = PassArithmetic::new(&machine, program, &cache, &mut session, (true, 1))?.with_watch(&mut watch);
-        let input = pass.input(input);
-        let mut circuit = program.circuit.session(&mut pass)?;
-        let normed = program.circuit.pass(&mut pass, &mut circuit, input)?;
-        program.circuit.logits(&mut pass, &normed)?;
+        pass.run(input)?;
         let steps = pass.into_steps();
         let (mut seconds, mut next, mut before) = (Vec::with_capacity(steps.len()), 0, 0.0);
         for step in &steps {
@@ -186,16 +183,18 @@ impl<'a> Prices<'a> {
     fn way(&self, step: &Step, way: usize, own: f64, (entry, top): (usize, usize)) -> Result<Way, PassError> {
         let (level, own) = match (way == step.choice.way, step.methods[way]) {
             (true, _) => (step.choice.level, own),
-            (false, Method::Spends(_)) => (top, self.linear(step, top)?),
             (false, Method::Refreshes) => (entry, self.linear(step, entry)?),
+            (false, _) => (top, self.linear(step, top)?),
         };
         let above = vec![0; step.inputs.len()];
         let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
+        let spending = |spent: usize| {
+            let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);
+            Way { least: spent, above: above.clone(), landing: Landing::Below(spent), seconds }
+        };
         Ok(match step.methods[way] {
-            Method::Spends(spent) => {
-                let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);
-                Way { least: spent, above, landing: Landing::Below(spent), seconds }
-            }
+            Method::Spends(spent) => spending(spent),
+            Method::Arranges => spending(2),
             Method::Refreshes => Way { least: entry, above, landing: Landing::At(top), seconds: every(&|_| own) },
         })
     }

@@ -29,6 +29,17 @@ pub struct Program {
     matrices: Mutex<HashMap<(Place, usize), Arc<CoefficientMatrix>>>,
 }
 
+/// The activations that a pass returns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PassResult {
+    /// Which they are: [`Quantity::Logits`] or [`Quantity::LastNorm`].
+    pub quantity: Quantity,
+    /// Values for each token.
+    pub width: usize,
+    /// The number by which decrypted values are multiplied.
+    pub unit: f64,
+}
+
 /// A linear transformation that passes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TransformKey {
@@ -102,6 +113,16 @@ impl Program {
     /// The number by which decrypted logits are multiplied.
     pub fn logit_unit(&self) -> f64 {
         self.units.logits
+    }
+
+    /// What a pass returns: logits, if those of a chunk fit one vector. Otherwise it is the output of the last norm:
+    /// the client, which has the rows of the embedding, multiplies by them.
+    pub fn result(&self) -> PassResult {
+        let config = &self.model.config;
+        match self.layout.activation_vectors(config.vocabulary) {
+            1 => PassResult { quantity: Quantity::Logits, width: config.vocabulary, unit: self.units.logits },
+            _ => PassResult { quantity: Quantity::LastNorm, width: config.width, unit: self.units.last_norm.output },
+        }
     }
 
     pub(crate) fn linear_map(&self, places: &[Place]) -> Result<LinearMap, PassError> {

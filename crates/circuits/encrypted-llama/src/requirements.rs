@@ -16,8 +16,8 @@ pub struct Requirements {
     pub keys: KeyPlan,
     /// Vectors that a pass bootstraps.
     pub bootstraps: usize,
-    /// Level and scale of the logits.
-    pub logits: (usize, f64),
+    /// Level and scale of the result.
+    pub result: (usize, f64),
     /// Peak memory of a pass, beside keys, prepared data and the session.
     pub working_bytes: u64,
     /// Memory of a session in which all chunks have run.
@@ -35,7 +35,7 @@ impl Program {
         let parameters = encoder.parameters();
         let simulator = Simulator::counting(encoder);
         let mut session = Session::new(self.model.config.layers);
-        let (mut working_bytes, mut bootstraps, mut logits) = (0, 0, (0, 0.0));
+        let (mut working_bytes, mut bootstraps, mut result) = (0, 0, (0, 0.0));
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
                 let machine = SimulatedMachine { simulator, bootstrap: &self.bootstrap };
@@ -43,12 +43,9 @@ impl Program {
                 let vectors = self.layout.activation_vectors(self.model.config.width) * self.layout.parts;
                 let (level, scale) = (self.input_level(), parameters.scale());
                 let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale));
-                let input = pass.input(input.collect::<Result<Vec<Simulated>, CkksError>>()?);
-                let mut circuit = self.circuit.session(&mut pass)?;
-                let normed = self.circuit.pass(&mut pass, &mut circuit, input)?;
-                let results = self.circuit.logits(&mut pass, &normed)?.into_vectors();
+                let results = pass.run(input.collect::<Result<Vec<Simulated>, CkksError>>()?)?;
                 bootstraps = pass.bootstraps();
-                logits = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));
+                result = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));
                 Ok(())
             })?;
             working_bytes = working_bytes.max(used);
@@ -57,7 +54,7 @@ impl Program {
         keys.extend(&self.bootstrap.key_plan());
         let bytes: u64 = session.vectors().map(|vector| vector_bytes(parameters, simulator.level(vector))).sum();
         // The rows of final chunks are one set for each vector of columns; a first and a last chunk have been counted.
-        Ok(Requirements { keys, bootstraps, logits, working_bytes, session_bytes: bytes })
+        Ok(Requirements { keys, bootstraps, result, working_bytes, session_bytes: bytes })
     }
 
     /// The level of the vectors of the input.
