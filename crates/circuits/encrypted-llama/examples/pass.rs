@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
-use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Session, SimulatedMachine, WEIGHT_BITS};
+use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
 use unspoken_llama::{Preparation, Quantity};
 use unspoken_llama_model::{Generation, LoadedModel, load};
 use unspoken_ring::SecretRng;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let simulator = Simulator::counting(&encoder);
     let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
-    let mut session = Session::new(model.config.layers);
+    let mut session = program.session();
     let (level, scale) = (program.bootstrap().output_level(), parameters.scale());
     for number in 0..2 {
         let mut pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, chunks))?;
@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         bootstrapper: &bootstrapper,
         small_keys: &small_keys,
     };
-    let mut session = Session::new(model.config.layers);
+    let mut session = program.session();
     let mut clear = cache.clone();
     for number in 0..2 {
         let tokens = &text[public + number * chunk..][..chunk];

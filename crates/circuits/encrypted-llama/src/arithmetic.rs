@@ -13,9 +13,9 @@ use crate::error::PassError;
 use crate::layout::Columns;
 use crate::linear::{LinearPlaces, width_of};
 use crate::machine::Machine;
-use crate::ops::{Arranged, Context, Role};
+use crate::ops::{Context, Role};
 use crate::program::Program;
-use crate::session::Session;
+use crate::session::{SeenRows, Session};
 
 /// A tensor of encrypted or simulated vectors.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub struct Tensor<V> {
     shape: Shape,
     /// Its number among the tensors of the pass.
     number: usize,
+    place: Place,
 }
 
 impl<V> Tensor<V> {
@@ -50,8 +51,9 @@ impl<V> Tensor<V> {
 pub(crate) enum Method {
     /// At any level, with a result so many levels below.
     Spends(usize),
-    /// Two levels below, with a result that cannot be bootstrapped before its products, which take a level.
-    Arranges,
+    /// One level below, with a result that cannot be bootstrapped before its rows and their products, which take a
+    /// level each.
+    Skews,
     /// Between the halves of a bootstrap.
     Refreshes,
 }
@@ -133,7 +135,8 @@ where
     /// The input of a pass: vectors of the embeddings, divided by [`Program::input_unit`].
     pub fn input(&mut self, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
         let (layout, width) = (self.context.program.layout(), self.context.program.model.config.width);
-        self.tensor(vectors, Shape { tokens: layout.chunk(), groups: 1, width })
+        let place = Place::new(0, Quantity::Residual);
+        self.tensor(place, vectors, Shape { tokens: layout.chunk(), groups: 1, width })
     }
 
     /// The steps that were run.
@@ -146,8 +149,8 @@ where
         self.tensors - 1
     }
 
-    fn tensor(&mut self, vectors: Vec<M::Vector>, shape: Shape) -> Tensor<M::Vector> {
-        Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number() }
+    fn tensor(&mut self, place: Place, vectors: Vec<M::Vector>, shape: Shape) -> Tensor<M::Vector> {
+        Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number(), place }
     }
 
     /// Runs the whole pass on the vectors of its input, and returns those of its [`Program::result`].
@@ -189,18 +192,28 @@ where
     }
 
     /// Decides how a step is run, bootstraps its inputs, and returns its method and the inputs at the working level.
-    /// `caches` are numbers of further inputs that cannot be bootstrapped.
+    /// `cache` is the number and the level of keys or values, whose rows are one level below.
     fn prepare(
         &mut self,
         place: Place,
         inputs: &[&Tensor<M::Vector>],
-        caches: &[usize],
+        cache: Option<(usize, usize)>,
         methods: &[Method],
     ) -> Result<(Method, Vec<Vec<M::Vector>>), PassError> {
         let levels: Vec<usize> = inputs.iter().map(|input| self.level(input)).collect();
         let choice = match &self.context.program.placement {
             Some(moves) => moves.get(self.steps.len()).cloned().ok_or_else(|| PassError::Placement { place })?,
-            None => self.greedy(place, &levels, methods)?,
+            None => {
+                let choice = self.greedy(place, &levels, cache, methods)?;
+                let units = &self.context.program.units;
+                let flags = inputs.iter().zip(&choice.refreshed);
+                let mut fixed = flags.filter(|(input, refreshed)| **refreshed && !units.can_refresh(input.place));
+                if let Some((input, _)) = fixed.next() {
+                    let (found, needed) = (self.level(input), choice.level);
+                    return Err(PassError::Levels { place, found, needed });
+                }
+                choice
+            }
         };
         for (input, refreshed) in inputs.iter().zip(&choice.refreshed) {
             if *refreshed {
@@ -218,7 +231,7 @@ where
         };
         let vectors = inputs.iter().map(at_level).collect::<Result<Vec<_>, _>>()?;
         let method = *methods.get(choice.way).ok_or_else(|| PassError::Placement { place })?;
-        let numbers = inputs.iter().map(|input| input.number).chain(caches.iter().copied()).collect();
+        let numbers = inputs.iter().map(|input| input.number).chain(cache.map(|cache| cache.0)).collect();
         let counts = vectors.iter().map(Vec::len).collect();
         let (inputs, outputs, methods) = (numbers, Vec::new(), methods.to_vec());
         let places = vec![place];
@@ -227,13 +240,20 @@ where
     }
 
     /// The first method, with inputs bootstrapped if its result could not be.
-    fn greedy(&self, place: Place, levels: &[usize], methods: &[Method]) -> Result<Move, PassError> {
+    fn greedy(
+        &self,
+        place: Place,
+        levels: &[usize],
+        cache: Option<(usize, usize)>,
+        methods: &[Method],
+    ) -> Result<Move, PassError> {
         let bootstrap = self.context.machine.bootstrap();
         let (entry, top) = (bootstrap.input_level(), bootstrap.output_level());
         let needed = match methods[0] {
             Method::Spends(spent) if Program::is_last(place) => spent,
-            Method::Arranges => 2 + entry + 1,
-            Method::Spends(spent) => spent + entry,
+            Method::Skews => entry + 3,
+            // What cannot be bootstrapped has one product before a result that can.
+            Method::Spends(spent) => spent + entry + usize::from(!self.context.program.units.can_refresh(place)),
             Method::Refreshes => entry,
         };
         if top < needed {
@@ -241,7 +261,8 @@ where
         }
         let refreshed: Vec<bool> = levels.iter().map(|level| *level < needed).collect();
         let after = levels.iter().zip(&refreshed).map(|(level, refreshed)| if *refreshed { top } else { *level });
-        Ok(Move { way: 0, level: after.min().unwrap_or(top), refreshed })
+        let rows = cache.map(|(_, level)| level.saturating_sub(1));
+        Ok(Move { way: 0, level: after.chain(rows).min().unwrap_or(top), refreshed })
     }
 
     /// The result of a step.
@@ -256,7 +277,7 @@ where
     }
 
     fn finished(&mut self, place: Place, shape: Shape, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
-        let tensor = self.tensor(vectors, shape);
+        let tensor = self.tensor(place, vectors, shape);
         if let Some(step) = self.steps.last_mut() {
             step.outputs.push(tensor.number);
         }
@@ -267,27 +288,39 @@ where
         tensor
     }
 
-    /// Arranges keys or values for products with the chunk.
-    fn arrange(
-        &mut self,
-        layer: usize,
-        input: &Tensor<M::Vector>,
-        role: Role,
-    ) -> Result<Vec<Arranged<M::Vector>>, PassError> {
+    /// Skews keys or values and puts them into the cache.
+    fn skew(&mut self, layer: usize, input: &Tensor<M::Vector>, role: Role) -> Result<(), PassError> {
         let quantity = if role == Role::Keys { Quantity::RotatedKey } else { Quantity::Value };
         let place = Place::new(layer, quantity);
-        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Arranges])?;
-        let arranged = self.context.arrange(&inputs[0], role)?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Skews])?;
+        let skewed = self.context.skew(&inputs[0])?;
         let number = self.number();
         self.caches[layer][usize::from(role == Role::Values)] = number;
         if let Some(step) = self.steps.last_mut() {
             step.outputs.push(number);
         }
-        let level = arranged.first().and_then(|one| one.own.first()).map_or(0, |row| self.arithmetic().level(row));
+        let level = skewed.first().map_or(0, |vector| self.arithmetic().level(vector));
+        self.session.layers[layer].replace(role, skewed);
         if let Some(watch) = &mut self.watch {
             watch(place, level);
         }
-        Ok(arranged)
+        Ok(())
+    }
+
+    /// Prepares a product with the cache of a layer: the vectors of the input, and the rows.
+    fn with_cache(
+        &mut self,
+        place: Place,
+        input: &Tensor<M::Vector>,
+        (layer, role): (usize, Role),
+    ) -> Result<(Vec<M::Vector>, SeenRows<M::Vector>), PassError> {
+        let skewed = self.session.layers[layer].last(role);
+        let level = skewed.iter().map(|vector| self.arithmetic().level(vector)).min().unwrap_or(0);
+        let cache = (self.caches[layer][usize::from(role == Role::Values)], level);
+        let (_, mut inputs) = self.prepare(place, &[input], Some(cache), &[Method::Spends(1)])?;
+        let level = self.steps.last().map_or(0, |step| step.choice.level);
+        let rows = self.session.layers[layer].seen(&self.context, role, level)?;
+        Ok((inputs.remove(0), rows))
     }
 }
 
@@ -314,10 +347,8 @@ where
     }
 
     fn append(&mut self, cache: &mut usize, keys: Self::Tensor, values: Self::Tensor) -> Result<(), PassError> {
-        let keys = self.arrange(*cache, &keys, Role::Keys)?;
-        let values = self.arrange(*cache, &values, Role::Values)?;
-        self.session.layers[*cache].replace(keys, values);
-        Ok(())
+        self.skew(*cache, &keys, Role::Keys)?;
+        self.skew(*cache, &values, Role::Values)
     }
 
     fn linear(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
@@ -333,12 +364,12 @@ where
             true => &[Method::Refreshes, Method::Spends(1)],
             false => &[Method::Refreshes],
         };
-        let (method, inputs) = self.prepare(places[0], &[input], &[], methods)?;
+        let (method, inputs) = self.prepare(places[0], &[input], None, methods)?;
         if let Some(step) = self.steps.last_mut() {
             step.places = places.to_vec();
         }
         let vectors = match method {
-            Method::Spends(_) | Method::Arranges => self.context.linear_on_slots(&inputs[0], places)?,
+            Method::Spends(_) | Method::Skews => self.context.linear_on_slots(&inputs[0], places)?,
             Method::Refreshes => {
                 let outputs = self.context.linear_on_coefficients(&inputs[0], places)?;
                 self.bootstraps += outputs.len();
@@ -360,7 +391,7 @@ where
     }
 
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
         let program = self.context.program;
         let units = &program.units.layers[place.layer];
         let root = (program.model.config.head_width as f64).sqrt();
@@ -373,10 +404,8 @@ where
     }
 
     fn scores(&mut self, queries: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
-        let keys = self.caches[*cache][0];
-        let (_, inputs) = self.prepare(place, &[queries], &[keys], &[Method::Spends(1)])?;
-        let rows = self.session.layers[*cache].seen(&self.context, Role::Keys)?;
-        let scores = self.context.scores(&inputs[0], &rows, (self.public, *cache))?;
+        let (queries_now, rows) = self.with_cache(place, queries, (*cache, Role::Keys))?;
+        let scores = self.context.scores(&queries_now, &rows, (self.public, *cache))?;
         let layout = self.context.program.layout();
         let width = self.public.len() + (self.context.chunk + 1) * layout.chunk();
         let shape = Shape { groups: layout.heads, width, ..queries.shape };
@@ -384,10 +413,8 @@ where
     }
 
     fn attend(&mut self, weights: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
-        let values = self.caches[*cache][1];
-        let (_, inputs) = self.prepare(place, &[weights], &[values], &[Method::Spends(1)])?;
-        let rows = self.session.layers[*cache].seen(&self.context, Role::Values)?;
-        let sums = self.context.attend(&inputs[0], &rows, (self.public, *cache))?;
+        let (weights_now, rows) = self.with_cache(place, weights, (*cache, Role::Values))?;
+        let sums = self.context.attend(&weights_now, &rows, (self.public, *cache))?;
         let width = self.context.program.model.config.query_width();
         Ok(self.finished(place, Shape { groups: 1, width, ..weights.shape }, sums))
     }
@@ -402,7 +429,7 @@ where
             _ => std::slice::from_ref(&norm.polynomial),
         };
         let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
-        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(levels)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(levels)])?;
         let result = match (function, place.quantity) {
             (Function::Exponential, _) => self.context.exponentials(&inputs[0], polynomials),
             (Function::Silu, _) => self.context.coordinate_polynomials(&inputs[0], polynomials),
@@ -416,37 +443,37 @@ where
         let program = self.context.program;
         let shape = Shape { width: 1, ..input.shape };
         if let Quantity::SoftmaxSquare(round) = place.quantity {
-            let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(1)])?;
+            let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
             let offsets = &program.units.layers[place.layer].rounds[usize::from(round)].offsets;
             let result = self.context.column_squares(&inputs[0], offsets);
             return self.finish(place, shape, result);
         }
-        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(2)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(2)])?;
         let period = program.layout().period(program.model.config.width);
         let result = self.context.norm_square(&inputs[0], period, program.units.norm(place));
         self.finish(place, shape, result)
     }
 
     fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input, factors], &[], &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input, factors], None, &[Method::Spends(1)])?;
         let result = self.context.scale(&inputs[0], &inputs[1]);
         self.finish(place, input.shape, result)
     }
 
     fn multiply(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[a, b], &[], &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Spends(1)])?;
         let result = self.context.multiply(&inputs[0], &inputs[1]);
         self.finish(place, a.shape, result)
     }
 
     fn square(&mut self, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[input], &[], &[Method::Spends(1)])?;
+        let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(1)])?;
         let result = self.context.multiply(&inputs[0], &inputs[0]);
         self.finish(place, input.shape, result)
     }
 
     fn add(&mut self, a: &Self::Tensor, b: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let (_, inputs) = self.prepare(place, &[a, b], &[], &[Method::Spends(0)])?;
+        let (_, inputs) = self.prepare(place, &[a, b], None, &[Method::Spends(0)])?;
         let result = self.context.add(&inputs[0], &inputs[1]);
         self.finish(place, a.shape, result)
     }

@@ -36,17 +36,6 @@ impl<M: Machine> Clone for Context<'_, M> {
 
 impl<M: Machine> Copy for Context<'_, M> {}
 
-/// Keys or values of a chunk, arranged for products with queries or weights: rows of one vector of columns.
-#[derive(Clone, Debug)]
-pub(crate) struct Arranged<V> {
-    /// Skewed: column `y` has the token `t - y`.
-    pub skewed: V,
-    /// For each turn of the channels, the keys or values that queries of the same part may see.
-    pub own: Vec<V>,
-    /// The same for queries of later parts and chunks; made when they are needed.
-    pub full: Option<Vec<V>>,
-}
-
 /// Whether rows are those of keys, which queries multiply, or of values, which weights multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -54,11 +43,11 @@ pub(crate) enum Role {
     Values,
 }
 
-/// Which rows of a chunk: where the key is not after the query, or only the others.
+/// Which rows of a chunk: those where the key is not later than the query, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visible {
-    Earlier,
-    Later,
+    NotLater,
+    All,
 }
 
 impl<M> Context<'_, M>
@@ -231,12 +220,10 @@ where
         self.each(a, |index, vector| self.arithmetic().add(vector, &b[index]))
     }
 
-    /// Sums of rows at equal turns; either may have none.
-    pub fn plus(&self, a: Vec<M::Vector>, b: Vec<M::Vector>) -> Result<Vec<M::Vector>, CkksError> {
-        if a.is_empty() || b.is_empty() {
-            return Ok(if a.is_empty() { b } else { a });
-        }
-        self.add(&a, &b)
+    /// Adds rows at equal turns to a sum, which may have none yet.
+    pub fn plus_into(&self, sum: &mut Vec<M::Vector>, rows: Vec<M::Vector>) -> Result<(), CkksError> {
+        *sum = if sum.is_empty() { rows } else { self.add(sum, &rows)? };
+        Ok(())
     }
 
     /// Linear maps by diagonals on slots, one level. The results of all places.
@@ -334,9 +321,8 @@ where
     M: Machine + Sync,
     M::Arithmetic: Sync,
 {
-    /// Keys or values of the chunk, arranged for the products of attention: for each block of heads and part. Two
-    /// levels.
-    pub fn arrange(&self, input: &[M::Vector], role: Role) -> Result<Vec<Arranged<M::Vector>>, PassError> {
+    /// Skews keys or values of the chunk: column `y` gets the token `t - y`. One level.
+    pub fn skew(&self, input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
         let (layout, a) = (self.layout(), self.arithmetic());
         let first = input.first().ok_or_else(|| none("arrange keys and values"))?;
         let skew = self.transform((TransformKind::Skew, 0), first, |_| {
@@ -347,96 +333,116 @@ where
             let (difference, first) = (1, 1 - layout.tokens as i64);
             (map, Steps { difference, first, babies: 2 * layout.tokens })
         })?;
-        let skewed = self.each(input, |_, vector| a.linear(&skew, vector))?;
-        let mut arranged = Vec::with_capacity(input.len());
-        for (index, skewed) in skewed.into_iter().enumerate() {
-            let part = index % layout.parts;
-            let own = self.rows(&skewed, (role, Visible::Earlier), self.chunk, part)?;
-            let mut one = Arranged { skewed, own, full: None };
-            if part + 1 < layout.parts {
-                self.complete(&mut one, role, self.chunk, part)?;
-            }
-            arranged.push(one);
-        }
-        Ok(arranged)
+        Ok(self.each(input, |_, vector| a.linear(&skew, vector))?)
     }
 
-    /// Adds the rows that queries of later parts and chunks see.
-    pub fn complete(
+    /// Vectors at a level, or at their own if that is lower.
+    pub fn lowered(&self, vectors: &[M::Vector], level: usize) -> Result<Vec<M::Vector>, CkksError> {
+        let a = self.arithmetic();
+        self.each(
+            vectors,
+            |_, vector| if a.level(vector) > level { a.drop_to(vector, level) } else { Ok(vector.clone()) },
+        )
+    }
+
+    /// Adds all rows of a chunk to those of each block of heads and vector of columns.
+    pub fn add_rows(
         &self,
-        arranged: &mut Arranged<M::Vector>,
-        role: Role,
-        chunk: usize,
-        part: usize,
+        sums: &mut [Vec<M::Vector>],
+        skewed: &[M::Vector],
+        (role, chunk): (Role, usize),
     ) -> Result<(), PassError> {
-        if arranged.full.is_none() {
-            let later = self.rows(&arranged.skewed, (role, Visible::Later), chunk, part)?;
-            let a = self.arithmetic();
-            let full = self.each(&later, |turn, later| a.add(&arranged.own[turn], later))?;
-            arranged.full = Some(full);
+        for (index, skewed) in skewed.iter().enumerate() {
+            let (block, part) = (index / self.parts(), index % self.parts());
+            let rows = self.rows(skewed, (role, Visible::All), (chunk, part))?;
+            self.plus_into(&mut sums[block * self.columns.vectors + self.vector_of(chunk, part)], rows)?;
         }
         Ok(())
     }
 
     /// For each turn `r` of the channels, the rows that belong to columns of a part of a chunk. For keys: column `y` has
     /// the key of that column, with channels turned by `r`. For values: column `y` has the value that belongs to the
-    /// weight of column `y + r`.
-    fn rows(
+    /// weight of column `y + r`. One level.
+    pub fn rows(
         &self,
         skewed: &M::Vector,
         (role, visible): (Role, Visible),
-        chunk: usize,
-        part: usize,
+        (chunk, part): (usize, usize),
     ) -> Result<Vec<M::Vector>, PassError> {
-        let (layout, a) = (self.layout(), self.arithmetic());
-        let (tokens, columns) = (layout.tokens, layout.columns());
-        let vector = self.vector_of(chunk, part);
-        let level = a.level(skewed);
-        let scale = a.parameters().scale() * a.parameters().level_modulus(level) / a.scale(skewed);
-        let mut results = Vec::with_capacity(layout.width);
-        for turns in (0..layout.width).collect::<Vec<_>>().chunks(ROWS_AT_ONCE) {
-            let mut maps = Vec::new();
-            for &turn in turns {
-                let map = SlotMap::gather(layout.slots, |slot| {
-                    let (token, head, column) = layout.place(slot);
-                    let keyed = if role == Role::Keys { column } else { (column + turn) % columns };
-                    let Key::Private { chunk: of, part: of_part, offset } = self.columns.key(layout, vector, keyed)
-                    else {
-                        return None;
-                    };
-                    let seen = if offset <= token { Visible::Earlier } else { Visible::Later };
-                    if (of, of_part, seen) != (chunk, part, visible) {
-                        return None;
-                    }
-                    Some(match role {
-                        Role::Keys => layout.slot((token + turn) % tokens, head, (column + turn) % columns),
-                        Role::Values => layout.slot((token + turn * (tokens - 1)) % tokens, head, column),
-                    })
-                });
-                maps.push(map.into_diagonals());
+        let layout = self.layout();
+        // Keys of wide heads turn their channels first: that takes fewer keys than both shifts at once.
+        if role == Role::Keys && layout.width > WIDEST_AT_ONCE {
+            let turned = self.turned(std::slice::from_ref(skewed))?.remove(0);
+            let mut rows = Vec::with_capacity(layout.width);
+            for (turn, turned) in turned.iter().enumerate() {
+                let map = self.row_map((role, visible), (chunk, part), turn, false);
+                rows.extend(self.masked_rotations(turned, vec![map])?);
             }
-            let mut steps: Vec<usize> = maps.iter().flat_map(|map| map.keys().copied()).collect();
-            steps.sort_unstable();
-            steps.dedup();
-            let mut prepared = Vec::new();
-            for map in maps {
-                let mut row = Vec::new();
-                for (rotation, values) in map {
-                    let index = steps.binary_search(&rotation).expect("all rotations are steps");
-                    row.push((index, PreparedVector::new(values, level, scale)?));
-                }
-                // A row without a key: no token sees one.
-                if row.is_empty() {
-                    row.push((0, PreparedVector::new(vec![Complex64::default()], level, scale)?));
-                }
-                prepared.push(row);
-            }
-            let rows: Vec<Vec<(usize, &PreparedVector)>> =
-                prepared.iter().map(|row| row.iter().map(|(index, factor)| (*index, factor)).collect()).collect();
-            let steps: Vec<i64> = steps.iter().map(|&step| step as i64).collect();
-            results.extend(a.rotation_products(skewed, &steps, &rows)?);
+            return Ok(rows);
         }
-        Ok(results)
+        let mut rows = Vec::with_capacity(layout.width);
+        for turns in (0..layout.width).collect::<Vec<_>>().chunks(ROWS_AT_ONCE) {
+            let maps = turns.iter().map(|&turn| self.row_map((role, visible), (chunk, part), turn, true));
+            rows.extend(self.masked_rotations(skewed, maps.collect())?);
+        }
+        Ok(rows)
+    }
+
+    /// The map from skewed keys or values to the rows of a turn. `whole` says whether it turns the channels of keys, too.
+    fn row_map(
+        &self,
+        (role, visible): (Role, Visible),
+        (chunk, part): (usize, usize),
+        turn: usize,
+        whole: bool,
+    ) -> SlotMap {
+        let (layout, vector) = (self.layout(), self.vector_of(chunk, part));
+        let (tokens, columns) = (layout.tokens, layout.columns());
+        SlotMap::gather(layout.slots, |slot| {
+            let (token, head, column) = layout.place(slot);
+            let keyed = if role == Role::Keys { column } else { (column + turn) % columns };
+            let Key::Private { chunk: of, part: of_part, offset } = self.columns.key(layout, vector, keyed) else {
+                return None;
+            };
+            if (of, of_part) != (chunk, part) || (visible == Visible::NotLater && offset > token) {
+                return None;
+            }
+            let turned = if whole { (column + turn) % columns } else { column };
+            Some(match role {
+                Role::Keys => layout.slot((token + turn) % tokens, head, turned),
+                Role::Values => layout.slot((token + turn * (tokens - 1)) % tokens, head, column),
+            })
+        })
+    }
+
+    /// Several maps of one vector, with the rotations of one decomposition. One level.
+    fn masked_rotations(&self, input: &M::Vector, maps: Vec<SlotMap>) -> Result<Vec<M::Vector>, CkksError> {
+        let a = self.arithmetic();
+        let level = a.level(input);
+        let scale = a.parameters().scale() * a.parameters().level_modulus(level) / a.scale(input);
+        let mut steps: Vec<usize> = maps.iter().flat_map(SlotMap::rotations).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        if steps.is_empty() {
+            steps.push(0);
+        }
+        let mut prepared = Vec::with_capacity(maps.len());
+        for map in maps {
+            let mut row = Vec::new();
+            for (rotation, values) in map.into_diagonals() {
+                let index = steps.binary_search(&rotation).unwrap_or_default();
+                row.push((index, PreparedVector::new(values, level, scale)?));
+            }
+            // A map to zeros: no token sees a key.
+            if row.is_empty() {
+                row.push((0, PreparedVector::new(vec![Complex64::default()], level, scale)?));
+            }
+            prepared.push(row);
+        }
+        let rows: Vec<Vec<(usize, &PreparedVector)>> =
+            prepared.iter().map(|row| row.iter().map(|(index, factor)| (*index, factor)).collect()).collect();
+        let steps: Vec<i64> = steps.iter().map(|&step| step as i64).collect();
+        a.rotation_products(input, &steps, &rows)
     }
 
     /// The vector of scores with the columns of a part of a chunk.
@@ -526,11 +532,22 @@ where
         vectors.iter().chain(rows.all()).map(|vector| a.level(vector)).min().unwrap_or(0)
     }
 
-    /// All turns of the channels, or columns, of each vector.
+    /// All turns of the channels, or columns, of each vector. Wide heads turn in two steps, which takes fewer keys.
     fn turned(&self, vectors: &[M::Vector]) -> Result<Vec<Vec<M::Vector>>, CkksError> {
-        let layout = self.layout();
-        let steps: Vec<i64> = (0..layout.width).map(|turn| (turn * layout.stride()) as i64).collect();
-        self.each(vectors, |_, vector| self.arithmetic().rotate_hoisted(vector, &steps))
+        let (layout, a) = (self.layout(), self.arithmetic());
+        let steps = |count: usize, size: usize| -> Vec<i64> {
+            (0..count).map(|turn| (turn * size * layout.stride()) as i64).collect()
+        };
+        self.each(vectors, |_, vector| {
+            if layout.width <= WIDEST_AT_ONCE {
+                return a.rotate_hoisted(vector, &steps(layout.width, 1));
+            }
+            let small = 1 << layout.width.ilog2().div_ceil(2);
+            let large = a.rotate_hoisted(vector, &steps(layout.width / small, small))?;
+            let small = steps(small, 1);
+            let turned = self.each(&large, |_, vector| a.rotate_hoisted(vector, &small))?;
+            Ok(turned.into_iter().flatten().collect())
+        })
     }
 
     /// Factors for a vector of columns from the public tokens: `value(key, key head, column)`.
@@ -623,3 +640,6 @@ pub(crate) trait PrivateRows<V> {
 
 /// Rows that are made with the rotations of one decomposition.
 const ROWS_AT_ONCE: usize = 16;
+
+/// Heads up to this width turn with one rotation for each turn.
+const WIDEST_AT_ONCE: usize = 16;

@@ -13,7 +13,6 @@ use crate::layout::Columns;
 use crate::machine::{Machine, SimulatedMachine};
 use crate::ops::Context;
 use crate::program::Program;
-use crate::session::Session;
 
 /// A pass with its bootstraps placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,7 +132,7 @@ impl<'a> Prices<'a> {
         let cache = program.model.prefix_cache(&vec![0; self.public]).map_err(unspoken_llama::CircuitError::from)?;
         let simulator = Simulator::counting(self.encoder);
         let machine = self.machine(&simulator);
-        let mut session = Session::new(program.model.config.layers);
+        let mut session = program.session();
         let mut events = Vec::new();
         let mut watch = |_, _| events.push(self.model.seconds(&simulator.cost()));
         let vectors = program.layout.activation_vectors(program.model.config.width) * program.layout.parts;
@@ -158,16 +157,20 @@ impl<'a> Prices<'a> {
     fn segment(&self, steps: &[Step], seconds: &[Seconds], input: usize) -> Result<Segment, PassError> {
         let (entry, top) = (self.program.bootstrap.input_level(), self.program.bootstrap.output_level());
         let mut numbers = HashMap::from([(input, 0)]);
+        let mut can_refresh = vec![true];
         // Tensors that are bootstrapped have the vectors that a step takes of them.
         let mut refresh = vec![f64::INFINITY];
         let mut placed = Vec::new();
         for (step, seconds) in steps.iter().zip(seconds) {
             for (tensor, count) in step.inputs.iter().zip(&step.vectors) {
-                refresh[numbers[tensor]] = self.refreshes(*count);
+                if can_refresh[numbers[tensor]] {
+                    refresh[numbers[tensor]] = self.refreshes(*count);
+                }
             }
             for tensor in &step.outputs {
                 numbers.insert(*tensor, refresh.len());
                 refresh.push(f64::INFINITY);
+                can_refresh.push(self.program.units.can_refresh(step.place));
             }
             let ways = (0..step.methods.len()).map(|way| self.way(step, way, seconds.own, (entry, top)));
             let of = |tensors: &[usize]| tensors.iter().map(|tensor| numbers[tensor]).collect();
@@ -186,7 +189,8 @@ impl<'a> Prices<'a> {
             (false, Method::Refreshes) => (entry, self.linear(step, entry)?),
             (false, _) => (top, self.linear(step, top)?),
         };
-        let above = vec![0; step.inputs.len()];
+        // Rows are one level below the cache, which is the input behind the tensors with vectors.
+        let above: Vec<usize> = (0..step.inputs.len()).map(|input| usize::from(input >= step.vectors.len())).collect();
         let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
         let spending = |spent: usize| {
             let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);
@@ -194,7 +198,7 @@ impl<'a> Prices<'a> {
         };
         Ok(match step.methods[way] {
             Method::Spends(spent) => spending(spent),
-            Method::Arranges => spending(2),
+            Method::Skews => spending(1),
             Method::Refreshes => Way { least: entry, above, landing: Landing::At(top), seconds: every(&|_| own) },
         })
     }

@@ -12,6 +12,7 @@ use unspoken_rlwe::SmallRing;
 use crate::error::PassError;
 use crate::layout::Layout;
 use crate::linear::LinearMap;
+use crate::session::Session;
 use crate::units::Units;
 
 /// A model prepared for encrypted passes: its circuit, the layout of its vectors, units, polynomials and weights. One
@@ -59,6 +60,9 @@ pub(crate) enum TransformKind {
     Skew,
 }
 
+/// Vectors of logits, for each part, that a service computes at most.
+const MOST_LOGIT_VECTORS: usize = 8;
+
 /// Bits of the weights of products on coefficients.
 pub const WEIGHT_BITS: u32 = 18;
 
@@ -105,6 +109,11 @@ impl Program {
         &self.small
     }
 
+    /// A session before its first chunk.
+    pub fn session<V: Clone + Send + Sync>(&self) -> Session<V> {
+        Session::empty(self.model.config.layers, self.layout.width)
+    }
+
     /// The number by which values of the input are divided before they are encrypted.
     pub fn input_unit(&self) -> f64 {
         self.units.residual
@@ -115,12 +124,14 @@ impl Program {
         self.units.logits
     }
 
-    /// What a pass returns: logits, if those of a chunk fit one vector. Otherwise it is the output of the last norm:
-    /// the client, which has the rows of the embedding, multiplies by them.
+    /// What a pass returns: logits, if those of a chunk fit few vectors. Otherwise it is the output of the last norm: the
+    /// client, which has the rows of the embedding, multiplies by them.
     pub fn result(&self) -> PassResult {
         let config = &self.model.config;
         match self.layout.activation_vectors(config.vocabulary) {
-            1 => PassResult { quantity: Quantity::Logits, width: config.vocabulary, unit: self.units.logits },
+            0..=MOST_LOGIT_VECTORS => {
+                PassResult { quantity: Quantity::Logits, width: config.vocabulary, unit: self.units.logits }
+            }
             _ => PassResult { quantity: Quantity::LastNorm, width: config.width, unit: self.units.last_norm.output },
         }
     }

@@ -7,7 +7,6 @@ use crate::arithmetic::PassArithmetic;
 use crate::error::PassError;
 use crate::machine::SimulatedMachine;
 use crate::program::Program;
-use crate::session::Session;
 
 /// What passes of sessions need.
 #[derive(Clone, Debug)]
@@ -34,7 +33,7 @@ impl Program {
         let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
         let parameters = encoder.parameters();
         let simulator = Simulator::counting(encoder);
-        let mut session = Session::new(self.model.config.layers);
+        let mut session = self.session();
         let (mut working_bytes, mut bootstraps, mut result) = (0, 0, (0, 0.0));
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {

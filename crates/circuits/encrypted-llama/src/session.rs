@@ -2,7 +2,7 @@
 
 use crate::error::PassError;
 use crate::machine::Machine;
-use crate::ops::{Arranged, Context, PrivateRows, Role};
+use crate::ops::{Context, PrivateRows, Role, Visible};
 
 /// Keys and values of the private tokens of one client, encrypted.
 ///
@@ -18,29 +18,42 @@ pub struct Session<V> {
 /// Keys and values of a layer.
 #[derive(Clone, Debug)]
 pub(crate) struct LayerCache<V> {
-    keys: Rows<V>,
-    values: Rows<V>,
+    keys: Skewed<V>,
+    values: Skewed<V>,
 }
 
-/// Rows of keys or of values.
+/// Skewed keys or values: column `y` has the token `t - y`.
 #[derive(Clone, Debug)]
-struct Rows<V> {
-    /// Those of final chunks: by block of heads and vector of columns, for each turn.
-    past: Vec<Vec<V>>,
+struct Skewed<V> {
     /// The last chunk: for each block of heads and part.
-    last: Vec<Arranged<V>>,
+    last: Vec<V>,
+    /// Chunks before it.
+    past: Past<V>,
 }
 
-impl<V> Rows<V> {
-    fn new() -> Self {
-        Rows { past: Vec::new(), last: Vec::new() }
+/// Keys or values of final chunks.
+#[derive(Clone, Debug)]
+enum Past<V> {
+    /// Rows for products, of all chunks together: by block of heads and vector of columns, for each turn.
+    Rows(Vec<Vec<V>>),
+    /// Skewed: for each chunk, for each block of heads and part. The rows of wide heads take too much memory to be kept.
+    Skewed(Vec<Vec<V>>),
+}
+
+/// Heads up to this width have their rows kept.
+const WIDEST_KEPT: usize = 16;
+
+impl<V> Skewed<V> {
+    fn new(width: usize) -> Self {
+        let past = if width <= WIDEST_KEPT { Past::Rows(Vec::new()) } else { Past::Skewed(Vec::new()) };
+        Skewed { last: Vec::new(), past }
     }
 }
 
 impl<V: Clone + Send + Sync> Session<V> {
-    /// A session of a model with `layers` layers, before its first chunk.
-    pub fn new(layers: usize) -> Self {
-        let empty = || LayerCache { keys: Rows::new(), values: Rows::new() };
+    /// A session of a model with `layers` layers and heads of width `width`, before its first chunk.
+    pub(crate) fn empty(layers: usize, width: usize) -> Self {
+        let empty = || LayerCache { keys: Skewed::new(width), values: Skewed::new(width) };
         Session { layers: (0..layers).map(|_| empty()).collect(), chunk: 0 }
     }
 
@@ -51,11 +64,9 @@ impl<V: Clone + Send + Sync> Session<V> {
 
     /// All vectors of the session.
     pub fn vectors(&self) -> impl Iterator<Item = &V> {
-        self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]).flat_map(|rows| {
-            let last = rows.last.iter().flat_map(|arranged| {
-                std::iter::once(&arranged.skewed).chain(&arranged.own).chain(arranged.full.iter().flatten())
-            });
-            rows.past.iter().flatten().chain(last)
+        self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]).flat_map(|skewed| {
+            let (Past::Rows(past) | Past::Skewed(past)) = &skewed.past;
+            past.iter().flatten().chain(&skewed.last)
         })
     }
 
@@ -69,53 +80,60 @@ impl<V: Clone + Send + Sync> Session<V> {
             return Ok(false);
         }
         for layer in &mut self.layers {
-            for (rows, role) in [(&mut layer.keys, Role::Keys), (&mut layer.values, Role::Values)] {
-                rows.finish(context, role, self.chunk)?;
-            }
+            layer.keys.finish(context, Role::Keys, self.chunk)?;
+            layer.values.finish(context, Role::Values, self.chunk)?;
         }
         self.chunk += 1;
         Ok(true)
     }
 }
 
-impl<V: Clone + Send + Sync> Rows<V> {
+impl<V: Clone + Send + Sync> Skewed<V> {
     fn finish<M>(&mut self, context: &Context<'_, M>, role: Role, chunk: usize) -> Result<(), PassError>
     where
         M: Machine<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
-        let layout = &context.program.layout;
-        self.past.resize(layout.blocks * context.columns.vectors, Vec::new());
-        for (index, mut arranged) in std::mem::take(&mut self.last).into_iter().enumerate() {
-            let (block, part) = (index / layout.parts, index % layout.parts);
-            context.complete(&mut arranged, role, chunk, part)?;
-            let full = arranged.full.unwrap_or_default();
-            let past = &mut self.past[block * context.columns.vectors + context.vector_of(chunk, part)];
-            *past = context.plus(std::mem::take(past), full)?;
+        let last = std::mem::take(&mut self.last);
+        match &mut self.past {
+            Past::Rows(rows) => {
+                rows.resize(context.program.layout.blocks * context.columns.vectors, Vec::new());
+                context.add_rows(rows, &last, (role, chunk))
+            }
+            Past::Skewed(chunks) => {
+                chunks.push(last);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
-    /// The rows that queries of each part see.
-    fn seen<M>(&self, context: &Context<'_, M>) -> Result<SeenRows<V>, PassError>
+    /// The rows that queries of each part see, at `level`, or at their own if that is lower.
+    fn seen<M>(&self, context: &Context<'_, M>, role: Role, level: usize) -> Result<SeenRows<V>, PassError>
     where
         M: Machine<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
         let (layout, vectors) = (&context.program.layout, context.columns.vectors);
-        let mut rows = Vec::with_capacity(layout.blocks * vectors * layout.parts);
-        for place in 0..layout.blocks * vectors {
-            for _ in 0..layout.parts {
-                rows.push(self.past.get(place).cloned().unwrap_or_default());
+        let mut past = vec![Vec::new(); layout.blocks * vectors];
+        match &self.past {
+            Past::Rows(rows) => past.iter_mut().zip(rows).for_each(|(past, rows)| past.clone_from(rows)),
+            Past::Skewed(chunks) => {
+                for (chunk, skewed) in chunks.iter().enumerate() {
+                    context.add_rows(&mut past, &context.lowered(skewed, level + 1)?, (role, chunk))?;
+                }
             }
         }
-        for (index, arranged) in self.last.iter().enumerate() {
+        let mut rows: Vec<Vec<V>> = past.into_iter().flat_map(|rows| vec![rows; layout.parts]).collect();
+        for (index, skewed) in context.lowered(&self.last, level + 1)?.iter().enumerate() {
             let (block, of) = (index / layout.parts, index % layout.parts);
             let place = block * vectors + context.vector_of(context.chunk, of);
-            for part in of..layout.parts {
-                let more = if part == of { Some(&arranged.own) } else { arranged.full.as_ref() };
-                let row = &mut rows[place * layout.parts + part];
-                *row = context.plus(std::mem::take(row), more.cloned().unwrap_or_default())?;
+            let own = context.rows(skewed, (role, Visible::NotLater), (context.chunk, of))?;
+            context.plus_into(&mut rows[place * layout.parts + of], own)?;
+            if of + 1 < layout.parts {
+                let all = context.rows(skewed, (role, Visible::All), (context.chunk, of))?;
+                for part in of + 1..layout.parts {
+                    context.plus_into(&mut rows[place * layout.parts + part], all.clone())?;
+                }
             }
         }
         Ok(SeenRows { rows, vectors, parts: layout.parts })
@@ -124,16 +142,23 @@ impl<V: Clone + Send + Sync> Rows<V> {
 
 impl<V: Clone + Send + Sync> LayerCache<V> {
     /// Replaces the last chunk.
-    pub(crate) fn replace(&mut self, keys: Vec<Arranged<V>>, values: Vec<Arranged<V>>) {
-        (self.keys.last, self.values.last) = (keys, values);
+    pub(crate) fn replace(&mut self, role: Role, skewed: Vec<V>) {
+        let cache = if role == Role::Keys { &mut self.keys } else { &mut self.values };
+        cache.last = skewed;
     }
 
-    pub(crate) fn seen<M>(&self, context: &Context<'_, M>, role: Role) -> Result<SeenRows<V>, PassError>
+    /// Skewed vectors of the last chunk.
+    pub(crate) fn last(&self, role: Role) -> &[V] {
+        if role == Role::Keys { &self.keys.last } else { &self.values.last }
+    }
+
+    /// The rows that queries of each part see, at `level`, or at their own if that is lower.
+    pub(crate) fn seen<M>(&self, context: &Context<'_, M>, role: Role, level: usize) -> Result<SeenRows<V>, PassError>
     where
         M: Machine<Vector = V> + Sync,
         M::Arithmetic: Sync,
     {
-        if role == Role::Keys { self.keys.seen(context) } else { self.values.seen(context) }
+        if role == Role::Keys { self.keys.seen(context, role, level) } else { self.values.seen(context, role, level) }
     }
 }
 

@@ -4,7 +4,9 @@
 //! polynomials are the variable of their basis, from -1 to 1. Units are constants of a layer, a head or a coordinate;
 //! they are factors of weights, of plaintexts and of coefficients, and cost no level.
 
-use unspoken_ckks::{CkksError, Polynomial};
+use std::f64::consts::SQRT_2;
+
+use unspoken_ckks::{CkksError, Complex64, Polynomial};
 use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity};
 
 /// Values of other text are larger than those of calibration. Bootstraps lose little precision beyond 1.
@@ -58,6 +60,8 @@ pub(crate) struct Units {
     pub layers: Vec<LayerUnits>,
     pub last_norm: NormUnits,
     pub logits: f64,
+    /// Root of the width of a head.
+    pub root: f64,
 }
 
 /// A polynomial of the variable of its interval, times a factor.
@@ -99,6 +103,7 @@ impl Units {
             last_norm: builder
                 .norm(layers, [Quantity::LastNormSquare, Quantity::LastNormFactor, Quantity::LastNorm])?,
             logits: builder.largest(Place::new(layers, Quantity::Logits))?,
+            root: (circuit.config().head_width as f64).sqrt(),
         })
     }
 }
@@ -192,4 +197,52 @@ impl Units {
             _ => &self.last_norm,
         }
     }
+}
+
+/// Largest absolute value in a bootstrap: the error of its sine grows with the cube of the values.
+const LARGEST_REFRESHED: f64 = 1.5;
+
+impl Units {
+    /// Whether the values of a place, in their unit, are small enough for a bootstrap.
+    pub fn can_refresh(&self, place: Place) -> bool {
+        self.bound(place) <= LARGEST_REFRESHED
+    }
+
+    /// A bound of the values of a place, in their unit, in text like that of calibration.
+    fn bound(&self, place: Place) -> f64 {
+        let Some(layer) = self.layers.get(place.layer) else {
+            return match place.quantity {
+                Quantity::LastNormFactor => largest(std::slice::from_ref(&self.last_norm.polynomial)),
+                _ => 1.0,
+            };
+        };
+        match place.quantity {
+            Quantity::AttentionNormFactor => largest(std::slice::from_ref(&layer.attention_norm.polynomial)),
+            Quantity::FfnNormFactor => largest(std::slice::from_ref(&layer.ffn_norm.polynomial)),
+            Quantity::RotatedKey => SQRT_2 / MARGIN,
+            Quantity::RotatedQuery => {
+                layer.score.iter().fold(0.0, |most: f64, (half, _)| most.max(half.recip()))
+                    * (SQRT_2 / MARGIN * layer.query * layer.key / self.root)
+            }
+            Quantity::Exponential => largest(&layer.exponential),
+            Quantity::SoftmaxFactor(round) => largest(&layer.rounds[usize::from(round)].polynomials),
+            Quantity::SoftmaxScaled(round) => most(&layer.weights[usize::from(round) + 1]).sqrt(),
+            Quantity::SoftmaxWeight(round) => most(&layer.weights[usize::from(round) + 1]),
+            Quantity::Silu => largest(&layer.silu),
+            _ => 1.0,
+        }
+    }
+}
+
+/// The largest absolute value of polynomials on [-1, 1], at a few places.
+fn largest(polynomials: &[Polynomial]) -> f64 {
+    let at = |polynomial: &Polynomial| {
+        let values = (0..=16).map(|place| polynomial.at(Complex64::from(f64::from(place) / 8.0 - 1.0)).re.abs());
+        values.fold(0.0, f64::max)
+    };
+    polynomials.iter().map(at).fold(0.0, f64::max)
+}
+
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
 }

@@ -4,12 +4,10 @@ mod common;
 
 use common::{Beside, PUBLIC, Row, Setting, print, random, shared};
 use unspoken_ckks::{
-    Bootstrap, Bootstrapper, Ciphertext, Complex64, Encoder, Evaluator, Overflow, Preset, Simulated as Vector,
-    Simulator,
+    Bootstrap, Bootstrapper, Ciphertext, Complex64, CostModel, Encoder, Evaluator, Overflow, Preset,
+    Simulated as Vector, Simulator,
 };
-use unspoken_encrypted_llama::{
-    EncryptedMachine, Machine, PassArithmetic, Program, Session, SimulatedMachine, WEIGHT_BITS,
-};
+use unspoken_encrypted_llama::{EncryptedMachine, Machine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
 use unspoken_llama::{Noise, Simulated};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys};
@@ -40,7 +38,7 @@ where
     M::Arithmetic: Sync,
 {
     let cache = setting.model.prefix_cache(public).unwrap();
-    let mut session = Session::new(setting.model.config.layers);
+    let mut session = program.session();
     let (mut passes, mut text) = (Vec::new(), Vec::new());
     for (next, tokens) in run {
         let pass = PassArithmetic::new(machine, program, &cache, &mut session, (*next, CHUNKS)).unwrap();
@@ -123,7 +121,10 @@ fn check(found: &[Vec<Row>], predicted: &[Vec<Row>], bits: f64) {
 #[test]
 fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let setting = shared();
-    let program = program(setting, SMALL, 8, 512);
+    let mut program = program(setting, SMALL, 8, 512);
+    let encoder = Encoder::new(program.bootstrap().parameters());
+    let placed = program.place(&encoder, PUBLIC, &CostModel::nominal(encoder.parameters())).unwrap();
+    assert!(placed.seconds < placed.greedy_seconds, "{placed:?}");
     let sample = &setting.held_out[0];
     // A chunk with other tokens than the ones that replace it; then another chunk.
     let run = [(true, &sample.private[8..16]), (false, &sample.private[..8]), (true, &sample.private[8..16])];
@@ -132,7 +133,7 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let found = encrypted(setting, &program, passes, &keys);
     print(&found[2]);
     check(&found, &predicted, 9.0);
-    let requirements = program.requirements(&Encoder::new(program.bootstrap().parameters()), PUBLIC, CHUNKS).unwrap();
+    let requirements = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap();
     assert!(requirements.keys.covers(&keys));
     assert!(keys.iter().count() + program.bootstrap().key_plan().iter().count() >= requirements.keys.len());
 }
