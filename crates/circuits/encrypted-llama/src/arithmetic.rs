@@ -74,6 +74,12 @@ pub(crate) struct Step {
     pub vectors: Vec<usize>,
 }
 
+/// How a step is run, and the vectors of each of its inputs at the working level.
+type Prepared<V> = (Method, Vec<Vec<V>>);
+
+/// The vectors of an input, and the rows of keys or values that they are multiplied by.
+type CacheProduct<V> = (Vec<V>, SeenRows<V>);
+
 /// Called after each step, with the place and the level of its result.
 pub type Watch<'a> = dyn FnMut(Place, usize) + 'a;
 
@@ -199,10 +205,10 @@ where
         inputs: &[&Tensor<M::Vector>],
         cache: Option<(usize, usize)>,
         methods: &[Method],
-    ) -> Result<(Method, Vec<Vec<M::Vector>>), PassError> {
+    ) -> Result<Prepared<M::Vector>, PassError> {
         let levels: Vec<usize> = inputs.iter().map(|input| self.level(input)).collect();
         let choice = match &self.context.program.placement {
-            Some(moves) => moves.get(self.steps.len()).cloned().ok_or_else(|| PassError::Placement { place })?,
+            Some(moves) => moves.get(self.steps.len()).cloned().ok_or(PassError::Placement { place })?,
             None => {
                 let choice = self.greedy(place, &levels, cache, methods)?;
                 let units = &self.context.program.units;
@@ -230,7 +236,7 @@ where
             lowered.collect::<Result<_, _>>().map_err(|error| PassError::Arithmetic { place, error })
         };
         let vectors = inputs.iter().map(at_level).collect::<Result<Vec<_>, _>>()?;
-        let method = *methods.get(choice.way).ok_or_else(|| PassError::Placement { place })?;
+        let method = *methods.get(choice.way).ok_or(PassError::Placement { place })?;
         let numbers = inputs.iter().map(|input| input.number).chain(cache.map(|cache| cache.0)).collect();
         let counts = vectors.iter().map(Vec::len).collect();
         let (inputs, outputs, methods) = (numbers, Vec::new(), methods.to_vec());
@@ -313,7 +319,7 @@ where
         place: Place,
         input: &Tensor<M::Vector>,
         (layer, role): (usize, Role),
-    ) -> Result<(Vec<M::Vector>, SeenRows<M::Vector>), PassError> {
+    ) -> Result<CacheProduct<M::Vector>, PassError> {
         let skewed = self.session.layers[layer].last(role);
         let level = skewed.iter().map(|vector| self.arithmetic().level(vector)).min().unwrap_or(0);
         let cache = (self.caches[layer][usize::from(role == Role::Values)], level);

@@ -9,9 +9,9 @@ use crate::linear::width_of;
 use crate::program::Program;
 
 impl Program {
-    /// The values of a place from the slots of its vectors: `groups x tokens x width` as in `unspoken-llama`, with zeros
-    /// for scores that are masked. `public` and `chunk` are the public tokens and the chunk of the pass, `chunks` those
-    /// for which the session has room. `None` for arguments of inverse square roots.
+    /// The values of a place from the slots of its vectors: `groups x tokens x width` as in `unspoken-llama`, with
+    /// zeros for scores that are masked. `public` and `chunk` are the public tokens and the chunk of the pass, `chunks`
+    /// those for which the session has room. `None` for arguments of inverse square roots.
     pub fn decode(
         &self,
         place: Place,

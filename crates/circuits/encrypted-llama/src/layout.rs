@@ -9,8 +9,8 @@ use crate::error::PassError;
 /// With `T` tokens to a vector, `S` slots, `H` heads to a vector (a power of two), and heads of width `w` (a power of
 /// two):
 ///
-/// - **activations** have dimension `d` of token `t` in slot `t + T d`. Dimensions repeat with a power of two as period,
-///   or continue in the next vector;
+/// - **activations** have dimension `d` of token `t` in slot `t + T d`. Dimensions repeat with a power of two as
+///   period, or continue in the next vector;
 /// - **heads** (queries, keys, values, attention) are activations whose dimension `h + H c` is channel `c` of head `h`.
 ///   A vector has `L` copies of them, called lanes, so rotations by multiples of `T H` turn the channels;
 /// - **scores** have key column `y` of a vector in slot `t + T (h + H y)`: `w L` columns to a vector, `w` to a lane.

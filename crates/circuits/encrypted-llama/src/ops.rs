@@ -360,9 +360,9 @@ where
         Ok(())
     }
 
-    /// For each turn `r` of the channels, the rows that belong to columns of a part of a chunk. For keys: column `y` has
-    /// the key of that column, with channels turned by `r`. For values: column `y` has the value that belongs to the
-    /// weight of column `y + r`. One level.
+    /// For each turn `r` of the channels, the rows that belong to columns of a part of a chunk. For keys: column `y`
+    /// has the key of that column, with channels turned by `r`. For values: column `y` has the value that belongs to
+    /// the weight of column `y + r`. One level.
     pub fn rows(
         &self,
         skewed: &M::Vector,
@@ -388,7 +388,8 @@ where
         Ok(rows)
     }
 
-    /// The map from skewed keys or values to the rows of a turn. `whole` says whether it turns the channels of keys, too.
+    /// The map from skewed keys or values to the rows of a turn. `whole` says whether it turns the channels of keys,
+    /// too.
     fn row_map(
         &self,
         (role, visible): (Role, Visible),
@@ -451,7 +452,8 @@ where
         (self.columns.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
     }
 
-    /// Scores of all queries of the chunk, in their unit: for each block of heads, vector of columns and part. One level.
+    /// Scores of all queries of the chunk, in their unit: for each block of heads, vector of columns and part. One
+    /// level.
     pub fn scores(
         &self,
         queries: &[M::Vector],
@@ -628,8 +630,8 @@ where
 
 /// Rows of private keys or values.
 pub(crate) trait PrivateRows<V> {
-    /// The rows of a block of heads and a vector of columns that queries of a part see, one for each turn; none if there
-    /// are no such keys.
+    /// The rows of a block of heads and a vector of columns that queries of a part see, one for each turn; none if
+    /// there are no such keys.
     fn get(&self, block: usize, vector: usize, part: usize) -> Vec<&V>;
 
     /// All rows.

@@ -203,8 +203,8 @@ impl<'a> Prices<'a> {
         })
     }
 
-    /// Seconds of linear maps in the way that the greedy pass does not take: on coefficients at the entry of bootstraps,
-    /// on slots above.
+    /// Seconds of linear maps in the way that the greedy pass does not take: on coefficients at the entry of
+    /// bootstraps, on slots above.
     fn linear(&self, step: &Step, level: usize) -> Result<f64, PassError> {
         let columns = Columns::new(&self.program.layout, self.public, 1);
         self.counted((step.vectors[0], level), |machine, inputs| -> Result<(), PassError> {

@@ -124,8 +124,8 @@ impl Program {
         self.units.logits
     }
 
-    /// What a pass returns: logits, if those of a chunk fit few vectors. Otherwise it is the output of the last norm: the
-    /// client, which has the rows of the embedding, multiplies by them.
+    /// What a pass returns: logits, if those of a chunk fit few vectors. Otherwise it is the output of the last norm:
+    /// the client, which has the rows of the embedding, multiplies by them.
     pub fn result(&self) -> PassResult {
         let config = &self.model.config;
         match self.layout.activation_vectors(config.vocabulary) {

@@ -36,7 +36,8 @@ struct Skewed<V> {
 enum Past<V> {
     /// Rows for products, of all chunks together: by block of heads and vector of columns, for each turn.
     Rows(Vec<Vec<V>>),
-    /// Skewed: for each chunk, for each block of heads and part. The rows of wide heads take too much memory to be kept.
+    /// Skewed: for each chunk, for each block of heads and part. The rows of wide heads take too much memory to be
+    /// kept.
     Skewed(Vec<Vec<V>>),
 }
 

@@ -36,8 +36,8 @@ pub struct CoefficientMatrix {
     weight_bits: u32,
 }
 
-/// Where the dimensions of a matrix product lie: dimension `d` is dimension `d mod m` of vector `d / m`, if a vector has
-/// `m` of them.
+/// Where the dimensions of a matrix product lie: dimension `d` is dimension `d mod m` of vector `d / m`, if a vector
+/// has `m` of them.
 #[derive(Clone, Copy, Debug)]
 pub struct DimensionPlaces<'a> {
     /// The dimension of the inputs for each column of the matrix.
@@ -227,11 +227,11 @@ impl Bootstrap {
 
 impl Bootstrapper {
     /// Multiplies the dimensions of bootstrapped vectors of real slots by a matrix, between the halves of their
-    /// bootstraps. There are `parts` vectors (one or two, with other tokens each) for each vector of the matrix, next to
-    /// each other; two go through the bootstrap as one. There are as many first halves as vectors of the inputs, as many
-    /// second halves as vectors of the outputs, and no level for the product. The inputs are as for
-    /// [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the scale
-    /// of the parameters and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
+    /// bootstraps. There are `parts` vectors (one or two, with other tokens each) for each vector of the matrix, next
+    /// to each other; two go through the bootstrap as one. There are as many first halves as vectors of the inputs, as
+    /// many second halves as vectors of the outputs, and no level for the product. The inputs are as for
+    /// [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the
+    /// scale of the parameters and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
     ///
     /// # Errors
     /// If the plan was not made by [`Bootstrap::for_products`] with the same bits, the number of inputs is not that of

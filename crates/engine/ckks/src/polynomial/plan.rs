@@ -74,8 +74,8 @@ pub(super) fn factors(k: usize) -> (usize, usize) {
 }
 
 impl<C: Coefficient> Plan<C> {
-    /// The cheapest plan for the polynomial with these coefficients, lowest degree first, of an argument at `level`. The
-    /// candidates are the numbers of baby steps that are powers of two.
+    /// The cheapest plan for the polynomial with these coefficients, lowest degree first, of an argument at `level`.
+    /// The candidates are the numbers of baby steps that are powers of two.
     pub(super) fn cheapest(parameters: &CkksParameters, chebyshev: bool, coefficients: &[C], level: usize) -> Self {
         let model = CostModel::nominal(parameters);
         let most = ceil_log2(coefficients.len());

@@ -20,7 +20,8 @@ impl SlotPolynomials {
     /// of a vector.
     ///
     /// # Errors
-    /// If there are no slots, a slot has a polynomial that does not exist, one is in another basis, or all are constant.
+    /// If there are no slots, a slot has a polynomial that does not exist, one is in another basis, or all are
+    /// constant.
     pub fn new(polynomials: &[Polynomial], slots: Vec<usize>) -> Result<Self, CkksError> {
         const OPERATION: &str = "collect the polynomials of slots";
         let refuse =
