@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test binary uses a part.
 
+pub mod run;
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -23,8 +25,8 @@ pub struct Setting {
 
 pub const PUBLIC: usize = 40;
 
-/// stories260K, with `bits` of precision.
-pub fn setting(bits: f64) -> Setting {
+/// The first layers of stories260K, with `bits` of precision.
+pub fn setting(bits: f64, layers: usize) -> Setting {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
     let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
     let story = |name: &str, animal: &str| -> Sample {
@@ -40,6 +42,8 @@ pub fn setting(bits: f64) -> Setting {
     };
     let (calibration, held_out) = (stories(&["dog", "cat", "bird", "fish", "bear"]), stories(&["frog", "pig"]));
     rotate(&model.config, &mut model.weights, 1);
+    model.config.layers = layers;
+    model.weights.layers.truncate(layers);
     let circuit = Circuit::new(&model.config).with_rounds(3);
     let ranges = calibrate(&circuit, &model, &calibration, 16, |_| {}).unwrap();
     let margins = Margins { norm: 1.2, softmax: 1.3, score: 1.3, gate: 1.5 };
@@ -102,7 +106,7 @@ pub fn random() -> Setting {
 /// The setting that most tests use.
 pub fn shared() -> &'static Setting {
     static SETTING: OnceLock<Setting> = OnceLock::new();
-    SETTING.get_or_init(|| setting(12.0))
+    SETTING.get_or_init(|| setting(12.0, 5))
 }
 
 /// A result, its largest value, and its largest and its root mean square error.
