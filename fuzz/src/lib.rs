@@ -36,7 +36,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 53] = [
+pub const TARGETS: [&Target; 54] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -52,6 +52,7 @@ pub const TARGETS: [&Target; 53] = [
     &exact::SEEDED_CIPHERTEXT,
     &wire::MESSAGES,
     &wire::DECLARATION,
+    &wire::ANSWER,
     &classify::DESCRIBED,
     &classify::KEY_FRONT,
     &classify::QUERY,

@@ -5,9 +5,13 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unspoken_wire::v1::{
-    ApplicationDescription, ApplicationList, KeyDeclaration, KeyList, KeyState, KeyStatus, Limits, Problem,
+    AnswerStream, ApplicationDescription, ApplicationList, KeyDeclaration, KeyList, KeyState, KeyStatus, Limits,
+    Problem, Progress,
 };
-use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, Message, decode, is_application_name};
+use unspoken_wire::{
+    AnswerFrame, AnswerReader, CheckedDeclaration, MAX_CONTROL_BYTES, Message, answer_front, decode,
+    is_application_name, problem_frame, progress_frame,
+};
 
 use crate::Target;
 
@@ -25,6 +29,7 @@ pub static MESSAGES: Target = Target {
             survives::<ApplicationDescription>(data),
             survives::<ApplicationList>(data),
             survives::<Problem>(data),
+            survives::<Progress>(data),
         ];
         accepted.contains(&true)
     },
@@ -39,14 +44,6 @@ pub static MESSAGES: Target = Target {
             offset: 77,
             expires: "2030-03-17T17:46:40Z".into(),
         };
-        let problem = Problem {
-            code: "too_large".into(),
-            status: 413,
-            message: "found more".into(),
-            remedy: "send less".into(),
-            retry_after_seconds: 3,
-            request_id: "r-1".into(),
-        };
         let name = String::from("classify/spam");
         vec![
             declaration().encode_to_vec(),
@@ -56,7 +53,8 @@ pub static MESSAGES: Target = Target {
             ApplicationDescription { name: name.clone(), limits: Some(limits), description: vec![1, 2, 3] }
                 .encode_to_vec(),
             ApplicationList { names: vec![name, String::new()] }.encode_to_vec(),
-            problem.encode_to_vec(),
+            problem().encode_to_vec(),
+            Progress { done: 3, total: 300 }.encode_to_vec(),
         ]
     },
 };
@@ -98,6 +96,82 @@ pub static DECLARATION: Target = Target {
         vec![declaration().encode_to_vec(), nested.encode_to_vec()]
     },
 };
+
+/// Longest answer that the target of streams reads.
+const MOST_ANSWER_BYTES: usize = 1000;
+
+/// `AnswerReader`: the pieces in which a stream arrives do not matter, and a stream that is complete is the same
+/// message for protobuf, with one answer or one problem at its end.
+pub static ANSWER: Target = Target {
+    name: "wire_answer",
+    run: |data| {
+        let whole = frames(data, data.len().max(1));
+        // Pieces of a length that the data chooses.
+        let pieces = frames(data, data.first().map_or(1, |&byte| usize::from(byte % 16) + 1));
+        assert_eq!(whole, pieces);
+        let Some((last, steps)) = whole.as_deref().and_then(<[AnswerFrame]>::split_last) else { return false };
+        let (answer, problem) = match last {
+            AnswerFrame::Progress(_) => return false,
+            AnswerFrame::Answer(answer) => (answer.clone(), None),
+            AnswerFrame::Problem(problem) => (Vec::new(), Some(problem.clone())),
+        };
+        let progress = steps.iter().map(|step| match step {
+            AnswerFrame::Progress(step) => *step,
+            _ => panic!("something follows the last frame"),
+        });
+        let message = AnswerStream { progress: progress.collect(), problem, answer };
+        assert!(message.answer.len() <= MOST_ANSWER_BYTES);
+        assert!(message.progress.iter().all(|step| step.done <= step.total));
+        assert_eq!(AnswerStream::decode(data).expect("complete"), message);
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = AnswerStream::decode(data.as_slice()) else { return };
+        let steps = message.progress.iter();
+        *data = steps.flat_map(|step| progress_frame(step.done.min(step.total), step.total)).collect();
+        match &mut message.problem {
+            Some(problem) => {
+                problem.status = 400 + problem.status % 200;
+                data.extend(problem_frame(problem));
+            }
+            None => {
+                message.answer.truncate(MOST_ANSWER_BYTES);
+                data.extend(answer_front(message.answer.len()));
+                data.extend(message.answer);
+            }
+        }
+    },
+    seeds: || {
+        let steps = [progress_frame(0, 0), progress_frame(1, 300)].concat();
+        vec![
+            [steps.clone(), answer_front(200), vec![7; 200]].concat(),
+            [steps, problem_frame(&problem())].concat(),
+            answer_front(0),
+        ]
+    },
+};
+
+/// The frames of a stream that arrives in pieces of so many bytes, unless it is refused.
+fn frames(stream: &[u8], piece_bytes: usize) -> Option<Vec<AnswerFrame>> {
+    let (mut reader, mut frames) = (AnswerReader::new(MOST_ANSWER_BYTES), Vec::new());
+    for mut piece in stream.chunks(piece_bytes) {
+        while !piece.is_empty() {
+            frames.extend(reader.read(&mut piece).ok()?);
+        }
+    }
+    Some(frames)
+}
+
+fn problem() -> Problem {
+    Problem {
+        code: "too_large".into(),
+        status: 413,
+        message: "found more".into(),
+        remedy: "send less".into(),
+        retry_after_seconds: 3,
+        request_id: "r-1".into(),
+    }
+}
 
 fn declaration() -> KeyDeclaration {
     KeyDeclaration { application: "classify/spam".into(), key_format: 1, length: 1000, blake3: vec![7; 32] }

@@ -10,6 +10,7 @@ use crate::client_id::ClientId;
 use crate::error::{ApplicationError, ProtocolError};
 use crate::key_set::KeySetId;
 use crate::kind::Protocol;
+use crate::progress::AnswerProgress;
 
 /// Loading of the keys of an application's clients, for a service.
 pub trait KeyLoader: Send + Sync + 'static {
@@ -98,6 +99,22 @@ pub trait ServerHalf: KeyLoader {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Self::Error>;
+
+    /// Like [`answer`](Self::answer), and reports to `progress` which steps are done. This is what a service calls. By
+    /// default nothing is reported; an application whose answers take seconds implements it, and `answer` by it.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    fn answer_with_progress(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        _progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, Self::Error> {
+        self.answer(client, keys, query, cancel)
+    }
 }
 
 /// The data that both halves of one application must know: made by the server, checked by the client.

@@ -8,6 +8,7 @@ use crate::application::{KeyLoader, ServerHalf};
 use crate::ckks::CkksServerHalf;
 use crate::client_id::ClientId;
 use crate::header::CkksHeader;
+use crate::progress::AnswerProgress;
 
 /// A server half that stores the keys of clients in the given way.
 pub struct WithKeyStorage<H> {
@@ -71,5 +72,16 @@ impl<H: CkksServerHalf + ServerHalf + KeyLoader<Keys = EvaluationKeys>> ServerHa
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Self::Error> {
         self.half.answer(client, keys, query, cancel)
+    }
+
+    fn answer_with_progress(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, Self::Error> {
+        self.half.answer_with_progress(client, keys, query, cancel, progress)
     }
 }

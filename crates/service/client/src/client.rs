@@ -230,7 +230,7 @@ impl<H: ClientHalf> ServiceClient<H> {
             let encrypted = start.elapsed();
             self.usage.query_bytes += query.len() as u64;
             let most = self.half.answer_bytes(batch.len());
-            let answer = self.target.ask(&self.key, query, most, control.cancel)?;
+            let answer = self.target.ask(&self.key, query, most, control)?;
             let answered = start.elapsed();
             self.usage.answer_bytes += answer.len() as u64;
             self.half.check_answer(&answer, batch.len()).map_err(ClientError::of_application)?;

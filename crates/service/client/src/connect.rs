@@ -213,8 +213,15 @@ impl<H: ClientHalf> Target<H> {
     }
 
     /// Sends a query and waits for an answer of at most `most` bytes.
-    pub(crate) fn ask(&self, key: &KeyId, query: Vec<u8>, most: usize, cancel: &Cancel) -> Result<Bytes, ClientError> {
-        Ok(self.transport.ask_at_most(&self.application, key, query, most, cancel)?)
+    pub(crate) fn ask(
+        &self,
+        key: &KeyId,
+        query: Vec<u8>,
+        most: usize,
+        control: &mut CallControl,
+    ) -> Result<Bytes, ClientError> {
+        let report = |done, total| (control.progress)(Progress::Answering { done, total });
+        Ok(self.transport.ask_with_progress(&self.application, key, query, most, report, control.cancel)?)
     }
 
     fn read(&self, description: &[u8]) -> Result<H::Description, ClientError> {

@@ -50,6 +50,14 @@ pub enum Progress {
         /// Questions in total.
         total: usize,
     },
+    /// The service computes the answer to the query that was sent last. Only applications whose answers take seconds
+    /// report this. The numbers are the service's; if the query is sent again, they begin again.
+    Answering {
+        /// Steps done.
+        done: u32,
+        /// Steps in total, at least one.
+        total: u32,
+    },
 }
 
 /// Progress callback and cancellation of a long call.

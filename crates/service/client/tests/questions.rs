@@ -4,17 +4,19 @@ mod common;
 
 use std::borrow::Borrow;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use common::{Cells, TestDatabase, half, record};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{ClientError, ServiceClient, StateDir};
+use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
 use unspoken_pir::{Mode, PreparedKeys};
 use unspoken_protocol::{
-    ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, KeySetId, Protocol, ServerHalf,
+    AnswerProgress, ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, KeySetId, Protocol,
+    ServerHalf,
 };
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
@@ -24,13 +26,13 @@ use zeroize::Zeroizing;
 
 const APPLICATION: &str = "pir/test";
 
-/// A database that can be replaced while it is served, and a log of the requests for it.
+/// A database that can be replaced while it is served, a log of the requests for it, and the steps of each answer.
 #[derive(Clone)]
-struct Watched(Arc<Mutex<(RetrieveServer<TestDatabase>, Vec<&'static str>)>>);
+struct Watched(Arc<Mutex<(RetrieveServer<TestDatabase>, Vec<&'static str>)>>, Arc<AtomicU32>);
 
 impl Watched {
     fn new(cells: Cells) -> Self {
-        Watched(Arc::new(Mutex::new((half(cells), Vec::new()))))
+        Watched(Arc::new(Mutex::new((half(cells), Vec::new()))), Arc::default())
     }
 
     fn lock(&self) -> MutexGuard<'_, (RetrieveServer<TestDatabase>, Vec<&'static str>)> {
@@ -119,6 +121,22 @@ impl ServerHalf for Watched {
         let mut own = self.lock();
         own.1.push("query");
         own.0.answer(client, keys, query, cancel)
+    }
+
+    fn answer_with_progress(
+        &self,
+        client: ClientId,
+        keys: &PreparedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, RetrieveError> {
+        let steps = self.1.load(Ordering::Relaxed);
+        for done in 1..=steps {
+            progress.report(done, steps);
+            std::thread::sleep(Duration::from_millis(600));
+        }
+        self.answer(client, keys, query, cancel)
     }
 }
 
@@ -429,6 +447,28 @@ fn the_cost_of_questions_is_known_before_they_are_asked() {
         ask(&mut client, &indices).unwrap();
         let usage = client.usage();
         assert_eq!((cost.query_bytes, cost.answer_bytes), (usage.query_bytes, usage.answer_bytes), "{mode}");
+    }
+}
+
+#[test]
+fn the_steps_of_each_answer_are_reported() {
+    let watched = Watched::new(Cells::new(100, &[]));
+    let service = Service::start(&watched);
+    let mut client = service.connect("one").unwrap();
+    let questions: Vec<Question> = (0..20).map(Question::Index).collect();
+    for (steps, answering) in [(0, vec![]), (2, vec![(1, 2), (2, 2)])] {
+        watched.1.store(steps, Ordering::Relaxed);
+        let mut reported = Vec::new();
+        client.ask(&questions, &mut |step| reported.push(step), &Cancel::new()).unwrap();
+        // Two queries, each with its steps before its answers.
+        let mut expected = vec![reported[0]];
+        for done in [0, 16, 20] {
+            let verb = RetrieveClient::VERB;
+            expected.push(Progress::Asking { verb, done, total: 20 });
+            let of_next = answering.iter().filter(|_| done < 20);
+            expected.extend(of_next.map(|&(done, total)| Progress::Answering { done, total }));
+        }
+        assert_eq!(reported, expected);
     }
 }
 

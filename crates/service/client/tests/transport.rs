@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig, UnreachableCause, Waiting};
 use unspoken_wire::v1::{ApplicationList, KeyStatus, Problem};
-use unspoken_wire::{Message, ProblemCode};
+use unspoken_wire::{Message, ProblemCode, answer_front, problem_frame, progress_frame};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -27,7 +27,7 @@ impl Peer {
             let mut served = 0;
             for response in responses {
                 let (mut stream, _) = listener.accept().unwrap();
-                read_head(&mut stream);
+                read_request(&mut stream);
                 served += 1;
                 stream.write_all(&response).unwrap();
             }
@@ -41,12 +41,17 @@ impl Peer {
     }
 }
 
-fn read_head(stream: &mut TcpStream) {
+/// Reads a request, so that the connection is not reset when it is closed, and returns its head in lower case.
+fn read_request(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
         head.push(byte[0]);
     }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    head
 }
 
 fn response(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -187,7 +192,7 @@ fn a_service_that_answered_once_is_waited_for_longer() {
     (config.retry.connect_patience, config.retry.patience) = (Duration::ZERO, Duration::from_secs(1));
     let serving = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        read_head(&mut stream);
+        read_request(&mut stream);
         stream.write_all(&names()).unwrap();
     });
     let transport = Transport::new(config).unwrap();
@@ -249,7 +254,7 @@ fn a_wait_can_be_cancelled() {
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| transport.ask("a/b", &KeyId::parse(KEY).unwrap(), vec![1], &cancel));
         let (mut stream, _) = listener.accept().unwrap();
-        read_head(&mut stream);
+        read_request(&mut stream);
         cancel.cancel();
         assert!(matches!(asking.join().unwrap(), Err(Error::Cancelled)));
         // The service sees that the client disconnected.
@@ -324,6 +329,154 @@ fn an_answer_is_read_as_far_as_the_application_allows() {
     assert!(error.to_string().contains("over 100 bytes"), "{error}");
     assert_eq!(transport.ask_at_most("a/b", &key, vec![1], 100, &cancel).unwrap().len(), 100);
     assert_eq!(peer.served(), 2);
+}
+
+/// A response in steps that ends with the connection, as far as these parts.
+fn in_steps(parts: &[Vec<u8>]) -> Vec<u8> {
+    let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-unspoken-progress\r\n\r\n";
+    [head.as_slice(), &parts.concat()].concat()
+}
+
+/// Steps done, and in total, as they were reported.
+type Steps = Vec<(u32, u32)>;
+
+/// Asks for an answer of at most 100 bytes. Returns it, and the steps that were reported.
+fn ask_in_steps(peer: &Peer) -> (Result<Vec<u8>, Error>, Steps) {
+    let transport = Transport::new(config(peer.address)).unwrap();
+    let mut steps = Vec::new();
+    let report = |done, total| steps.push((done, total));
+    let key = KeyId::parse(KEY).unwrap();
+    let answer = transport.ask_with_progress("a/b", &key, vec![1], 100, report, &Cancel::new());
+    (answer.map(Vec::from), steps)
+}
+
+#[test]
+fn progress_is_shown_as_it_arrives_on_the_thread_that_asks() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let transport = Transport::new(config(listener.local_addr().unwrap())).unwrap();
+    let (shown, show) = std::sync::mpsc::channel();
+    let asking = std::thread::current().id();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let head = read_request(&mut stream);
+        assert!(head.contains("accept: application/x-unspoken-progress, application/x-protobuf\r\n"), "{head}");
+        // A step without a number only keeps the connection open.
+        stream.write_all(&in_steps(&[progress_frame(0, 0), progress_frame(0, 9)])).unwrap();
+        for step in [1, 5, 9] {
+            assert_eq!(show.recv_timeout(Duration::from_secs(5)).unwrap(), step - step.min(4));
+            // The same one twice, and in pieces.
+            let frame = progress_frame(step, 9).repeat(2);
+            let (first, rest) = frame.split_at(3);
+            stream.write_all(first).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            stream.write_all(rest).unwrap();
+        }
+        assert_eq!(show.recv_timeout(Duration::from_secs(5)).unwrap(), 9);
+        stream.write_all(&[answer_front(100), vec![7; 100]].concat()).unwrap();
+    });
+    let report = |done, total| {
+        assert_eq!((total, std::thread::current().id()), (9, asking));
+        shown.send(done).unwrap();
+    };
+    let key = KeyId::parse(KEY).unwrap();
+    let answer = transport.ask_with_progress("a/b", &key, vec![1], 100, report, &Cancel::new()).unwrap();
+    assert_eq!(answer, vec![7; 100]);
+    serving.join().unwrap();
+}
+
+#[test]
+fn a_service_that_knows_no_progress_answers_plainly() {
+    let peer = Peer::start(vec![response("200 OK", "", &[7; 100]), refusal(ProblemCode::DoesNotFit, "")]);
+    assert_eq!(ask_in_steps(&peer).0.unwrap(), [7; 100]);
+    let (refused, steps) = ask_in_steps(&peer);
+    assert_eq!((refused.unwrap_err().code(), steps), (Some(ProblemCode::DoesNotFit), Steps::new()));
+    assert_eq!(peer.served(), 2);
+}
+
+#[test]
+fn a_refusal_among_the_steps_is_tried_again_if_it_says_so() {
+    let problem = |retry_after_seconds| {
+        let code = ProblemCode::ShuttingDown;
+        let status = code.status().into();
+        let text = "found this".into();
+        problem_frame(&Problem {
+            code: code.name().into(),
+            status,
+            message: text,
+            retry_after_seconds,
+            ..Problem::default()
+        })
+    };
+    let answered = in_steps(&[progress_frame(2, 3), answer_front(1), vec![7]]);
+    let peer = Peer::start(vec![in_steps(&[progress_frame(1, 2), problem(1)]), answered]);
+    let start = Instant::now();
+    let (answer, steps) = ask_in_steps(&peer);
+    assert_eq!((answer.unwrap(), steps), (vec![7], vec![(1, 2), (2, 3)]));
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(peer.served(), 2);
+
+    let peer = Peer::start(vec![in_steps(&[problem(0)])]);
+    let (refused, _) = ask_in_steps(&peer);
+    let Err(Error::Refused(refused)) = refused else { panic!("{refused:?}") };
+    assert_eq!((refused.known_code(), refused.status), (Some(ProblemCode::ShuttingDown), 503));
+    assert_eq!((refused.message.as_str(), refused.retry_after), ("found this", None));
+    assert_eq!(peer.served(), 1);
+}
+
+#[test]
+fn steps_without_an_answer_are_a_lost_connection() {
+    let whole = in_steps(&[progress_frame(1, 2), answer_front(9), vec![7; 9]]);
+    let cuts = [1, 9, 10, 11, 17].map(|missing| whole[..whole.len() - missing].to_vec());
+    let peer = Peer::start([cuts.as_slice(), &[whole]].concat());
+    assert_eq!(ask_in_steps(&peer).0.unwrap(), [7; 9]);
+    assert_eq!(peer.served(), 6);
+}
+
+#[test]
+fn a_timeout_bounds_the_wait_for_the_answer_after_the_last_step() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(listener.local_addr().unwrap()).with_timeout(1.0).unwrap();
+    let (asked, ask) = std::sync::mpsc::channel();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_request(&mut stream);
+        stream.write_all(&in_steps(&[progress_frame(1, 2)])).unwrap();
+        // Steps without news are no answer either.
+        while ask.try_recv().is_err() {
+            let _ = stream.write_all(&progress_frame(1, 2));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let (transport, key) = (Transport::new(config).unwrap(), KeyId::parse(KEY).unwrap());
+    let mut steps = Steps::new();
+    let report = |done, total| steps.push((done, total));
+    let error = transport.ask_with_progress("a/b", &key, vec![1], 100, report, &Cancel::new()).unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert_eq!(steps, [(1, 2)]);
+    asked.send(()).unwrap();
+    serving.join().unwrap();
+}
+
+#[test]
+fn steps_that_make_no_sense_are_errors() {
+    let cases: [(&[Vec<u8>], &str); 5] = [
+        (&[answer_front(101)], "101 bytes, at most 100 are accepted"),
+        (&[answer_front(1), vec![7], progress_frame(1, 2)], "the answer or the problem last"),
+        (&[progress_frame(2, 1)], "2 of 1"),
+        (&[vec![0xff; 20]], "tag is 0xff"),
+        (&[problem_frame(&Problem::default())], "status of the problem is 0"),
+    ];
+    let peer = Peer::start(cases.iter().map(|(parts, _)| in_steps(parts)).collect());
+    for (_, says) in cases {
+        let error = ask_in_steps(&peer).0.unwrap_err();
+        assert!(matches!(error, Error::Protocol { .. }) && error.to_string().contains(says), "{error}");
+    }
+    assert_eq!(peer.served(), 5);
+    // Who did not ask for steps gets the bytes as they are.
+    let peer = Peer::start(vec![in_steps(&[progress_frame(1, 2)])]);
+    let transport = Transport::new(config(peer.address)).unwrap();
+    let answer = transport.ask("a/b", &KeyId::parse(KEY).unwrap(), vec![1], &Cancel::new()).unwrap();
+    assert_eq!(answer, progress_frame(1, 2));
 }
 
 #[test]

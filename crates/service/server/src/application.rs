@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use unspoken_protocol::{ClientId, KeySetId};
+use unspoken_protocol::{AnswerProgress, ClientId, KeySetId};
 use unspoken_wire::{ProblemCode, is_application_name};
 
 /// An application of the service, e.g. a text classifier.
@@ -92,6 +92,22 @@ pub trait Application: Send + Sync + 'static {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ApplicationError>;
+
+    /// Like [`answer`](Self::answer), and reports to `progress` which steps are done: clients that ask for it are told.
+    /// This is what the service calls. By default nothing is reported.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    fn answer_with_progress(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        _progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        self.answer(client, keys, query, cancel)
+    }
 }
 
 /// Limits of one application.
@@ -237,12 +253,13 @@ pub(crate) trait DynApplication: Send + Sync {
     fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
     fn release_idle_memory(&self);
-    fn answer(
+    fn answer_with_progress(
         &self,
         client: ClientId,
         keys: &AnyKeys,
         query: &[u8],
         cancel: &AtomicBool,
+        progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError>;
 }
 
@@ -283,14 +300,15 @@ impl<A: Application> DynApplication for A {
         Application::release_idle_memory(self);
     }
 
-    fn answer(
+    fn answer_with_progress(
         &self,
         client: ClientId,
         keys: &AnyKeys,
         query: &[u8],
         cancel: &AtomicBool,
+        progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
-        Application::answer(self, client, own_keys(keys)?, query, cancel)
+        Application::answer_with_progress(self, client, own_keys(keys)?, query, cancel, progress)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
-use unspoken_protocol::ClientId;
+use unspoken_protocol::{AnswerProgress, ClientId};
 use unspoken_wire::ProblemCode;
 
 use crate::application::{AnyKeys, ApplicationError, ClientInput, RegisteredApplication};
@@ -42,22 +42,22 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Computes one answer. `memory` counts the query's bytes; the answer's bytes are counted until they are dropped.
+    /// Computes one answer and reports to `progress`. The bytes of the query and of the answer are counted until they
+    /// are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
         (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
-        query: Bytes,
-        memory: ArrivingMemory,
+        query: Query,
+        progress: Arc<AnswerProgress>,
     ) -> Result<Bytes, Refusal> {
         let id = client_id(client, entry.id);
         let work = offer.work_bytes();
-        self.work(client, (name, offer), entry, work, move |job, memory_of_job| {
-            let _query_memory = memory;
-            let JobMemory { keys, work } = memory_of_job;
+        self.work(client, (name, offer), entry, work, move |job, memory| {
+            let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
-            job.compute(id, &keys, &query, work)
+            job.compute(id, &keys, query.bytes(), work, &progress)
         })
         .await
     }
@@ -175,6 +175,25 @@ impl Engine {
     }
 }
 
+/// A query that has arrived.
+pub(crate) struct Query {
+    bytes: Bytes,
+    // Dropped after the bytes.
+    _memory: ArrivingMemory,
+}
+
+impl Query {
+    /// A query whose bytes `memory` covers.
+    pub(crate) fn new(bytes: Bytes, memory: ArrivingMemory) -> Self {
+        Self { bytes, _memory: memory }
+    }
+
+    /// The bytes, which stay together with their memory: a closure that used the field would capture it alone.
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Work of one request with the keys of one bundle.
 struct Job {
     engine: Arc<Engine>,
@@ -244,15 +263,24 @@ impl Job {
     }
 
     /// Computes the answer. `memory` is that of the computation and the answer. Blocks.
-    fn compute(&self, client: ClientId, keys: &KeysInUse, query: &[u8], memory: Reservation) -> Result<Bytes, Refusal> {
+    fn compute(
+        &self,
+        client: ClientId,
+        keys: &KeysInUse,
+        query: &[u8],
+        memory: Reservation,
+        progress: &AnswerProgress,
+    ) -> Result<Bytes, Refusal> {
         let (name, limit) = (&self.name, self.offer.limits().max_answer_bytes);
         let start = Instant::now();
         let keys = keys.keys().ok_or_else(internal)?;
         let in_use = self.offer.in_use();
-        let answer = self.offer.application.answer(client, keys, query, &self.cancel).map_err(|error| {
-            log_internal(name, &error);
-            Refusal::from_application(&error, ClientInput::Query)
-        })?;
+        let application = &self.offer.application;
+        let answer =
+            application.answer_with_progress(client, keys, query, &self.cancel, progress).map_err(|error| {
+                log_internal(name, &error);
+                Refusal::from_application(&error, ClientInput::Query)
+            })?;
         drop(in_use);
         self.engine.metrics.answered(name, start.elapsed());
         if answer.len() > limit {

@@ -27,6 +27,7 @@ mod refusal;
 mod routes;
 mod serve;
 mod service;
+mod steps;
 mod store;
 mod tls;
 

@@ -2,6 +2,7 @@
 //! renders the body of a refusal. It does not see the content of requests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -40,16 +41,17 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     }
     parts.extensions.insert(RequestClient(client.clone()));
     let route = parts.extensions.get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
-    let mut log = RequestLog {
-        service: &service,
+    let log = Arc::new(RequestLog {
+        service: service.clone(),
         start: Instant::now(),
         id: request_id,
         method: known_method(&parts.method),
         route: route.to_owned(),
         client,
         received: declared_length(&parts.headers),
-        finished: false,
-    };
+        finished: AtomicBool::new(false),
+    });
+    parts.extensions.insert(log.clone());
     service.engine.metrics.in_flight.inc();
 
     let body = SharedBody::new(body);
@@ -66,7 +68,10 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     if let Ok(value) = HeaderValue::from_str(&log.id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    log.finish(&response, refusal.as_ref());
+    if response.extensions_mut().remove::<Unfinished>().is_none() {
+        let sent = http_body::Body::size_hint(response.body()).exact();
+        log.finish(response.status().as_u16(), sent, refusal.as_ref());
+    }
     response
 }
 
@@ -79,23 +84,28 @@ fn refusal_of_framework(response: &Response) -> Option<Refusal> {
         .then(|| Refusal::new(ProblemCode::MalformedRequest, message(), "see the README of unspoken-wire"))
 }
 
-/// Log record of one request. If it is dropped unfinished, the client disconnected.
-struct RequestLog<'a> {
-    service: &'a Service,
+/// Extension of a response whose status is not known yet: its body finishes the log record.
+#[derive(Clone)]
+pub(crate) struct Unfinished;
+
+/// Log record of one request, an extension of it. If all its holders drop it unfinished, the client disconnected.
+pub(crate) struct RequestLog {
+    service: Arc<Service>,
     start: Instant,
-    id: String,
+    /// Id of the request.
+    pub(crate) id: String,
     method: &'static str,
     route: String,
     client: Option<ClientName>,
     received: Option<u64>,
-    finished: bool,
+    finished: AtomicBool,
 }
 
-impl RequestLog<'_> {
-    fn finish(&mut self, response: &Response, refusal: Option<&Refusal>) {
-        self.finished = true;
-        let sent = http_body::Body::size_hint(response.body()).exact();
-        self.write(response.status().as_u16(), sent, refusal);
+impl RequestLog {
+    /// Logs and counts the request, with the bytes sent if they are known.
+    pub(crate) fn finish(&self, status: u16, sent: Option<u64>, refusal: Option<&Refusal>) {
+        self.finished.store(true, Ordering::Relaxed);
+        self.write(status, sent, refusal);
     }
 
     fn write(&self, status: u16, sent: Option<u64>, refusal: Option<&Refusal>) {
@@ -118,10 +128,10 @@ impl RequestLog<'_> {
     }
 }
 
-impl Drop for RequestLog<'_> {
+impl Drop for RequestLog {
     fn drop(&mut self) {
         self.service.engine.metrics.in_flight.dec();
-        if !self.finished {
+        if !*self.finished.get_mut() {
             // The status that nginx logs for a client that closed its connection.
             self.write(499, None, None);
         }

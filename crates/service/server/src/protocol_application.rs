@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{self as protocol, ClientId, ErrorKind, KeySetId, ServerHalf};
+use unspoken_protocol::{self as protocol, AnswerProgress, ClientId, ErrorKind, KeySetId, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -82,8 +82,20 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ApplicationError> {
+        self.answer_with_progress(client, keys, query, cancel, &AnswerProgress::new())
+    }
+
+    fn answer_with_progress(
+        &self,
+        client: ClientId,
+        keys: &H::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, ApplicationError> {
         // Runs inside the thread pool, so that parallel work does not switch threads at every step.
-        rayon::scope(|_| self.half.answer(client, keys, query, cancel)).map_err(|error| refusal(&error))
+        let answer = rayon::scope(|_| self.half.answer_with_progress(client, keys, query, cancel, progress));
+        answer.map_err(|error| refusal(&error))
     }
 }
 

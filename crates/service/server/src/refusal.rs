@@ -97,17 +97,21 @@ impl Refusal {
         }
     }
 
-    /// The response with the problem as its body.
-    pub(crate) fn render(&self, json: bool, request_id: &str) -> Response {
-        let problem = Problem {
+    /// The message for the client.
+    pub(crate) fn problem(&self, request_id: &str) -> Problem {
+        Problem {
             code: self.code.name().into(),
             status: u32::from(self.code.status()),
             message: self.message.clone(),
             remedy: self.remedy.into(),
             retry_after_seconds: self.retry_after_seconds,
             request_id: request_id.into(),
-        };
-        let mut response = message_response(&problem, json);
+        }
+    }
+
+    /// The response with the problem as its body.
+    pub(crate) fn render(&self, json: bool, request_id: &str) -> Response {
+        let mut response = message_response(&self.problem(request_id), json);
         *response.status_mut() = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         if self.retry_after_seconds > 0 {
@@ -205,11 +209,13 @@ impl From<WireError> for Refusal {
 
 /// Whether control messages are sent as JSON: unless the client's `Accept` names protobuf.
 pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
+    !accepts(headers, &[PROTOBUF, "application/protobuf"])
+}
+
+/// Whether the client's `Accept` names one of these media types.
+pub(crate) fn accepts(headers: &HeaderMap, media: &[&str]) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    !accept.split(',').any(|range| {
-        let media = range.split(';').next().unwrap_or("").trim();
-        media == PROTOBUF || media == "application/protobuf"
-    })
+    accept.split(',').any(|range| media.contains(&range.split(';').next().unwrap_or("").trim()))
 }
 
 /// A 200 response with one control message.

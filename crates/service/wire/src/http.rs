@@ -22,3 +22,7 @@ pub const PROTOBUF: &str = "application/x-protobuf";
 
 /// Media type of key chunks, queries and answers.
 pub const BYTES: &str = "application/octet-stream";
+
+/// Media type of an [`AnswerStream`](crate::v1::AnswerStream). A client that names it in `Accept` when it sends a query
+/// gets either that, or the answer as [`BYTES`].
+pub const PROGRESS: &str = "application/x-unspoken-progress";

@@ -1,9 +1,10 @@
 //! Untrusted bytes cause an error and nothing else.
 
 use proptest::prelude::*;
-use unspoken_wire::v1::{ApplicationDescription, KeyDeclaration, KeyList, KeyStatus, Problem};
+use unspoken_wire::v1::{AnswerStream, ApplicationDescription, KeyDeclaration, KeyList, KeyStatus, Problem, Progress};
 use unspoken_wire::{
-    CheckedDeclaration, MAX_CONTROL_BYTES, Message, ProblemCode, WireError, decode, is_application_name,
+    AnswerFrame, AnswerReader, CheckedDeclaration, MAX_CONTROL_BYTES, Message, ProblemCode, WireError, answer_front,
+    decode, is_application_name, problem_frame, progress_frame,
 };
 
 fn declaration() -> KeyDeclaration {
@@ -72,7 +73,130 @@ fn a_problem_is_readable_as_json() {
     assert_eq!((json["code"].as_str(), json["status"].as_u64()), (Some("too_large"), Some(413)));
 }
 
+/// The frames of a stream that arrives in pieces of so many bytes.
+fn frames(stream: &[u8], most: usize, piece_bytes: usize) -> Result<Vec<AnswerFrame>, WireError> {
+    let (mut reader, mut frames) = (AnswerReader::new(most), Vec::new());
+    for mut piece in stream.chunks(piece_bytes) {
+        while !piece.is_empty() {
+            frames.extend(reader.read(&mut piece)?);
+        }
+    }
+    Ok(frames)
+}
+
+fn problem() -> Problem {
+    Problem { code: "answer_timeout".into(), status: 504, ..Problem::default() }
+}
+
+#[test]
+fn a_stream_is_read_in_pieces_of_any_length_and_is_one_message() {
+    let progress = |done, total| AnswerFrame::Progress(Progress { done, total });
+    let steps = [progress(0, 0), progress(1, 300), progress(300, 300)];
+    let front = [progress_frame(0, 0), progress_frame(1, 300), progress_frame(300, 300)].concat();
+    let answered = [front.clone(), answer_front(200), vec![7; 200]].concat();
+    let refused = [front.clone(), problem_frame(&problem())].concat();
+    let empty = [front, answer_front(0)].concat();
+    for (stream, last) in [
+        (answered, AnswerFrame::Answer(vec![7; 200])),
+        (refused, AnswerFrame::Problem(problem())),
+        (empty, AnswerFrame::Answer(Vec::new())),
+    ] {
+        let expected = [steps.as_slice(), std::slice::from_ref(&last)].concat();
+        for piece_bytes in 1..=stream.len() {
+            assert_eq!(frames(&stream, 200, piece_bytes).unwrap(), expected, "{piece_bytes}");
+        }
+        for cut in 0..stream.len() {
+            let cut_off = frames(&stream[..cut], 200, 9).unwrap();
+            assert!(!cut_off.contains(&last), "{cut}");
+        }
+        let message = AnswerStream::decode(stream.as_slice()).unwrap();
+        assert_eq!(message.progress.len(), steps.len());
+        let (answer, problem) = match last {
+            AnswerFrame::Answer(answer) => (answer, None),
+            AnswerFrame::Problem(problem) => (Vec::new(), Some(problem)),
+            AnswerFrame::Progress(_) => unreachable!(),
+        };
+        assert_eq!((message.answer, message.problem), (answer, problem));
+    }
+}
+
+#[test]
+fn a_frame_over_its_limit_is_refused_by_its_length() {
+    let long = |tag: u8, length: &[u8]| [&[tag], length].concat();
+    for (front, name) in [
+        (answer_front(201), "answer"),
+        (answer_front(usize::MAX), "answer"),
+        (long(0x0a, &[65]), "Progress"),
+        (long(0x12, &[0x81, 0x80, 0x40]), "Problem"),
+    ] {
+        match frames(&front, 200, 1) {
+            Err(WireError::TooLong { message, .. }) => assert_eq!(message, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    // Lengths that no number holds.
+    for length in [[0xff; 10], [0x80; 10]] {
+        assert!(matches!(frames(&long(0x1a, &length), usize::MAX, 1), Err(WireError::Malformed { .. })));
+    }
+    // What is announced takes no memory before it arrives.
+    let announced = answer_front(1 << 60);
+    assert_eq!(frames(&[announced.as_slice(), &[1, 2, 3]].concat(), usize::MAX, 4).unwrap(), []);
+}
+
+#[test]
+fn frames_that_make_no_sense_are_named() {
+    let more_done_than_there_is = progress_frame(3, 2);
+    let after_the_answer = [answer_front(1), vec![7], progress_frame(1, 2)].concat();
+    let two_answers = [answer_front(0), answer_front(0)].concat();
+    let after_the_problem = [problem_frame(&problem()), vec![0]].concat();
+    let succeeded = problem_frame(&Problem { status: 200, ..problem() });
+    let other_field = [0x22, 0];
+    let other_type = [0x18, 7];
+    for (stream, name) in [
+        (more_done_than_there_is.as_slice(), "progress"),
+        (&after_the_answer, "end"),
+        (&two_answers, "end"),
+        (&after_the_problem, "end"),
+        (&succeeded, "status of the problem"),
+        (&other_field, "tag"),
+        (&other_type, "tag"),
+    ] {
+        match frames(stream, 200, 3) {
+            Err(WireError::Field { field, .. }) => assert_eq!(field, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn progress_that_never_ends_is_refused() {
+    let limit = 1 << 20;
+    let steps = progress_frame(0, 0).repeat(limit);
+    assert_eq!(frames(&steps, 200, 1 << 16).unwrap().len(), limit);
+    let more = [steps.as_slice(), &progress_frame(0, 0)].concat();
+    assert!(matches!(frames(&more, 200, 1 << 16), Err(WireError::Field { field: "progress", .. })));
+    let answered = [steps, answer_front(0)].concat();
+    assert_eq!(frames(&answered, 200, 1 << 16).unwrap().len(), limit + 1);
+}
+
 proptest! {
+    #[test]
+    fn arbitrary_streams_never_panic_and_pieces_do_not_matter(
+        start in 0..4_usize,
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        piece_bytes in 1..20_usize,
+    ) {
+        let start = [vec![], progress_frame(5, 9), answer_front(100), problem_frame(&problem())][start].clone();
+        let stream = [start, bytes].concat();
+        let (whole, pieces) = (frames(&stream, 256, stream.len().max(1)), frames(&stream, 256, piece_bytes));
+        prop_assert_eq!(whole.is_ok(), pieces.is_ok());
+        if let (Ok(whole), Ok(pieces)) = (whole, pieces) {
+            let last_only = |frame: &AnswerFrame| !matches!(frame, AnswerFrame::Progress(_));
+            prop_assert!(whole.iter().rev().skip(1).all(|frame| !last_only(frame)));
+            prop_assert_eq!(whole, pieces);
+        }
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let limit = 256;

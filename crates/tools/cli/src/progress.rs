@@ -45,6 +45,9 @@ impl Bars {
             }
             Progress::QueriesToSend(cost) => note(&queries_line(&cost)),
             Progress::Asking { verb, done, total } => self.show(verb, done as u64, total as u64, false),
+            Progress::Answering { done, total } => {
+                self.show("the service computes", done.into(), u64::from(total), false)
+            }
         }
     }
 

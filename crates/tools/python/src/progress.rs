@@ -23,6 +23,7 @@ pub(crate) enum Stage {
     SendingKeys,
     CheckingKeys,
     Asking(&'static str),
+    Answering,
     Computing,
 }
 
@@ -39,6 +40,7 @@ impl Stage {
             Stage::SendingKeys => "sending keys",
             Stage::CheckingKeys => "checking keys",
             Stage::Asking(work) => work,
+            Stage::Answering => "answering",
             Stage::Computing => "computing",
         }
     }
@@ -105,6 +107,7 @@ impl From<ClientProgress> for Event {
             }
             ClientProgress::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
             ClientProgress::Asking { verb, done, total } => Event::new(Stage::Asking(verb), done as u64, total as u64),
+            ClientProgress::Answering { done, total } => Event::new(Stage::Answering, done.into(), total.into()),
             ClientProgress::Uploading(UploadProgress::Hashing { done, total }) => {
                 Event::new(Stage::HashingKeys, done, total)
             }

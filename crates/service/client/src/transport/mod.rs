@@ -152,11 +152,33 @@ impl Transport {
         most: usize,
         cancel: &Cancel,
     ) -> Result<Bytes, Error> {
+        let outgoing = self.query(application, key, query.into(), Expect::Answer(most))?;
+        self.send_with_retries(&outgoing, &mut |_, _| {}, cancel)
+    }
+
+    /// Like [`Transport::ask_at_most`]. Meanwhile `progress` receives the number of steps of the answer that are done,
+    /// and in total, on the calling thread: the newest when there is a new one, at most twenty times a second. It is
+    /// never called if the application or the service reports none, and begins again if the query is sent again. The
+    /// service chooses the numbers.
+    ///
+    /// # Errors
+    /// As for [`Transport::ask_at_most`].
+    pub fn ask_with_progress(
+        &self,
+        application: &str,
+        key: &KeyId,
+        query: impl Into<Bytes>,
+        most: usize,
+        mut progress: impl FnMut(u32, u32),
+        cancel: &Cancel,
+    ) -> Result<Bytes, Error> {
+        let outgoing = self.query(application, key, query.into(), Expect::AnswerWithProgress(most))?;
+        self.send_with_retries(&outgoing, &mut progress, cancel)
+    }
+
+    fn query(&self, application: &str, key: &KeyId, query: Bytes, expect: Expect) -> Result<Outgoing, Error> {
         let path = format!("{}?key={key}", app_path(application)?);
-        let outgoing = Outgoing::new(Method::POST, path)
-            .with_body(query.into())
-            .expecting(Expect::Answer(most), self.config.answer_timeout);
-        self.send_with_retries(&outgoing, cancel)
+        Ok(Outgoing::new(Method::POST, path).with_body(query).expecting(expect, self.config.answer_timeout))
     }
 
     /// The key bundles of this client's token at the service.
@@ -186,13 +208,18 @@ impl Transport {
     }
 
     fn control(&self, outgoing: Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
-        self.send_with_retries(&outgoing, cancel)
+        self.send_with_retries(&outgoing, &mut |_, _| {}, cancel)
     }
 
-    fn send_with_retries(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
+    fn send_with_retries(
+        &self,
+        outgoing: &Outgoing,
+        progress: &mut dyn FnMut(u32, u32),
+        cancel: &Cancel,
+    ) -> Result<Bytes, Error> {
         let mut pauses = self.pauses();
         loop {
-            match self.connection.send(outgoing, pauses.left(), cancel) {
+            match self.connection.send(outgoing, pauses.left(), progress, cancel) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => pauses.after(error, cancel)?,
             }

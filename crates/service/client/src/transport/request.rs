@@ -1,6 +1,7 @@
 //! One request and its response. They run on a runtime of their own, so that callers may be in any context and can stop
 //! waiting.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -9,8 +10,9 @@ use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Certificate, Client, Method, Response, StatusCode, Url};
 use tokio::runtime::Runtime;
-use unspoken_wire::http::{BYTES, PROTOBUF, UPLOAD_OFFSET};
-use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
+use unspoken_protocol::AnswerProgress;
+use unspoken_wire::http::{BYTES, PROGRESS, PROTOBUF, UPLOAD_OFFSET};
+use unspoken_wire::{AnswerFrame, AnswerReader, MAX_CONTROL_BYTES, decode, v1};
 
 use super::cancel::POLL;
 use super::resolver::SystemResolver;
@@ -30,6 +32,8 @@ pub(super) enum Expect {
     Control,
     /// An answer of at most so many bytes.
     Answer(usize),
+    /// The same, and its progress if the service sends that.
+    AnswerWithProgress(usize),
 }
 
 /// A request, which may be sent more than once.
@@ -140,14 +144,21 @@ impl HttpConnection {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit.
-    pub(super) fn send(&self, outgoing: &Outgoing, left: Option<Duration>, cancel: &Cancel) -> Result<Bytes, Error> {
+    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit. `progress` receives
+    /// how far an answer is, if that is expected.
+    pub(super) fn send(
+        &self,
+        outgoing: &Outgoing,
+        left: Option<Duration>,
+        progress: &mut dyn FnMut(u32, u32),
+        cancel: &Cancel,
+    ) -> Result<Bytes, Error> {
         cancel.check()?;
         let own = outgoing.timeout.unwrap_or(self.request_timeout);
         let timeout = left.map_or(own, |left| left.min(own));
         let limit = match outgoing.expect {
             Expect::Control => MAX_CONTROL_BYTES,
-            Expect::Answer(most) => most.min(self.max_answer_bytes),
+            Expect::Answer(most) | Expect::AnswerWithProgress(most) => most.min(self.max_answer_bytes),
         };
         let url = self.base.join(&outgoing.path).map_err(|error| wrong(error.to_string()))?;
         let mut request = self.client.request(outgoing.method.clone(), url).timeout(timeout);
@@ -157,24 +168,35 @@ impl HttpConnection {
         if let Some(body) = &outgoing.body {
             request = request.header(CONTENT_TYPE, BYTES).body(body.clone());
         }
-        let url = self.base.to_string();
+        let wants_steps = matches!(outgoing.expect, Expect::AnswerWithProgress(_));
+        if wants_steps {
+            // A service that does not know the first answers plainly.
+            request = request.header(ACCEPT, format!("{PROGRESS}, {PROTOBUF}"));
+        }
+        let (failures, reached) = (Failures { url: self.base.to_string(), after: timeout }, Arc::default());
+        let newest: Arc<AnswerProgress> = Arc::clone(&reached);
+        let mut shown = None;
+        let mut show = || {
+            let now = newest.newest();
+            if let Some((done, total)) = now.filter(|_| now != shown) {
+                shown = now;
+                progress(done, total);
+            }
+        };
         // Answers to queries, and checks of keys, may take long; so may sending.
         let short = outgoing.timeout.is_none() && outgoing.body.is_none();
-        let sent = self.wait(cancel, short.then_some(timeout), async move {
-            let failed = |error: reqwest::Error| {
-                if error.is_timeout() && !error.is_connect() {
-                    Error::TimedOut { url: url.clone(), after: timeout }
-                } else {
-                    Error::Unreachable { url: url.clone(), cause: UnreachableCause::of(&error) }
-                }
-            };
-            let response = request.send().await.map_err(failed)?;
-            if response.status().is_success() {
-                return read_body(response, limit).await?.map_err(failed);
-            }
+        let sent = self.wait(cancel, short.then_some(timeout), &mut show, async move {
+            let response = request.send().await.map_err(|error| failures.of(&error))?;
             let (status, headers) = (response.status(), response.headers().clone());
-            let body = read_body(response, MAX_CONTROL_BYTES).await?.map_err(failed)?;
-            Err(refusal(status, &headers, &body))
+            if !status.is_success() {
+                let body = read_body(response, MAX_CONTROL_BYTES, &failures).await?;
+                return Err(refusal(status, &headers, &body));
+            }
+            let in_steps = headers.get(CONTENT_TYPE).is_some_and(|media| media == PROGRESS);
+            match in_steps && wants_steps {
+                true => read_steps(response, limit, &reached, &failures).await,
+                false => read_body(response, limit, &failures).await,
+            }
         });
         if matches!(sent, Ok(_) | Err(Error::Refused(_))) {
             self.answered.store(true, Ordering::Relaxed);
@@ -183,11 +205,12 @@ impl HttpConnection {
     }
 
     /// Runs a future to completion, or drops it when cancelled. If it has a `limit` and is still not complete after
-    /// [`NOTICE_AFTER`], the caller is told.
+    /// [`NOTICE_AFTER`], the caller is told. `show` is called often meanwhile, and once when it is complete.
     fn wait<T: Send + 'static>(
         &self,
         cancel: &Cancel,
         limit: Option<Duration>,
+        show: &mut dyn FnMut(),
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let lost = || wrong("the thread of the connection is gone");
@@ -205,7 +228,9 @@ impl HttpConnection {
                 let (url, reason) = (self.base.to_string(), "connected, but no answer yet".into());
                 on_wait(&Waiting { url, reason, tries: 1, spent, limit });
             }
-            match result.recv_timeout(POLL) {
+            let received = result.recv_timeout(POLL);
+            show();
+            match received {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => return Err(lost()),
                 Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => {
@@ -218,21 +243,64 @@ impl HttpConnection {
     }
 }
 
-/// The outer error is one of the protocol, the inner one is of the connection.
-async fn read_body(mut response: Response, limit: usize) -> Result<Result<Bytes, reqwest::Error>, Error> {
+/// Makes the errors of one request.
+struct Failures {
+    url: String,
+    /// The request's time limit.
+    after: Duration,
+}
+
+impl Failures {
+    fn of(&self, error: &reqwest::Error) -> Error {
+        if error.is_timeout() && !error.is_connect() {
+            return Error::TimedOut { url: self.url.clone(), after: self.after };
+        }
+        Error::Unreachable { url: self.url.clone(), cause: UnreachableCause::of(error) }
+    }
+
+    fn broken_off(&self) -> Error {
+        let cause = UnreachableCause::Lost("the response ended before the answer".into());
+        Error::Unreachable { url: self.url.clone(), cause }
+    }
+}
+
+async fn read_body(mut response: Response, limit: usize, failures: &Failures) -> Result<Bytes, Error> {
     let too_long = || Error::Protocol { reason: format!("a response of over {limit} bytes") };
     if response.content_length().is_some_and(|length| length > limit as u64) {
         return Err(too_long());
     }
     let mut body = BytesMut::new();
-    loop {
-        match response.chunk().await {
-            Err(error) => return Ok(Err(error)),
-            Ok(None) => return Ok(Ok(body.freeze())),
-            Ok(Some(piece)) if piece.len() > limit - body.len() => return Err(too_long()),
-            Ok(Some(piece)) => body.extend_from_slice(&piece),
+    while let Some(piece) = response.chunk().await.map_err(|error| failures.of(&error))? {
+        if piece.len() > limit - body.len() {
+            return Err(too_long());
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body.freeze())
+}
+
+/// Reads an answer of at most `limit` bytes that is sent while it is computed, and reports how far it is. Reads to the
+/// end, so that nothing follows the answer and the connection can be used again.
+async fn read_steps(
+    mut response: Response,
+    limit: usize,
+    reached: &AnswerProgress,
+    failures: &Failures,
+) -> Result<Bytes, Error> {
+    let (mut reader, mut last) = (AnswerReader::new(limit), None);
+    while let Some(piece) = response.chunk().await.map_err(|error| failures.of(&error))? {
+        let mut piece = piece.as_ref();
+        while !piece.is_empty() {
+            let frame = reader.read(&mut piece).map_err(|error| Error::Protocol { reason: error.to_string() })?;
+            match frame {
+                Some(AnswerFrame::Progress(step)) => reached.report(step.done, step.total),
+                Some(AnswerFrame::Problem(problem)) => last = Some(Err(refusal_in_steps(problem))),
+                Some(AnswerFrame::Answer(answer)) => last = Some(Ok(answer.into())),
+                None => {}
+            }
         }
     }
+    last.unwrap_or_else(|| Err(failures.broken_off()))
 }
 
 /// The error for a status other than success. A proxy on the way may answer without a `Problem`.
@@ -248,12 +316,23 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
             }
         });
     let seconds: Option<u64> = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    refused(problem, status.as_u16(), seconds)
+}
+
+/// The error for a problem that came while an answer was computed.
+fn refusal_in_steps(problem: v1::Problem) -> Error {
+    let seconds = (problem.retry_after_seconds > 0).then_some(problem.retry_after_seconds.into());
+    let status = problem.status.try_into().unwrap_or(u16::MAX);
+    refused(problem, status, seconds)
+}
+
+fn refused(problem: v1::Problem, status: u16, retry_after_seconds: Option<u64>) -> Error {
     Error::Refused(Problem {
         code: problem.code,
-        status: status.as_u16(),
+        status,
         message: problem.message,
         remedy: problem.remedy,
-        retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
+        retry_after: retry_after_seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
         request_id: problem.request_id,
     })
 }

@@ -87,7 +87,7 @@ impl Transport {
             let chunk = self.read_chunk(bundle, offset, length)?;
             sent += chunk.len() as u64;
             let outgoing = Outgoing::new(Method::PATCH, key_path(id)).with_body(chunk).at_offset(offset);
-            let have = match self.connection.send(&outgoing, pauses.left(), cancel) {
+            let have = match self.connection.send(&outgoing, pauses.left(), &mut |_, _| {}, cancel) {
                 Ok(answer) => read::<KeyStatus>(&answer)?.offset,
                 Err(error) => {
                     let error = if may_resume(&error) { lost(error) } else { error };

@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use unspoken_protocol::AnswerProgress;
 use unspoken_wire::ProblemCode;
-use unspoken_wire::http::BYTES;
+use unspoken_wire::http::{BYTES, PROGRESS};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
 use crate::application::RegisteredApplication;
 use crate::auth::ClientName;
 use crate::body::read_all;
 use crate::concurrency::ConcurrencyPermit;
-use crate::engine::turn_name;
-use crate::refusal::{Refusal, message_response, wants_json};
+use crate::engine::{Query, turn_name};
+use crate::observe::RequestLog;
+use crate::refusal::{Refusal, accepts, message_response, wants_json};
 use crate::service::{KnownClient, Service};
+use crate::steps::{AnswerSteps, Step};
 use crate::store::{Entry, KeyId, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
@@ -43,11 +46,13 @@ pub(super) async fn describe(
     Ok(message_response(&message, wants_json(&headers)))
 }
 
-/// Makes all possible checks before it reads the query.
+/// Makes all possible checks before it reads the query. A client that accepts it is sent the progress, unless the
+/// answer or a refusal comes first.
 pub(super) async fn ask(
     State(service): State<Arc<Service>>,
     KnownClient(client): KnownClient,
     Path(name): Path<String>,
+    Extension(log): Extension<Arc<RequestLog>>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let offer = service.application(&name)?;
@@ -61,11 +66,27 @@ pub(super) async fn ask(
     let (parts, body) = request.into_parts();
     let mut memory = service.engine.bodies.arriving();
     let limit = offer.limits().max_query_bytes;
-    let query = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
+    let bytes = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
+    let query = Query::new(bytes, memory);
 
-    let answer = service.engine.answer(&client, (&name, offer), entry, query, memory).await?;
-    let answer = Bytes::from_owner(AnswerBytes { bytes: answer, _permit: permit });
-    Ok(([(header::CONTENT_TYPE, BYTES)], answer).into_response())
+    let (engine, offer, progress) = (service.engine.clone(), offer.clone(), Arc::new(AnswerProgress::new()));
+    let reported = progress.clone();
+    let answer = async move {
+        let bytes = engine.answer(&client, (&name, &offer), entry, query, reported).await?;
+        Ok(Bytes::from_owner(AnswerBytes { bytes, _permit: permit }))
+    };
+    if !accepts(&parts.headers, &[PROGRESS]) {
+        return Ok(plain(answer.await?));
+    }
+    let mut steps = AnswerSteps::new(answer, progress);
+    match steps.next().await {
+        Step::Ended(answer) => Ok(plain(answer?)),
+        Step::Reached(first) => Ok(steps.into_response(first, log)),
+    }
+}
+
+fn plain(answer: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, BYTES)], answer).into_response()
 }
 
 /// An answer. Until it has been sent, its query counts as one in progress.

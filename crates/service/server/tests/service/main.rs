@@ -22,6 +22,7 @@ mod limits;
 mod operations;
 mod peak;
 mod process;
+mod progress;
 mod readiness;
 mod room;
 mod support;

@@ -117,11 +117,19 @@ fn logs_name_requests_and_hold_no_content() {
     let text = "a very private question";
     let answer = ask(&client, &id, query(0, text.as_bytes())).unwrap();
     assert!(ask(&client, &id, query(0, b"internal")).is_err());
+    let steps = "Accept: application/x-unspoken-progress\r\nX-Request-Id: in-steps\r\nConnection: close";
+    let head = format!("POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\n{steps}\r\nContent-Length: 10\r\n");
+    let head = format!("{head}Authorization: Bearer {token}\r\n\r\n");
+    assert_eq!(raw(service.address, [head.as_bytes(), &query(600, b"misfit")].concat()).status, 200);
     service.stop();
     let bytes = log.0.lock().unwrap().clone();
     let lines = String::from_utf8_lossy(&bytes);
     assert!(lines.contains("a-client-name") && lines.contains("/v1/apps/{*name}"));
     assert!(lines.contains("\"received_bytes\":27"), "sizes are missing");
+    let in_steps = lines.lines().find(|line| line.contains("in-steps")).unwrap();
+    for part in ["\"status\":409", "\"code\":\"does_not_fit\"", "another model", "sent_bytes", "a-client-name"] {
+        assert!(in_steps.contains(part), "{in_steps}");
+    }
     let escaped = |bytes: &[u8]| bytes.escape_ascii().to_string();
     for secret in [token.as_str(), text, "private", &escaped(&answer), &escaped(&bundle[20..40])] {
         assert!(!lines.contains(secret), "the log holds {secret:?}");

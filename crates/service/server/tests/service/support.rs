@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use unspoken_client::transport::{Cancel, Error, KeyId, RetryPolicy, Transport, TransportConfig};
-use unspoken_protocol::ClientId;
+use unspoken_protocol::{AnswerProgress, ClientId};
 use unspoken_server::{
     Application, ApplicationError, ApplicationLimits, Applications, Disk, LocalDisk, Server, ServerConfig, make_token,
 };
@@ -33,8 +33,8 @@ pub struct Seen {
 /// Answers a query with its bytes XORed with the first bytes of the keys.
 ///
 /// A bundle is `b"XORK"`, the bytes of memory that it claims (u64), the payload length (u64), and the payload. A query
-/// is the milliseconds that the answer takes (u32), then the bytes. The bytes `panic`, `long`, `misfit` and `internal`
-/// cause the error that they name.
+/// is the milliseconds that the answer takes (u32), then the bytes. The milliseconds are the steps that it reports. The
+/// bytes `panic`, `long`, `misfit` and `internal` cause the error that they name, after this time.
 pub struct Xor {
     pub prepared_bytes: u64,
     pub working_bytes: u64,
@@ -112,32 +112,45 @@ impl Application for Xor {
 
     fn answer(
         &self,
+        client: ClientId,
+        mask: &Vec<u8>,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        self.answer_with_progress(client, mask, query, cancel, &AnswerProgress::new())
+    }
+
+    fn answer_with_progress(
+        &self,
         _client: ClientId,
         mask: &Vec<u8>,
         query: &[u8],
         cancel: &AtomicBool,
+        progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
         let seen = &self.seen;
         let (millis, bytes) = query
             .split_first_chunk::<4>()
             .ok_or_else(|| ApplicationError::Malformed("the query has no first word".into()))?;
-        match bytes {
-            b"panic" => panic!("as the query asks"),
-            b"long" => return Ok(vec![0; (1 << 20) + 1]),
-            b"misfit" => return Err(ApplicationError::DoesNotFit("another model".into())),
-            b"internal" => return Err(ApplicationError::Internal("secret reason".into())),
-            _ => {}
-        }
+        let millis = u32::from_le_bytes(*millis);
         let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
         seen.most_running.fetch_max(running, Ordering::SeqCst);
-        let end = Instant::now() + Duration::from_millis(u32::from_le_bytes(*millis).into());
-        while Instant::now() < end && !cancel.load(Ordering::SeqCst) {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(millis.into()) && !cancel.load(Ordering::SeqCst) {
+            progress.report(start.elapsed().as_millis() as u32, millis);
             std::thread::sleep(Duration::from_millis(2));
         }
         seen.running.fetch_sub(1, Ordering::SeqCst);
         if cancel.load(Ordering::SeqCst) {
             seen.cancelled.fetch_add(1, Ordering::SeqCst);
             return Err(ApplicationError::Cancelled);
+        }
+        match bytes {
+            b"panic" => panic!("as the query asks"),
+            b"long" => return Ok(vec![0; (1 << 20) + 1]),
+            b"misfit" => return Err(ApplicationError::DoesNotFit("another model".into())),
+            b"internal" => return Err(ApplicationError::Internal("secret reason".into())),
+            _ => {}
         }
         seen.answers.fetch_add(1, Ordering::SeqCst);
         Ok(bytes.iter().zip(mask.iter().cycle()).map(|(a, b)| a ^ b).collect())
@@ -275,6 +288,11 @@ impl TestService {
     pub fn metric(&self, line: &str) -> f64 {
         metric(self.metrics_address, line)
     }
+
+    /// All metrics.
+    pub fn metrics(&self) -> String {
+        metrics(self.metrics_address)
+    }
 }
 
 impl Drop for TestService {
@@ -285,10 +303,14 @@ impl Drop for TestService {
 
 /// The value of one metric of the service that serves metrics at `address`.
 pub fn metric(address: SocketAddr, line: &str) -> f64 {
-    let text = raw(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").body;
+    let text = metrics(address);
     text.lines()
         .find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
         .unwrap_or_else(|| panic!("no metric {line:?} in\n{text}"))
+}
+
+fn metrics(address: SocketAddr) -> String {
+    raw(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").body
 }
 
 pub fn transport(address: SocketAddr, token: Option<&str>) -> Transport {
