@@ -53,7 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut keys = simulator.key_plan();
     keys.extend(&program.bootstrap().key_plan());
-    println!("counted in {:.1} s: {} keys, {} MB", begin.elapsed().as_secs_f64(), keys.len(), keys.memory_bytes(parameters.ring()) / 1_000_000);
+    println!(
+        "counted in {:.1} s: {} keys, {} MB",
+        begin.elapsed().as_secs_f64(),
+        keys.len(),
+        keys.memory_bytes(parameters.ring()) / 1_000_000
+    );
 
     let begin = Instant::now();
     let mut rng = SecretRng::insecure_from_seed(3);

@@ -80,7 +80,8 @@ where
         }
         let (last, most) = (public.len() + (session.chunk + 1) * layout.chunk(), program.model.config.context);
         if session.chunk >= chunks || last > most {
-            let found = format!("chunk {} of {} tokens behind {} public ones", session.chunk + 1, layout.chunk(), public.len());
+            let found =
+                format!("chunk {} of {} tokens behind {} public ones", session.chunk + 1, layout.chunk(), public.len());
             let needed = format!("at most {chunks} chunks, and a context of {most} tokens");
             return Err(PassError::Session { found, needed });
         }
@@ -258,12 +259,7 @@ where
         Ok(self.seen(place, Tensor::new(sums, Shape { groups: 1, width, ..weights.shape })))
     }
 
-    fn function(
-        &mut self,
-        function: Function,
-        input: &Self::Tensor,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
+    fn function(&mut self, function: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let units = &self.context.program.units;
         let levels = |polynomials: &[unspoken_ckks::Polynomial]| {
             polynomials.iter().map(unspoken_ckks::Polynomial::depth).max().unwrap_or(0)
@@ -286,13 +282,7 @@ where
         self.run(place, input.shape, result)
     }
 
-    fn sum_squares(
-        &mut self,
-        input: &Self::Tensor,
-        _: f64,
-        _: f64,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
+    fn sum_squares(&mut self, input: &Self::Tensor, _: f64, _: f64, place: Place) -> Result<Self::Tensor, PassError> {
         let program = self.context.program;
         let shape = Shape { width: 1, ..input.shape };
         if let Quantity::SoftmaxSquare(round) = place.quantity {
@@ -307,12 +297,7 @@ where
         self.run(place, shape, result)
     }
 
-    fn scale(
-        &mut self,
-        input: &Self::Tensor,
-        factors: &Self::Tensor,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
+    fn scale(&mut self, input: &Self::Tensor, factors: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         self.prepare(place, &[input, factors], 1)?;
         let result = self.context.scale(&input.vectors.borrow(), &factors.vectors.borrow());
         self.run(place, input.shape, result)

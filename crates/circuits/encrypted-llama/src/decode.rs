@@ -77,10 +77,9 @@ impl Program {
         let residual = self.units.residual;
         let factor = |norm: &crate::units::NormUnits| of_factors(&|_| norm.output / residual, 1);
         Some(match place.quantity {
-            Quantity::Residual
-            | Quantity::MiddleResidual
-            | Quantity::AttentionOutput
-            | Quantity::FfnOutput => activations(&|_| residual),
+            Quantity::Residual | Quantity::MiddleResidual | Quantity::AttentionOutput | Quantity::FfnOutput => {
+                activations(&|_| residual)
+            }
             Quantity::LastNormFactor => factor(&self.units.last_norm),
             Quantity::LastNorm => activations(&|_| self.units.last_norm.output),
             Quantity::Logits => activations(&|_| self.units.logits),

@@ -23,8 +23,10 @@ pub enum PassError {
         needed: String,
     },
     /// The parameters have too few levels between two bootstraps.
-    #[error("{place}: found {found} levels between two bootstraps, needed {needed}; use a preset with more levels, or \
-             a design with lower degrees")]
+    #[error(
+        "{place}: found {found} levels between two bootstraps, needed {needed}; use a preset with more levels, or \
+             a design with lower degrees"
+    )]
     Levels {
         /// The operation.
         place: Place,

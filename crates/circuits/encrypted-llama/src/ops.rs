@@ -88,7 +88,12 @@ where
     }
 
     /// `factor * sum of squares + offset` over all dimensions: a vector for each part. Two levels.
-    pub fn norm_square(&self, input: &[M::Vector], period: usize, norm: &NormUnits) -> Result<Vec<M::Vector>, CkksError> {
+    pub fn norm_square(
+        &self,
+        input: &[M::Vector],
+        period: usize,
+        norm: &NormUnits,
+    ) -> Result<Vec<M::Vector>, CkksError> {
         let (a, layout) = (self.arithmetic(), self.layout());
         let sums = self.sum_squares(input, (layout.tokens, period))?;
         self.each(&sums, |_, sum| {
@@ -395,7 +400,8 @@ where
                 let map = SlotMap::gather(layout.slots, |slot| {
                     let (token, head, column) = layout.place(slot);
                     let keyed = if role == Role::Keys { column } else { (column + turn) % columns };
-                    let Key::Private { chunk: of, part: of_part, offset } = self.columns.key(layout, vector, keyed) else {
+                    let Key::Private { chunk: of, part: of_part, offset } = self.columns.key(layout, vector, keyed)
+                    else {
                         return None;
                     };
                     let seen = if offset <= token { Visible::Earlier } else { Visible::Later };

@@ -75,6 +75,11 @@ impl Program {
         &self.circuit
     }
 
+    /// The tamed model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
     /// The layout of its vectors.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -98,6 +103,16 @@ impl Program {
     /// The number by which decrypted logits are multiplied.
     pub fn logit_unit(&self) -> f64 {
         self.units.logits
+    }
+
+    /// Bytes of the transformations and matrices that passes have prepared so far; [`Program::requirements`] prepares
+    /// all of them. The weights are not among them.
+    pub fn prepared_bytes(&self) -> u64 {
+        let lock = self.transforms.lock().unwrap_or_else(PoisonError::into_inner);
+        let transforms: u64 = lock.values().map(|transform| transform.prepared_bytes()).sum();
+        drop(lock);
+        let matrices = self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
+        transforms + matrices.values().map(|matrix| matrix.bytes()).sum::<u64>()
     }
 
     pub(crate) fn linear_map(&self, places: &[Place]) -> Result<LinearMap, PassError> {

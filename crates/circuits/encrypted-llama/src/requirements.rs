@@ -30,12 +30,7 @@ impl Program {
     ///
     /// # Errors
     /// If a pass cannot run.
-    pub fn requirements(
-        &self,
-        encoder: &Encoder,
-        public: usize,
-        chunks: usize,
-    ) -> Result<Requirements, PassError> {
+    pub fn requirements(&self, encoder: &Encoder, public: usize, chunks: usize) -> Result<Requirements, PassError> {
         let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
         let parameters = encoder.parameters();
         let simulator = Simulator::counting(encoder);

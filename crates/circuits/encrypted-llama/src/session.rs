@@ -1,8 +1,8 @@
 //! The encrypted cache of a session.
 
+use crate::error::PassError;
 use crate::machine::Machine;
 use crate::ops::{Arranged, Context, PrivateRows, Role};
-use crate::error::PassError;
 
 /// Keys and values of the private tokens of one client, encrypted.
 ///

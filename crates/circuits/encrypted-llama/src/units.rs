@@ -96,10 +96,8 @@ impl Units {
         Ok(Units {
             residual: builder.residual,
             layers: (0..layers).map(|layer| builder.layer(layer)).collect::<Result<_, _>>()?,
-            last_norm: builder.norm(
-                layers,
-                [Quantity::LastNormSquare, Quantity::LastNormFactor, Quantity::LastNorm],
-            )?,
+            last_norm: builder
+                .norm(layers, [Quantity::LastNormSquare, Quantity::LastNormFactor, Quantity::LastNorm])?,
             logits: builder.largest(Place::new(layers, Quantity::Logits))?,
         })
     }
@@ -167,10 +165,8 @@ impl Builder<'_> {
         let (up, hidden) = (self.of_coordinates(at(Quantity::Up))?, self.of_coordinates(at(Quantity::Hidden))?);
         let silu = (0..gate.len()).map(|i| on_unit(silu, i, up[i] / hidden[i])).collect::<Result<_, _>>()?;
         Ok(LayerUnits {
-            attention_norm: self.norm(
-                layer,
-                [Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, Quantity::AttentionNorm],
-            )?,
+            attention_norm: self
+                .norm(layer, [Quantity::AttentionNormSquare, Quantity::AttentionNormFactor, Quantity::AttentionNorm])?,
             query: self.largest(at(Quantity::Query))?,
             key: self.largest(at(Quantity::Key))?,
             value: self.largest(at(Quantity::Value))?,

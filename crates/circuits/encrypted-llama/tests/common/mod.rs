@@ -103,12 +103,7 @@ where
     M::Arithmetic: Sync,
 {
     /// Runs one chunk of tokens.
-    pub fn run(
-        mut self,
-        setting: &Setting,
-        input: Vec<M::Vector>,
-        tokens: &[u32],
-    ) -> (Vec<Row>, usize) {
+    pub fn run(mut self, setting: &Setting, input: Vec<M::Vector>, tokens: &[u32]) -> (Vec<Row>, usize) {
         let rows = setting.model.embed(tokens);
         let input = (self.pass.input(input), ClearTensor::activations(rows));
         let mut session = setting.circuit.session(&mut self).unwrap();
@@ -177,12 +172,7 @@ where
         Ok((own, clear))
     }
 
-    fn function(
-        &mut self,
-        function: Function,
-        input: &Self::Tensor,
-        place: Place,
-    ) -> Result<Self::Tensor, PassError> {
+    fn function(&mut self, function: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
         let own = self.pass.function(function, &input.0, place)?;
         let clear = self.clear.function(function, &input.1, place)?;
         self.compare(place, &own, &clear);
