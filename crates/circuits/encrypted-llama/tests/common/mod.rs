@@ -5,14 +5,14 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use ndarray::Array3;
+use ndarray::{Array1, Array2, Array3};
 use unspoken_ckks::Complex64;
 use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, Program, Tensor};
 use unspoken_llama::{
     Circuit, Design, DesignOptions, Function, Margins, Place, Sample, Shape, Simulated, Tensor as ClearTensor,
     TensorArithmetic, calibrate,
 };
-use unspoken_llama_model::{Generation, LoadedModel, Model, load, rotate};
+use unspoken_llama_model::{Config, Generation, LayerWeights, LoadedModel, Model, Weights, load, rotate};
 
 pub struct Setting {
     pub circuit: Circuit,
@@ -44,6 +44,57 @@ pub fn setting(bits: f64) -> Setting {
     let ranges = calibrate(&circuit, &model, &calibration, 16, |_| {}).unwrap();
     let margins = Margins { norm: 1.2, softmax: 1.3, score: 1.3, gate: 1.5 };
     let options = DesignOptions { margins, bits, ..DesignOptions::default() };
+    let design = Design::new(&circuit, &ranges, &options).unwrap();
+    Setting { circuit, model: Arc::new(model), design, held_out }
+}
+
+/// A model with random weights whose heads do not fit one vector of the small ring, and whose chunks of 16 tokens do
+/// not either.
+pub fn random() -> Setting {
+    let config = Config {
+        width: 128,
+        layers: 2,
+        heads: 8,
+        kv_heads: 4,
+        head_width: 32,
+        ffn_width: 150,
+        vocabulary: 50,
+        context: 128,
+        norm_epsilon: 1e-5,
+        rope_frequencies: (0..16).map(|pair| 0.7f64.powi(pair)).collect(),
+    };
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    let mut matrix = |rows: usize, columns: usize, gain: f32| {
+        Array2::from_shape_simple_fn((rows, columns), || gain * draw() / (columns as f32).sqrt())
+    };
+    let layer = |matrix: &mut dyn FnMut(usize, usize, f32) -> Array2<f32>| LayerWeights {
+        attention_norm: Array1::ones(128),
+        query: matrix(256, 128, 1.5),
+        key: matrix(128, 128, 1.5),
+        value: matrix(128, 128, 1.0),
+        output: matrix(128, 256, 2.0),
+        ffn_norm: Array1::ones(128),
+        gate: matrix(150, 128, 2.0),
+        up: matrix(150, 128, 1.0),
+        down: matrix(128, 150, 2.0),
+    };
+    let layers = vec![layer(&mut matrix), layer(&mut matrix)];
+    let embedding = matrix(50, 128, 12.0);
+    let weights = Weights { embedding, layers, norm: Array1::ones(128), head: None };
+    let model = Model { config, weights };
+    let text = |seed: usize| -> Sample {
+        let token = |i: usize| ((i * i * (7 + seed) + 13 * i + seed * seed) % 50) as u32;
+        Sample { public: (0..20).map(token).collect(), private: (20..68).map(token).collect() }
+    };
+    let (calibration, held_out): (Vec<_>, Vec<_>) = ((0..24).map(text).collect(), (24..26).map(text).collect());
+    let circuit = Circuit::new(&model.config).with_rounds(2);
+    let ranges = calibrate(&circuit, &model, &calibration, 16, |_| {}).unwrap();
+    let margins = Margins { norm: 1.3, softmax: 1.5, score: 1.5, gate: 1.5 };
+    let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
     let design = Design::new(&circuit, &ranges, &options).unwrap();
     Setting { circuit, model: Arc::new(model), design, held_out }
 }
