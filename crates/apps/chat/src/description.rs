@@ -1,7 +1,7 @@
 //! The description of a served model, which client and server must both know.
 
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
-use unspoken_encrypted_llama::Layout;
+use unspoken_encrypted_llama::{Layout, Program};
 use unspoken_llama_model::Config;
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
@@ -67,6 +67,12 @@ impl Description {
             return Err(refuse(format!("keys of the small ring of {bytes} bytes"), needed));
         }
         Ok(Description { header, own, layout, small })
+    }
+
+    /// The same description with the ring that a program has built: keys belong to the ring that expands them.
+    pub(crate) fn with_ring_of(mut self, program: &Program) -> Self {
+        self.small = program.small_ring().clone();
+        self
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.

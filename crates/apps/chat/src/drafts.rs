@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(guess(&[4, 5, 4, 6, 9, 4], 1), [6], "the last of equally frequent ones");
         assert_eq!(guess(&[1, 2, 3], 4), [3; 4]);
         assert_eq!(guess(&[], 2), [0, 0]);
-        assert_eq!(guess(&[1, 2], 0), []);
+        assert!(guess(&[1, 2], 0).is_empty());
     }
 }

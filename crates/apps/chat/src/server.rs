@@ -213,7 +213,7 @@ impl LlamaServer {
         let header = CkksHeader::new(PROTOCOL, parameters, &id.to_bytes(), keys, PLAN.into(), bound)
             .with_answer(vectors, level, scale);
         Ok(LlamaServer {
-            description: Description::new(header, own)?,
+            description: Description::new(header, own)?.with_ring_of(&program),
             encoder,
             prefix: model.prefix_cache(&prefix)?,
             program,

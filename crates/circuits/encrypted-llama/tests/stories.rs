@@ -76,12 +76,7 @@ fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<
 }
 
 /// Runs encrypted passes with exactly these keys and those of bootstraps.
-fn encrypted(
-    setting: &Setting,
-    program: &Program,
-    (public, run): (&[u32], &Run<'_>),
-    keys: &KeyPlan,
-) -> Vec<Vec<Row>> {
+fn encrypted(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>), keys: &KeyPlan) -> Vec<Vec<Row>> {
     let parameters = program.bootstrap().parameters();
     let encoder = Encoder::new(parameters);
     let mut rng = SecretRng::insecure_from_seed(3);
