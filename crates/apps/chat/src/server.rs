@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use unspoken_ckks::{Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator, vector_bytes};
+use unspoken_ckks::{
+    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator, vector_bytes,
+};
 use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Requirements, Session, WEIGHT_BITS};
 use unspoken_llama::{Circuit, Design, Place, Preparation};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
@@ -27,6 +29,9 @@ use crate::sessions::{Limits, Sessions};
 /// Factor by which logits may exceed the largest ones that the preparation saw, times the margin of their unit. An
 /// answer with larger ones is an error for the client.
 const LOGIT_BOUND: f64 = 2.0;
+
+/// Bits of the modulus of an answer above the scale of logits.
+const LOGIT_ROOM_BITS: f64 = 8.0;
 
 /// Public tokens that are run in the clear between two looks at whether the query was cancelled.
 const PUBLIC_AT_ONCE: usize = 64;
@@ -191,7 +196,8 @@ impl LlamaServer {
             per_client: options.sessions_per_client,
             age: options.age,
         };
-        let (level, scale) = requirements.logits;
+        let (top, scale) = requirements.logits;
+        let level = sent_level(parameters, scale, top);
         let own = proto::Description {
             width: config.width as u32,
             heads: config.heads as u32,
@@ -230,6 +236,11 @@ impl LlamaServer {
     /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// The model as passes use it.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// What passes need.
@@ -318,12 +329,27 @@ impl LlamaServer {
         let normed = circuit.pass(&mut pass, &mut rows, input)?;
         let outputs = circuit.logits(&mut pass, &normed)?.into_vectors();
         drop(pass);
-        let written = outputs.iter().map(|output| write_output(parameters, output)).collect::<Result<Vec<_>, _>>()?;
+        let level = sent_level(parameters, self.requirements.logits.1, self.requirements.logits.0);
+        let write = |output: &Ciphertext| -> Result<Vec<u8>, ProtocolError> {
+            write_output(parameters, &*machine.evaluator.lowered(output, level)?)
+        };
+        let written = outputs.iter().map(write).collect::<Result<Vec<_>, _>>()?;
         let state = State { public: Arc::clone(&state.public), private, begun: true, chunks: state.chunks };
         taken.commit(state);
         progress.report(steps, steps);
         Ok(written)
     }
+}
+
+/// The lowest level for logits of this scale, which are at `top`: they are at most [`LOGIT_BOUND`] there, and larger
+/// ones, which the client refuses, should not look like small ones.
+fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
+    let fits = |level: &usize| {
+        let (basis, ring) = (parameters.basis(*level), parameters.ring());
+        let primes = ring.chain()[..basis.chain].iter().chain(&ring.terminal()[..basis.terminal]);
+        primes.map(|prime| f64::from(*prime).log2()).sum::<f64>() >= scale.log2() + LOGIT_ROOM_BITS
+    };
+    (0..top).find(fits).unwrap_or(top)
 }
 
 /// Degree of the ring for products on coefficients: a sixteenth of the large one is secure for its few primes.
