@@ -225,7 +225,7 @@ impl Signature {
 
     /// Refuses what no program needs: bootstrapping keys, and more keys or longer queries than a client should make.
     fn check_use(&self) -> Result<(), ArraysError> {
-        let checked = limits::check_key_kinds(&self.keys, false)
+        let checked = limits::check_key_kinds(&self.keys, limits::Bootstraps::Nothing)
             .and_then(|()| limits::check_key_bytes(self.preset.parameters().rlwe(), &self.keys))
             .and_then(|()| limits::check_query_bytes(self.input_bytes()));
         checked.map_err(|LimitExceeded { what, found, needed }| {

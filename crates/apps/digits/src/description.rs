@@ -3,6 +3,7 @@
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_cnn::ImageLayout;
 use unspoken_digits_model::Shape;
+use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
     ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
 };
@@ -122,7 +123,7 @@ impl ApplicationDescription for Description {
             let needed = format!("at most {top} with preset {}", header.parameters().name());
             return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
         }
-        header.check_use(false)?;
+        header.check_use(Bootstraps::Nothing)?;
         let description = Description { header, own, layout };
         CkksHeader::check_query_bytes(description.vector_bytes())?;
         CkksHeader::check_answer_bytes(description.answer_bytes())?;

@@ -10,7 +10,7 @@ use crate::error::ProtocolError;
 use crate::handshake::{CkksPresets, Handshake};
 use crate::key_set::KeySetId;
 use crate::kind::Protocol;
-use crate::limits::{self, LimitExceeded};
+use crate::limits::{self, Bootstraps, LimitExceeded};
 use crate::transfer::{largest_output_scale, sent_output_bytes};
 use crate::v1;
 
@@ -142,13 +142,17 @@ impl CkksHeader {
     /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. These stay apart
     /// from others, so that a client makes them only for applications that need them.
     pub fn key_set(&self) -> KeySetId {
-        let kind = if self.bootstraps() { "switching keys, bootstraps" } else { "switching keys" };
+        let kind = match self.bootstraps() {
+            Bootstraps::Nothing => "switching keys",
+            Bootstraps::Queries => "switching keys, bootstraps",
+            Bootstraps::Ciphertexts => "switching keys, bootstraps of ciphertexts",
+        };
         KeySetId::new(kind, &self.parameters.rlwe().fingerprint().0)
     }
 
-    /// Whether the server bootstraps.
-    pub(crate) fn bootstraps(&self) -> bool {
-        limits::check_key_kinds(&self.key_plan, false).is_err()
+    /// What the server bootstraps.
+    pub(crate) fn bootstraps(&self) -> Bootstraps {
+        Bootstraps::of(&self.key_plan)
     }
 
     /// Refuses a bundle of these keys if one that the server needs is missing.
@@ -215,12 +219,12 @@ impl CkksHeader {
         self.least_error = self.least_error.max(earlier.least_error).max(earlier.message.error);
     }
 
-    /// Refuses bootstrapping keys unless queries are bootstrapped: with them a service could do more than its
-    /// application needs.
+    /// Refuses keys of bootstraps, except of those that the application makes: with them a service could do more than
+    /// its application needs.
     ///
     /// # Errors
     /// If the application has no use for a key.
-    pub fn check_use(&self, bootstraps: bool) -> Result<(), ProtocolError> {
+    pub fn check_use(&self, bootstraps: Bootstraps) -> Result<(), ProtocolError> {
         Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
@@ -370,29 +374,33 @@ mod tests {
     fn a_service_gets_no_keys_beyond_its_need() {
         let sound = header("insecure_n11_boot_depth9_scale50", KeyPlan::new());
         let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
-        let ask = |bootstraps, keys: &[(u64, u32)]| {
+        use Bootstraps::{Ciphertexts, Nothing, Queries};
+        let ask = |bootstraps: Bootstraps, keys: &[(u64, u32)]| {
             let keys =
                 keys.iter().map(|&(galois_element, chain)| v1::KeyRequirement { galois_element, chain }).collect();
             let header = opened(&v1::CkksHeader { keys, ..sound.message.clone() })?;
             header.check_use(bootstraps)?;
             Ok::<_, ProtocolError>(header.key_plan().len())
         };
-        assert_eq!(ask(false, &[(0, 5), (5, 3)]).unwrap(), 2);
-        assert_eq!(ask(true, &[(4, primes), (6, 40)]).unwrap(), 2);
+        assert_eq!(ask(Nothing, &[(0, 5), (5, 3)]).unwrap(), 2);
+        assert_eq!(ask(Queries, &[(4, primes), (6, 40)]).unwrap(), 2);
+        assert_eq!(ask(Ciphertexts, &[(2, primes), (6, 40)]).unwrap(), 2);
         for (bootstraps, key) in [
-            (false, (4, primes)),    // of a bootstrap
-            (false, (6, 40)),        // of a bootstrap
-            (true, (2, primes)),     // of other ciphertexts
-            (true, (4, primes + 1)), // over more primes than are safe
-            (true, (4, 1)),
-            (false, (1, 5)), // the identity
-            (false, (8, 5)), // nothing
-            (false, (5, 0)),
-            (false, (5, 1000)),
+            (Nothing, (4, primes)),     // of a bootstrap
+            (Nothing, (6, 40)),         // of a bootstrap
+            (Queries, (2, primes)),     // of other ciphertexts
+            (Queries, (4, primes + 1)), // over more primes than are safe
+            (Queries, (4, 1)),
+            (Ciphertexts, (4, primes)), // of compact queries
+            (Ciphertexts, (2, primes + 1)),
+            (Nothing, (1, 5)), // the identity
+            (Nothing, (8, 5)), // nothing
+            (Nothing, (5, 0)),
+            (Nothing, (5, 1000)),
         ] {
-            assert!(ask(bootstraps, &[key]).is_err(), "{bootstraps} {key:?}");
+            assert!(ask(bootstraps, &[key]).is_err(), "{bootstraps:?} {key:?}");
         }
-        assert!(ask(false, &vec![(5, 3); MAX_BUNDLE_KEYS + 1]).is_err());
+        assert!(ask(Nothing, &vec![(5, 3); MAX_BUNDLE_KEYS + 1]).is_err());
         let error = CkksHeader::check_query_bytes(usize::MAX).unwrap_err().to_string();
         assert!(error.ends_with("do not trust this service"), "{error}");
     }

@@ -33,15 +33,36 @@ impl LimitExceeded {
     }
 }
 
-/// Refuses bootstrapping keys unless queries are bootstrapped.
+/// What a service bootstraps, which determines the keys that it has a use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bootstraps {
+    /// Nothing.
+    Nothing,
+    /// Compact queries.
+    Queries,
+    /// Ciphertexts in the middle of a computation.
+    Ciphertexts,
+}
+
+impl Bootstraps {
+    /// What the keys of a plan are for.
+    pub(crate) fn of(plan: &KeyPlan) -> Self {
+        let all = [Bootstraps::Nothing, Bootstraps::Queries];
+        let fits = |bootstraps: &Bootstraps| check_key_kinds(plan, *bootstraps).is_ok();
+        all.into_iter().find(fits).unwrap_or(Bootstraps::Ciphertexts)
+    }
+}
+
+/// Refuses keys of bootstraps, except of those that the service makes.
 ///
 /// # Errors
 /// If the application has no use for a key.
-pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), LimitExceeded> {
+pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), LimitExceeded> {
     let useful = |kind: &KeyKind| match kind {
         KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
-        KeyKind::QueryEncapsulation | KeyKind::Decapsulation => bootstraps,
-        KeyKind::Encapsulation => false,
+        KeyKind::Decapsulation => bootstraps != Bootstraps::Nothing,
+        KeyKind::QueryEncapsulation => bootstraps == Bootstraps::Queries,
+        KeyKind::Encapsulation => bootstraps == Bootstraps::Ciphertexts,
     };
     match plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
         Some(kind) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),
@@ -89,19 +110,22 @@ mod tests {
 
     #[test]
     fn kinds_of_keys() {
-        let check = |kind, bootstraps| {
+        let check = |kind, bootstraps: Bootstraps| {
             let mut plan = KeyPlan::new();
             plan.require(kind, 1);
             check_key_kinds(&plan, bootstraps)
         };
-        for kind in [KeyKind::Relinearisation, KeyKind::Galois { element: 5 }] {
-            assert!(check(kind, false).is_ok() && check(kind, true).is_ok());
+        use Bootstraps::{Ciphertexts, Nothing, Queries};
+        for (kind, allowed) in [
+            (KeyKind::Relinearisation, [true, true, true]),
+            (KeyKind::Galois { element: 5 }, [true, true, true]),
+            (KeyKind::Decapsulation, [false, true, true]),
+            (KeyKind::QueryEncapsulation, [false, true, false]),
+            (KeyKind::Encapsulation, [false, false, true]),
+        ] {
+            assert_eq!([Nothing, Queries, Ciphertexts].map(|use_| check(kind, use_).is_ok()), allowed, "{kind}");
         }
-        for kind in [KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
-            assert!(check(kind, false).is_err() && check(kind, true).is_ok());
-        }
-        assert!(check(KeyKind::Encapsulation, true).is_err());
-        let error = check(KeyKind::Encapsulation, false).unwrap_err().to_string();
+        let error = check(KeyKind::Encapsulation, Nothing).unwrap_err().to_string();
         let told = "key plan: found encapsulation key, needed keys that its queries take; do not trust this service";
         assert_eq!(error, told);
     }

@@ -2,6 +2,7 @@
 
 use unspoken_ckks::{CkksParameters, Slots};
 use unspoken_encrypt::{Needs, Plan};
+use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes};
 
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
@@ -67,7 +68,8 @@ impl IndexDescription {
             return Err(QueryError::mismatch("shape of queries", format!("{fields:?}"), "one that fits the preset"));
         }
         let description = Self::new(header, fields)?;
-        description.header.check_use(description.form == QueryForm::Compact)?;
+        let compact = description.form == QueryForm::Compact;
+        description.header.check_use(if compact { Bootstraps::Queries } else { Bootstraps::Nothing })?;
         CkksHeader::check_query_bytes(description.codec.byte_len())?;
         Ok(description)
     }

@@ -94,6 +94,21 @@ impl Program {
         &self.circuit
     }
 
+    /// The tamed model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Bytes of the transformations and matrices that passes have prepared so far; [`Program::requirements`] prepares
+    /// all of them. The weights are not among them.
+    pub fn prepared_bytes(&self) -> u64 {
+        let lock = self.transforms.lock().unwrap_or_else(PoisonError::into_inner);
+        let transforms: u64 = lock.values().map(|transform| transform.prepared_bytes()).sum();
+        drop(lock);
+        let matrices = self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
+        transforms + matrices.values().map(|matrix| matrix.bytes()).sum::<u64>()
+    }
+
     /// The layout of its vectors.
     pub fn layout(&self) -> &Layout {
         &self.layout

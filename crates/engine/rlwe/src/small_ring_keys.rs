@@ -22,6 +22,13 @@ pub struct SmallRingKeys {
 }
 
 impl SmallRingKeys {
+    /// Bytes in memory of the keys of a ring.
+    pub fn memory_bytes(ring: &SmallRing) -> u64 {
+        let gadget = |ring: &Ring| ring.gadget_key_bytes(ring.gadget_key_basis(ring.chain().len()));
+        let up = 2 * ring.main.ring().poly_bytes(ring.up_basis());
+        (gadget(&ring.wide) + ring.rank() * gadget(ring.small.ring()) + up) as u64
+    }
+
     /// Bytes in memory.
     pub fn bytes(&self) -> u64 {
         let gadget = self.down.bytes() + self.parts.iter().map(GadgetKey::bytes).sum::<usize>();

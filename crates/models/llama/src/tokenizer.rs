@@ -173,11 +173,21 @@ impl Tokenizer {
     /// Reads a `tokenizer.json` of the library tokenizers.
     pub(crate) fn from_json(path: &Path, begin: Option<u32>, ends: &[u32]) -> Result<Self, LoadError> {
         let bytes = std::fs::read(path).map_err(LoadError::io(path))?;
-        let wrong = |error: tokenizers::Error| LoadError::content(path, error.to_string(), "a tokenizer.json");
-        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes).map_err(wrong)?;
+        Self::from_json_bytes(&bytes, begin, ends).map_err(|found| LoadError::content(path, found, "a tokenizer.json"))
+    }
+
+    /// Reads the content of a `tokenizer.json`. The error says what was found.
+    pub(crate) fn from_json_bytes(bytes: &[u8], begin: Option<u32>, ends: &[u32]) -> Result<Self, String> {
+        let wrong = |error: tokenizers::Error| error.to_string();
+        let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(wrong)?;
         // Texts are neither cut nor filled up.
         inner.with_padding(None).with_truncation(None).map_err(wrong)?;
         Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
+    }
+
+    /// The content of a `tokenizer.json`; begin and ends are not in it. The error says what was found.
+    pub(crate) fn to_json(&self) -> Result<String, String> {
+        self.inner.to_string(false).map_err(|error| error.to_string())
     }
 
     /// A byte-level tokenizer from its tokens and its merges (`left right`), the first merge first.

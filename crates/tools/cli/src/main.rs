@@ -44,6 +44,8 @@ enum Command {
     /// Look at language models of the Llama architecture in the clear: their text and their ranges
     #[command(subcommand)]
     Llama(commands::llama::Command),
+    /// Continue a text with a service's language model, without revealing its private part
+    Chat(commands::chat::Arguments),
     /// Let a service compute with encrypted matrices
     #[command(subcommand)]
     Matrix(commands::matrix::Command),
@@ -102,6 +104,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
         Command::Llama(command) => commands::llama::run(&command),
+        Command::Chat(arguments) => commands::chat::run(&arguments),
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Keys(command) => commands::keys::run(&command),

@@ -97,6 +97,13 @@ impl Bars {
         self.show(what, progress.done, progress.total, false);
     }
 
+    /// Shows a text behind the bar.
+    pub fn message(&mut self, text: &str) {
+        if let Some((_, bar)) = &self.current {
+            bar.set_message(text.to_owned());
+        }
+    }
+
     /// Removes the bar.
     pub fn finish(&mut self) {
         if let Some((_, bar)) = self.current.take() {

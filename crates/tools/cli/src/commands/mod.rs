@@ -1,5 +1,6 @@
 //! One module per subcommand.
 
+pub mod chat;
 pub mod classify;
 pub mod connection;
 pub mod demo;

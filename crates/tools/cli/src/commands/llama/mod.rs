@@ -3,7 +3,7 @@
 mod picture;
 mod plan;
 mod polynomial;
-mod preparation;
+pub mod preparation;
 mod prepare;
 mod report;
 mod run;

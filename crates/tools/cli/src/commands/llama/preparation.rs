@@ -1,6 +1,6 @@
 //! The directory of a preparation.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspoken_llama::Preparation;
@@ -11,6 +11,11 @@ const RANGES: &str = "ranges.safetensors";
 /// Largest sizes of the files: the ranges of the largest published models take some hundred megabytes.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 const MAX_RANGES_BYTES: u64 = 1 << 30;
+
+/// The directory with the client's half, within that of a preparation.
+pub fn client_directory(directory: &Path) -> PathBuf {
+    directory.join("client")
+}
 
 /// Makes the directory of a preparation, before the long work.
 pub fn make(directory: &Path) -> anyhow::Result<()> {

@@ -8,10 +8,11 @@ use unspoken_llama::{
     Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, Needed, Noise, Preparation, Quantity, Ranges,
     Sample, Simulation, calibrate,
 };
-use unspoken_llama_model::{LoadedModel, Model, rotate};
+use unspoken_llama_model::{ClientModel, LoadedModel, Model, TamedModel, rotate};
+use unspoken_store::ModelId;
 
 use super::ModelArguments;
-use super::preparation::{make, save};
+use super::preparation::{client_directory, make, save};
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -31,8 +32,9 @@ const MOST_ROUNDS: u8 = 4;
 /// range of each value. A polynomial is right on an interval only: held-out text, the rest, shows by which margins
 /// intervals must be wider than these ranges so that no value leaves them. With these margins, and the ranges of all
 /// text, the command chooses the polynomials that replace functions at the precision, and runs the held-out text with
-/// them. The directory gets preparation.json (prefix, seed of the rotations, margins, precision) and
-/// ranges.safetensors.
+/// them. The directory gets all that a service needs: preparation.json (prefix, seed of the rotations, margins,
+/// precision), ranges.safetensors, and tamed.safetensors, the rotated weights. Its directory client gets what clients
+/// need: client.json, the rotated rows of the embedding in client.safetensors, and tokenizer.json.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -63,6 +65,7 @@ pub struct Arguments {
 
 /// A preparation, and what held-out text showed.
 struct Outcome {
+    id: ModelId,
     prefix: Vec<(u32, String)>,
     tokens: usize,
     held_out_tokens: usize,
@@ -97,6 +100,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("{}", object(&outcome));
     } else {
         describe(&outcome);
+        println!("\nmodel       {}", outcome.id);
+        println!("service     unspoken serve --llama {}", out.display());
+        println!("clients     need {}", client_directory(out).display());
     }
     Ok(())
 }
@@ -130,8 +136,13 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         ranges,
     };
     save(&preparation, &arguments.out)?;
+    let tamed = TamedModel::new(model, preparation.prefix.clone());
+    tamed.save(&arguments.out)?;
+    let client = ClientModel::new(&tamed, tokenizer);
+    client.save(&client_directory(&arguments.out))?;
     let outcome = Outcome {
-        prefix: named(&tokenizer, &preparation.prefix),
+        id: tamed.id(),
+        prefix: named(client.tokenizer(), &preparation.prefix),
         tokens: private_tokens(&samples),
         held_out_tokens: private_tokens(&held_out),
         rounds: preparation.rounds,
@@ -225,6 +236,7 @@ fn object(outcome: &Outcome) -> Value {
         })
         .collect();
     json!({
+        "id": outcome.id.to_string(),
         "prefix": prefix,
         "tokens": outcome.tokens,
         "held_out_tokens": outcome.held_out_tokens,

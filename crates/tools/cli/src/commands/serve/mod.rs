@@ -4,6 +4,7 @@ mod classify;
 mod digits;
 mod embed;
 mod kinds;
+mod llama;
 mod matrix;
 mod offer;
 mod pir;
@@ -141,12 +142,16 @@ fn add_with_keys<H>(offer: &Offer, half: H, applications: Applications) -> anyho
 where
     H: CkksServerHalf + ServerHalf + KeyLoader<Keys = EvaluationKeys>,
 {
-    let storage = match offer.option::<String>("keys")?.as_deref() {
-        None | Some("expanded") => KeyStorage::Expanded,
-        Some("seeded") => KeyStorage::Seeded,
+    offer.add(WithKeyStorage::new(half, key_storage(offer)?), applications)
+}
+
+/// The storage of keys given in the offer.
+fn key_storage(offer: &Offer) -> anyhow::Result<KeyStorage> {
+    match offer.option::<String>("keys")?.as_deref() {
+        None | Some("expanded") => Ok(KeyStorage::Expanded),
+        Some("seeded") => Ok(KeyStorage::Seeded),
         Some(other) => anyhow::bail!("option keys is {other:?}; it can be expanded or seeded"),
-    };
-    offer.add(WithKeyStorage::new(half, storage), applications)
+    }
 }
 
 /// The plan given in the offer; `None` if the planner is to choose.

@@ -11,6 +11,9 @@ pub const COMPACT_PRESET: &str = "n16_boot_depth9_scale50";
 /// Default preset for images of digits: of the presets with five levels, the one with the fewest bytes.
 pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
 
+/// Default preset for language models: many levels between two bootstraps.
+pub const LLAMA_PRESET: &str = "n16_boot_depth14_scale40";
+
 /// A preset by name; presets for tests are refused.
 pub fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
     let parameters = Preset::find(preset)?.build()?;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use unspoken_query::QueryForm;
 use unspoken_server::OfferConfig;
 
-use super::{classify, digits, embed, pir};
+use super::{classify, digits, embed, llama, pir};
 
 /// Flags that are each short for one offer.
 #[derive(clap::Args)]
@@ -21,16 +21,19 @@ pub struct Shorthands {
     /// Short for --offer digits=DIR
     #[arg(long, value_name = "DIR")]
     digits: Option<PathBuf>,
+    /// Short for --offer llama=DIR
+    #[arg(long, value_name = "DIR")]
+    llama: Option<PathBuf>,
     /// Short for --offer pir:NAME=DIR; may be given several times
     #[arg(long, value_name = "[NAME=]DIR")]
     database: Vec<NamedDirectory>,
-    /// Name of the application of --model, --embedding or --digits
+    /// Name of the application of --model, --embedding, --digits or --llama
     #[arg(long)]
     name: Option<String>,
     /// Option `query` of --model or --embedding
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// Option `preset` of --model, --embedding or --digits
+    /// Option `preset` of --model, --embedding, --digits or --llama
     #[arg(long)]
     preset: Option<String>,
     /// Option `plan` of --model or --embedding
@@ -65,21 +68,23 @@ impl FromStr for NamedDirectory {
 const MODEL: (&str, &str) = ("--model", classify::KIND.name);
 const EMBEDDING: (&str, &str) = ("--embedding", embed::KIND.name);
 const DIGITS: (&str, &str) = ("--digits", digits::KIND.name);
+const LLAMA: (&str, &str) = ("--llama", llama::KIND.name);
 
 impl Shorthands {
     /// The offers that the flags are short for.
     pub fn offers(&self) -> anyhow::Result<Vec<OfferConfig>> {
-        let directories = [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits)];
+        let directories =
+            [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits), (LLAMA, &self.llama)];
         let mut offers: Vec<OfferConfig> = directories
             .into_iter()
             .filter_map(|((_, kind), directory)| Some(OfferConfig::new(kind, directory.as_ref()?)))
             .collect();
         if let Some(name) = &self.name {
-            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS])?.name = Some(name.clone());
+            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, LLAMA])?.name = Some(name.clone());
         }
         let options: [(&str, &str, Option<String>, &[_]); 4] = [
             ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
-            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS]),
+            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, LLAMA]),
             ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),
             ("--batch", "batch", self.batch.map(|batch| batch.to_string()), &[DIGITS]),
         ];

@@ -1,0 +1,351 @@
+//! The client's half: encrypts embeddings of tokens, and decrypts logits.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ndarray::Axis;
+use unspoken_ckks::{Complex64, Slots};
+use unspoken_llama_model::ClientModel;
+use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError};
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{RlweError, SeededSmallRingKeys};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::description::Description;
+use crate::error::ChatError;
+use crate::message::{Reply, Request};
+
+/// The id of a session, which its client chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SessionId([u8; 16]);
+
+impl SessionId {
+    /// The id with these bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        SessionId(bytes)
+    }
+
+    /// A random id.
+    ///
+    /// # Errors
+    /// If the operating system has no randomness.
+    pub fn random() -> Result<Self, ChatError> {
+        let mut bytes = [0; 16];
+        let rng = SecretRng::from_os().map_err(RlweError::from).map_err(ProtocolError::from);
+        rng?.fill(&mut bytes);
+        Ok(SessionId(bytes))
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+/// A question of a session.
+#[derive(Clone)]
+pub enum Question {
+    /// Begins a session behind public tokens, which the service sees.
+    Begin {
+        /// The session.
+        session: SessionId,
+        /// The public tokens.
+        public: Vec<u32>,
+    },
+    /// Runs a chunk of private tokens: the last one again, or the next one.
+    Pass {
+        /// The session.
+        session: SessionId,
+        /// The number of the chunk.
+        chunk: u32,
+        /// All tokens of the chunk.
+        tokens: Zeroizing<Vec<u32>>,
+    },
+    /// Ends a session.
+    End {
+        /// The session.
+        session: SessionId,
+    },
+}
+
+/// Does not print private tokens.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Question::Begin { session, public } => write!(f, "Begin({session:?}, {} tokens)", public.len()),
+            Question::Pass { session, chunk, .. } => write!(f, "Pass({session:?}, {chunk}, ..)"),
+            Question::End { session } => write!(f, "End({session:?})"),
+        }
+    }
+}
+
+/// A question, encoded for encryption. Wiped when dropped.
+pub struct EncodedQuestion {
+    request: Request,
+    vectors: Vec<Slots>,
+}
+
+/// Logits of all tokens of a chunk. Wiped when dropped.
+///
+/// They contain the noise of the encryption, which depends on the secret key: they are for the holder of the key.
+#[derive(Clone)]
+pub struct Logits {
+    vocabulary: usize,
+    values: Zeroizing<Vec<f32>>,
+}
+
+impl Logits {
+    /// Logits from their values, a row for each token.
+    pub fn new(vocabulary: usize, values: Vec<f32>) -> Self {
+        Logits { vocabulary, values: Zeroizing::new(values) }
+    }
+
+    /// Number of tokens of the chunk.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.vocabulary.max(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The logits that follow a token of the chunk.
+    pub fn row(&self, token: usize) -> Option<&[f32]> {
+        self.values.chunks_exact(self.vocabulary.max(1)).nth(token)
+    }
+
+    /// The most likely token that follows a token of the chunk; the first of equal ones.
+    pub fn most_likely(&self, token: usize) -> Option<u32> {
+        let row = self.row(token)?;
+        let mut best = 0;
+        for (place, value) in row.iter().enumerate() {
+            if *value > row[best] {
+                best = place;
+            }
+        }
+        Some(best as u32)
+    }
+}
+
+/// Does not print the content.
+impl fmt::Debug for Logits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Logits({} tokens)", self.len())
+    }
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The session has begun.
+    Begun {
+        /// Tokens in front of the private ones: prefix and public tokens.
+        public_tokens: usize,
+        /// Chunks of private tokens that the session has room for.
+        chunks: usize,
+    },
+    /// The logits of a chunk.
+    Passed(Logits),
+    /// The session has ended.
+    Ended,
+}
+
+/// A client of a served model: its secret key, its half of the model, and the server's description.
+pub struct LlamaClient {
+    description: Description,
+    keyring: Keyring,
+    model: Arc<ClientModel>,
+}
+
+impl LlamaClient {
+    /// The client's half of the model.
+    pub fn model(&self) -> &ClientModel {
+        &self.model
+    }
+
+    /// Embeddings of the tokens of a chunk, as slots.
+    fn arrange(&self, tokens: &[u32]) -> Result<Vec<Slots>, ChatError> {
+        let chunk = self.description.chunk();
+        if tokens.len() != chunk {
+            let found = format!("{} tokens", tokens.len());
+            return Err(ChatError::mismatch("chunk", found, format!("{chunk}, its unused end filled with drafts")));
+        }
+        let vocabulary = self.description.vocabulary();
+        if tokens.iter().any(|token| *token as usize >= vocabulary) {
+            return Err(ChatError::mismatch(
+                "chunk",
+                "a token outside the vocabulary",
+                format!("ids below {vocabulary}"),
+            ));
+        }
+        let places = Zeroizing::new(tokens.iter().map(|token| *token as usize).collect::<Vec<_>>());
+        let mut rows = self.model.embedding().select(Axis(0), &places);
+        let vectors = self.description.layout().pack(rows.view(), self.description.input_unit());
+        rows.iter_mut().for_each(Zeroize::zeroize);
+        Ok(vectors.into_iter().map(Slots::from).collect())
+    }
+
+    /// The logits of a chunk.
+    fn open_logits(&self, vectors: &[Vec<u8>]) -> Result<Logits, ChatError> {
+        let needed = self.description.logit_vectors();
+        if vectors.len() != needed {
+            let found = format!("{} vectors", vectors.len());
+            return Err(ChatError::mismatch("answer", found, format!("{needed} for the logits of a chunk")));
+        }
+        let slots = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<Slots>, _>>()?;
+        let unit = self.description.logit_unit();
+        // Imaginary parts too: in a sound answer they are zero but for the noise.
+        let parts = slots.iter().flat_map(|slots| slots.iter().flat_map(|slot| [slot.re, slot.im]));
+        self.keyring.check_bound(parts.map(|part| part * unit))?;
+        let views: Vec<&[Complex64]> = slots.iter().map(|slots| &**slots).collect();
+        let vocabulary = self.description.vocabulary();
+        let rows = self.description.layout().unpack(&views, vocabulary, unit);
+        let (values, _) = rows.into_raw_vec_and_offset();
+        Ok(Logits::new(vocabulary, values))
+    }
+}
+
+impl KeyGenerator for LlamaClient {
+    type KeyError = ProtocolError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
+        self.keyring.secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.keyring.bundle_contents()
+    }
+
+    fn is_covered_by(&self, contents: &[u8]) -> bool {
+        self.keyring.is_covered_by(contents)
+    }
+
+    fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) -> bool {
+        let small = SeededSmallRingKeys::byte_len(self.description.small_ring()) as u64;
+        self.keyring.set_shared_keys(contents, most_bytes.saturating_sub(small))
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.keyring.key_bytes() + SeededSmallRingKeys::byte_len(self.description.small_ring()) as u64
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), ProtocolError> {
+        self.keyring.write_keys(out, progress, cancel)?;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(RlweError::Interrupted.into());
+        }
+        let mut rng = SecretRng::from_os().map_err(RlweError::from)?;
+        let ring = self.description.small_ring();
+        let keys = SeededSmallRingKeys::generate(ring, self.keyring.secret(), &mut rng)?;
+        out.write_all(&keys.to_bytes(ring)).map_err(RlweError::Io)?;
+        Ok(())
+    }
+}
+
+impl ClientHalf for LlamaClient {
+    type Error = ChatError;
+    type Description = Description;
+    type Model = Arc<ClientModel>;
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "running a chunk";
+
+    fn open(description: Description, model: Arc<ClientModel>, stored: Option<&[u8]>) -> Result<Self, ChatError> {
+        description.check_model(&model.id().to_bytes(), model.config(), model.prefix().len())?;
+        let keyring = Keyring::new(description.header().clone(), stored)?;
+        Ok(LlamaClient { description, keyring, model })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn batch(&self) -> usize {
+        1
+    }
+
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self, _questions: usize) -> usize {
+        self.description.answer_bytes()
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
+    }
+
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, ChatError> {
+        let encode = |question: &Q| match question.borrow() {
+            Question::Begin { session, public } => {
+                let most = self.description.most_public_tokens();
+                if public.len() > most {
+                    let needed = format!("at most {most}; shorten the public text");
+                    return Err(ChatError::mismatch("public text", format!("{} tokens", public.len()), needed));
+                }
+                let request = Request::Begin { session: *session, tokens: public.clone() };
+                Ok(EncodedQuestion { request, vectors: Vec::new() })
+            }
+            Question::Pass { session, chunk, tokens } => {
+                let request = Request::Pass { session: *session, chunk: *chunk };
+                Ok(EncodedQuestion { request, vectors: self.arrange(tokens)? })
+            }
+            Question::End { session } => {
+                Ok(EncodedQuestion { request: Request::End { session: *session }, vectors: Vec::new() })
+            }
+        };
+        questions.iter().map(encode).collect()
+    }
+
+    /// The length of the query of a pass is always the same.
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, ChatError> {
+        let [EncodedQuestion { request, vectors }] = questions else {
+            return Err(ChatError::mismatch("query", format!("{} questions", questions.len()), "one"));
+        };
+        let (level, scale) = (self.description.input_level(), self.description.parameters().scale());
+        let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
+        let mut parts = vec![request.to_bytes()];
+        parts.extend(vectors.iter().map(encrypt).collect::<Result<Vec<_>, _>>()?);
+        Ok(self.description.header().pack(parts))
+    }
+
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, ChatError> {
+        let [EncodedQuestion { request, .. }] = questions else {
+            return Err(ChatError::mismatch("answer", format!("{} questions", questions.len()), "one"));
+        };
+        let most = 1 + self.description.logit_vectors();
+        let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes(), most)?;
+        let Some((control, vectors)) = vectors.split_first() else {
+            return Err(ChatError::mismatch("answer", "no vectors", "one that says what was done"));
+        };
+        let wrong = |found: &str| Err(ChatError::mismatch("answer", found, "the answer to this question"));
+        let answer = match (request, Reply::from_bytes(control)?) {
+            (Request::Begin { tokens, .. }, Reply::Begun { public_tokens, chunks }) => {
+                let needed = self.description.prefix() + tokens.len();
+                let room = self.description.chunks_behind(needed);
+                if (public_tokens as usize, chunks as usize) != (needed, room) {
+                    return wrong("another number of public tokens or chunks");
+                }
+                Answer::Begun { public_tokens: needed, chunks: room }
+            }
+            (Request::Pass { chunk, .. }, Reply::Passed { chunk: found }) if found == *chunk => {
+                Answer::Passed(self.open_logits(vectors)?)
+            }
+            (Request::End { .. }, Reply::Ended) => Answer::Ended,
+            _ => return wrong("one of another kind"),
+        };
+        Ok(vec![answer])
+    }
+}

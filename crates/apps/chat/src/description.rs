@@ -1,0 +1,262 @@
+//! The description of a served model, which client and server must both know.
+
+use unspoken_ckks::{CkksParameters, SeededCiphertext};
+use unspoken_encrypted_llama::{Layout, Program};
+use unspoken_llama_model::Config;
+use unspoken_protocol::limits::Bootstraps;
+use unspoken_protocol::{
+    ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
+};
+use unspoken_rlwe::{SeededSmallRingKeys, SmallRing};
+
+use crate::error::ChatError;
+use crate::message::CONTROL_BYTES;
+use crate::proto;
+
+/// Version of the protocol.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "llama", version: PROTOCOL_VERSION };
+
+/// Name of the plan.
+pub(crate) const PLAN: &str = "chunks";
+
+/// Largest keys of the small ring, in bytes: those of the largest presets have some ten megabytes.
+const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
+
+/// Most chunks of a session that a client accepts: the largest contexts have fewer.
+const MOST_CHUNKS: u32 = 1 << 20;
+
+/// Data that a client needs to ask questions: made by the server, checked by the client.
+#[derive(Clone, Debug)]
+pub struct Description {
+    header: CkksHeader,
+    own: proto::Description,
+    layout: Layout,
+    small: SmallRing,
+}
+
+impl Description {
+    /// The description with these fields.
+    pub(crate) fn new(header: CkksHeader, own: proto::Description) -> Result<Self, ChatError> {
+        let parameters = header.parameters();
+        let refuse = |found: String, needed: String| ChatError::mismatch("description", found, needed);
+        let dimensions = dimensions(&own);
+        dimensions.check().map_err(|(found, needed)| refuse(found, needed))?;
+        let layout = Layout::new(&dimensions, parameters.slots(), own.chunk as usize)?;
+        // Rows of products have the coefficients of two real vectors.
+        let small = SmallRing::new(parameters.rlwe(), own.small_degree as usize, 2 * layout.tokens);
+        let small = small.map_err(ProtocolError::from)?;
+        let top = parameters.max_level();
+        if own.input_level.max(own.logit_level) as usize > top {
+            let found = format!("levels {} and {}", own.input_level, own.logit_level);
+            return Err(refuse(found, format!("at most {top} with preset {}", parameters.name())));
+        }
+        if ![own.input_unit, own.logit_unit].iter().all(|unit| unit.is_finite() && *unit > 0.0) {
+            return Err(refuse(format!("units {} and {}", own.input_unit, own.logit_unit), "positive numbers".into()));
+        }
+        let room = own.prefix.saturating_add(own.chunk);
+        if own.context < room || !(1..=MOST_CHUNKS).contains(&own.chunks) {
+            let found = format!("{} chunks in a context of {} tokens", own.chunks, own.context);
+            return Err(refuse(found, format!("1 or more, and {room} tokens or more")));
+        }
+        let bytes = SeededSmallRingKeys::byte_len(&small);
+        if bytes > MOST_SMALL_KEY_BYTES {
+            let needed = format!("at most {MOST_SMALL_KEY_BYTES}; do not trust this service");
+            return Err(refuse(format!("keys of the small ring of {bytes} bytes"), needed));
+        }
+        Ok(Description { header, own, layout, small })
+    }
+
+    /// The same description with the ring that a program has built: keys belong to the ring that expands them.
+    pub(crate) fn with_ring_of(mut self, program: &Program) -> Self {
+        self.small = program.small_ring().clone();
+        self
+    }
+
+    /// Reads a description from untrusted bytes and builds its parameters.
+    ///
+    /// # Errors
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if dimensions, levels or units make no sense.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
+        Self::read(bytes, false)
+    }
+
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
+    ///
+    /// # Errors
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
+        Self::read(bytes, true)
+    }
+
+    /// Serialises the description.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.header.to_bytes(&self.own)
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        self.header.parameters()
+    }
+
+    /// The places of values in the slots of vectors.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The ring of products on coefficients.
+    pub fn small_ring(&self) -> &SmallRing {
+        &self.small
+    }
+
+    /// Tokens of a chunk.
+    pub fn chunk(&self) -> usize {
+        self.layout.chunk()
+    }
+
+    /// Chunks of private tokens of a session, at most.
+    pub fn chunks(&self) -> usize {
+        self.own.chunks as usize
+    }
+
+    /// Tokens of a session, at most: prefix, public and private ones.
+    pub fn context(&self) -> usize {
+        self.own.context as usize
+    }
+
+    /// Tokens that the service puts in front of the public ones.
+    pub fn prefix(&self) -> usize {
+        self.own.prefix as usize
+    }
+
+    /// Public tokens of a session, at most: a chunk of private ones must have room behind them.
+    pub fn most_public_tokens(&self) -> usize {
+        self.context().saturating_sub(self.prefix() + self.chunk())
+    }
+
+    /// Chunks of private tokens that fit behind so many tokens, the prefix among them.
+    pub(crate) fn chunks_behind(&self, tokens: usize) -> usize {
+        (self.context().saturating_sub(tokens) / self.chunk()).min(self.chunks())
+    }
+
+    /// Number of tokens of the vocabulary.
+    pub fn vocabulary(&self) -> usize {
+        self.own.vocabulary as usize
+    }
+
+    /// Level of the vectors of a query.
+    pub(crate) fn input_level(&self) -> usize {
+        self.own.input_level as usize
+    }
+
+    /// The number by which embeddings are divided.
+    pub(crate) fn input_unit(&self) -> f64 {
+        self.own.input_unit
+    }
+
+    /// The number by which decrypted logits are multiplied.
+    pub(crate) fn logit_unit(&self) -> f64 {
+        self.own.logit_unit
+    }
+
+    /// Vectors of the input of a pass.
+    pub fn input_vectors(&self) -> usize {
+        self.layout.activation_vectors(self.own.width as usize) * self.layout.parts
+    }
+
+    /// Vectors of the logits of a pass.
+    pub fn logit_vectors(&self) -> usize {
+        self.layout.activation_vectors(self.vocabulary()) * self.layout.parts
+    }
+
+    /// Refuses a client's half of another model.
+    pub(crate) fn check_model(&self, id: &[u8], config: &Config, prefix: usize) -> Result<(), ChatError> {
+        let own = &self.own;
+        let described = [own.width, own.heads, own.head_width, own.vocabulary, own.prefix].map(|n| n as usize);
+        if id != self.header.model_id()
+            || [config.width, config.heads, config.head_width, config.vocabulary, prefix] != described
+        {
+            let needed = "the client's half that was made with the service's half; get it from the service's owner";
+            return Err(ChatError::mismatch("model", "the client's half of another model", needed));
+        }
+        Ok(())
+    }
+
+    /// Maximum length of a query in bytes.
+    pub fn query_bytes(&self) -> usize {
+        self.begin_bytes().max(self.pass_bytes())
+    }
+
+    fn begin_bytes(&self) -> usize {
+        self.header.packed_bytes(1, CONTROL_BYTES + 4 * self.most_public_tokens())
+    }
+
+    /// Maximum length of the query of a pass.
+    fn pass_bytes(&self) -> usize {
+        let vectors = self.input_vectors();
+        let each = SeededCiphertext::byte_len(self.parameters(), self.input_level());
+        self.header.packed_bytes(1 + vectors, CONTROL_BYTES + vectors * each)
+    }
+
+    /// Maximum length of an answer in bytes.
+    pub fn answer_bytes(&self) -> usize {
+        let vectors = self.logit_vectors();
+        let each = output_bytes(self.parameters(), self.own.logit_level as usize);
+        self.header.packed_bytes(1 + vectors, CONTROL_BYTES + vectors * each)
+    }
+}
+
+/// The dimensions that matter for the layout; the others are the smallest ones.
+fn dimensions(own: &proto::Description) -> Config {
+    Config {
+        width: own.width as usize,
+        layers: 1,
+        heads: own.heads as usize,
+        kv_heads: 1,
+        head_width: own.head_width as usize,
+        ffn_width: 1,
+        vocabulary: own.vocabulary as usize,
+        context: own.context as usize,
+        norm_epsilon: 0.0,
+        // Checked against the width of a head, which is checked first.
+        rope_frequencies: vec![0.0; (own.head_width as usize).min(1 << 16) / 2],
+    }
+}
+
+impl ApplicationDescription for Description {
+    type Error = ChatError;
+
+    const PROTOCOL: Protocol = PROTOCOL;
+
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ChatError> {
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
+        if header.plan() != PLAN {
+            let found = format!("plan {:?}", header.plan().chars().take(20).collect::<String>());
+            return Err(ChatError::mismatch("description", found, format!("{PLAN:?}; update the older side")));
+        }
+        header.check_use(Bootstraps::Ciphertexts)?;
+        let description = Self::new(header, own)?;
+        CkksHeader::check_query_bytes(description.query_bytes())?;
+        CkksHeader::check_answer_bytes(description.answer_bytes())?;
+        Ok(description)
+    }
+
+    /// Bundles end with the keys of the small ring, so they serve only applications with the same one.
+    fn key_set(&self) -> KeySetId {
+        let (degree, rows) = (self.own.small_degree, self.small.row_len());
+        let kind = format!("switching keys, bootstraps of ciphertexts, ring of degree {degree} with rows of {rows}");
+        KeySetId::new(&kind, &self.parameters().rlwe().fingerprint().0)
+    }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.header.keep_error_bound(&earlier.header);
+    }
+}
+
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        &self.header
+    }
+}

@@ -1,0 +1,86 @@
+//! Drafts: guesses of the tokens that follow.
+
+use zeroize::Zeroizing;
+
+/// Longest run of last tokens that is looked up in the text.
+const LONGEST: usize = 16;
+
+/// Shortest run that is looked up; single tokens are looked up in the table of pairs.
+const SHORTEST: usize = 2;
+
+/// Guesses tokens that follow a text from what followed in the text before: behind its longest run of last tokens that
+/// occurred already, the most recent time of several; otherwise the token that followed the last one most often; and
+/// if nothing did, the last token again.
+///
+/// A wrong guess costs nothing: the chunk is sent full in any case.
+#[derive(Clone, Debug, Default)]
+pub struct Drafts;
+
+impl Drafts {
+    /// `count` guesses behind a text.
+    pub fn guess(text: &[u32], count: usize) -> Zeroizing<Vec<u32>> {
+        // Grows within its capacity, so that no copy stays behind.
+        let mut all = Zeroizing::new(Vec::with_capacity(text.len() + count));
+        all.extend_from_slice(text);
+        for _ in 0..count {
+            let next = next(&all);
+            all.push(next);
+        }
+        Zeroizing::new(all[text.len()..].to_vec())
+    }
+}
+
+fn next(text: &[u32]) -> u32 {
+    let Some(&last) = text.last() else { return 0 };
+    behind_longest_run(text).or_else(|| most_frequent(text, last)).unwrap_or(last)
+}
+
+/// The token behind the most recent occurrence of the longest run of last tokens that occurs before.
+fn behind_longest_run(text: &[u32]) -> Option<u32> {
+    let mut best: Option<(usize, u32)> = None;
+    // Occurrences end before the last token; later ones replace earlier ones of the same length.
+    for end in SHORTEST..text.len() {
+        let same = text[..end].iter().rev().zip(text.iter().rev()).take(LONGEST).take_while(|(a, b)| a == b).count();
+        if same >= SHORTEST && best.is_none_or(|(longest, _)| same >= longest) {
+            best = Some((same, text[end]));
+        }
+    }
+    best.map(|(_, token)| token)
+}
+
+/// The token that followed another most often; of several, the one that did so last.
+fn most_frequent(text: &[u32], token: u32) -> Option<u32> {
+    let followers = || text.windows(2).filter(|pair| pair[0] == token).map(|pair| pair[1]);
+    let count = |follower: u32| followers().filter(|other| *other == follower).count();
+    // Counted anew for each, so that the text has no copies in tables. The last of equal ones is the maximum.
+    followers().max_by_key(|follower| count(*follower))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guess(text: &[u32], count: usize) -> Vec<u32> {
+        Drafts::guess(text, count).to_vec()
+    }
+
+    #[test]
+    fn the_longest_run_decides() {
+        // 2 3 was followed by 4 and, with 1 in front of it, by 5.
+        assert_eq!(guess(&[1, 2, 3, 5, 9, 2, 3, 4, 1, 2, 3], 3), [5, 9, 2]);
+        // Of equal runs the most recent.
+        assert_eq!(guess(&[2, 3, 5, 9, 2, 3, 4, 8, 2, 3], 2), [4, 8]);
+        // A run may overlap itself.
+        assert_eq!(guess(&[7, 7, 7, 7], 3), [7, 7, 7]);
+        assert_eq!(guess(&[1, 2, 1, 2, 1], 4), [2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn pairs_are_counted_where_no_run_occurs() {
+        assert_eq!(guess(&[4, 5, 4, 6, 4, 5, 9, 4], 1), [5]);
+        assert_eq!(guess(&[4, 5, 4, 6, 9, 4], 1), [6], "the last of equally frequent ones");
+        assert_eq!(guess(&[1, 2, 3], 4), [3; 4]);
+        assert_eq!(guess(&[], 2), [0, 0]);
+        assert!(guess(&[1, 2], 0).is_empty());
+    }
+}

@@ -1,0 +1,247 @@
+//! Generation: which questions to ask, and the tokens that follow from the answers.
+
+use zeroize::Zeroizing;
+
+use crate::client::{Answer, Question, SessionId};
+use crate::description::Description;
+use crate::drafts::Drafts;
+use crate::error::ChatError;
+
+/// Why a generation has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The model gave a token that ends a text.
+    Token,
+    /// The maximum number of tokens.
+    Maximum,
+    /// No further chunk fits the session.
+    Context,
+}
+
+/// What a generation did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Passes that were answered.
+    pub passes: usize,
+    /// Those that gave tokens; the others ran full chunks of the prompt.
+    pub generating: usize,
+    /// Generated tokens.
+    pub tokens: usize,
+    /// Generated tokens that a draft had guessed, so that the same pass gave the one behind them too.
+    pub guessed: usize,
+}
+
+/// A text that a service continues without seeing it: public tokens, then private ones. It knows no service: it yields
+/// questions and takes answers, one after the other.
+///
+/// Private tokens are cut into chunks. Each is sent full: drafts fill its unused end. In the answer to the chunk of the
+/// last known token, the most likely token behind it is the next one. If that is the draft which was sent in its place,
+/// the most likely token behind it is the one after that, and so on. Then the chunk is sent again with the new tokens
+/// and new drafts, or the next chunk begins. The service sees how many passes each chunk takes, but not how many tokens
+/// of a chunk are real.
+pub struct PrivateGeneration {
+    session: SessionId,
+    /// Prefix and public tokens, then all known private ones.
+    text: Zeroizing<Vec<u32>>,
+    public: Vec<u32>,
+    /// Where private and generated tokens begin in the text.
+    private: usize,
+    generated: usize,
+    chunk_tokens: usize,
+    chunks: usize,
+    ends: Vec<u32>,
+    most: usize,
+    state: State,
+    statistics: Statistics,
+}
+
+enum State {
+    Begin,
+    /// The chunk to run.
+    Pass(u32),
+    /// The chunk that was sent, and its tokens.
+    Sent(u32, Zeroizing<Vec<u32>>),
+    Close(End),
+    Closed(End),
+}
+
+impl PrivateGeneration {
+    /// Continues public and private tokens at a service by at most `most` tokens. `prefix` are the tokens that the
+    /// service puts in front, for drafts; `ends` end a text.
+    ///
+    /// # Errors
+    /// If there is no private token, or the tokens do not fit a session.
+    pub fn new(
+        description: &Description,
+        session: SessionId,
+        (prefix, public, private): (&[u32], &[u32], &[u32]),
+        ends: &[u32],
+        most: usize,
+    ) -> Result<Self, ChatError> {
+        if private.is_empty() {
+            let needed = "one or more; the answer to a pass follows private tokens";
+            return Err(ChatError::mismatch("private text", "no tokens", needed));
+        }
+        let vocabulary = description.vocabulary();
+        if public.iter().chain(private).any(|token| *token as usize >= vocabulary) {
+            let needed = format!("ids below {vocabulary}; use the tokenizer of this model");
+            return Err(ChatError::mismatch("text", "a token outside the vocabulary", needed));
+        }
+        let chunk_tokens = description.chunk();
+        let before = description.prefix() + public.len();
+        let chunks = description.chunks_behind(before);
+        if private.len() > chunks * chunk_tokens {
+            let needed = format!(
+                "at most {} behind a prefix and public text of {before}: {} chunks of {chunk_tokens} in a context of \
+                 {}; shorten the text",
+                chunks * chunk_tokens,
+                chunks,
+                description.context()
+            );
+            return Err(ChatError::mismatch("private text", format!("{} tokens", private.len()), needed));
+        }
+        // Room for all that may come, so that no copy stays behind when it grows.
+        let mut text = Zeroizing::new(Vec::with_capacity(prefix.len() + public.len() + chunks * chunk_tokens + 1));
+        [prefix, public].into_iter().for_each(|part| text.extend_from_slice(part));
+        let begin = text.len();
+        text.extend_from_slice(private);
+        Ok(PrivateGeneration {
+            session,
+            private: begin,
+            generated: text.len(),
+            text,
+            public: public.to_vec(),
+            chunk_tokens,
+            chunks,
+            ends: ends.to_vec(),
+            most,
+            state: if most == 0 { State::Closed(End::Maximum) } else { State::Begin },
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// The next question; `None` when the generation has ended, and while an answer is outstanding.
+    pub fn question(&mut self) -> Option<Question> {
+        let session = self.session;
+        match self.state {
+            State::Begin => Some(Question::Begin { session, public: self.public.clone() }),
+            State::Pass(chunk) => {
+                let first = self.private + chunk as usize * self.chunk_tokens;
+                let known = &self.text[first..self.text.len().min(first + self.chunk_tokens)];
+                let mut tokens = Zeroizing::new(Vec::with_capacity(self.chunk_tokens));
+                tokens.extend_from_slice(known);
+                let missing = self.chunk_tokens - known.len();
+                if missing > 0 {
+                    tokens.extend_from_slice(&Drafts::guess(&self.text, missing));
+                }
+                self.state = State::Sent(chunk, tokens.clone());
+                Some(Question::Pass { session, chunk, tokens })
+            }
+            State::Close(_) => Some(Question::End { session }),
+            State::Sent(..) | State::Closed(_) => None,
+        }
+    }
+
+    /// Asks the question of a pass once more, for instance after a failure that passes. Nothing else changes.
+    pub fn retry(&mut self) {
+        if let State::Sent(chunk, _) = self.state {
+            self.state = State::Pass(chunk);
+        }
+    }
+
+    /// Takes the answer to the last question. Returns the new tokens.
+    ///
+    /// # Errors
+    /// If it answers another question.
+    pub fn answer(&mut self, answer: &Answer) -> Result<Zeroizing<Vec<u32>>, ChatError> {
+        let state = std::mem::replace(&mut self.state, State::Closed(End::Context));
+        let none = || Zeroizing::new(Vec::new());
+        match (state, answer) {
+            (State::Begin, Answer::Begun { .. }) => {
+                self.state = State::Pass(0);
+                Ok(none())
+            }
+            (State::Sent(chunk, tokens), Answer::Passed(logits)) => {
+                if logits.len() != self.chunk_tokens {
+                    let needed = format!("{}", self.chunk_tokens);
+                    return Err(ChatError::mismatch("answer", format!("logits of {} tokens", logits.len()), needed));
+                }
+                self.statistics.passes += 1;
+                self.passed(chunk, &tokens, |place| logits.most_likely(place))
+            }
+            (State::Close(end), Answer::Ended) => {
+                self.state = State::Closed(end);
+                Ok(none())
+            }
+            (state, _) => {
+                self.state = state;
+                Err(ChatError::mismatch("answer", "one of another kind", "the answer to the last question"))
+            }
+        }
+    }
+
+    /// The tokens that follow from the most likely ones behind each token of a chunk.
+    fn passed(
+        &mut self,
+        chunk: u32,
+        sent: &[u32],
+        most_likely: impl Fn(usize) -> Option<u32>,
+    ) -> Result<Zeroizing<Vec<u32>>, ChatError> {
+        let mut new = Zeroizing::new(Vec::with_capacity(self.chunk_tokens));
+        let first = self.private + chunk as usize * self.chunk_tokens;
+        let behind = first + self.chunk_tokens;
+        if self.text.len() > behind {
+            // A full chunk of the prompt.
+            self.state = State::Pass(chunk + 1);
+            return Ok(new);
+        }
+        self.statistics.generating += 1;
+        let mut place = self.text.len() - 1 - first;
+        let mut end = None;
+        loop {
+            let next = most_likely(place);
+            let next = next.ok_or_else(|| ChatError::mismatch("answer", "too few logits", "those of a whole chunk"))?;
+            if self.ends.contains(&next) {
+                end = Some(End::Token);
+                break;
+            }
+            self.text.push(next);
+            new.push(next);
+            self.statistics.tokens += 1;
+            if self.statistics.tokens == self.most {
+                end = Some(End::Maximum);
+                break;
+            }
+            place += 1;
+            if sent.get(place) != Some(&next) {
+                break;
+            }
+            self.statistics.guessed += 1;
+        }
+        let chunk = if self.text.len() > behind { chunk + 1 } else { chunk };
+        self.state = match end {
+            Some(end) => State::Close(end),
+            None if chunk as usize >= self.chunks => State::Close(End::Context),
+            None => State::Pass(chunk),
+        };
+        Ok(new)
+    }
+
+    /// Why it has ended, if it has: all tokens are known then, though the session may still be open.
+    pub fn end(&self) -> Option<End> {
+        match self.state {
+            State::Close(end) | State::Closed(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// The generated tokens.
+    pub fn tokens(&self) -> &[u32] {
+        &self.text[self.generated..]
+    }
+
+    /// What it did so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+}

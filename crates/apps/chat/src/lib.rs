@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+
+mod client;
+mod description;
+mod drafts;
+mod error;
+mod generation;
+mod keys;
+mod message;
+mod server;
+mod sessions;
+
+pub use client::{Answer, EncodedQuestion, LlamaClient, Logits, Question, SessionId};
+pub use description::{Description, PROTOCOL_VERSION};
+pub use drafts::Drafts;
+pub use error::ChatError;
+pub use generation::{End, PrivateGeneration, Statistics};
+pub use keys::LlamaKeys;
+pub use server::{LlamaServer, ServedModel, ServerOptions};
+
+mod proto {
+    #![allow(missing_docs)]
+    include!(concat!(env!("OUT_DIR"), "/unspoken.llama.v1.rs"));
+}

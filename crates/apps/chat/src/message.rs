@@ -1,0 +1,162 @@
+//! The first vector of queries and answers.
+
+use prost::Message;
+
+use crate::client::SessionId;
+use crate::error::ChatError;
+use crate::proto;
+
+/// Maximum bytes of the first vector, apart from public tokens.
+pub(crate) const CONTROL_BYTES: usize = 64;
+
+/// What a query asks for.
+pub(crate) enum Request {
+    /// Begins a session behind these public tokens.
+    Begin { session: SessionId, tokens: Vec<u32> },
+    /// Runs a chunk.
+    Pass { session: SessionId, chunk: u32 },
+    /// Ends a session.
+    End { session: SessionId },
+}
+
+impl Request {
+    /// Serialises.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        use proto::query::Kind;
+        let kind = match self {
+            Request::Begin { session, tokens } => Kind::Begin(proto::Begin {
+                session: session.to_bytes().to_vec(),
+                tokens: tokens.iter().flat_map(|token| token.to_le_bytes()).collect(),
+            }),
+            Request::Pass { session, chunk } => {
+                Kind::Pass(proto::Pass { session: session.to_bytes().to_vec(), chunk: *chunk })
+            }
+            Request::End { session } => Kind::End(proto::End { session: session.to_bytes().to_vec() }),
+        };
+        proto::Query { kind: Some(kind) }.encode_to_vec()
+    }
+
+    /// Reads untrusted bytes, with at most `most` public tokens.
+    ///
+    /// # Errors
+    /// If they are malformed.
+    pub fn from_bytes(bytes: &[u8], most: usize) -> Result<Self, ChatError> {
+        use proto::query::Kind;
+        // Tokens are bytes in the message, so the memory for it is about its length, which is checked.
+        if bytes.len() > CONTROL_BYTES + 4 * most {
+            let found = format!("{} bytes", bytes.len());
+            return Err(ChatError::mismatch("query", found, format!("at most {most} public tokens; shorten the text")));
+        }
+        let query = proto::Query::decode(bytes)
+            .map_err(|error| ChatError::mismatch("query", error, "a protobuf message in its first vector"))?;
+        Ok(match query.kind {
+            Some(Kind::Begin(proto::Begin { session, tokens })) => {
+                if tokens.len() % 4 != 0 || tokens.len() / 4 > most {
+                    let found = format!("{} bytes of public tokens", tokens.len());
+                    return Err(ChatError::mismatch("query", found, format!("four each, and at most {most} tokens")));
+                }
+                let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                Request::Begin { session: session_of(&session)?, tokens: tokens.chunks_exact(4).map(number).collect() }
+            }
+            Some(Kind::Pass(proto::Pass { session, chunk })) => Request::Pass { session: session_of(&session)?, chunk },
+            Some(Kind::End(proto::End { session })) => Request::End { session: session_of(&session)? },
+            None => {
+                return Err(ChatError::mismatch("query", "no kind", "begin, pass or end; update the older side"));
+            }
+        })
+    }
+}
+
+fn session_of(bytes: &[u8]) -> Result<SessionId, ChatError> {
+    let id = bytes.try_into().map(SessionId::new);
+    id.map_err(|_| ChatError::mismatch("session id", format!("{} bytes", bytes.len()), "16 bytes"))
+}
+
+/// What an answer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// A session has begun.
+    Begun { public_tokens: u32, chunks: u32 },
+    /// A chunk has run.
+    Passed { chunk: u32 },
+    /// A session has ended.
+    Ended,
+}
+
+impl Reply {
+    /// Serialises.
+    pub fn to_bytes(self) -> Vec<u8> {
+        use proto::answer::Kind;
+        let kind = match self {
+            Reply::Begun { public_tokens, chunks } => Kind::Begun(proto::Begun { public_tokens, chunks }),
+            Reply::Passed { chunk } => Kind::Passed(proto::Passed { chunk }),
+            Reply::Ended => Kind::Ended(proto::Ended {}),
+        };
+        proto::Answer { kind: Some(kind) }.encode_to_vec()
+    }
+
+    /// Reads untrusted bytes.
+    ///
+    /// # Errors
+    /// If they are malformed.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
+        use proto::answer::Kind;
+        if bytes.len() > CONTROL_BYTES {
+            let found = format!("a first vector of {} bytes", bytes.len());
+            return Err(ChatError::mismatch("answer", found, format!("at most {CONTROL_BYTES}")));
+        }
+        let answer = proto::Answer::decode(bytes)
+            .map_err(|error| ChatError::mismatch("answer", error, "a protobuf message in its first vector"))?;
+        match answer.kind {
+            Some(Kind::Begun(proto::Begun { public_tokens, chunks })) => Ok(Reply::Begun { public_tokens, chunks }),
+            Some(Kind::Passed(proto::Passed { chunk })) => Ok(Reply::Passed { chunk }),
+            Some(Kind::Ended(proto::Ended {})) => Ok(Reply::Ended),
+            None => Err(ChatError::mismatch("answer", "no kind", "begun, passed or ended; update the older side")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: SessionId = SessionId::new([7; 16]);
+
+    #[test]
+    fn requests_are_read_as_they_were_written() {
+        let begin = Request::Begin { session: SESSION, tokens: vec![3, u32::MAX, 0] };
+        let Request::Begin { session, tokens } = Request::from_bytes(&begin.to_bytes(), 3).unwrap() else { panic!() };
+        assert_eq!((session, tokens), (SESSION, vec![3, u32::MAX, 0]));
+        let pass = Request::Pass { session: SESSION, chunk: 9 };
+        let read = Request::from_bytes(&pass.to_bytes(), 0).unwrap();
+        assert!(matches!(read, Request::Pass { session: SESSION, chunk: 9 }));
+        let read = Request::from_bytes(&Request::End { session: SESSION }.to_bytes(), 0).unwrap();
+        assert!(matches!(read, Request::End { session: SESSION }));
+        for reply in [Reply::Begun { public_tokens: 5, chunks: 2 }, Reply::Passed { chunk: 3 }, Reply::Ended] {
+            assert_eq!(Reply::from_bytes(&reply.to_bytes()).unwrap(), reply);
+            assert!(reply.to_bytes().len() <= CONTROL_BYTES);
+        }
+    }
+
+    #[test]
+    fn malformed_requests_are_refused() {
+        let begin = Request::Begin { session: SESSION, tokens: vec![1; 9] }.to_bytes();
+        let refused = |bytes: &[u8], most, found: &str| {
+            let error = Request::from_bytes(bytes, most).err().unwrap().to_string();
+            assert!(error.contains(found), "{found}: {error}");
+        };
+        refused(&begin, 8, "at most 8 tokens");
+        refused(&[0; 65], 0, "65 bytes");
+        refused(&begin[..20], 9, "protobuf");
+        refused(&[], 9, "no kind");
+        let query = |session: Vec<u8>, tokens: Vec<u8>| {
+            let kind = Some(proto::query::Kind::Begin(proto::Begin { session, tokens }));
+            proto::Query { kind }.encode_to_vec()
+        };
+        refused(&query(vec![1; 15], vec![]), 9, "15 bytes");
+        refused(&query(vec![1; 16], vec![0; 7]), 9, "7 bytes of public tokens");
+        for bytes in [&[0xff; 8][..], &[], &[0; 65]] {
+            assert!(Reply::from_bytes(bytes).is_err());
+        }
+    }
+}

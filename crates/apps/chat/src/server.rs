@@ -1,0 +1,496 @@
+//! The server's half: runs encrypted chunks behind public tokens.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use unspoken_ckks::{
+    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator, vector_bytes,
+};
+use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Requirements, Session, WEIGHT_BITS};
+use unspoken_llama::{Circuit, Design, Place, Preparation};
+use unspoken_llama_model::{KvCache, Model, TamedModel};
+use unspoken_protocol::{
+    AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError, SeedGuard, ServerHalf,
+    write_output,
+};
+use unspoken_rlwe::KeyStorage;
+use unspoken_store::ModelId;
+
+use crate::client::SessionId;
+use crate::description::{Description, PLAN, PROTOCOL};
+use crate::error::ChatError;
+use crate::keys::{self, LlamaKeys};
+use crate::message::{Reply, Request};
+use crate::proto;
+use crate::sessions::{Limits, Sessions};
+
+/// Factor by which logits may exceed the largest ones that the preparation saw, times the margin of their unit. An
+/// answer with larger ones is an error for the client.
+const LOGIT_BOUND: f64 = 2.0;
+
+/// Bits of the modulus of an answer above the scale of logits.
+const LOGIT_ROOM_BITS: f64 = 8.0;
+
+/// Public tokens that are run in the clear between two looks at whether the query was cancelled.
+const PUBLIC_AT_ONCE: usize = 64;
+
+/// A tamed model, and the polynomials of its circuit.
+pub struct ServedModel {
+    /// The model's id.
+    pub id: ModelId,
+    /// The tamed model.
+    pub model: Arc<Model>,
+    /// Tokens in front of every text.
+    pub prefix: Vec<u32>,
+    /// The circuit.
+    pub circuit: Circuit,
+    /// The polynomials.
+    pub design: Design,
+    /// Maximum number of tokens of a session, for which the polynomials are made.
+    pub context: usize,
+}
+
+impl ServedModel {
+    /// The model of a preparation.
+    ///
+    /// # Errors
+    /// If the two are not of the same model, or the preparation allows no polynomials.
+    pub fn new(preparation: &Preparation, tamed: TamedModel) -> Result<Self, ChatError> {
+        if preparation.config != tamed.model().config || preparation.prefix != tamed.prefix() {
+            let needed = "the files that one run of `unspoken llama prepare` wrote";
+            return Err(ChatError::mismatch("tamed model", "that of another preparation", needed));
+        }
+        let context = preparation.options.tokens.unwrap_or(preparation.config.context).min(preparation.config.context);
+        Ok(ServedModel {
+            id: tamed.id(),
+            prefix: tamed.prefix().to_vec(),
+            circuit: preparation.circuit(),
+            design: preparation.design()?,
+            context,
+            model: Arc::new(tamed.into_model()),
+        })
+    }
+}
+
+/// Limits and sizes of a service.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerOptions {
+    /// Tokens of a chunk: a power of two, at least 8.
+    pub chunk: usize,
+    /// Chunks of a session. Attention to places that are empty costs time too.
+    pub chunks: usize,
+    /// Sessions of all clients.
+    pub sessions: usize,
+    /// Sessions of one client.
+    pub sessions_per_client: usize,
+    /// Bytes of memory for all sessions; there are fewer of them if they need more.
+    pub session_bytes: u64,
+    /// Time after its last use at which a session expires.
+    pub age: Duration,
+    /// Storage of the clients' keys.
+    pub storage: KeyStorage,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions {
+            chunk: 16,
+            chunks: 8,
+            sessions: 4,
+            sessions_per_client: 2,
+            session_bytes: 4 << 30,
+            age: Duration::from_secs(3600),
+            storage: KeyStorage::Expanded,
+        }
+    }
+}
+
+/// A model that never sees private tokens.
+pub struct LlamaServer {
+    description: Description,
+    encoder: Encoder,
+    program: Program,
+    bootstrapper: Bootstrapper,
+    prefix: KvCache,
+    requirements: Requirements,
+    /// Bytes of one session, with its public cache.
+    session_bytes: u64,
+    limits: Limits,
+    sessions: Sessions<State>,
+    seeds: SeedGuard,
+    storage: KeyStorage,
+}
+
+/// The state of a session.
+struct State {
+    /// Keys and values of prefix and public tokens.
+    public: Arc<KvCache>,
+    /// Keys and values of private tokens.
+    private: Session<Ciphertext>,
+    /// Whether a chunk has run.
+    begun: bool,
+    /// Chunks that the session has room for.
+    chunks: usize,
+}
+
+impl State {
+    /// Whether a pass of this chunk begins a new one; otherwise it replaces the last one.
+    fn begins(&self, chunk: u32) -> Result<bool, ChatError> {
+        let (chunk, last) = (chunk as usize, self.private.chunk());
+        let found = format!("chunk {chunk}");
+        if chunk >= self.chunks {
+            let needed = format!("one below {}, the chunks of this session; begin another", self.chunks);
+            return Err(ChatError::session(found, needed));
+        }
+        match self.begun {
+            false if chunk == 0 => Ok(true),
+            false => Err(ChatError::session(found, "chunk 0, the first one")),
+            true if chunk == last => Ok(false),
+            true if chunk == last + 1 => Ok(true),
+            true => Err(ChatError::session(found, format!("chunk {last} again, or {}, the next one", last + 1))),
+        }
+    }
+}
+
+impl LlamaServer {
+    /// Prepares a model for a preset. This takes the bootstraps' matrices from the system, about a gigabyte for large
+    /// presets.
+    ///
+    /// # Errors
+    /// If the preset has no bootstraps, too few levels for the polynomials, or chunks do not fit it.
+    pub fn new(served: ServedModel, parameters: &CkksParameters, options: &ServerOptions) -> Result<Self, ChatError> {
+        let ServedModel { id, model, prefix, circuit, design, context } = served;
+        let encoder = Encoder::new(parameters);
+        let plan = Bootstrap::for_products(parameters, WEIGHT_BITS).map_err(ProtocolError::from)?;
+        let degree = small_degree(parameters);
+        let program = Program::new(&circuit, Arc::clone(&model), &design, plan, (options.chunk, degree))?;
+        let chunk = program.layout().chunk();
+        let room = context.saturating_sub(prefix.len()) / chunk;
+        if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
+            let found = format!(
+                "{} chunks of {chunk} tokens behind a prefix of {} in a context of {context}, {} sessions, {} for each \
+                 client",
+                options.chunks,
+                prefix.len(),
+                options.sessions,
+                options.sessions_per_client
+            );
+            return Err(ChatError::mismatch("options", found, "room for one chunk and one session"));
+        }
+        let chunks = options.chunks.min(room);
+        let requirements = requirements(&program, &encoder, (prefix.len(), context), chunks)?;
+        let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).map_err(ProtocolError::from)?;
+        let config = &model.config;
+        let cache_bytes = 2 * config.layers * config.kv_width() * context * size_of::<f32>();
+        let session_bytes = requirements.session_bytes + cache_bytes as u64;
+        let room = options.session_bytes / session_bytes.max(1);
+        if room == 0 {
+            let found = format!("{} bytes", options.session_bytes);
+            let needed = format!("{session_bytes} for one; give more memory, or lower the chunks of a session");
+            return Err(ChatError::mismatch("memory for sessions", found, needed));
+        }
+        let limits = Limits {
+            sessions: options.sessions.min(usize::try_from(room).unwrap_or(usize::MAX)),
+            per_client: options.sessions_per_client,
+            age: options.age,
+        };
+        let (top, scale) = requirements.result;
+        let level = sent_level(parameters, scale, top);
+        let own = proto::Description {
+            width: config.width as u32,
+            heads: config.heads as u32,
+            head_width: config.head_width as u32,
+            vocabulary: config.vocabulary as u32,
+            context: context as u32,
+            prefix: prefix.len() as u32,
+            chunk: chunk as u32,
+            chunks: chunks as u32,
+            small_degree: degree as u32,
+            input_level: program.input_level() as u32,
+            logit_level: level as u32,
+            input_unit: program.input_unit(),
+            logit_unit: program.logit_unit(),
+        };
+        let bound = LOGIT_BOUND * own.logit_unit;
+        let vectors = program.layout().activation_vectors(config.vocabulary) * program.layout().parts;
+        let keys = requirements.keys.clone();
+        let header = CkksHeader::new(PROTOCOL, parameters, &id.to_bytes(), keys, PLAN.into(), bound)
+            .with_answer(vectors, level, scale);
+        Ok(LlamaServer {
+            description: Description::new(header, own)?.with_ring_of(&program),
+            encoder,
+            prefix: model.prefix_cache(&prefix)?,
+            program,
+            bootstrapper,
+            requirements,
+            session_bytes,
+            limits,
+            sessions: Sessions::new(limits),
+            seeds: SeedGuard::default(),
+            storage: options.storage,
+        })
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The model as passes use it.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What passes need.
+    pub fn requirements(&self) -> &Requirements {
+        &self.requirements
+    }
+
+    /// Sessions of all clients, at most, and bytes of memory of each.
+    pub fn sessions(&self) -> (usize, u64) {
+        (self.limits.sessions, self.session_bytes)
+    }
+
+    /// Bytes of the keys of a client in memory.
+    pub fn key_bytes(&self) -> u64 {
+        self.key_memory_bytes()
+    }
+
+    fn model(&self) -> &Model {
+        self.program.model()
+    }
+
+    fn begin(
+        &self,
+        client: ClientId,
+        (session, tokens): (SessionId, &[u32]),
+        cancel: &AtomicBool,
+    ) -> Result<Reply, ChatError> {
+        let mut public = self.prefix.clone();
+        if !tokens.is_empty() {
+            self.model().check(tokens, &public)?;
+        }
+        for tokens in tokens.chunks(PUBLIC_AT_ONCE) {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(ChatError::Cancelled);
+            }
+            self.model().forward(tokens, &mut public, &mut ())?;
+        }
+        let count = public.len();
+        let chunks = self.description.chunks_behind(count);
+        let state = State { public: Arc::new(public), private: self.program.session(), begun: false, chunks };
+        self.sessions.begin(client, session, state)?;
+        Ok(Reply::Begun { public_tokens: count as u32, chunks: chunks as u32 })
+    }
+
+    /// Runs a chunk on a copy of the session, which takes its place when the answer is complete.
+    fn pass(
+        &self,
+        (client, keys): (ClientId, &LlamaKeys),
+        (session, chunk): (SessionId, u32),
+        vectors: &[Vec<u8>],
+        (cancel, progress): (&AtomicBool, &AnswerProgress),
+    ) -> Result<Vec<Vec<u8>>, ChatError> {
+        let parameters = self.description.parameters();
+        let needed = self.description.input_vectors();
+        if vectors.len() != needed {
+            let found = format!("{} vectors", vectors.len());
+            return Err(ChatError::mismatch("query", found, format!("{needed} for a pass")));
+        }
+        keys::check(&self.description, &keys.evaluation)?;
+        let taken = self.sessions.take(client, session)?;
+        let state = taken.state();
+        let begins = state.begins(chunk)?;
+        let inputs = self.seeds.read(client, parameters, vectors)?;
+        let (level, scale) = (self.description.input_level(), parameters.scale());
+        if let Some(wrong) = inputs.iter().find(|input| input.level() != level || input.scale() != scale) {
+            let found = format!("a vector of level {} and scale {:e}", wrong.level(), wrong.scale());
+            return Err(ChatError::mismatch("query", found, format!("level {level} and scale {scale:e}")));
+        }
+        let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
+        let machine = EncryptedMachine { evaluator, bootstrapper: &self.bootstrapper, small_keys: &keys.small };
+        let steps = self.model().config.layers as u32 + 1;
+        let mut watch = |place: Place, _| progress.report(place.layer as u32, steps);
+        progress.report(0, steps);
+        let mut private = state.private.clone();
+        let pass = PassArithmetic::new(
+            &machine,
+            &self.program,
+            &state.public,
+            &mut private,
+            (begins, self.description.chunks_behind(state.public.len())),
+        )?;
+        let mut pass = pass.with_watch(&mut watch);
+        let input = pass.input(inputs);
+        let circuit = self.program.circuit();
+        let mut rows = circuit.session(&mut pass)?;
+        let normed = circuit.pass(&mut pass, &mut rows, input)?;
+        let outputs = circuit.logits(&mut pass, &normed)?.into_vectors();
+        drop(pass);
+        let level = sent_level(parameters, self.requirements.result.1, self.requirements.result.0);
+        let write = |output: &Ciphertext| -> Result<Vec<u8>, ProtocolError> {
+            write_output(parameters, &*machine.evaluator.lowered(output, level)?)
+        };
+        let written = outputs.iter().map(write).collect::<Result<Vec<_>, _>>()?;
+        let state = State { public: Arc::clone(&state.public), private, begun: true, chunks: state.chunks };
+        taken.commit(state);
+        progress.report(steps, steps);
+        Ok(written)
+    }
+}
+
+/// The lowest level for logits of this scale, which are at `top`: they are at most [`LOGIT_BOUND`] there, and larger
+/// ones, which the client refuses, should not look like small ones.
+fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
+    let fits = |level: &usize| {
+        let (basis, ring) = (parameters.basis(*level), parameters.ring());
+        let primes = ring.chain()[..basis.chain].iter().chain(&ring.terminal()[..basis.terminal]);
+        primes.map(|prime| f64::from(*prime).log2()).sum::<f64>() >= scale.log2() + LOGIT_ROOM_BITS
+    };
+    (0..top).find(fits).unwrap_or(top)
+}
+
+/// Degree of the ring for products on coefficients: a sixteenth of the large one is secure for its few primes.
+fn small_degree(parameters: &CkksParameters) -> usize {
+    (parameters.ring().degree() / 16).max(512)
+}
+
+/// What passes need behind few and behind many public tokens: the number of vectors of scores depends on that.
+fn requirements(
+    program: &Program,
+    encoder: &Encoder,
+    (prefix, context): (usize, usize),
+    chunks: usize,
+) -> Result<Requirements, ChatError> {
+    let most = context - chunks * program.layout().chunk();
+    let mut all = program.requirements(encoder, most, chunks)?;
+    if prefix < most {
+        let few = program.requirements(encoder, prefix, chunks)?;
+        all.keys.extend(&few.keys);
+        all.bootstraps = all.bootstraps.max(few.bootstraps);
+        all.working_bytes = all.working_bytes.max(few.working_bytes);
+        all.session_bytes = all.session_bytes.max(few.session_bytes);
+    }
+    Ok(all)
+}
+
+impl KeyLoader for LlamaServer {
+    type Keys = LlamaKeys;
+    type KeyError = ProtocolError;
+
+    fn key_set(&self) -> KeySetId {
+        use unspoken_protocol::ApplicationDescription;
+        self.description.key_set()
+    }
+
+    fn key_format(&self) -> u32 {
+        keys::KEY_FORMAT
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        keys::FRONT_BYTES
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        keys::bundle_bytes(&self.description, self.description.header().key_plan())
+    }
+
+    fn key_memory_bytes(&self) -> u64 {
+        keys::memory_bytes(&self.description, &self.requirements.keys, self.storage)
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
+        keys::loaded_bytes(&self.description, front, self.storage)
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<LlamaKeys, ProtocolError> {
+        keys::read(&self.description, self.storage, bundle)
+    }
+
+    fn check_keys(&self, keys: &LlamaKeys) -> Result<(), ProtocolError> {
+        keys::check(&self.description, &keys.evaluation)
+    }
+}
+
+impl ServerHalf for LlamaServer {
+    type Error = ChatError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.description.answer_bytes()
+    }
+
+    /// With the memory for all sessions, whether they have begun or not.
+    fn prepared_bytes(&self) -> u64 {
+        let weights = self.model().config.parameters(self.model().weights.head.is_none()) * size_of::<f32>();
+        let sessions = self.limits.sessions as u64 * self.session_bytes;
+        weights as u64
+            + self.program.prepared_bytes()
+            + self.bootstrapper.prepared_bytes()
+            + self.seeds.capacity_bytes()
+            + sessions
+    }
+
+    /// With a copy of the session, on which a pass works.
+    fn working_bytes(&self) -> u64 {
+        let (parameters, level) = (self.description.parameters(), self.description.input_level());
+        let inputs = self.description.input_vectors() as u64 * vector_bytes(parameters, level);
+        self.requirements.working_bytes + self.session_bytes + inputs
+    }
+
+    fn release_idle_memory(&self) {
+        self.description.parameters().ring().release_idle();
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &LlamaKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ChatError> {
+        self.answer_with_progress(client, keys, query, cancel, &AnswerProgress::new())
+    }
+
+    fn answer_with_progress(
+        &self,
+        client: ClientId,
+        keys: &LlamaKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, ChatError> {
+        let header = self.description.header();
+        let most = 1 + self.description.input_vectors();
+        let vectors = header.unpack("query", query, self.query_bytes(), most)?;
+        let Some((control, vectors)) = vectors.split_first() else {
+            return Err(ChatError::mismatch("query", "no vectors", "one that says what to do"));
+        };
+        let request = Request::from_bytes(control, self.description.most_public_tokens())?;
+        if !matches!(request, Request::Pass { .. }) && !vectors.is_empty() {
+            let found = format!("{} ciphertexts", vectors.len());
+            return Err(ChatError::mismatch("query", found, "none but for a pass"));
+        }
+        let (reply, logits) = match request {
+            Request::Begin { session, tokens } => (self.begin(client, (session, &tokens), cancel)?, Vec::new()),
+            Request::Pass { session, chunk } => {
+                let logits = self.pass((client, keys), (session, chunk), vectors, (cancel, progress))?;
+                (Reply::Passed { chunk }, logits)
+            }
+            Request::End { session } => {
+                self.sessions.end(client, session)?;
+                (Reply::Ended, Vec::new())
+            }
+        };
+        Ok(header.pack([vec![reply.to_bytes()], logits].concat()))
+    }
+}

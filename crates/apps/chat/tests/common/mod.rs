@@ -1,0 +1,176 @@
+//! A service of stories260K in a small insecure ring, and clients of it.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use unspoken_chat::{
+    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PrivateGeneration, Question, ServedModel,
+    ServerOptions, SessionId,
+};
+use unspoken_ckks::Preset;
+use unspoken_llama::{Circuit, Design, DesignOptions, Margins, Sample, calibrate};
+use unspoken_llama_model::{ClientModel, Generation, LoadedModel, Model, TamedModel, load, rotate};
+use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+
+pub const PRESET: &str = "insecure_n11_boot_depth14_scale40";
+pub static GO: AtomicBool = AtomicBool::new(false);
+pub const CLIENT: ClientId = ClientId::new([1; 16]);
+
+/// Tokens of a chunk, and chunks of a session.
+pub const CHUNK: usize = 8;
+pub const CHUNKS: usize = 4;
+
+pub struct Setting {
+    pub circuit: Circuit,
+    pub design: Design,
+    pub model: Arc<Model>,
+    pub tamed: TamedModel,
+    pub client: Arc<ClientModel>,
+    /// Public and private tokens, without the prefix.
+    pub stories: Vec<(Vec<u32>, Vec<u32>)>,
+}
+
+impl Setting {
+    /// What the model in the clear continues, at most `most` tokens.
+    pub fn told(&self, public: &[u32], private: &[u32], most: usize) -> Vec<u32> {
+        let prompt = [self.tamed.prefix(), public, private].concat();
+        Generation::new(&self.model, &prompt, self.client.tokenizer().ends()).unwrap().take(most).collect()
+    }
+
+    pub fn served(&self) -> ServedModel {
+        ServedModel {
+            id: self.tamed.id(),
+            model: Arc::clone(&self.model),
+            prefix: self.tamed.prefix().to_vec(),
+            circuit: self.circuit.clone(),
+            design: self.design.clone(),
+            context: 72,
+        }
+    }
+}
+
+pub fn setting() -> &'static Setting {
+    static SETTING: OnceLock<Setting> = OnceLock::new();
+    SETTING.get_or_init(|| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
+        let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
+        let story = |name: &str, animal: &str| -> Vec<u32> {
+            let prompt = format!("One day, {name} and a {animal} went to the park. They saw");
+            let prompt = tokenizer.encode(&prompt).unwrap();
+            let told = Generation::new(&model, &prompt, &[]).unwrap().take(60);
+            prompt.iter().copied().chain(told).collect()
+        };
+        let stories = |animals: &[&str]| -> Vec<Vec<u32>> {
+            let names = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"];
+            animals.iter().flat_map(|animal| names.map(|name| story(name, animal))).collect()
+        };
+        let samples = stories(&["dog", "cat", "bird", "fish", "bear", "frog"]).into_iter();
+        // Also with few tokens in front of the private ones.
+        let samples = samples.enumerate().map(|(number, tokens)| {
+            let (public, private) = tokens.split_at([2, 9, 17, 33][number % 4]);
+            Sample { public: public.to_vec(), private: private[..40].to_vec() }
+        });
+        let samples: Vec<Sample> = samples.collect();
+        let held_out = stories(&["pig", "cow"]).into_iter();
+        let held_out = held_out.map(|tokens| (tokens[1..17].to_vec(), tokens[17..29].to_vec())).collect();
+        rotate(&model.config, &mut model.weights, 1);
+        let circuit = Circuit::new(&model.config).with_rounds(3);
+        let ranges = calibrate(&circuit, &model, &samples, 8, |_| {}).unwrap();
+        let margins = Margins { norm: 1.2, softmax: 1.4, score: 1.3, gate: 1.5 };
+        let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
+        let design = Design::new(&circuit, &ranges, &options).unwrap();
+        let tamed = TamedModel::new(model, vec![1]);
+        let client = Arc::new(ClientModel::new(&tamed, tokenizer));
+        let model = Arc::new(tamed.model().clone());
+        Setting { circuit, design, model, tamed, client, stories: held_out }
+    })
+}
+
+pub fn options() -> ServerOptions {
+    ServerOptions {
+        chunk: CHUNK,
+        chunks: CHUNKS,
+        sessions: 4,
+        sessions_per_client: 2,
+        age: Duration::from_secs(3600),
+        ..ServerOptions::default()
+    }
+}
+
+pub fn server(options: &ServerOptions) -> LlamaServer {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    LlamaServer::new(setting().served(), &parameters, options).unwrap()
+}
+
+/// A server that tests share.
+pub fn shared() -> &'static LlamaServer {
+    static SERVER: OnceLock<LlamaServer> = OnceLock::new();
+    SERVER.get_or_init(|| server(&options()))
+}
+
+pub fn client(server: &LlamaServer) -> LlamaClient {
+    let description = Description::insecure_from_bytes(&server.describe()).unwrap();
+    LlamaClient::open(description, Arc::clone(&setting().client), None).unwrap()
+}
+
+pub fn bundle(client: &LlamaClient) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    client.write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
+    assert_eq!(bytes.len() as u64, client.key_bytes());
+    bytes
+}
+
+/// A client whose keys a server has loaded.
+pub struct Party<'a> {
+    pub server: &'a LlamaServer,
+    pub id: ClientId,
+    pub client: LlamaClient,
+    pub keys: LlamaKeys,
+}
+
+impl<'a> Party<'a> {
+    pub fn new(server: &'a LlamaServer, id: ClientId) -> Self {
+        let client = client(server);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        Party { server, id, client, keys }
+    }
+
+    pub fn query(&mut self, question: &Question) -> Vec<u8> {
+        let encoded = self.client.encode(&[question]).unwrap();
+        let query = self.client.query(&encoded).unwrap();
+        assert!(query.len() <= self.client.query_bytes(1) && query.len() <= self.server.query_bytes());
+        query
+    }
+
+    pub fn ask(&mut self, question: &Question) -> Result<Answer, ChatError> {
+        self.ask_with(question, &GO)
+    }
+
+    pub fn ask_with(&mut self, question: &Question, cancel: &AtomicBool) -> Result<Answer, ChatError> {
+        let query = self.query(question);
+        let answer = self.server.answer(self.id, &self.keys, &query, cancel)?;
+        assert!(answer.len() <= self.server.answer_bytes());
+        let encoded = self.client.encode(&[question]).unwrap();
+        Ok(self.client.read(&answer, &encoded)?.remove(0))
+    }
+
+    pub fn generation(&self, session: u8, public: &[u32], private: &[u32], most: usize) -> PrivateGeneration {
+        let model = &setting().client;
+        let texts = (model.prefix(), public, private);
+        let session = SessionId::new([session; 16]);
+        PrivateGeneration::new(self.client.description(), session, texts, model.tokenizer().ends(), most).unwrap()
+    }
+
+    /// Runs a generation to its end.
+    pub fn run(&mut self, generation: &mut PrivateGeneration) -> Result<Vec<u32>, ChatError> {
+        let mut all = Vec::new();
+        while let Some(question) = generation.question() {
+            let answer = self.ask(&question)?;
+            all.extend_from_slice(&generation.answer(&answer)?);
+        }
+        assert_eq!(all, generation.tokens());
+        Ok(all)
+    }
+}

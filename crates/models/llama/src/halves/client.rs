@@ -1,0 +1,166 @@
+//! The client's half of a tamed model: the embedding and the tokenizer.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+use unspoken_files::Access;
+use unspoken_store::{Dtype, FileError, FilePair, ModelId};
+
+use super::check;
+use super::tamed::TamedModel;
+use crate::config::Config;
+use crate::tokenizer::Tokenizer;
+
+/// Name of the pair of files, their kind and version.
+const NAME: &str = "client";
+const KIND: &str = "llama client";
+const VERSION: u32 = 1;
+
+/// Name of the tokenizer's file, and its largest size.
+const TOKENIZER: &str = "tokenizer.json";
+const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
+
+/// Name of the tensor.
+const EMBEDDING: &str = "embedding";
+
+/// The client's half of a tamed model: it makes the input of the first layer from text, and text from logits.
+pub struct ClientModel {
+    id: ModelId,
+    config: Config,
+    prefix: Vec<u32>,
+    embedding: Array2<f32>,
+    tokenizer: Tokenizer,
+}
+
+/// The content of `client.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    id: ModelId,
+    config: Config,
+    prefix: Vec<u32>,
+    begin: Option<u32>,
+    ends: Vec<u32>,
+    /// BLAKE3 sums of the other files.
+    embedding: String,
+    tokenizer: String,
+}
+
+impl ClientModel {
+    /// The client's half that belongs to a service's half.
+    pub fn new(tamed: &TamedModel, tokenizer: Tokenizer) -> Self {
+        let model = tamed.model();
+        ClientModel {
+            id: tamed.id(),
+            config: model.config.clone(),
+            prefix: tamed.prefix().to_vec(),
+            embedding: model.weights.embedding.clone(),
+            tokenizer,
+        }
+    }
+
+    /// The id, which the service's half has too.
+    pub fn id(&self) -> ModelId {
+        self.id
+    }
+
+    /// Dimensions and constants of the model.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Tokens in front of every text.
+    pub fn prefix(&self) -> &[u32] {
+        &self.prefix
+    }
+
+    /// The rotated rows of the embedding: `vocabulary x width`.
+    pub fn embedding(&self) -> &Array2<f32> {
+        &self.embedding
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Writes `client.safetensors`, `tokenizer.json` and `client.json` into a directory, which is made if it is
+    /// missing.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn save(&self, directory: &Path) -> Result<(), FileError> {
+        let pair = FilePair::new(directory, NAME, KIND, VERSION);
+        let bytes: Vec<u8> = self.embedding.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let embedding = pair.write_weights(EMBEDDING, Dtype::F32, self.embedding.shape().to_vec(), &bytes)?;
+        let path = directory.join(TOKENIZER);
+        let failed = |source| FileError::Io { operation: "write", path: path.clone(), source };
+        let tokenizer = self.tokenizer.to_json().map_err(|error| failed(std::io::Error::other(error)))?;
+        unspoken_files::replace_file(&path, tokenizer.as_bytes(), Access::Umask).map_err(failed)?;
+        pair.write_json(&Record {
+            id: self.id,
+            config: self.config.clone(),
+            prefix: self.prefix.clone(),
+            begin: self.tokenizer.begin(),
+            ends: self.tokenizer.ends().to_vec(),
+            embedding,
+            tokenizer: sum(tokenizer.as_bytes()),
+        })
+    }
+
+    /// Reads what [`ClientModel::save`] wrote.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others.
+    pub fn load(directory: &Path) -> Result<Self, FileError> {
+        let pair = FilePair::new(directory, NAME, KIND, VERSION);
+        let record: Record = pair.read_json()?;
+        let path = directory.join("client.json");
+        let refuse = |found: String, needed: String| FileError::Tensor { path: path.clone(), found, needed };
+        check(&record.config, &record.prefix).map_err(|(found, needed)| refuse(found, needed))?;
+        let shape = [record.config.vocabulary, record.config.width];
+        let bytes = pair.read_weights(&record.embedding, EMBEDDING, Dtype::F32, &shape)?;
+        let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err(refuse("an embedding with a number that is not finite".into(), "finite numbers".into()));
+        }
+        let embedding = Array2::from_shape_vec((shape[0], shape[1]), values)
+            .map_err(|error| refuse(error.to_string(), "a matrix".into()))?;
+        let tokenizer = read_tokenizer(&directory.join(TOKENIZER), &record)?;
+        let most = record.config.vocabulary;
+        let tokens = record.begin.iter().chain(&record.ends).map(|token| *token as usize + 1);
+        let found = tokens.fold(tokenizer.vocabulary(), usize::max);
+        if found > most {
+            return Err(refuse(format!("a tokenizer with {found} tokens"), format!("at most {most}")));
+        }
+        let Record { id, config, prefix, .. } = record;
+        Ok(ClientModel { id, config, prefix, embedding, tokenizer })
+    }
+}
+
+fn sum(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+fn read_tokenizer(path: &Path, record: &Record) -> Result<Tokenizer, FileError> {
+    let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
+    if fs::metadata(path).map_err(failed)?.len() > MAX_TOKENIZER_BYTES {
+        return Err(FileError::TooLarge { path: path.to_owned(), most: MAX_TOKENIZER_BYTES });
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MAX_TOKENIZER_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let found = sum(&bytes);
+    if found != record.tokenizer {
+        return Err(FileError::Checksum { path: path.to_owned(), found, needed: record.tokenizer.clone() });
+    }
+    Tokenizer::from_json_bytes(&bytes, record.begin, &record.ends).map_err(|found| FileError::Tensor {
+        path: path.to_owned(),
+        found,
+        needed: "a tokenizer.json".into(),
+    })
+}

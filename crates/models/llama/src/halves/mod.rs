@@ -1,0 +1,153 @@
+//! The two halves of a tamed model, as `unspoken llama prepare` writes them and as the two sides of a service read
+//! them.
+
+mod client;
+mod tamed;
+
+use unspoken_store::{ModelHasher, ModelId};
+
+use crate::config::Config;
+
+pub use client::ClientModel;
+pub use tamed::TamedModel;
+
+/// The id of a tamed model: two of them are the same only if their weights are, to the last bit, and the tokens in
+/// front of every text.
+fn id_of(config: &Config, prefix: &[u32], digest: &[u8; 32]) -> ModelId {
+    let mut hasher = ModelHasher::new("unspoken 2026 tamed llama model");
+    let numbers = [
+        config.width,
+        config.layers,
+        config.heads,
+        config.kv_heads,
+        config.head_width,
+        config.ffn_width,
+        config.vocabulary,
+        config.context,
+        prefix.len(),
+    ];
+    let numbers = numbers.iter().flat_map(|number| (*number as u64).to_le_bytes());
+    let frequencies = config.rope_frequencies.iter().flat_map(|frequency| frequency.to_le_bytes());
+    let bytes: Vec<u8> = numbers
+        .chain(config.norm_epsilon.to_le_bytes())
+        .chain(frequencies)
+        .chain(prefix.iter().flat_map(|token| token.to_le_bytes()))
+        .collect();
+    hasher.bytes(&bytes).bytes(digest).finish()
+}
+
+/// Checks dimensions and prefix that a file states.
+fn check(config: &Config, prefix: &[u32]) -> Result<(), (String, String)> {
+    config.check()?;
+    if let Some(token) = prefix.iter().find(|token| **token as usize >= config.vocabulary) {
+        return Err((format!("token {token} in the prefix"), format!("tokens below {}", config.vocabulary)));
+    }
+    if prefix.len() > config.context {
+        return Err((format!("{} tokens in the prefix", prefix.len()), format!("at most {}", config.context)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::load::{LoadedModel, load};
+    use crate::taming::rotate;
+
+    fn halves(directory: &Path) -> (TamedModel, ClientModel) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
+        let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
+        rotate(&model.config, &mut model.weights, 1);
+        let tamed = TamedModel::new(model, vec![1]);
+        let client = ClientModel::new(&tamed, tokenizer);
+        tamed.save(directory).unwrap();
+        client.save(&directory.join("client")).unwrap();
+        (tamed, client)
+    }
+
+    #[test]
+    fn halves_are_read_as_they_were_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tamed, client) = halves(directory.path());
+        let read = TamedModel::load(directory.path()).unwrap();
+        assert_eq!((read.id(), read.prefix()), (tamed.id(), tamed.prefix()));
+        assert_eq!(read.model().config, tamed.model().config);
+        assert_eq!(read.model().weights.digest(), tamed.model().weights.digest());
+        let own = ClientModel::load(&directory.path().join("client")).unwrap();
+        assert_eq!((own.id(), own.config(), own.prefix()), (tamed.id(), &tamed.model().config, client.prefix()));
+        assert_eq!(own.embedding(), &tamed.model().weights.embedding);
+        let text = "Once upon a time, there was a dog.";
+        let tokens = client.tokenizer().encode(text).unwrap();
+        assert_eq!(own.tokenizer().encode(text).unwrap(), tokens);
+        assert_eq!(own.tokenizer().decode(&tokens).unwrap(), client.tokenizer().decode(&tokens).unwrap());
+        assert_eq!(own.tokenizer().ends(), client.tokenizer().ends());
+    }
+
+    #[test]
+    fn an_id_is_that_of_weights_and_prefix() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tamed, _) = halves(directory.path());
+        let model = tamed.model().clone();
+        assert_ne!(TamedModel::new(model.clone(), vec![]).id(), tamed.id());
+        let mut other = model.clone();
+        other.weights.layers[3].down[(1, 2)] += 1e-6;
+        assert_ne!(TamedModel::new(other, vec![1]).id(), tamed.id());
+        assert_eq!(TamedModel::new(model, vec![1]).id(), tamed.id());
+    }
+
+    #[test]
+    fn damaged_files_are_refused_with_what_was_found() {
+        let directory = tempfile::tempdir().unwrap();
+        halves(directory.path());
+        let path = directory.path().join("tamed.safetensors");
+        let sound = fs::read(&path).unwrap();
+        let refused = |bytes: &[u8], found: &str| {
+            fs::write(&path, bytes).unwrap();
+            let error = TamedModel::load(directory.path()).err().unwrap().to_string();
+            assert!(error.contains("tamed.safetensors") && error.contains(found), "{found}: {error}");
+        };
+        refused(&sound[..sound.len() - 1], "bytes");
+        refused(&sound[..4], "4 bytes");
+        refused(&[0xff; 64], "header");
+        let mut other = sound.clone();
+        let last = other.len() - 2;
+        other[last] ^= 1;
+        refused(&other, "another id");
+        for (from, to, found) in [
+            (r#""format":"llama tamed 1""#, r#""format":"llama tamed 2""#, "llama tamed 2"),
+            (r#"\"width\":64"#, r#"\"width\":63"#, "63"),
+            (r#"\"heads\":8"#, r#"\"heads\":0"#, "heads 0"),
+            (r#""layers.0.query""#, r#""layers.0.quarz""#, "layers.0.query"),
+            (r#""prefix":"[1]""#, r#""prefix":"[2]""#, "another id"),
+        ] {
+            let text = String::from_utf8_lossy(&sound[..4000]).into_owned();
+            assert!(text.contains(from), "{from}: {text}");
+            let place = sound.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
+            let mut other = sound.clone();
+            other[place..place + from.len()].copy_from_slice(to.as_bytes());
+            refused(&other, found);
+        }
+
+        let client = directory.path().join("client");
+        let record = fs::read_to_string(client.join("client.json")).unwrap();
+        for (from, to, found) in [
+            ("\"prefix\": [\n", "\"prefix\": [ 512,\n", "token 512"),
+            ("\"vocabulary\": 512", "\"vocabulary\": 511", "511"),
+            ("\"context\": 512", "\"context\": 0", "context 0"),
+            ("\"version\": 1", "\"version\": 9", "version 9"),
+        ] {
+            assert!(record.contains(from), "{from}: {record}");
+            fs::write(client.join("client.json"), record.replacen(from, to, 1)).unwrap();
+            let error = ClientModel::load(&client).err().unwrap().to_string();
+            assert!(error.contains(found), "{found}: {error}");
+        }
+        fs::write(client.join("client.json"), &record).unwrap();
+        let tokenizer = fs::read_to_string(client.join("tokenizer.json")).unwrap();
+        fs::write(client.join("tokenizer.json"), tokenizer.replacen("the", "tha", 1)).unwrap();
+        let error = ClientModel::load(&client).err().unwrap().to_string();
+        assert!(error.contains("tokenizer.json") && error.contains("BLAKE3"), "{error}");
+    }
+}

@@ -1,0 +1,254 @@
+//! The service's half of a tamed model: all weights.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array1, Array2};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, Metadata, TensorView};
+use unspoken_files::Access;
+use unspoken_store::{FileError, ModelId};
+
+use super::{check, id_of};
+use crate::config::Config;
+use crate::forward::Model;
+use crate::weights::{self, Tensor, Weights};
+
+/// Name of the file.
+const FILE: &str = "tamed.safetensors";
+
+/// Kind and version of the file.
+const FORMAT: &str = "llama tamed 1";
+
+/// Largest header of a file: the largest published models have some thousand tensors.
+const MAX_HEADER_BYTES: u64 = 16 << 20;
+
+/// A model whose weights are rotated, and the tokens in front of every text: the service's half.
+#[derive(Clone, Debug)]
+pub struct TamedModel {
+    id: ModelId,
+    prefix: Vec<u32>,
+    model: Model,
+}
+
+impl TamedModel {
+    /// The service's half of a tamed model; `prefix` are the tokens in front of every text.
+    pub fn new(model: Model, prefix: Vec<u32>) -> Self {
+        TamedModel { id: id_of(&model.config, &prefix, &model.weights.digest()), prefix, model }
+    }
+
+    /// The id, which the client's half has too.
+    pub fn id(&self) -> ModelId {
+        self.id
+    }
+
+    /// Tokens in front of every text.
+    pub fn prefix(&self) -> &[u32] {
+        &self.prefix
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The model, without a copy.
+    pub fn into_model(self) -> Model {
+        self.model
+    }
+
+    /// Writes `tamed.safetensors` into a directory: the weights in 32 bits as this crate orders them, and as text the
+    /// format, the dimensions, the prefix and the id.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save(&self, directory: &Path) -> Result<(), FileError> {
+        let path = directory.join(FILE);
+        let text = |error: serde_json::Error| FileError::Json { path: path.clone(), source: error };
+        let described = HashMap::from([
+            ("format".to_owned(), FORMAT.to_owned()),
+            ("config".to_owned(), serde_json::to_string(&self.model.config).map_err(text)?),
+            ("prefix".to_owned(), serde_json::to_string(&self.prefix).map_err(text)?),
+            ("id".to_owned(), self.id.to_string()),
+        ]);
+        let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = all(&self.model.weights)
+            .into_iter()
+            .map(|(tensor, shape, values)| (name(tensor), shape, values.flat_map(|v| v.to_le_bytes()).collect()))
+            .collect();
+        let wrong = |error: safetensors::SafeTensorError| FileError::Tensor {
+            path: path.clone(),
+            found: error.to_string(),
+            needed: "tensors that safetensors can hold".into(),
+        };
+        let mut views = Vec::with_capacity(tensors.len());
+        for (name, shape, bytes) in &tensors {
+            views.push((name, TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(wrong)?));
+        }
+        let bytes = safetensors::serialize(views, Some(described)).map_err(wrong)?;
+        unspoken_files::replace_file(&path, &bytes, Access::Umask).map_err(|source| FileError::Io {
+            operation: "write",
+            path,
+            source,
+        })
+    }
+
+    /// Reads what [`TamedModel::save`] wrote.
+    ///
+    /// # Errors
+    /// If a file is missing, has other dimensions than it states, or other weights than those of its id.
+    pub fn load(directory: &Path) -> Result<Self, FileError> {
+        let path = directory.join(FILE);
+        let (header, bytes) = read(&path)?;
+        let refuse = |found: String, needed: &str| wrong(&path, found, needed);
+        let described = |key: &str| {
+            let text = header.metadata().as_ref().and_then(|text| text.get(key));
+            text.ok_or_else(|| refuse(format!("no {key}"), "a file that `unspoken llama prepare` wrote"))
+        };
+        let needed = "that of its weights; the file is damaged, prepare the model again";
+        let id = ModelId::try_from(described("id")?.clone()).map_err(|found| refuse(found, needed))?;
+        let (config, prefix) = (config_of(&path, &header)?, prefix_of(&path, &header)?);
+        check(&config, &prefix).map_err(|(found, needed)| refuse(found, &needed))?;
+        let tensors = SafeTensors::deserialize(&bytes)
+            .map_err(|error| refuse(format!("a header with {error}"), "a safetensors file"))?;
+        let weights = weights_of(&path, &config, &tensors)?;
+        drop(tensors);
+        drop(bytes);
+        let tamed = TamedModel::new(Model { config, weights }, prefix);
+        if tamed.id != id {
+            return Err(refuse(format!("another id, {id},"), needed));
+        }
+        Ok(tamed)
+    }
+}
+
+/// The values of a tensor.
+type Values<'a> = Box<dyn Iterator<Item = f32> + 'a>;
+
+/// All tensors, with their shapes.
+fn all(weights: &Weights) -> Vec<(Tensor, Vec<usize>, Values<'_>)> {
+    fn matrix(tensor: Tensor, values: &Array2<f32>) -> (Tensor, Vec<usize>, Values<'_>) {
+        (tensor, values.shape().to_vec(), Box::new(values.iter().copied()))
+    }
+    fn vector(tensor: Tensor, values: &Array1<f32>) -> (Tensor, Vec<usize>, Values<'_>) {
+        (tensor, values.shape().to_vec(), Box::new(values.iter().copied()))
+    }
+    let mut tensors = vec![matrix(Tensor::Embedding, &weights.embedding), vector(Tensor::Norm, &weights.norm)];
+    for (number, layer) in weights.layers.iter().enumerate() {
+        tensors.extend([
+            vector(Tensor::AttentionNorm(number), &layer.attention_norm),
+            matrix(Tensor::Query(number), &layer.query),
+            matrix(Tensor::Key(number), &layer.key),
+            matrix(Tensor::Value(number), &layer.value),
+            matrix(Tensor::Output(number), &layer.output),
+            vector(Tensor::FfnNorm(number), &layer.ffn_norm),
+            matrix(Tensor::Gate(number), &layer.gate),
+            matrix(Tensor::Up(number), &layer.up),
+            matrix(Tensor::Down(number), &layer.down),
+        ]);
+    }
+    tensors.extend(weights.head.as_ref().map(|head| matrix(Tensor::Head, head)));
+    tensors
+}
+
+/// The name of a tensor in the file.
+fn name(tensor: Tensor) -> String {
+    let in_layer = |layer: usize, name: &str| format!("layers.{layer}.{name}");
+    match tensor {
+        Tensor::Embedding => "embedding".into(),
+        Tensor::AttentionNorm(layer) => in_layer(layer, "attention-norm"),
+        Tensor::Query(layer) => in_layer(layer, "query"),
+        Tensor::Key(layer) => in_layer(layer, "key"),
+        Tensor::Value(layer) => in_layer(layer, "value"),
+        Tensor::Output(layer) => in_layer(layer, "output"),
+        Tensor::FfnNorm(layer) => in_layer(layer, "ffn-norm"),
+        Tensor::Gate(layer) => in_layer(layer, "gate"),
+        Tensor::Up(layer) => in_layer(layer, "up"),
+        Tensor::Down(layer) => in_layer(layer, "down"),
+        Tensor::Norm => "norm".into(),
+        Tensor::Head => "head".into(),
+    }
+}
+
+fn wrong(path: &Path, found: impl Into<String>, needed: impl Into<String>) -> FileError {
+    FileError::Tensor { path: path.to_owned(), found: found.into(), needed: needed.into() }
+}
+
+/// The header and all bytes of a file, whose length is that of the weights that the header states: nothing longer is
+/// read.
+fn read(path: &Path) -> Result<(Metadata, Vec<u8>), FileError> {
+    let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    if length < 8 {
+        return Err(wrong(path, format!("{length} bytes"), "8 or more"));
+    }
+    let mut bytes = vec![0; 8];
+    file.read_exact(&mut bytes).map_err(failed)?;
+    let count: [u8; 8] = bytes.as_slice().try_into().unwrap_or_default();
+    let count = u64::from_le_bytes(count);
+    if count > MAX_HEADER_BYTES.min(length - 8) {
+        return Err(wrong(path, format!("a header of {count} bytes"), format!("at most {MAX_HEADER_BYTES}")));
+    }
+    bytes.resize(8 + count as usize, 0);
+    file.read_exact(&mut bytes[8..]).map_err(failed)?;
+    let header: Metadata = serde_json::from_slice(&bytes[8..])
+        .map_err(|error| wrong(path, format!("a header with {error}"), "a safetensors file"))?;
+    let found = header.metadata().as_ref().and_then(|text| text.get("format")).map_or("none", String::as_str);
+    if found != FORMAT {
+        return Err(FileError::Format { path: path.to_owned(), found: found.into(), needed: FORMAT.into() });
+    }
+    let config = config_of(path, &header)?;
+    config.check().map_err(|(found, needed)| wrong(path, found, needed))?;
+    let tied = header.info(&name(Tensor::Head)).is_none();
+    let needed = 8 + count + 4 * config.parameters(tied) as u64;
+    if length != needed {
+        return Err(wrong(path, format!("{length} bytes"), format!("{needed} bytes, as its dimensions say")));
+    }
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    Ok((header, bytes))
+}
+
+fn config_of(path: &Path, header: &Metadata) -> Result<Config, FileError> {
+    text_of(path, header, "config")
+}
+
+fn prefix_of(path: &Path, header: &Metadata) -> Result<Vec<u32>, FileError> {
+    text_of(path, header, "prefix")
+}
+
+/// A value of the text in the header.
+fn text_of<T: serde::de::DeserializeOwned>(path: &Path, header: &Metadata, key: &str) -> Result<T, FileError> {
+    let path: PathBuf = path.to_owned();
+    let text = header.metadata().as_ref().and_then(|text| text.get(key)).map_or("", String::as_str);
+    serde_json::from_str(text).map_err(|source| FileError::Json { path, source })
+}
+
+/// The weights, each checked against the dimensions.
+fn weights_of(path: &Path, config: &Config, tensors: &SafeTensors) -> Result<Weights, FileError> {
+    let values = |tensor: Tensor, shape: &[usize]| {
+        let (name, needed) = (name(tensor), format!("a tensor of type F32 and shape {shape:?}"));
+        let view = tensors.tensor(&name).map_err(|error| wrong(path, format!("{name}: {error}"), &*needed))?;
+        if view.dtype() != Dtype::F32 || view.shape() != shape {
+            let found = format!("{name} of type {:?} and shape {:?}", view.dtype(), view.shape());
+            return Err(wrong(path, found, needed));
+        }
+        let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let values: Vec<f32> = view.data().chunks_exact(4).map(number).collect();
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err(wrong(path, format!("{name} with a number that is not finite"), "finite numbers"));
+        }
+        Ok(values)
+    };
+    let tied = tensors.tensor(&name(Tensor::Head)).is_err();
+    weights::read(
+        config,
+        tied,
+        |tensor, rows, columns| {
+            let values = values(tensor, &[rows, columns])?;
+            Array2::from_shape_vec((rows, columns), values).map_err(|error| wrong(path, error.to_string(), "a matrix"))
+        },
+        |tensor, length| Ok(Array1::from(values(tensor, &[length])?)),
+    )
+}

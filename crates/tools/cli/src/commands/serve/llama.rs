@@ -1,0 +1,54 @@
+//! Language models of the Llama architecture.
+
+use std::time::Duration;
+
+use unspoken_chat::{LlamaServer, ServedModel, ServerOptions};
+use unspoken_llama_model::TamedModel;
+use unspoken_server::Applications;
+
+use super::kinds::{Kind, KindOption};
+use super::offer::Offer;
+use super::preset::{LLAMA_PRESET, secure};
+use super::{KEYS, key_storage};
+use crate::commands::llama::preparation;
+
+pub const KIND: Kind = Kind {
+    name: "llama",
+    about: "a language model that continues private text; DIR is made by `unspoken llama prepare`",
+    default_name: "llama/{directory}",
+    options: &[
+        KindOption { name: "preset", about: "parameter set [default: n16_boot_depth14_scale40]" },
+        KindOption { name: "chunk", about: "private tokens of a pass, a power of two from 8 [default: 16]" },
+        KindOption { name: "chunks", about: "chunks of private tokens of a session, at most [default: 8]" },
+        KindOption { name: "sessions", about: "sessions of all clients, at most [default: 4]" },
+        KindOption { name: "own", about: "sessions of one client, at most [default: 2]" },
+        KindOption { name: "mib", about: "memory for all sessions, in MiB [default: 4096]" },
+        KindOption { name: "age", about: "time after its last use at which a session expires [default: 1h]" },
+        KEYS,
+    ],
+    load,
+};
+
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| LLAMA_PRESET.into()))?;
+    let standard = ServerOptions::default();
+    let options = ServerOptions {
+        chunk: offer.option("chunk")?.unwrap_or(standard.chunk),
+        chunks: offer.option("chunks")?.unwrap_or(standard.chunks),
+        sessions: offer.option("sessions")?.unwrap_or(standard.sessions),
+        sessions_per_client: offer.option("own")?.unwrap_or(standard.sessions_per_client),
+        session_bytes: offer.option::<u64>("mib")?.map_or(standard.session_bytes, |mib| mib.saturating_mul(1 << 20)),
+        age: offer.option::<humantime::Duration>("age")?.map_or(standard.age, Duration::from),
+        storage: key_storage(offer)?,
+    };
+    let preparation = preparation::load(offer.path())?;
+    let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
+    let server = LlamaServer::new(served, &parameters, &options)?;
+    let (application, (sessions, session_bytes)) = (offer.name(), server.sessions());
+    let (bootstraps, key_bytes) = (server.requirements().bootstraps, server.key_bytes());
+    tracing::info!(application, sessions, session_bytes, key_bytes, bootstraps, "room for sessions");
+    if sessions < options.sessions {
+        tracing::warn!(application, asked = options.sessions, sessions, "fewer sessions: raise option mib");
+    }
+    offer.add(server, applications)
+}
