@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use unspoken_ckks::{
-    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Encoder, Evaluator, vector_bytes,
+    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, vector_bytes,
 };
 use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Requirements, Session, WEIGHT_BITS};
 use unspoken_llama::{Circuit, Design, Place, Preparation};
@@ -165,7 +165,8 @@ impl LlamaServer {
         let encoder = Encoder::new(parameters);
         let plan = Bootstrap::for_products(parameters, WEIGHT_BITS).map_err(ProtocolError::from)?;
         let degree = small_degree(parameters);
-        let program = Program::new(&circuit, Arc::clone(&model), &design, plan, (options.chunk, degree))?;
+        let mut program = Program::new(&circuit, Arc::clone(&model), &design, plan, (options.chunk, degree))?;
+        program.place(&encoder, prefix.len(), &CostModel::nominal(parameters))?;
         let chunk = program.layout().chunk();
         let room = context.saturating_sub(prefix.len()) / chunk;
         if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
