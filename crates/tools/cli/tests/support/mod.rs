@@ -1,5 +1,7 @@
 //! The command and a service as child processes.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -11,7 +13,6 @@ pub fn unspoken(arguments: &[&str]) -> Output {
 }
 
 /// Standard output of a command that succeeded.
-#[allow(dead_code, reason = "not every test has a command that succeeds")]
 pub fn text(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -28,7 +29,6 @@ pub struct Service {
     process: Child,
     pub url: String,
     /// Address of the metrics, if they are served.
-    #[allow(dead_code, reason = "not every test that starts a service reads metrics")]
     pub metrics: Option<String>,
 }
 
@@ -55,7 +55,6 @@ impl Service {
 
 impl Service {
     /// A number of kilobytes of `/proc/PID/status` of the service, in MiB.
-    #[allow(dead_code, reason = "not every test that starts a service measures it")]
     pub fn memory_mib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
