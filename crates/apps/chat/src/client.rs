@@ -161,6 +161,8 @@ pub enum Answer {
     Passed(Logits),
     /// The session has ended.
     Ended,
+    /// The service has no such session: it has expired, made room for others, or ended with the service. Begin again.
+    Unknown,
 }
 
 /// A client of a served model: its secret key, its half of the model, and the server's description.
@@ -376,6 +378,7 @@ impl ClientHalf for LlamaClient {
             (Request::Pass { chunk, .. }, Reply::Passed { chunk: found }) if found == *chunk => {
                 Answer::Passed(self.open_logits(vectors)?)
             }
+            (Request::Pass { .. }, Reply::Unknown) => Answer::Unknown,
             (Request::End { .. }, Reply::Ended) => Answer::Ended,
             _ => return wrong("one of another kind"),
         };

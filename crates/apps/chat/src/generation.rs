@@ -7,6 +7,9 @@ use crate::description::Description;
 use crate::drafts::Drafts;
 use crate::error::ChatError;
 
+/// Times that a generation begins its session again, at most.
+const MOST_RESTARTS: usize = 3;
+
 /// Why a generation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -29,6 +32,8 @@ pub struct Statistics {
     pub tokens: usize,
     /// Generated tokens that a draft had guessed, so that the same pass gave the one behind them too.
     pub guessed: usize,
+    /// Times that the session began again because the service no longer had it.
+    pub restarts: usize,
 }
 
 /// A text that a service continues without seeing it: public tokens, then private ones. It knows no service: it yields
@@ -39,6 +44,10 @@ pub struct Statistics {
 /// the most likely token behind it is the one after that, and so on. Then the chunk is sent again with the new tokens
 /// and new drafts, or the next chunk begins. The service sees how many passes each chunk takes, but not how many tokens
 /// of a chunk are real.
+///
+/// If the service no longer has the session, it begins again, up to three times: the public tokens are sent once more,
+/// then all chunks up to the last one. After a lost connection, [`PrivateGeneration::retry`] asks for the last chunk
+/// again, also at a service that has been restarted.
 pub struct PrivateGeneration {
     session: SessionId,
     /// Prefix and public tokens, then all known private ones.
@@ -168,6 +177,16 @@ impl PrivateGeneration {
                 }
                 self.statistics.passes += 1;
                 self.passed(chunk, &tokens, |place| logits.most_likely(place))
+            }
+            (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MOST_RESTARTS => {
+                let found = format!("a service that has lost it {} times", MOST_RESTARTS + 1);
+                let needed = "one that keeps it; its owner can allow more sessions, or a longer age";
+                Err(ChatError::session(found, needed))
+            }
+            (State::Sent(..), Answer::Unknown) => {
+                self.statistics.restarts += 1;
+                self.state = State::Begin;
+                Ok(none())
             }
             (State::Close(end), Answer::Ended) => {
                 self.state = State::Closed(end);

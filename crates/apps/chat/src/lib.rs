@@ -5,6 +5,7 @@ mod description;
 mod drafts;
 mod error;
 mod generation;
+mod kept;
 mod keys;
 mod message;
 mod server;
@@ -15,6 +16,7 @@ pub use description::{Description, PROTOCOL_VERSION};
 pub use drafts::Drafts;
 pub use error::ChatError;
 pub use generation::{End, PrivateGeneration, Statistics};
+pub use kept::SessionStore;
 pub use keys::LlamaKeys;
 pub use server::{LlamaServer, PassInput, ServedModel, ServerOptions};
 

@@ -81,6 +81,8 @@ pub(crate) enum Reply {
     Passed { chunk: u32 },
     /// A session has ended.
     Ended,
+    /// There is no such session.
+    Unknown,
 }
 
 impl Reply {
@@ -91,6 +93,7 @@ impl Reply {
             Reply::Begun { public_tokens, chunks } => Kind::Begun(proto::Begun { public_tokens, chunks }),
             Reply::Passed { chunk } => Kind::Passed(proto::Passed { chunk }),
             Reply::Ended => Kind::Ended(proto::Ended {}),
+            Reply::Unknown => Kind::Unknown(proto::Unknown {}),
         };
         proto::Answer { kind: Some(kind) }.encode_to_vec()
     }
@@ -111,6 +114,7 @@ impl Reply {
             Some(Kind::Begun(proto::Begun { public_tokens, chunks })) => Ok(Reply::Begun { public_tokens, chunks }),
             Some(Kind::Passed(proto::Passed { chunk })) => Ok(Reply::Passed { chunk }),
             Some(Kind::Ended(proto::Ended {})) => Ok(Reply::Ended),
+            Some(Kind::Unknown(proto::Unknown {})) => Ok(Reply::Unknown),
             None => Err(ChatError::mismatch("answer", "no kind", "begun, passed or ended; update the older side")),
         }
     }
@@ -132,7 +136,8 @@ mod tests {
         assert!(matches!(read, Request::Pass { session: SESSION, chunk: 9 }));
         let read = Request::from_bytes(&Request::End { session: SESSION }.to_bytes(), 0).unwrap();
         assert!(matches!(read, Request::End { session: SESSION }));
-        for reply in [Reply::Begun { public_tokens: 5, chunks: 2 }, Reply::Passed { chunk: 3 }, Reply::Ended] {
+        let begun = Reply::Begun { public_tokens: 5, chunks: 2 };
+        for reply in [begun, Reply::Passed { chunk: 3 }, Reply::Ended, Reply::Unknown] {
             assert_eq!(Reply::from_bytes(&reply.to_bytes()).unwrap(), reply);
             assert!(reply.to_bytes().len() <= CONTROL_BYTES);
         }

@@ -1,5 +1,7 @@
 //! The server's half: runs encrypted chunks behind public tokens.
 
+mod keeping;
+
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,7 @@ use unspoken_protocol::{
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
 
+use self::keeping::{Held, Keeper};
 use crate::client::SessionId;
 use crate::description::{Description, PLAN, PROTOCOL};
 use crate::error::ChatError;
@@ -103,6 +106,9 @@ pub struct ServerOptions {
     pub age: Duration,
     /// What clients encrypt.
     pub input: PassInput,
+    /// Time for which a pass waits for an earlier query that still uses its session, for instance one whose client has
+    /// lost its connection.
+    pub patience: Duration,
     /// Storage of the clients' keys.
     pub storage: KeyStorage,
 }
@@ -117,6 +123,7 @@ impl Default for ServerOptions {
             session_bytes: 4 << 30,
             age: Duration::from_secs(3600),
             input: PassInput::Embeddings,
+            patience: Duration::from_secs(10),
             storage: KeyStorage::Expanded,
         }
     }
@@ -135,7 +142,9 @@ pub struct LlamaServer {
     /// Bytes of one session, with its public cache.
     session_bytes: u64,
     limits: Limits,
-    sessions: Sessions<State>,
+    sessions: Sessions<Held>,
+    keeper: Option<Keeper>,
+    patience: Duration,
     seeds: SeedGuard,
     storage: KeyStorage,
 }
@@ -156,6 +165,8 @@ enum Received<'a> {
 struct State {
     /// Keys and values of prefix and public tokens.
     public: Arc<KvCache>,
+    /// The public tokens.
+    tokens: Vec<u32>,
     /// Keys and values of private tokens.
     private: Session<Ciphertext>,
     /// Whether a chunk has run.
@@ -276,6 +287,8 @@ impl LlamaServer {
             session_bytes,
             limits,
             sessions: Sessions::new(limits),
+            keeper: None,
+            patience: options.patience,
             seeds: SeedGuard::default(),
             storage: options.storage,
         })
@@ -316,6 +329,17 @@ impl LlamaServer {
         (session, tokens): (SessionId, &[u32]),
         cancel: &AtomicBool,
     ) -> Result<Reply, ChatError> {
+        let public = self.public_cache(tokens, cancel)?;
+        let count = public.len();
+        let chunks = self.description.chunks_behind(count);
+        let (public, private) = (Arc::new(public), self.program.session());
+        let state = State { public, tokens: tokens.to_vec(), private, begun: false, chunks };
+        self.sessions.begin(client, session, Held::Memory(state))?;
+        Ok(Reply::Begun { public_tokens: count as u32, chunks: chunks as u32 })
+    }
+
+    /// Keys and values of the prefix and public tokens.
+    fn public_cache(&self, tokens: &[u32], cancel: &AtomicBool) -> Result<KvCache, ChatError> {
         let mut public = self.prefix.clone();
         if !tokens.is_empty() {
             self.model().check(tokens, &public)?;
@@ -326,11 +350,7 @@ impl LlamaServer {
             }
             self.model().forward(tokens, &mut public, &mut ())?;
         }
-        let count = public.len();
-        let chunks = self.description.chunks_behind(count);
-        let state = State { public: Arc::new(public), private: self.program.session(), begun: false, chunks };
-        self.sessions.begin(client, session, state)?;
-        Ok(Reply::Begun { public_tokens: count as u32, chunks: chunks as u32 })
+        Ok(public)
     }
 
     /// Reads the input of a pass from untrusted bytes.
@@ -350,14 +370,15 @@ impl LlamaServer {
         Ok(Received::Embeddings(inputs))
     }
 
-    /// Runs a chunk on a copy of the session, which takes its place when the answer is complete.
+    /// Runs a chunk on a copy of the session, which takes its place when the answer is complete. Returns `None` if
+    /// there is no such session.
     fn pass(
         &self,
         (client, keys): (ClientId, &LlamaKeys),
         (session, chunk): (SessionId, u32),
         vectors: &[Vec<u8>],
         (cancel, progress): (&AtomicBool, &AnswerProgress),
-    ) -> Result<Vec<Vec<u8>>, ChatError> {
+    ) -> Result<Option<Vec<Vec<u8>>>, ChatError> {
         let parameters = self.description.parameters();
         let needed = self.description.input_vectors();
         if vectors.len() != needed {
@@ -365,8 +386,18 @@ impl LlamaServer {
             return Err(ChatError::mismatch("query", found, format!("{needed} for a pass")));
         }
         keys::check(&self.description, &keys.evaluation)?;
-        let taken = self.sessions.take(client, session)?;
-        let state = taken.state();
+        let Some(taken) = self.sessions.take((client, session), self.patience, cancel)? else { return Ok(None) };
+        let read = match taken.state() {
+            Held::Memory(_) => None,
+            Held::Stored => self.read_kept((client, session), cancel)?,
+        };
+        let state = match (taken.state(), &read) {
+            (Held::Memory(state), _) | (Held::Stored, Some(state)) => state,
+            (Held::Stored, None) => {
+                taken.remove();
+                return Ok(None);
+            }
+        };
         let begins = state.begins(chunk)?;
         let input = self.read_input(client, vectors)?;
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
@@ -394,10 +425,13 @@ impl LlamaServer {
             write_output(parameters, &*machine.evaluator.lowered(output, level)?)
         };
         let written = outputs.iter().map(write).collect::<Result<Vec<_>, _>>()?;
-        let state = State { public: Arc::clone(&state.public), private, begun: true, chunks: state.chunks };
-        taken.commit(state);
+        let (public, tokens) = (Arc::clone(&state.public), state.tokens.clone());
+        let state = State { public, tokens, private, begun: true, chunks: state.chunks };
+        // Before the answer: what a client has an answer to is kept.
+        self.keep((client, session), &state);
+        taken.commit(Held::Memory(state));
         progress.report(steps, steps);
-        Ok(written)
+        Ok(Some(written))
     }
 }
 
@@ -545,8 +579,10 @@ impl ServerHalf for LlamaServer {
         let (reply, logits) = match request {
             Request::Begin { session, tokens } => (self.begin(client, (session, &tokens), cancel)?, Vec::new()),
             Request::Pass { session, chunk } => {
-                let logits = self.pass((client, keys), (session, chunk), vectors, (cancel, progress))?;
-                (Reply::Passed { chunk }, logits)
+                match self.pass((client, keys), (session, chunk), vectors, (cancel, progress))? {
+                    Some(logits) => (Reply::Passed { chunk }, logits),
+                    None => (Reply::Unknown, Vec::new()),
+                }
             }
             Request::End { session } => {
                 self.sessions.end(client, session)?;

@@ -1,6 +1,7 @@
 //! The sessions of all clients: bounded, apart from each other, and each used by one query at a time.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,9 @@ use unspoken_protocol::ClientId;
 
 use crate::client::SessionId;
 use crate::error::ChatError;
+
+/// Time between two looks at a session that another query uses.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Limits of sessions.
 #[derive(Clone, Copy, Debug)]
@@ -20,13 +24,17 @@ pub(crate) struct Limits {
     pub age: Duration,
 }
 
-type Key = (ClientId, SessionId);
+pub(crate) type Key = (ClientId, SessionId);
+
+/// Called for each session that is removed, before another one can take its place.
+type Removed = Box<dyn Fn(Key) + Send + Sync>;
 
 /// Sessions with their states. When there is no room, the client with the most sessions loses its least recently used
 /// one; of several such clients, the one whose session is the oldest.
 pub(crate) struct Sessions<V> {
     limits: Limits,
     entries: Mutex<HashMap<Key, Entry<V>>>,
+    removed: Option<Removed>,
 }
 
 struct Entry<V> {
@@ -37,7 +45,12 @@ struct Entry<V> {
 
 impl<V> Sessions<V> {
     pub fn new(limits: Limits) -> Self {
-        Sessions { limits, entries: Mutex::new(HashMap::new()) }
+        Sessions { limits, entries: Mutex::new(HashMap::new()), removed: None }
+    }
+
+    /// The same, calling `removed` for each session that ends, expires, makes room, or begins again.
+    pub fn on_removal(self, removed: impl Fn(Key) + Send + Sync + 'static) -> Self {
+        Sessions { removed: Some(Box::new(removed)), ..self }
     }
 
     /// Begins a session, also in the place of one with this id. Returns those that made room for it, or have expired.
@@ -46,42 +59,82 @@ impl<V> Sessions<V> {
     /// If it is in use, or all that could make room are.
     pub fn begin(&self, client: ClientId, id: SessionId, state: V) -> Result<Vec<Key>, ChatError> {
         let mut entries = self.lock();
-        let now = Instant::now();
-        let mut gone = self.remove_expired(&mut entries, now);
+        let mut gone = self.remove_expired(&mut entries, Instant::now());
         let key = (client, id);
-        match entries.get(&key) {
-            Some(entry) if entry.busy => return Err(busy()),
-            Some(_) => {}
-            None => {
-                let own = entries.keys().filter(|(of, _)| *of == client).count();
-                if own >= self.limits.per_client {
-                    gone.push(remove_oldest(&mut entries, |of| of == client)?);
-                } else if entries.len() >= self.limits.sessions {
-                    gone.push(remove_of_largest(&mut entries)?);
-                }
-            }
+        gone.extend(self.make_room(&mut entries, key)?);
+        if entries.contains_key(&key) {
+            self.tell_removed(key);
         }
-        entries.insert(key, Entry { state: Arc::new(state), used: now, busy: false });
+        entries.insert(key, Entry { state: Arc::new(state), used: Instant::now(), busy: false });
         gone.retain(|other| *other != key);
         Ok(gone)
     }
 
-    /// Takes a session into use.
+    /// Puts a session of an earlier process in its place, last used so long ago. Give the oldest one first: those that
+    /// are too old or too many are removed.
+    pub fn put_back(&self, key: Key, state: V, unused: Duration) {
+        let mut entries = self.lock();
+        let used = Instant::now().checked_sub(unused);
+        match used.filter(|_| unused < self.limits.age && self.make_room(&mut entries, key).is_ok()) {
+            Some(used) => drop(entries.insert(key, Entry { state: Arc::new(state), used, busy: false })),
+            None => self.tell_removed(key),
+        }
+    }
+
+    /// Takes a session into use; `None` if there is none.
     ///
     /// # Errors
-    /// If there is none, or it is in use.
-    pub fn take(&self, client: ClientId, id: SessionId) -> Result<Taken<'_, V>, ChatError> {
-        let mut entries = self.lock();
-        self.remove_expired(&mut entries, Instant::now());
-        let entry = entries.get_mut(&(client, id)).ok_or_else(|| {
-            let needed = "one of this client that has not expired and has not made room for others; begin again";
-            ChatError::session("none with this id", needed)
-        })?;
-        if entry.busy {
-            return Err(busy());
+    /// If another query uses it, also after `patience`.
+    pub fn take(
+        &self,
+        (client, id): Key,
+        patience: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<Option<Taken<'_, V>>, ChatError> {
+        let start = Instant::now();
+        loop {
+            let mut entries = self.lock();
+            self.remove_expired(&mut entries, Instant::now());
+            let Some(entry) = entries.get_mut(&(client, id)) else { return Ok(None) };
+            if !entry.busy {
+                entry.busy = true;
+                return Ok(Some(Taken { sessions: self, key: (client, id), state: Arc::clone(&entry.state) }));
+            }
+            drop(entries);
+            if cancel.load(Ordering::Relaxed) {
+                return Err(ChatError::Cancelled);
+            }
+            if start.elapsed() >= patience {
+                return Err(busy());
+            }
+            std::thread::sleep(PAUSE);
         }
-        entry.busy = true;
-        Ok(Taken { sessions: self, key: (client, id), state: Arc::clone(&entry.state) })
+    }
+
+    /// Removes a session, if there must be fewer for another one with this key. Returns it.
+    fn make_room(&self, entries: &mut HashMap<Key, Entry<V>>, key: Key) -> Result<Option<Key>, ChatError> {
+        let victim = match entries.get(&key) {
+            Some(entry) if entry.busy => return Err(busy()),
+            Some(_) => return Ok(None),
+            None => {
+                let own = entries.keys().filter(|(of, _)| *of == key.0).count();
+                if own >= self.limits.per_client {
+                    remove_oldest(entries, |of| of == key.0)?
+                } else if entries.len() >= self.limits.sessions {
+                    remove_of_largest(entries)?
+                } else {
+                    return Ok(None);
+                }
+            }
+        };
+        self.tell_removed(victim);
+        Ok(Some(victim))
+    }
+
+    fn tell_removed(&self, key: Key) {
+        if let Some(removed) = &self.removed {
+            removed(key);
+        }
     }
 
     /// Ends a session, if there is one.
@@ -93,12 +146,13 @@ impl<V> Sessions<V> {
         if entries.get(&(client, id)).is_some_and(|entry| entry.busy) {
             return Err(busy());
         }
-        entries.remove(&(client, id));
+        if entries.remove(&(client, id)).is_some() {
+            self.tell_removed((client, id));
+        }
         Ok(())
     }
 
     /// Number of sessions.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
@@ -106,7 +160,10 @@ impl<V> Sessions<V> {
     fn remove_expired(&self, entries: &mut HashMap<Key, Entry<V>>, now: Instant) -> Vec<Key> {
         let old = |entry: &Entry<V>| !entry.busy && now.duration_since(entry.used) >= self.limits.age;
         let expired: Vec<Key> = entries.iter().filter(|(_, entry)| old(entry)).map(|(key, _)| *key).collect();
-        expired.iter().for_each(|key| drop(entries.remove(key)));
+        for key in &expired {
+            entries.remove(key);
+            self.tell_removed(*key);
+        }
         expired
     }
 
@@ -163,6 +220,13 @@ impl<V> Taken<'_, V> {
             entry.state = Arc::new(state);
         }
     }
+
+    /// Removes it.
+    pub fn remove(self) {
+        let mut entries = self.sessions.lock();
+        entries.remove(&self.key);
+        self.sessions.tell_removed(self.key);
+    }
 }
 
 impl<V> Drop for Taken<'_, V> {
@@ -190,21 +254,29 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_secs(1000);
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    /// Takes a session that must be there.
+    fn take(sessions: &Sessions<u32>, client: ClientId, id: SessionId) -> Taken<'_, u32> {
+        sessions.take((client, id), Duration::ZERO, &GO).unwrap().unwrap()
+    }
+
+    fn is_there(sessions: &Sessions<u32>, client: ClientId, id: SessionId) -> bool {
+        sessions.take((client, id), Duration::ZERO, &GO).unwrap().is_some()
+    }
 
     #[test]
     fn clients_with_the_same_id_have_their_own_sessions() {
         let sessions = sessions(4, 4, LONG);
         sessions.begin(ONE, id(9), 1).unwrap();
         sessions.begin(TWO, id(9), 2).unwrap();
-        assert_eq!(*sessions.take(ONE, id(9)).unwrap().state(), 1);
-        assert_eq!(*sessions.take(TWO, id(9)).unwrap().state(), 2);
-        sessions.take(ONE, id(9)).unwrap().commit(7);
+        assert_eq!(*take(&sessions, ONE, id(9)).state(), 1);
+        assert_eq!(*take(&sessions, TWO, id(9)).state(), 2);
+        take(&sessions, ONE, id(9)).commit(7);
         sessions.end(TWO, id(9)).unwrap();
         sessions.end(TWO, id(9)).unwrap();
-        assert_eq!(*sessions.take(ONE, id(9)).unwrap().state(), 7);
-        let error = sessions.take(TWO, id(9)).err().unwrap().to_string();
-        assert!(error.contains("begin again"), "{error}");
-        assert!(sessions.take(THREE, id(9)).is_err());
+        assert_eq!(*take(&sessions, ONE, id(9)).state(), 7);
+        assert!(!is_there(&sessions, TWO, id(9)) && !is_there(&sessions, THREE, id(9)));
     }
 
     #[test]
@@ -212,20 +284,26 @@ mod tests {
         let sessions = sessions(1, 1, Duration::ZERO);
         sessions.begin(ONE, id(1), 1).unwrap();
         // Without age every session expires at once, but not while it is in use.
-        assert!(sessions.take(ONE, id(1)).is_err());
+        assert!(!is_there(&sessions, ONE, id(1)));
         let sessions = self::sessions(1, 1, LONG);
         sessions.begin(ONE, id(1), 1).unwrap();
-        let taken = sessions.take(ONE, id(1)).unwrap();
-        for error in
-            [sessions.take(ONE, id(1)).err(), sessions.begin(ONE, id(1), 2).err(), sessions.end(ONE, id(1)).err()]
-        {
+        let taken = take(&sessions, ONE, id(1));
+        let again = |patience, cancel: &AtomicBool| sessions.take((ONE, id(1)), patience, cancel).err();
+        let short = Duration::from_millis(1);
+        for error in [again(short, &GO), sessions.begin(ONE, id(1), 2).err(), sessions.end(ONE, id(1)).err()] {
             assert!(error.unwrap().to_string().contains("another query is using"));
         }
+        assert!(matches!(again(LONG, &AtomicBool::new(true)), Some(ChatError::Cancelled)));
         for client in [ONE, TWO] {
             let error = sessions.begin(client, id(2), 2).unwrap_err().to_string();
             assert!(error.contains("all sessions are in use"), "{error}");
         }
-        drop(taken);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| *sessions.take((ONE, id(1)), LONG, &GO).unwrap().unwrap().state());
+            std::thread::sleep(Duration::from_millis(10));
+            taken.commit(5);
+            assert_eq!(waiting.join().unwrap(), 5);
+        });
         assert_eq!(sessions.begin(TWO, id(2), 2).unwrap(), [(ONE, id(1))]);
     }
 
@@ -236,7 +314,7 @@ mod tests {
             sessions.begin(ONE, id(number), 0).unwrap();
         }
         sessions.begin(TWO, id(1), 0).unwrap();
-        drop(sessions.take(ONE, id(1)).unwrap());
+        drop(take(&sessions, ONE, id(1)));
         // Its own oldest one, then that of the client with the most.
         assert_eq!(sessions.begin(ONE, id(4), 0).unwrap(), [(ONE, id(2))]);
         assert_eq!(sessions.begin(THREE, id(1), 0).unwrap(), [(ONE, id(3))]);
@@ -248,12 +326,38 @@ mod tests {
     fn sessions_expire() {
         let sessions = sessions(4, 4, Duration::from_millis(40));
         sessions.begin(ONE, id(1), 1).unwrap();
-        let taken = sessions.take(ONE, id(1)).unwrap();
+        let taken = take(&sessions, ONE, id(1));
         std::thread::sleep(Duration::from_millis(60));
         taken.commit(2);
-        drop(sessions.take(ONE, id(1)).unwrap());
+        drop(take(&sessions, ONE, id(1)));
         std::thread::sleep(Duration::from_millis(60));
-        assert!(sessions.take(ONE, id(1)).is_err());
+        assert!(!is_there(&sessions, ONE, id(1)));
         assert_eq!(sessions.len(), 0);
+    }
+    #[test]
+    fn every_removal_is_told() {
+        let gone = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&gone);
+        let sessions = sessions(2, 2, LONG).on_removal(move |(client, id)| told.lock().unwrap().push((client, id)));
+        let taken = || std::mem::take(&mut *gone.lock().unwrap());
+        for number in 1..=3 {
+            sessions.begin(ONE, id(number), 0).unwrap();
+        }
+        assert_eq!(taken(), [(ONE, id(1))]);
+        sessions.begin(ONE, id(3), 0).unwrap();
+        take(&sessions, ONE, id(3)).remove();
+        assert_eq!(taken(), [(ONE, id(3)), (ONE, id(3))]);
+        sessions.end(ONE, id(2)).unwrap();
+        sessions.end(ONE, id(2)).unwrap();
+        assert_eq!(taken(), [(ONE, id(2))]);
+        // Those of an earlier process: too old, or too many.
+        sessions.put_back((ONE, id(1)), 1, LONG);
+        for (number, unused) in [(4, 30), (5, 20), (6, 10)] {
+            sessions.put_back((TWO, id(number)), number.into(), Duration::from_secs(unused));
+        }
+        assert_eq!(taken(), [(ONE, id(1)), (TWO, id(4))]);
+        assert_eq!(*take(&sessions, TWO, id(5)).state(), 5);
+        // The one that was used now stays.
+        assert_eq!(sessions.begin(ONE, id(7), 0).unwrap(), [(TWO, id(6))]);
     }
 }

@@ -10,4 +10,9 @@ impl ClientId {
     pub const fn new(bytes: [u8; 16]) -> Self {
         ClientId(bytes)
     }
+
+    /// Its bytes, for what is stored of a client.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -28,8 +28,23 @@ const TEMPORARY_SUFFIX: &str = ".tmp";
 /// The error of the operating system, with its [`io::ErrorKind`]. The old content stays, unless only the last step
 /// failed, the sync of the directory: then the file has the new content, which a power failure may revert.
 pub fn replace_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    replace_file_with(path, access, |file| file.write_all(bytes))
+}
+
+/// Like [`replace_file`], with content that `write` writes, for content that should not be in memory as a whole.
+///
+/// # Errors
+/// As for [`replace_file`], and those of `write`, after which the old content stays.
+pub fn replace_file_with(
+    path: &Path,
+    access: Access,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = create_temporary(path, access)?;
-    file.write_all(bytes)?;
+    let mut buffer = BufWriter::new(file.as_file_mut());
+    write(&mut buffer)?;
+    buffer.flush()?;
+    drop(buffer);
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     sync_parent(path)

@@ -146,6 +146,11 @@ impl Columns {
         Columns { public, private, chunks, vectors: all.div_ceil(layout.columns()) }
     }
 
+    /// The vector of scores with the columns of a part of a private chunk.
+    pub(crate) fn vector_of(&self, layout: &Layout, chunk: usize, part: usize) -> usize {
+        (self.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
+    }
+
     /// What a column of a vector of scores holds.
     pub fn key(&self, layout: &Layout, vector: usize, column: usize) -> Key {
         let column = vector * layout.columns() + column;

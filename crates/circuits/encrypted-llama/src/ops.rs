@@ -448,8 +448,7 @@ where
 
     /// The vector of scores with the columns of a part of a chunk.
     pub fn vector_of(&self, chunk: usize, part: usize) -> usize {
-        let layout = self.layout();
-        (self.columns.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
+        self.columns.vector_of(self.layout(), chunk, part)
     }
 
     /// Scores of all queries of the chunk, in their unit: for each block of heads, vector of columns and part. One

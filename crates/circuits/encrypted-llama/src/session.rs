@@ -1,8 +1,12 @@
 //! The encrypted cache of a session.
 
+use std::fmt;
+
 use crate::error::PassError;
+use crate::layout::{Columns, Layout};
 use crate::machine::Machine;
 use crate::ops::{Context, PrivateRows, Role, Visible};
+use crate::program::Program;
 
 /// Keys and values of the private tokens of one client, encrypted.
 ///
@@ -63,7 +67,7 @@ impl<V: Clone + Send + Sync> Session<V> {
         self.chunk
     }
 
-    /// All vectors of the session.
+    /// All vectors of the session, in the order in which [`Program::restore`] takes them.
     pub fn vectors(&self) -> impl Iterator<Item = &V> {
         self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]).flat_map(|skewed| {
             let (Past::Rows(past) | Past::Skewed(past)) = &skewed.past;
@@ -99,6 +103,66 @@ impl<V: Clone + Send + Sync> Session<V> {
         }
         self.chunk += 1;
         Ok(true)
+    }
+}
+
+impl Program {
+    /// Builds a session again from its vectors: one behind `public` tokens, with room for `chunks` chunks, in which
+    /// `chunk` has run last. `next` gives the vectors in the order of [`Session::vectors`], as many as there are.
+    ///
+    /// # Errors
+    /// The first error of `next`.
+    pub fn restore<V, E>(
+        &self,
+        (public, chunks): (usize, usize),
+        chunk: usize,
+        mut next: impl FnMut() -> Result<V, E>,
+    ) -> Result<Session<V>, E> {
+        let layout = &self.layout;
+        let columns = Columns::new(layout, public, chunks);
+        let mut skewed = || Skewed::restore((layout, &columns), chunk, &mut next);
+        let mut layers = Vec::with_capacity(self.model.config.layers);
+        for _ in 0..self.model.config.layers {
+            let (keys, values) = (skewed()?, skewed()?);
+            layers.push(LayerCache { keys, values });
+        }
+        Ok(Session { layers, chunk })
+    }
+
+    /// What the vectors of sessions depend on beside the model and the parameters: a session can be restored by a
+    /// program for which this prints the same.
+    pub fn session_format(&self) -> impl fmt::Debug + '_ {
+        (&self.layout, &self.units, &self.placement)
+    }
+}
+
+impl<V> Skewed<V> {
+    fn restore<E>(
+        (layout, columns): (&Layout, &Columns),
+        chunk: usize,
+        next: &mut impl FnMut() -> Result<V, E>,
+    ) -> Result<Self, E> {
+        let mut some = |count: usize| (0..count).map(|_| next()).collect::<Result<Vec<V>, E>>();
+        let each = layout.blocks * layout.parts;
+        let mut all = Skewed::new(layout.width);
+        match &mut all.past {
+            Past::Rows(_) if chunk == 0 => {}
+            Past::Rows(rows) => {
+                let places = (0..chunk).flat_map(|chunk| (0..layout.parts).map(move |part| (chunk, part)));
+                let filled: Vec<usize> = places.map(|(chunk, part)| columns.vector_of(layout, chunk, part)).collect();
+                for index in 0..layout.blocks * columns.vectors {
+                    let has_rows = filled.contains(&(index % columns.vectors));
+                    rows.push(some(if has_rows { layout.width } else { 0 })?);
+                }
+            }
+            Past::Skewed(chunks) => {
+                for _ in 0..chunk {
+                    chunks.push(some(each)?);
+                }
+            }
+        }
+        all.last = some(each)?;
+        Ok(all)
     }
 }
 

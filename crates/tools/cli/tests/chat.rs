@@ -24,6 +24,13 @@ fn prepare(directory: &Path, seed: &str) -> (PathBuf, Value) {
     (out, serde_json::from_str(&printed).unwrap())
 }
 
+/// A file where a directory is needed.
+fn out_file(directory: &Path) -> String {
+    let file = directory.join("text.txt");
+    assert!(file.exists());
+    file.to_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -72,6 +79,8 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
         let said = serve(&["--offer", &offer(options)]);
         assert!(said.contains(part), "{part}: {said}");
     }
+    let keep = serve(&["--offer", &offer(&format!("keep={}", out_file(directory.path())))]);
+    assert!(keep.contains("option keep: cannot use"), "{keep}");
     // Halves of two preparations.
     std::fs::copy(other.join("tamed.safetensors"), Path::new(out).join("tamed.safetensors")).unwrap();
     std::fs::remove_file(Path::new(out).join("ranges.safetensors")).unwrap();

@@ -95,6 +95,7 @@ pub fn options() -> ServerOptions {
         sessions: 4,
         sessions_per_client: 2,
         age: Duration::from_secs(3600),
+        patience: Duration::ZERO,
         ..ServerOptions::default()
     }
 }
@@ -127,14 +128,19 @@ pub struct Party<'a> {
     pub server: &'a LlamaServer,
     pub id: ClientId,
     pub client: LlamaClient,
-    pub keys: LlamaKeys,
+    pub keys: Arc<LlamaKeys>,
 }
 
 impl<'a> Party<'a> {
     pub fn new(server: &'a LlamaServer, id: ClientId) -> Self {
         let client = client(server);
-        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let keys = Arc::new(server.load_keys(&mut bundle(&client).as_slice()).unwrap());
         Party { server, id, client, keys }
+    }
+
+    /// The same client at a server that has been restarted.
+    pub fn at<'b>(self, server: &'b LlamaServer) -> Party<'b> {
+        Party { server, id: self.id, client: self.client, keys: self.keys }
     }
 
     pub fn query(&mut self, question: &Question) -> Vec<u8> {

@@ -6,7 +6,9 @@ use unspoken_ckks::{
     Bootstrap, Bootstrapper, Ciphertext, Complex64, Encoder, Evaluator, Overflow, Preset, Simulated as Vector,
     Simulator,
 };
-use unspoken_encrypted_llama::{EncryptedMachine, Machine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
+use unspoken_encrypted_llama::{
+    EncryptedMachine, Machine, PassArithmetic, Program, Session, SimulatedMachine, WEIGHT_BITS,
+};
 use unspoken_llama::{Noise, Simulated};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys};
@@ -40,6 +42,9 @@ where
     let mut session = program.session();
     let (mut passes, mut text) = (Vec::new(), Vec::new());
     for (next, tokens) in run {
+        if !text.is_empty() {
+            session = restored(program, &session, public.len());
+        }
         let pass = PassArithmetic::new(machine, program, &cache, &mut session, (*next, CHUNKS)).unwrap();
         let slots = program.layout().pack(setting.model.embed(tokens).view(), program.input_unit());
         let input = slots.iter().map(|slots| encrypt(slots)).collect();
@@ -54,6 +59,14 @@ where
         text.extend(*tokens);
     }
     passes
+}
+
+/// A session that is built again from its vectors.
+fn restored<V: Clone + Send + Sync>(program: &Program, session: &Session<V>, public: usize) -> Session<V> {
+    let mut vectors = session.vectors().cloned();
+    let restored = program.restore((public, CHUNKS), session.chunk(), || vectors.next().ok_or("too few"));
+    assert!(vectors.next().is_none());
+    restored.unwrap()
 }
 
 /// Runs simulated passes. Returns the rows of each, and the keys.

@@ -166,7 +166,8 @@ fn read_matrix(
     shape: (usize, usize),
     path: &Path,
 ) -> Result<Array2<f32>, FileError> {
-    let refuse = |found: String, needed: &str| FileError::Tensor { path: path.to_owned(), found, needed: needed.into() };
+    let refuse =
+        |found: String, needed: &str| FileError::Tensor { path: path.to_owned(), found, needed: needed.into() };
     let bytes = pair.read_weights(sum, name, Dtype::F32, &[shape.0, shape.1])?;
     let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();

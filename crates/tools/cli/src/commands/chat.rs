@@ -60,12 +60,13 @@ pub struct Arguments {
 
 /// What the service saw besides the public text.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     /// Passes of each chunk.
-    passes: Vec<usize>,
-    query_bytes: usize,
-    /// Bytes from the middle of the last query.
-    bytes: Vec<u8>,
+    pub passes: Vec<usize>,
+    /// Bytes of the last query.
+    pub query_bytes: usize,
+    /// Some of them, from the middle.
+    pub bytes: Vec<u8>,
 }
 
 /// Runs the command.
@@ -97,7 +98,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // All tokens are known when only the session remains to be ended.
         let ended = generation.end().is_some();
         match ask(&mut client, &question, &mut bars, &mut seen, &cancel) {
-            Ok(answer) => printed.push(&generation.answer(&answer)?, &mut bars)?,
+            Ok(answer) => {
+                if matches!(answer, Answer::Unknown) {
+                    note("session     the service no longer has it; it begins again");
+                }
+                printed.push(&generation.answer(&answer)?, &mut bars)?;
+            }
             Err(_) if ended => break,
             Err(error) => {
                 printed.finish(&mut bars)?;
@@ -115,7 +121,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Asks one question. The line about the bytes of a query is printed for the first pass only.
-fn ask(
+pub fn ask(
     client: &mut ServiceClient<LlamaClient>,
     question: &Question,
     bars: &mut Bars,
@@ -140,7 +146,7 @@ fn ask(
         Some(_) => client.ask_and_show(&[question], &mut step, &mut show, cancel)?,
         None => client.ask(&[question], &mut step, cancel)?,
     };
-    if let Some(chunk) = chunk {
+    if let (Some(chunk), Some(Answer::Passed(_))) = (chunk, answer.first()) {
         seen.passes.resize(seen.passes.len().max(chunk + 1), 0);
         seen.passes[chunk] += 1;
     }
@@ -208,7 +214,7 @@ fn cut(text: &str) -> Option<usize> {
 }
 
 /// Tokens of a text without the one for its begin, which the prefix has.
-fn tokens(tokenizer: &Tokenizer, text: &str) -> anyhow::Result<Vec<u32>> {
+pub fn tokens(tokenizer: &Tokenizer, text: &str) -> anyhow::Result<Vec<u32>> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
@@ -266,7 +272,8 @@ fn report(
     if arguments.json {
         let line = json!({
             "tokens": generation.tokens(), "text": text, "end": end, "passes": statistics.passes,
-            "passes_of_chunks": seen.passes, "tokens_per_pass": tokens_per_pass, "guessed": statistics.guessed,
+            "passes_of_chunks": seen.passes, "restarts": statistics.restarts, "tokens_per_pass": tokens_per_pass,
+            "guessed": statistics.guessed,
             "seconds": seconds, "seconds_per_pass": per_pass, "query_bytes": usage.query_bytes,
             "answer_bytes": usage.answer_bytes, "key_bytes": usage.key_bytes, "key_seconds": usage.key_seconds,
             "same_as_in_the_clear": same,

@@ -2,7 +2,9 @@
 
 mod codes;
 mod messages;
+mod room;
 mod service;
+mod story;
 
 use std::path::PathBuf;
 
@@ -30,14 +32,19 @@ pub struct Arguments {
     /// Diagnoses: a table with the columns code and long_name
     #[arg(long, default_value = "data/icd10/icd10cm.csv")]
     codes: PathBuf,
+    /// Language model that continues a story
+    #[arg(long, default_value = "models/stories260K/stories260K.bin")]
+    story_model: PathBuf,
 }
 
-/// Runs the command: classifies messages, then looks diagnoses up.
+/// Runs the command: classifies messages, looks diagnoses up, then continues a story.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     messages::run(arguments, &cancel)?;
     println!();
-    codes::run(&arguments.codes, &cancel)
+    codes::run(&arguments.codes, &cancel)?;
+    println!();
+    story::run(&arguments.story_model, &cancel)
 }
 
 /// Prints the results, one per line.

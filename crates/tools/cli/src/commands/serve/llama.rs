@@ -1,7 +1,10 @@
 //! Language models of the Llama architecture.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use unspoken_chat::{LlamaServer, PassInput, ServedModel, ServerOptions};
 use unspoken_llama_model::TamedModel;
 use unspoken_server::Applications;
@@ -9,6 +12,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{LLAMA_PRESET, secure};
+use super::session_directory::SessionDirectory;
 use super::{KEYS, key_storage};
 use crate::commands::llama::preparation;
 
@@ -25,6 +29,11 @@ pub const KIND: Kind = Kind {
         KindOption { name: "mib", about: "memory for all sessions, in MiB [default: 4096]" },
         KindOption { name: "age", about: "time after its last use at which a session expires [default: 1h]" },
         KindOption { name: "input", about: "tokens or embeddings: what clients encrypt [default: embeddings]" },
+        KindOption {
+            name: "keep",
+            about: "directory in which sessions outlive the service, written after each pass; the log says how many \
+                    bytes they take [default: sessions end with the service]",
+        },
         KEYS,
     ],
     load,
@@ -42,10 +51,21 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         age: offer.option::<humantime::Duration>("age")?.map_or(standard.age, Duration::from),
         input: pass_input(offer)?,
         storage: key_storage(offer)?,
+        ..standard
     };
+    // Opened first: it must not be in use.
+    let kept = offer.option::<PathBuf>("keep")?.map(|path| {
+        SessionDirectory::open(&path).with_context(|| format!("option keep: cannot use {}", path.display()))
+    });
+    let kept = kept.transpose()?;
     let preparation = preparation::load(offer.path())?;
     let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
-    let server = LlamaServer::new(served, &parameters, &options)?;
+    let mut server = LlamaServer::new(served, &parameters, &options)?;
+    if let Some(directory) = kept {
+        let (application, most_bytes) = (offer.name(), server.entry_bytes().saturating_mul(server.sessions().0 as u64));
+        tracing::info!(application, most_bytes, "sessions are kept on disk");
+        server = server.keep_sessions(Arc::new(directory)).context("option keep: cannot list its sessions")?;
+    }
     let (application, (sessions, session_bytes)) = (offer.name(), server.sessions());
     let (bootstraps, key_bytes) = (server.requirements().bootstraps, server.key_bytes());
     tracing::info!(application, sessions, session_bytes, key_bytes, bootstraps, "room for sessions");

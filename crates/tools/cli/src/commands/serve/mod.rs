@@ -9,6 +9,7 @@ mod matrix;
 mod offer;
 mod pir;
 mod preset;
+mod session_directory;
 mod shorthands;
 
 use std::net::SocketAddr;

@@ -1,0 +1,142 @@
+//! Sessions that outlive the process: written after each pass, read when a client continues.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use unspoken_protocol::ClientId;
+
+use super::{LlamaServer, State};
+use crate::client::SessionId;
+use crate::error::ChatError;
+use crate::kept::{Format, Kept, SessionStore, name_of};
+use crate::sessions::{Key, Sessions};
+
+/// Bytes of an entry beside its vectors and public tokens, at most.
+const FRONT_BYTES: u64 = 1 << 20;
+
+/// The store of a server, and the form of its entries.
+pub(super) struct Keeper {
+    store: Arc<dyn SessionStore>,
+    format: Format,
+}
+
+/// A session, or the note that it is in the store.
+pub(super) enum Held {
+    Memory(State),
+    Stored,
+}
+
+/// Removes an entry. If that fails, the next start does.
+fn remove(store: &dyn SessionStore, name: &str) {
+    if let Err(error) = store.remove(name) {
+        tracing::warn!(entry = name, %error, "cannot remove a kept session");
+    }
+}
+
+impl LlamaServer {
+    /// The same server, whose sessions outlive it: each is written to a store after each pass. Sessions that are there
+    /// already, also after a crash, are continued. Entries that are damaged, of another model or other options, too old
+    /// or too many are removed, with a line in the log.
+    ///
+    /// An entry has what the service sees anyway: the public tokens in the clear, the client's id, and ciphertexts.
+    ///
+    /// # Errors
+    /// If the store cannot be listed.
+    pub fn keep_sessions(mut self, store: Arc<dyn SessionStore>) -> io::Result<Self> {
+        let format = Format::new(&self.description, &self.program);
+        let removing = Arc::clone(&store);
+        self.sessions = Sessions::new(self.limits).on_removal(move |(client, id)| {
+            remove(&*removing, &name_of(client, id));
+        });
+        let mut found = Vec::new();
+        for name in store.names()? {
+            let read = store.open(&name).and_then(|input| format.check(input, &self.description, self.entry_bytes()));
+            match read {
+                Ok(kept) if name_of(kept.client, kept.session) == name => found.push(kept),
+                Ok(_) => {
+                    tracing::warn!(entry = name, "a kept session under the name of another one is removed");
+                    remove(&*store, &name);
+                }
+                Err(error) => {
+                    tracing::warn!(entry = name, %error, "an unusable kept session is removed");
+                    remove(&*store, &name);
+                }
+            }
+        }
+        found.sort_by_key(|kept| kept.written);
+        let now = SystemTime::now();
+        for kept in &found {
+            let unused = now.duration_since(kept.written).unwrap_or_default();
+            self.sessions.put_back((kept.client, kept.session), Held::Stored, unused);
+        }
+        let sessions = self.sessions.len();
+        tracing::info!(sessions, removed = found.len() - sessions, "kept sessions that can be continued");
+        self.keeper = Some(Keeper { store, format });
+        Ok(self)
+    }
+
+    /// Bytes of the entry of one session in the store of [`LlamaServer::keep_sessions`], at most.
+    pub fn entry_bytes(&self) -> u64 {
+        // A residue has 30 bits in an entry and 32 in memory.
+        self.session_bytes.saturating_add(FRONT_BYTES)
+    }
+
+    /// Writes a session after a pass. If it cannot be written it is lost when this process ends.
+    pub(super) fn keep(&self, (client, session): Key, state: &State) {
+        let Some(Keeper { store, format }) = &self.keeper else { return };
+        let kept = Kept {
+            client,
+            session,
+            written: SystemTime::now(),
+            chunk: state.private.chunk() as u32,
+            public: state.tokens.clone(),
+        };
+        let (name, parameters, start) = (name_of(client, session), self.description.parameters(), Instant::now());
+        match store.replace(&name, &mut |out| format.write(&kept, &state.private, parameters, out)) {
+            Ok(()) => tracing::debug!(entry = name, seconds = start.elapsed().as_secs_f64(), "kept a session"),
+            Err(error) => {
+                tracing::warn!(entry = name, %error, "cannot keep a session; it ends with this process");
+                // The state before this pass is no state that its client expects.
+                remove(&**store, &name);
+            }
+        }
+    }
+
+    /// Reads a session; `None` if its entry is damaged or gone.
+    pub(super) fn read_kept(
+        &self,
+        (client, session): (ClientId, SessionId),
+        cancel: &AtomicBool,
+    ) -> Result<Option<State>, ChatError> {
+        let Some(Keeper { store, format }) = &self.keeper else { return Ok(None) };
+        let name = name_of(client, session);
+        let read = store
+            .open(&name)
+            .and_then(|input| format.read(input, &self.description, &self.program, self.requirements.session_bytes));
+        let (kept, private) = match read {
+            Ok((kept, private)) if (kept.client, kept.session) == (client, session) => (kept, private),
+            Ok(_) => {
+                tracing::warn!(entry = name, "a kept session is that of another client");
+                return Ok(None);
+            }
+            Err(error) => {
+                tracing::warn!(entry = name, %error, "a kept session cannot be read");
+                return Ok(None);
+            }
+        };
+        match self.public_cache(&kept.public, cancel) {
+            Ok(public) => {
+                let chunks = self.description.chunks_behind(public.len());
+                let public = Arc::new(public);
+                Ok(Some(State { public, tokens: kept.public, private, begun: true, chunks }))
+            }
+            Err(ChatError::Cancelled) => Err(ChatError::Cancelled),
+            Err(error) => {
+                tracing::warn!(entry = name, %error, "a kept session has public tokens that do not fit");
+                Ok(None)
+            }
+        }
+    }
+}
