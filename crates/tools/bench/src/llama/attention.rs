@@ -51,13 +51,8 @@ pub(super) struct Case {
 }
 
 /// Attention of SmolLM2-135M.
-pub(super) const FULL: Case = Case {
-    preset: "n16_boot_depth14_scale40",
-    small_degree: 4096,
-    model: [576, 9, 3, 64],
-    chunk: 64,
-    public: 256,
-};
+pub(super) const FULL: Case =
+    Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, model: [576, 9, 3, 64], chunk: 64, public: 256 };
 
 pub(super) const QUICK: Case = Case {
     preset: "insecure_n11_boot_depth14_scale40",
@@ -240,7 +235,12 @@ impl Setting {
     }
 
     /// Arranges keys and values of the chunk, and multiplies queries by keys and weights by values, all heads at once.
-    fn ours<M>(&self, machine: &M, public: &KvCache, inputs: &Inputs<M::Vector>) -> Result<Outputs<M::Vector>, BenchError>
+    fn ours<M>(
+        &self,
+        machine: &M,
+        public: &KvCache,
+        inputs: &Inputs<M::Vector>,
+    ) -> Result<Outputs<M::Vector>, BenchError>
     where
         M: Machine + Sync,
         M::Arithmetic: Sync,
@@ -285,25 +285,27 @@ impl Setting {
         let (layout, width) = (self.layout(), self.layout().head_width);
         let group = layout.heads / self.case.model[2];
         let (chunk, all) = (layout.chunk(), public.len() + layout.chunk());
-        let of = |tensor: &Array3<f64>, cached: ndarray::ArrayView2<'_, f32>, head: usize, key: usize, c: usize| {
-            match key.checked_sub(public.len()) {
+        let of =
+            |tensor: &Array3<f64>, cached: ndarray::ArrayView2<'_, f32>, head: usize, key: usize, c: usize| match key
+                .checked_sub(public.len())
+            {
                 Some(token) => tensor[(0, token, head * width + c)],
                 None => f64::from(cached[(key, c)]),
-            }
-        };
+            };
         let (mut worst, mut most) = ([0.0; 2], [0.0f64; 2]);
         for head in 0..layout.heads {
             let (cached, shared) = ((public.keys(0, head / group), public.values(0, head / group)), head / group);
             for token in 0..chunk {
                 for key in 0..=public.len() + token {
-                    let products = (0..width)
-                        .map(|c| queries[(0, token, head * width + c)] * of(&keys, cached.0, shared, key, c));
+                    let products =
+                        (0..width).map(|c| queries[(0, token, head * width + c)] * of(&keys, cached.0, shared, key, c));
                     let exact = products.sum::<f64>() / (width as f64).sqrt();
                     worst[0] = larger_error(worst[0], (scores[(head, token, key)] - exact).abs());
                     most[0] = most[0].max(exact.abs());
                 }
                 for c in 0..width {
-                    let products = (0..all).map(|key| weights[(head, token, key)] * of(&values, cached.1, shared, key, c));
+                    let products =
+                        (0..all).map(|key| weights[(head, token, key)] * of(&values, cached.1, shared, key, c));
                     let exact: f64 = products.sum();
                     worst[1] = larger_error(worst[1], (sums[(0, token, head * width + c)] - exact).abs());
                     most[1] = most[1].max(exact.abs());
@@ -409,7 +411,8 @@ impl Setting {
         let (level, scale) = (self.output_level() + 1, self.parameters().scale());
         let group = layout.heads / self.case.model[2];
         let babies = (2.0 * (layout.width as f64).sqrt()) as usize;
-        let steps = Steps { difference: layout.stride(), first: 0, babies: babies.next_power_of_two().min(layout.width) };
+        let steps =
+            Steps { difference: layout.stride(), first: 0, babies: babies.next_power_of_two().min(layout.width) };
         let transform = |block: usize, vector: usize, keys: bool| -> Result<LinearPlan, BenchError> {
             let diagonal = |turn: usize| -> Vec<Complex64> {
                 let value = |slot: usize| {
@@ -430,7 +433,9 @@ impl Setting {
         };
         let vectors = public.len().div_ceil(layout.columns());
         let all = |keys: bool| -> Result<Vec<Vec<LinearPlan>>, BenchError> {
-            (0..layout.blocks).map(|block| (0..vectors).map(|vector| transform(block, vector, keys)).collect()).collect()
+            (0..layout.blocks)
+                .map(|block| (0..vectors).map(|vector| transform(block, vector, keys)).collect())
+                .collect()
         };
         Ok(Diagonals { scores: all(true)?, sums: all(false)? })
     }
@@ -537,7 +542,8 @@ impl Setting {
                 harness.value(metric, &case, value(&ours[0]), Some((name, value(count))), params(methods));
             }
         }
-        let pairs = |a: &[f64], b: &[f64], sign: f64| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a + sign * b).collect() };
+        let pairs =
+            |a: &[f64], b: &[f64], sign: f64| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a + sign * b).collect() };
         let case = format!("{shape} behind {} public ones", self.case.public);
         let public = format!("{shape} with {} public ones, by difference", self.case.public);
         let added = pairs(behind, alone, -1.0);

@@ -35,16 +35,19 @@ const BYTES: Metric = Metric::less("chain_key_bytes", "bytes");
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     case: passes::Case,
+    /// Private tokens of the prompt.
+    private: usize,
     /// Generated tokens.
     tokens: usize,
 }
 
-pub(super) const FULL: Case = Case { case: passes::FULL, tokens: 64 };
-pub(super) const QUICK: Case = Case { case: passes::QUICK, tokens: 8 };
+pub(super) const FULL: Case = Case { case: passes::FULL, private: 12, tokens: 64 };
+/// The same chain in a small ring.
+pub(super) const SMALL: Case = Case { case: passes::SMALL, private: 12, tokens: 64 };
+pub(super) const QUICK: Case = Case { case: passes::QUICK, private: 6, tokens: 3 };
 
-/// Public and private tokens of the prompt.
+/// Public tokens of the prompt.
 const PUBLIC: usize = 17;
-const PRIVATE: usize = 12;
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 const SESSION: SessionId = SessionId::new([1; 16]);
@@ -64,7 +67,7 @@ impl Party {
         let chunk = case.case.chunk;
         let options = ServerOptions {
             chunk,
-            chunks: (PRIVATE + case.tokens).div_ceil(chunk),
+            chunks: (case.private + case.tokens).div_ceil(chunk),
             sessions: 1,
             sessions_per_client: 1,
             age: Duration::from_secs(24 * 3600),
@@ -153,7 +156,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     let mut party = all.install(|| Party::new(&stories, case))?;
     let (begin, rest) = stories.unseen[0].split_at(PUBLIC);
     let (prefix, public) = begin.split_at(stories.tamed.prefix().len());
-    let private = &rest[..PRIVATE];
+    let private = &rest[..case.private];
     let texts = (prefix, public, private);
     let description = party.client.description();
     let mut generation = PrivateGeneration::new(description, SESSION, texts, &[], case.tokens)?;
@@ -195,19 +198,20 @@ fn report(
 ) -> Result<(), BenchError> {
     let (agreement, sure, statistics) = (steps.all, steps.sure(), generation.statistics());
     let told = generation.tokens();
-    let prompt = &stories.unseen[0][..PUBLIC + PRIVATE];
+    let prompt = &stories.unseen[0][..PUBLIC + case.private];
     let clear = Generation::new(&stories.model, prompt, &[])?.take(told.len());
     let same = told.iter().zip(clear).take_while(|(own, clear)| **own == *clear).count();
     let all: f64 = seconds.iter().sum();
     let params = || {
         params! {
-            "preset": case.case.preset, "chunk": case.case.chunk, "public": PUBLIC, "private": PRIVATE,
+            "preset": case.case.preset, "chunk": case.case.chunk, "public": PUBLIC, "private": case.private,
             "tokens": told.len(), "passes": statistics.passes, "guessed": statistics.guessed, "threads": threads,
             "clock": Clock::Wall.name(), "steps": agreement.tokens, "steps_above_error": sure.tokens,
             "least_margin": agreement.least_margin, "largest_lost_margin": agreement.largest_lost_margin,
         }
     };
-    let name = format!("stories260K, chain of {} tokens", told.len());
+    let ring = if case.case.is_insecure() { ", small insecure ring" } else { "" };
+    let name = format!("stories260K, chain of {} tokens{ring}", told.len());
     harness.row(PASS_TIME, &name, seconds, None, params());
     harness.value(TOKEN_TIME, &name, all / told.len() as f64, None, params());
     let mean = given.iter().sum::<f64>() / given.len() as f64;

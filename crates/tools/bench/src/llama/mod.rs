@@ -20,11 +20,12 @@ const PRODUCTS: &str = "products";
 const SLIM: &str = "slim";
 const ATTENTION: &str = "attention";
 const PASSES: &str = "passes";
+const SMALL_CHAIN: &str = "small-chain";
 const CHAIN: &str = "chain";
 const BLOCKS: &str = "blocks";
 const SHARE: &str = "share";
 
-pub(crate) const PARTS: [&str; 7] = [PRODUCTS, SLIM, ATTENTION, PASSES, CHAIN, BLOCKS, SHARE];
+pub(crate) const PARTS: [&str; 8] = [PRODUCTS, SLIM, ATTENTION, PASSES, SMALL_CHAIN, CHAIN, BLOCKS, SHARE];
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let quick = harness.options.quick;
@@ -41,6 +42,10 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     }
     if harness.includes(PASSES) {
         passes::run(harness, if quick { passes::QUICK } else { passes::FULL })?;
+    }
+    // The quick chain is one in a small ring.
+    if harness.includes(SMALL_CHAIN) && !quick {
+        chain::run(harness, chain::SMALL)?;
     }
     if harness.includes(CHAIN) {
         chain::run(harness, if quick { chain::QUICK } else { chain::FULL })?;

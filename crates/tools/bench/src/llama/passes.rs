@@ -33,16 +33,24 @@ pub(super) struct Case {
     pub(super) preset: &'static str,
     /// Tokens of a chunk.
     pub(super) chunk: usize,
+    /// Chunks for which sessions have room, and which are run.
+    chunks: usize,
 }
 
-pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", chunk: 16 };
-pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 8 };
+pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", chunk: 16, chunks: 2 };
+/// The chunks of the former in a small ring.
+pub(super) const SMALL: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 16, chunks: 1 };
+pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 8, chunks: 1 };
+
+impl Case {
+    /// Whether the ring is for tests only.
+    pub(super) fn is_insecure(&self) -> bool {
+        self.preset.starts_with("insecure_")
+    }
+}
 
 /// Public tokens of the measured passes.
 const PUBLIC: usize = 33;
-
-/// Chunks for which sessions have room, and which are run.
-const CHUNKS: usize = 2;
 
 /// A program for stories260K with its bootstraps placed.
 fn program(stories: &Stories, parameters: &CkksParameters, chunk: usize) -> Result<Program, BenchError> {
@@ -63,10 +71,10 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     let text = &stories.unseen[0];
     let public = stories.model.prefix_cache(&text[..PUBLIC])?;
     let model = harness.single_thread.install(|| CostModel::measure(&parameters))?;
-    let counted = phases::count(&program, &encoder, (&public, CHUNKS), model)?;
+    let counted = phases::count(&program, &encoder, (&public, case.chunks), model)?;
     harness.progress(format!("stories260K: {} keys", counted.keys.len()));
     let mut client = PassClient::new(&program, &encoder, &counted.keys)?;
-    let chunks: Vec<&[u32]> = text[PUBLIC..].chunks_exact(case.chunk).take(CHUNKS).collect();
+    let chunks: Vec<&[u32]> = text[PUBLIC..].chunks_exact(case.chunk).take(case.chunks).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all = pool(threads)?;
     let params = || {
@@ -84,13 +92,13 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     for (number, tokens) in chunks.iter().enumerate() {
         harness.progress(format!("stories260K: pass of chunk {} on {threads} threads", number + 1));
         let input = input(&program, &stories, tokens, &mut client)?;
-        let place = PassPlace { public: &public, session: &mut session, next: true, chunks: CHUNKS };
+        let place = PassPlace { public: &public, session: &mut session, next: true, chunks: case.chunks };
         let meter = phases::clock();
         let machine = client.machine();
         let (logits, report) = all.install(|| phases::run(&machine, &program, place, input, &meter))?;
         compare(&program, &stories, (tokens, &mut clear), &client.decrypt(&logits)?, &mut agreement)?;
-        let case = format!("{name}, chunk {}", number + 1);
-        send(harness, &case, (&report, &counted.passes[number]), |map| {
+        let chunk = format!("{name}, chunk {}", number + 1);
+        send(harness, &chunk, (&report, &counted.passes[number]), |map| {
             let mut all = params();
             all.extend(map);
             all.insert("threads".into(), threads.into());
@@ -111,19 +119,19 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
 
     for several in harness.options.threads.clone() {
         let pools = [pool(several)?, pool(1)?];
-        let (mut samples, tokens) = ([Vec::new(), Vec::new()], chunks[CHUNKS - 1]);
+        let (mut samples, tokens) = ([Vec::new(), Vec::new()], chunks[case.chunks - 1]);
         for (pool, samples) in pools.iter().zip(&mut samples) {
             harness.progress(format!("stories260K: the same pass on {} threads", pool.current_num_threads()));
             let input = input(&program, &stories, tokens, &mut client)?;
             let mut session = session.clone();
-            let place = PassPlace { public: &public, session: &mut session, next: false, chunks: CHUNKS };
+            let place = PassPlace { public: &public, session: &mut session, next: false, chunks: case.chunks };
             let (machine, meter) = (client.machine(), phases::clock());
             pool.install(|| phases::run(&machine, &program, place, input, &meter))?;
             samples.push(meter().seconds);
         }
         let mut own = params();
         own.insert("threads".into(), several.into());
-        let case = format!("{name}, chunk {CHUNKS} again, {several} threads");
+        let case = format!("{name}, chunk {} again, {several} threads", case.chunks);
         harness.row(THREADS, case, &samples[0], Some(("ours, 1 thread", &samples[1])), own);
     }
     Ok(())

@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use unspoken_ckks::{Arithmetic, CkksError, CoefficientMatrix, CostModel, Encoder, Simulator, vector_bytes};
-use unspoken_rlwe::KeyPlan;
 use unspoken_encrypted_llama::{Machine, PassArithmetic, Program, Session, SimulatedMachine};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
+use unspoken_rlwe::KeyPlan;
 
 use crate::error::BenchError;
 
@@ -65,11 +65,9 @@ impl Phase {
             Quantity::AttentionNormSquare | Quantity::AttentionNormFactor | Quantity::AttentionNorm => {
                 Phase::AttentionNorm
             }
-            Quantity::Query
-            | Quantity::Key
-            | Quantity::Value
-            | Quantity::RotatedQuery
-            | Quantity::RotatedKey => Phase::Projections,
+            Quantity::Query | Quantity::Key | Quantity::Value | Quantity::RotatedQuery | Quantity::RotatedKey => {
+                Phase::Projections
+            }
             Quantity::Score => Phase::Scores,
             Quantity::Exponential
             | Quantity::SoftmaxSquare(_)

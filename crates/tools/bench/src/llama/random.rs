@@ -12,7 +12,10 @@ use crate::error::BenchError;
 const BITS: f64 = 12.0;
 
 /// Margins of all intervals beyond those of the few texts that are run.
-const MARGIN: f64 = 1.5;
+const MARGIN: f64 = 1.3;
+
+/// Factor by which margins grow at most where a degree allows it: wider intervals have values that are less precise.
+const WIDENING: f64 = 1.5;
 
 /// Rounds of softmax that are tried.
 const MOST_ROUNDS: u8 = 4;
@@ -20,12 +23,12 @@ const MOST_ROUNDS: u8 = 4;
 /// Texts over which ranges are measured.
 const TEXTS: usize = 2;
 
-/// Standard deviations of scores and of gates, about those of the real models after taming.
-const SCORE: f64 = 4.0;
-const GATE: f64 = 3.0;
+/// Standard deviations of scores and of gates: with them the degrees are about those of real models.
+const SCORE: f64 = 2.5;
+const GATE: f64 = 2.5;
 
 /// The norms of embedded tokens lie between `exp(-SPREAD)` and `exp(SPREAD)` times their mean.
-const SPREAD: f64 = 1.0;
+const SPREAD: f64 = 0.75;
 
 /// A model, its circuit and its polynomials.
 pub(super) struct RandomModel {
@@ -88,8 +91,7 @@ impl RandomModel {
         let mut text = |count: usize| -> Vec<u32> {
             (0..count).map(|_| ((draws.draw() + 1.0) / 2.0 * vocabulary as f64) as u32).collect()
         };
-        let texts: Vec<Sample> =
-            (0..TEXTS).map(|_| Sample { public: text(public), private: text(private) }).collect();
+        let texts: Vec<Sample> = (0..TEXTS).map(|_| Sample { public: text(public), private: text(private) }).collect();
         let (circuit, design) = fit(&model, &texts, chunk)?;
         let text = texts.into_iter().next().unwrap_or(Sample { public: Vec::new(), private: Vec::new() });
         Ok(RandomModel { model, circuit, design, text })
@@ -127,7 +129,8 @@ fn fit(model: &Model, texts: &[Sample], chunk: usize) -> Result<(Circuit, Design
     loop {
         let circuit = Circuit::new(&model.config).with_rounds(rounds);
         let ranges = calibrate(&circuit, model, texts, chunk, |_| {})?;
-        let options = DesignOptions { margins: Margins::all(MARGIN), bits: BITS, ..DesignOptions::default() };
+        let margins = Margins::all(MARGIN);
+        let options = DesignOptions { margins, bits: BITS, widening: WIDENING, ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok((circuit, design)),
             Err(CircuitError::Untamed { place, .. })

@@ -2,9 +2,10 @@
 //! steps and giant steps).
 
 use unspoken_ckks::{
-    Arithmetic, Ciphertext, CkksParameters, Complex64, Cost, CostModel, Encoder, ErrorStatistics, Evaluator,
+    Arithmetic, Bootstrap, Ciphertext, CkksParameters, Complex64, Cost, CostModel, Encoder, ErrorStatistics, Evaluator,
     Polynomial, Preset, Simulator, evaluate,
 };
+use unspoken_encrypted_llama::WEIGHT_BITS;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 use unspoken_slim::{SlimEvaluation, SquareTree};
@@ -25,9 +26,6 @@ const STEPS: &str = "Paterson and Stockmeyer";
 
 /// The degrees of the polynomials by steps. Sums of squares have one more, which takes as many levels.
 const DEGREES: [usize; 3] = [31, 63, 127];
-
-/// Level of the results.
-const LEVEL: usize = 1;
 
 /// Largest allowed distance of a result from the polynomial, relative to its largest value.
 const TOLERANCE: f64 = 1.0 / 1024.0;
@@ -56,9 +54,10 @@ impl Way {
         })
     }
 
-    fn input_level(&self) -> usize {
+    /// The level of inputs for results at `level`.
+    fn input_level(&self, level: usize) -> usize {
         match self {
-            Way::Steps(polynomial) => LEVEL + polynomial.depth(),
+            Way::Steps(polynomial) => level + polynomial.depth(),
             Way::Slim(slim) => slim.input_level(),
         }
     }
@@ -78,6 +77,8 @@ struct Fixture {
     encoder: Encoder,
     secret: SecretKey,
     values: usize,
+    /// Level of the results: they can be bootstrapped.
+    level: usize,
 }
 
 /// The function `1 / sqrt(x)` on an interval that suits the degree.
@@ -93,7 +94,8 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     let parameters = Preset::find(case.preset)?.build()?;
     let mut rng = SecretRng::insecure_from_seed(6);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let fixture = Fixture { encoder: Encoder::new(&parameters), secret, values: case.values };
+    let level = Bootstrap::for_products(&parameters, WEIGHT_BITS)?.input_level();
+    let fixture = Fixture { encoder: Encoder::new(&parameters), secret, values: case.values, level };
     for degree in DEGREES {
         fixture.compare(harness, degree, &mut rng)?;
     }
@@ -115,7 +117,7 @@ impl Fixture {
         let (parameters, model) = (self.parameters(), CostModel::nominal(self.parameters()));
         let of_depth = |depth: usize| -> Result<SlimEvaluation, BenchError> {
             let tree = SquareTree::new(polynomial, depth)?;
-            Ok(SlimEvaluation::new(parameters, &[&tree], self.values, LEVEL, parameters.scale())?)
+            Ok(SlimEvaluation::new(parameters, &[&tree], self.values, self.level, parameters.scale())?)
         };
         let mut best = (of_depth(1)?, 1);
         for depth in 2..=degree.ilog2() as usize {
@@ -132,7 +134,7 @@ impl Fixture {
 
     /// Counts, encrypts, runs once and compares with the polynomial in the clear.
     fn prepare(&self, way: Way, polynomial: &Polynomial, rng: &mut SecretRng) -> Result<Prepared, BenchError> {
-        let (scale, level) = (self.parameters().scale(), way.input_level());
+        let (scale, level) = (self.parameters().scale(), way.input_level(self.level));
         let simulator = Simulator::counting(&self.encoder);
         way.run(&simulator, &simulator.encrypt(&[], level, scale)?)?;
         let (cost, keys) = (simulator.cost(), simulator.key_plan());
@@ -171,7 +173,7 @@ impl Fixture {
         let params = || {
             params! {
                 "preset": parameters.name(), "values": self.values, "degree": degree + 1, "depth": depth,
-                "baseline_degree": degree, "output_level": LEVEL, "interval": [low(degree), 1.0],
+                "baseline_degree": degree, "output_level": self.level, "interval": [low(degree), 1.0],
                 "backend": parameters.ring().backend().name(),
             }
         };
@@ -180,7 +182,7 @@ impl Fixture {
         let counted: [(Metric, &dyn Fn(&Prepared) -> f64); 5] = [
             (MULTIPLICATIONS, &|prepared| prepared.cost.tensors as f64),
             (KEY_SWITCHES, &|prepared| prepared.cost.total_key_switches() as f64),
-            (LEVELS, &|prepared| (prepared.way.input_level() - LEVEL) as f64),
+            (LEVELS, &|prepared| (prepared.way.input_level(self.level) - self.level) as f64),
             (KEYS, &|prepared| prepared.keys.len() as f64),
             (LOG2_ERROR, &|prepared| prepared.error.log2()),
         ];

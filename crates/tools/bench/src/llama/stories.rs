@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unspoken_chat::ServedModel;
-use unspoken_llama::{
-    Circuit, CircuitError, Design, DesignOptions, Margins, Quantity, Sample, calibrate,
-};
+use unspoken_llama::{Circuit, CircuitError, Design, DesignOptions, Margins, Quantity, Sample, calibrate};
 use unspoken_llama_model::{ClientModel, Generation, LoadedModel, Model, TamedModel, Tokenizer, load, rotate};
 
 use crate::error::BenchError;
