@@ -17,12 +17,13 @@ use unspoken_rlwe::RlweError;
 use super::agreement::Agreement;
 use super::passes;
 use super::stories::Stories;
-use crate::clock::Clock;
+use crate::clock::{Clock, process_seconds};
 use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
 
 const PASS_TIME: Metric = Metric::less("chain_pass_time", "s");
+const PASS_CPU_TIME: Metric = Metric::less("chain_pass_cpu_time", "s");
 const TOKEN_TIME: Metric = Metric::less("chain_time_per_token", "s");
 const TOKENS_PER_PASS: Metric = Metric::more("chain_tokens_per_pass", "tokens");
 const SAME: Metric = Metric::more("chain_same_top_token", "share");
@@ -91,13 +92,14 @@ impl Party {
         Ok(Party { server, client, keys, key_bytes })
     }
 
-    /// Asks a question. Returns the answer and the seconds of the service.
-    fn ask(&mut self, question: &Question) -> Result<(Answer, f64), ChatError> {
+    /// Asks a question. Returns the answer, and the seconds and the CPU seconds of the service.
+    fn ask(&mut self, question: &Question) -> Result<(Answer, [f64; 2]), ChatError> {
         let encoded = self.client.encode(&[question])?;
         let query = self.client.query(&encoded)?;
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), process_seconds());
         let answer = self.server.answer(CLIENT, &self.keys, &query, &GO)?;
-        let seconds = begin.elapsed().as_secs_f64();
+        let cpu = process_seconds().zip(cpu).map_or(0.0, |(after, before)| after - before);
+        let seconds = [begin.elapsed().as_secs_f64(), cpu];
         let mut answers = self.client.read(&answer, &encoded)?;
         match answers.pop() {
             Some(answer) => Ok((answer, seconds)),
@@ -160,14 +162,15 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     let texts = (prefix, public, private);
     let description = party.client.description();
     let mut generation = PrivateGeneration::new(description, SESSION, texts, &[], case.tokens)?;
-    let (mut seconds, mut given) = (Vec::new(), Vec::new());
+    let (mut seconds, mut cpu, mut given) = (Vec::new(), Vec::new(), Vec::new());
     let mut steps = Steps { stories: &stories, all: Agreement::default(), rows: Vec::new() };
     let mut known = [begin, private].concat();
     while let Some(question) = generation.question() {
         let (answer, took) = all.install(|| party.ask(&question))?;
         let new = generation.answer(&answer)?;
         if let (Question::Pass { chunk, tokens, .. }, Answer::Passed(logits)) = (&question, &answer) {
-            seconds.push(took);
+            seconds.push(took[0]);
+            cpu.push(took[1]);
             let first = PUBLIC + *chunk as usize * case.case.chunk;
             if !new.is_empty() {
                 let place = known.len() - 1 - first;
@@ -177,15 +180,16 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
             known.extend_from_slice(&new);
             let (told, agreement) = (generation.tokens().len(), steps.all);
             harness.progress(format!(
-                "stories260K: pass {} in {took:.1} s, {told} tokens, {} of {} as in the clear, largest error {:.4}",
+                "stories260K: pass {} in {:.1} s, {told} tokens, {} of {} as in the clear, largest error {:.4}",
                 seconds.len(),
+                took[0],
                 agreement.same,
                 agreement.tokens,
                 agreement.logit_error
             ));
         }
     }
-    report(harness, case, &party, (&stories, &generation), (&seconds, &given, &steps), threads)
+    report(harness, case, &party, (&stories, &generation), (&seconds, &cpu, &given, &steps), threads)
 }
 
 fn report(
@@ -193,7 +197,7 @@ fn report(
     case: Case,
     party: &Party,
     (stories, generation): (&Stories, &PrivateGeneration),
-    (seconds, given, steps): (&[f64], &[f64], &Steps<'_>),
+    (seconds, cpu, given, steps): (&[f64], &[f64], &[f64], &Steps<'_>),
     threads: usize,
 ) -> Result<(), BenchError> {
     let (agreement, sure, statistics) = (steps.all, steps.sure(), generation.statistics());
@@ -213,6 +217,7 @@ fn report(
     let ring = if case.case.is_insecure() { ", small insecure ring" } else { "" };
     let name = format!("stories260K, chain of {} tokens{ring}", told.len());
     harness.row(PASS_TIME, &name, seconds, None, params());
+    harness.row(PASS_CPU_TIME, &name, cpu, None, params());
     harness.value(TOKEN_TIME, &name, all / told.len() as f64, None, params());
     let mean = given.iter().sum::<f64>() / given.len() as f64;
     harness.value(TOKENS_PER_PASS, &name, mean, Some(("without drafts", 1.0)), params());

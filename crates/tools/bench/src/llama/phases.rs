@@ -9,6 +9,7 @@ use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 use unspoken_rlwe::KeyPlan;
 
+use crate::clock::process_seconds;
 use crate::error::BenchError;
 
 /// A part of a pass. The bootstraps that a step needs belong to the phase of the step.
@@ -88,37 +89,47 @@ impl Phase {
     }
 }
 
-/// Seconds, measured or predicted, and key switches, if they are counted.
+/// Seconds, measured or predicted, CPU seconds of all threads, if they are measured, and key switches, if they are
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     pub(super) seconds: f64,
+    pub(super) cpu: f64,
     pub(super) key_switches: f64,
 }
 
 impl Reading {
     fn since(self, before: Reading) -> Reading {
-        Reading { seconds: self.seconds - before.seconds, key_switches: self.key_switches - before.key_switches }
+        Reading {
+            seconds: self.seconds - before.seconds,
+            cpu: self.cpu - before.cpu,
+            key_switches: self.key_switches - before.key_switches,
+        }
     }
 
     fn plus(self, other: Reading) -> Reading {
-        Reading { seconds: self.seconds + other.seconds, key_switches: self.key_switches + other.key_switches }
+        Reading {
+            seconds: self.seconds + other.seconds,
+            cpu: self.cpu + other.cpu,
+            key_switches: self.key_switches + other.key_switches,
+        }
     }
 }
 
 /// Where a pass reads its seconds and key switches.
 pub(super) type Meter<'a> = dyn Fn() -> Reading + Sync + 'a;
 
-/// A clock.
+/// The clocks of this process.
 pub(super) fn clock() -> impl Fn() -> Reading + Sync {
     let begin = Instant::now();
-    move || Reading { seconds: begin.elapsed().as_secs_f64(), key_switches: 0.0 }
+    move || Reading { seconds: begin.elapsed().as_secs_f64(), cpu: process_seconds().unwrap_or(0.0), key_switches: 0.0 }
 }
 
 /// What a simulator has counted, and the seconds that a model predicts for it.
 pub(super) fn counter(simulator: &Simulator, model: CostModel) -> impl Fn() -> Reading + Sync + '_ {
     move || {
         let cost = simulator.cost();
-        Reading { seconds: model.seconds(&cost), key_switches: cost.total_key_switches() as f64 }
+        Reading { seconds: model.seconds(&cost), cpu: 0.0, key_switches: cost.total_key_switches() as f64 }
     }
 }
 
