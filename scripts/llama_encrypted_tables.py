@@ -23,8 +23,8 @@ most likely tokens are farther apart in the clear than twice the largest error o
 """,
     BLOCKS: """\
 `make tables-llama`. Blocks are **counted, not run**: a simulator without values runs the pass of one layer with random
-weights at the true dimensions, and the seconds are **predicted** for one AVX2 core by the engine's nominal cost model. A
-share of a block, with all tokens and the full width but one eighth of the heads and of the feed-forward network, is
+weights at the true dimensions, and the seconds are **predicted** for one AVX2 core by the engine's nominal cost model.
+A share of a block, with all tokens and the full width but one eighth of the heads and of the feed-forward network, is
 **run** on all cores beside its own prediction.
 """,
 }
@@ -138,9 +138,9 @@ def table_five(found: list[dict]) -> str:
     lines = [
         "### One block (Table 5)\n",
         paragraph(
-            "Predicted: one core. Corrected: the same, times measured CPU seconds over predicted seconds of the phase in "
-            "the share that was run. Neither is a measurement of a block. The paper's are measured seconds on 4 and 8 "
-            "RTX 4090 GPUs; its generation step is one token, ours is one pass of eight."
+            "Predicted: one core. Corrected: the same, times measured CPU seconds over predicted seconds of the phase "
+            "in the share that was run. Neither is a measurement of a block. The paper's are measured seconds on 4 "
+            "and 8 RTX 4090 GPUs; its generation step is one token, ours is one pass of eight."
         ),
         "| block | phase | bootstraps | key switches | predicted, s | corrected, s | paper: 4 GPUs | 8 GPUs |",
         "| --- | --- |" + " ---: |" * 6,
