@@ -5,7 +5,7 @@ VENV := .venv
 BIN := target/release/unspoken
 
 .PHONY: demo test build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
-	tables-encrypt tables-pir tables-llama-clear figures storm clean
+	tables-encrypt tables-pir tables-llama tables-llama-clear figures storm clean
 
 # Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, queries privately, and prints what was
 # sent.
@@ -97,6 +97,12 @@ tables-encrypt: build-bench data/tables
 # Needs 18 GB of memory.
 tables-pir: build-bench
 	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: database" "pir: service"
+
+# Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
+# models. Needs 20 GB of memory, and about an hour.
+tables-llama: build-bench
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: linear algebra and polynomials" "llama: passes" \
+	    "llama: blocks"
 
 # Language models in the clear and simulated: Tables 1 to 4 of the paper on private Llama inference. About an hour.
 tables-llama-clear: build data/smollm2 data/movie-reviews

@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 import encrypt_tables
+import llama_encrypted_tables
 import llama_tables
 import pir_tables
 from page import cells, number, paragraph
@@ -36,11 +37,15 @@ SECTIONS = (
     (pir_tables.ANSWERS, "pir", ("rows", "answers"), False),
     (pir_tables.DATABASE, "pir", ("updates",), True),
     (pir_tables.SERVICE, "pir", ("service",), True),
+    (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),
+    (llama_encrypted_tables.PASSES, "llama", ("passes", "small-chain", "chain"), False),
+    (llama_encrypted_tables.BLOCKS, "llama", ("blocks", "share"), False),
 )
 
 NOTES = {
     **encrypt_tables.NOTES,
     **pir_tables.NOTES,
+    **llama_encrypted_tables.NOTES,
     "lookup": """\
 fastText: the plans take turns, batch by batch of the same messages, after one batch of each that is not counted; the
 time of a message is that of a full batch over its messages. The indicator of Kim et al. takes turns with our batches,
@@ -147,10 +152,11 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt`, `make tables-pir` and
-`make tables-llama-clear` make some of its sections. Times are of one thread unless a row says otherwise. Those with a
-baseline are medians of repetitions that alternated in one run, after one repetition that is not counted; the ratio is
-the median of the pairwise ratios, above 1 where ours is better. Where something else was done, the section says so.
+Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt`, `make tables-pir`,
+`make tables-llama` and `make tables-llama-clear` make some of its sections. Times are of one thread unless a row says
+otherwise. Those with a baseline are medians of repetitions that alternated in one run, after one repetition that is not
+counted; the ratio is the median of the pairwise ratios, above 1 where ours is better. Where something else was done,
+the section says so.
 """
 
 # Table 3 of the lookup paper: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their
@@ -178,6 +184,7 @@ SPECIAL = (
     "lookup_depth",
     "small_batch_",
     *pir_tables.SPECIAL,
+    *llama_encrypted_tables.SPECIAL,
 )
 
 PAPER = """\
@@ -378,7 +385,7 @@ def section(binary: Path, heading: str) -> str:
         parts += [table_three(found), table_six(found), PAPER.rstrip()]
     if suite == "matrix":
         parts.insert(-1, beside_paper(found))
-    for beside in {**encrypt_tables.TABLES, **pir_tables.TABLES}.get(heading, ()):
+    for beside in {**encrypt_tables.TABLES, **pir_tables.TABLES, **llama_encrypted_tables.TABLES}.get(heading, ()):
         parts.insert(len(parts) - 1, beside(found))
     return "\n\n".join(parts) + "\n"
 

@@ -80,6 +80,19 @@ impl<'a> Stopwatch<'a> {
     }
 }
 
+/// CPU seconds of all threads of this process; `None` if the system does not report them. Unlike wall-clock time they
+/// leave out other programs' turns.
+#[cfg(unix)]
+pub(crate) fn process_seconds() -> Option<f64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn process_seconds() -> Option<f64> {
+    None
+}
+
 /// CPU seconds of the calling thread.
 #[cfg(unix)]
 fn thread_seconds() -> Option<f64> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use unspoken_audit::AuditError;
+use unspoken_chat::ChatError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::ClientError;
@@ -10,8 +11,11 @@ use unspoken_cnn::CnnError;
 use unspoken_database::DatabaseError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_encrypt::EncryptError;
+use unspoken_encrypted_llama::PassError;
 use unspoken_exact::ExactError;
 use unspoken_fasttext::{ModelError, TrainError};
+use unspoken_llama::CircuitError;
+use unspoken_llama_model::{InputError, LoadError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
 use unspoken_permute::PermuteError;
@@ -21,6 +25,7 @@ use unspoken_query::QueryError;
 use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
+use unspoken_slim::SlimError;
 use unspoken_store::DataError;
 
 /// Errors of this crate. Each message names the measurement, what was found and what was needed.
@@ -28,7 +33,7 @@ use unspoken_store::DataError;
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite has this name.
-    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt and pir")]
+    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt, pir and llama")]
     Suite {
         /// The name given.
         found: String,
@@ -68,6 +73,16 @@ pub enum BenchError {
         path: PathBuf,
         /// The cause.
         reason: String,
+    },
+    /// Text for a measurement is too short.
+    #[error("{what}: found {found} tokens, needed {needed}; this is a bug, please report it")]
+    Text {
+        /// What the text is for.
+        what: &'static str,
+        /// Number of tokens found.
+        found: usize,
+        /// Number of tokens needed.
+        needed: usize,
     },
     /// The system refused to start threads.
     #[error("cannot start {threads} threads: {reason}; request fewer")]
@@ -158,6 +173,24 @@ pub enum BenchError {
     /// A generated image is invalid.
     #[error(transparent)]
     Image(unspoken_digits_model::DataError),
+    /// A polynomial has no sums of squares, or they do not fit the parameters.
+    #[error(transparent)]
+    Slim(#[from] SlimError),
+    /// A language model cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Text does not fit a language model.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The polynomials of a language model cannot be chosen.
+    #[error(transparent)]
+    Circuit(#[from] CircuitError),
+    /// An encrypted pass failed.
+    #[error(transparent)]
+    Pass(#[from] PassError),
+    /// The service of a language model, or its client, failed.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
 }
 
 /// The larger of two errors; NaN if one of them is NaN, so that no comparison with a tolerance accepts it.

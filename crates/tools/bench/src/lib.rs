@@ -34,7 +34,7 @@ pub enum Suite {
     Encrypt,
     /// Private retrieval: answers by mode and size, phase by phase.
     Pir,
-    /// Encrypted Llama models: products with plaintext matrices.
+    /// Encrypted Llama models: linear algebra, slim polynomials, whole passes, a chain of tokens, counted blocks.
     Llama,
 }
 

@@ -1,7 +1,7 @@
 //! The matrix suite: the tables of the permutation paper; our algorithms compared with the published ones.
 
 mod permutations;
-mod plain;
+pub(crate) mod plain;
 mod planned;
 mod products;
 mod table3;
@@ -104,7 +104,7 @@ fn run_case(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     }
     if harness.includes(PLAIN) {
         for &dimension in case.plain {
-            plain::run(harness, &encoder, dimension)?;
+            plain::run(harness, &encoder, dimension, encoder.parameters().max_level())?;
         }
     }
     let fixture = ProductFixture::new(encoder)?;

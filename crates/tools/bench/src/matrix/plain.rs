@@ -15,7 +15,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Levels that the deepest method needs: every result is this many levels below the highest.
+/// Levels that the deepest method needs: every result is this many levels below its input.
 const LEVELS: usize = 2;
 
 const KEY_SWITCHES: Metric = Metric::less("key_switches", "switches");
@@ -72,10 +72,17 @@ struct Case<'a> {
     layout: Layout,
     weights: Array2<f64>,
     x: Vec<Array2<f64>>,
+    output_level: usize,
 }
 
-/// Measures one dimension: a single block, with as many matrices at once as fit.
-pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, dimension: usize) -> Result<(), BenchError> {
+/// Measures one dimension: a single block, with as many matrices at once as fit. The deepest method starts at the level
+/// `top`.
+pub(crate) fn run(
+    harness: &mut Harness<'_>,
+    encoder: &Encoder,
+    dimension: usize,
+    top: usize,
+) -> Result<(), BenchError> {
     let parameters = encoder.parameters();
     let layout = Layout::new(parameters, dimension, 1)?;
     let value = |seed: usize, (i, j): (usize, usize)| ((i * 31 + j * 17 + seed * 7) % 101) as f64 / 50.0 - 1.0;
@@ -83,7 +90,8 @@ pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, dimension: usize
     let at_once = layout.parallel().max(parameters.ring().degree() / dimension);
     let mut rng = SecretRng::insecure_from_seed(11);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let case = Case { encoder, secret, layout, weights: matrix(1), x: (2..at_once + 2).map(matrix).collect() };
+    let (weights, x) = (matrix(1), (2..at_once + 2).map(matrix).collect());
+    let case = Case { encoder, secret, layout, weights, x, output_level: top - LEVELS };
     let methods = [
         case.slots(OURS, &[1, 0], &mut rng)?,
         case.slots(ROWS, &[0, 0], &mut rng)?,
@@ -94,10 +102,6 @@ pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, dimension: usize
 }
 
 impl Case<'_> {
-    fn output_level(&self) -> usize {
-        self.encoder.parameters().max_level() - LEVELS
-    }
-
     /// Products from each exponent to the next; all but the last only skew.
     fn slots(
         &self,
@@ -106,7 +110,7 @@ impl Case<'_> {
         rng: &mut SecretRng,
     ) -> Result<ComparedMethod, BenchError> {
         let (parameters, layout, d) = (self.encoder.parameters(), self.layout, self.layout.dim());
-        let level = self.output_level() + exponents.len() - 1;
+        let level = self.output_level + exponents.len() - 1;
         let one = Array2::eye(d);
         let product = |(number, pair): (usize, &[usize])| {
             let weights = if number + 2 == exponents.len() { &self.weights } else { &one };
@@ -127,7 +131,7 @@ impl Case<'_> {
 
     /// Matrices side by side, as many as fit the coefficients of a row.
     fn coefficients(&self, rng: &mut SecretRng) -> Result<ComparedMethod, BenchError> {
-        let (parameters, d, level) = (self.encoder.parameters(), self.layout.dim(), self.output_level() + 1);
+        let (parameters, d, level) = (self.encoder.parameters(), self.layout.dim(), self.output_level + 1);
         let at_once = parameters.ring().degree() / d;
         let x = Array2::from_shape_fn((d, at_once * d), |(row, column)| self.x[column / d][(row, column % d)]);
         let product = || RowsProduct::new(parameters, &self.weights, level, parameters.scale());
@@ -193,7 +197,7 @@ impl Case<'_> {
             let params = || {
                 params! {
                     "preset": parameters.name(), "d": self.layout.dim(), "at_once": ours.at_once,
-                    "baseline_at_once": baseline.at_once, "output_level": self.output_level(), "method": ours.name,
+                    "baseline_at_once": baseline.at_once, "output_level": self.output_level, "method": ours.name,
                 }
             };
             harness.timing(TIME_PER_PRODUCT, case, &times[0], Some((baseline.name, baseline_times)), params());

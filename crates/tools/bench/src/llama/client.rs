@@ -1,0 +1,87 @@
+//! A client of passes: its keys, and what it encrypts and decrypts.
+
+use ndarray::Array2;
+use unspoken_ckks::{Bootstrapper, Ciphertext, Complex64, Encoder, Evaluator};
+use unspoken_encrypted_llama::{EncryptedMachine, Program};
+use unspoken_matrix::{EncryptedMatrix, Layout};
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
+
+use crate::error::BenchError;
+
+/// Keys of a client of a program, and the matrices of its bootstraps.
+pub(super) struct PassClient {
+    pub(super) encoder: Encoder,
+    secret: SecretKey,
+    evaluation: EvaluationKeys,
+    small: SmallRingKeys,
+    bootstrapper: Bootstrapper,
+    rng: SecretRng,
+}
+
+impl PassClient {
+    /// Makes the keys of a plan, and those of the program's bootstraps and of its small ring.
+    pub(super) fn new(program: &Program, encoder: &Encoder, keys: &KeyPlan) -> Result<Self, BenchError> {
+        let parameters = encoder.parameters();
+        // These keys protect no data: a fixed seed gives every run the same numbers.
+        let mut rng = SecretRng::insecure_from_seed(3);
+        let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
+        let mut all = keys.clone();
+        all.extend(&program.bootstrap().key_plan());
+        let evaluation = EvaluationKeys::generate(&secret, &all, &mut rng)?;
+        let ring = program.small_ring();
+        let small = SeededSmallRingKeys::generate(ring, &secret, &mut rng)?.expand(ring)?;
+        let bootstrapper = Bootstrapper::new(encoder, program.bootstrap().clone())?;
+        Ok(PassClient { encoder: encoder.clone(), secret, evaluation, small, bootstrapper, rng })
+    }
+
+    pub(super) fn machine(&self) -> EncryptedMachine<'_> {
+        EncryptedMachine {
+            evaluator: Evaluator::new(&self.encoder, &self.evaluation),
+            bootstrapper: &self.bootstrapper,
+            small_keys: &self.small,
+        }
+    }
+
+    pub(super) fn evaluator(&self) -> Evaluator<'_> {
+        Evaluator::new(&self.encoder, &self.evaluation)
+    }
+
+    /// Bytes of the switching keys, and of those of the small ring.
+    pub(super) fn key_bytes(&self) -> u64 {
+        self.evaluation.bytes() + self.small.bytes() as u64
+    }
+
+    /// Encrypts vectors at a level, at the scale of the parameters.
+    pub(super) fn encrypt(&mut self, vectors: &[Vec<Complex64>], level: usize) -> Result<Vec<Ciphertext>, BenchError> {
+        let parameters = self.encoder.parameters();
+        let mut encrypted = Vec::with_capacity(vectors.len());
+        for slots in vectors {
+            let plaintext = self.encoder.encode(slots, level, parameters.scale())?;
+            encrypted.push(self.encoder.encrypt(&plaintext, &self.secret, &mut self.rng)?.expand(parameters));
+        }
+        Ok(encrypted)
+    }
+
+    pub(super) fn decrypt(&self, vectors: &[Ciphertext]) -> Result<Vec<Vec<Complex64>>, BenchError> {
+        vectors.iter().map(|vector| Ok(self.encoder.decrypt(vector, &self.secret)?.to_vec())).collect()
+    }
+
+    /// Encrypts a batch of matrices at a level.
+    pub(super) fn encrypt_matrices(
+        &mut self,
+        layout: Layout,
+        matrices: &[Array2<f64>],
+        level: usize,
+    ) -> Result<EncryptedMatrix<Ciphertext>, BenchError> {
+        let seeded = EncryptedMatrix::encrypt(&self.encoder, &self.secret, layout, matrices, level, &mut self.rng)?;
+        Ok(seeded.expand(self.encoder.parameters()))
+    }
+
+    pub(super) fn decrypt_matrices(
+        &self,
+        matrices: &EncryptedMatrix<Ciphertext>,
+    ) -> Result<Vec<Array2<f64>>, BenchError> {
+        Ok(matrices.decrypt(&self.encoder, &self.secret)?)
+    }
+}
