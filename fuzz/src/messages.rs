@@ -50,22 +50,28 @@ pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
 
 /// Repairs a query: seeded ciphertexts with usable scales, for the model with this header.
 pub fn repair_query(data: &mut Vec<u8>, header: &CkksHeader) {
-    repair_vectors(data, header, repair::seeded_ciphertext);
+    repair_vectors(data, header, |vectors| repair_ciphertexts(vectors, header, repair::seeded_ciphertext));
 }
 
 /// Repairs an answer: ciphertexts with usable scales, from the model with this header.
 pub fn repair_answer(data: &mut Vec<u8>, header: &CkksHeader) {
-    repair_vectors(data, header, repair::ciphertext);
+    repair_vectors(data, header, |vectors| repair_ciphertexts(vectors, header, repair::ciphertext));
 }
 
-fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+/// Repairs a message for the model with this header, and its vectors with `repair`.
+pub fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, repair: impl FnOnce(&mut [Vec<u8>])) {
     let Ok(mut message) = Vectors::decode(data.as_slice()) else { return };
-    let parameters = header.parameters();
     message.model_id = header.model_id().to_vec();
-    for vector in &mut message.vectors {
+    repair(&mut message.vectors);
+    *data = message.encoded();
+}
+
+/// Repairs ciphertexts behind their scales.
+pub fn repair_ciphertexts(vectors: &mut [Vec<u8>], header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+    let parameters = header.parameters();
+    for vector in vectors {
         repair::scaled(vector, parameters.scale(), |rest| ciphertext(parameters.rlwe(), rest));
     }
-    *data = message.encoded();
 }
 
 /// Repairs a preset: replaces it by a small one, with the fingerprint of its parameters if the preset exists.

@@ -244,6 +244,4 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
 
     def _predict(self, questions: int) -> dict[str, int]:
         """Return what so many passes will take."""
-        return _unspoken.LlamaConnection.cost(
-            self._service, self._application, self._model, self._state_dir, questions
-        )
+        return _unspoken.LlamaConnection.cost(self._service, self._application, self._model, self._state_dir, questions)

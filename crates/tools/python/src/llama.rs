@@ -160,7 +160,8 @@ impl LlamaConnection {
                 return Err(error);
             }
         };
-        let new = generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        let new =
+            generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
         // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
         // a pass.
         let mut stream = self.client.half().model().tokenizer().stream(&generation.text).map_err(Failure::from)?;
