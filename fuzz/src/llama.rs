@@ -55,7 +55,9 @@ pub static CHECKPOINT: Target = Target {
         *data = files::join(read.iter().map(Vec::as_slice));
     },
     seeds: || {
-        let of = |vocabulary| checkpoint([WIDTH as i32, FFN as i32, 1, HEADS as i32, KV_HEADS as i32, vocabulary, 8]);
+        let of = |vocabulary| {
+            checkpoint([WIDTH as i32, FFN as i32, 1, HEADS as i32, KV_HEADS as i32, vocabulary, CONTEXT as i32])
+        };
         vec![of(TOKENS.len() as i32), of(-(TOKENS.len() as i32))]
     },
 };
