@@ -19,7 +19,7 @@ use unspoken_rlwe::{KeyBundle, SecretKey};
 
 use crate::fixtures::{CLIENT, query, read, rng};
 use crate::llama::PREPARED;
-use crate::messages::{self, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
+use crate::messages::{self, KeyRequirement, MOST_QUERY_BYTES_MADE};
 use crate::{Target, repair};
 
 /// A preset that has enough levels for the polynomials.
@@ -129,16 +129,8 @@ struct End {
 pub static DESCRIBED: Target = Target {
     name: "llama_description",
     run: |data| {
-        let Ok(message) = Described::decode(data) else {
-            assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
-            return false;
-        };
-        if !message.preset.starts_with(SMALL_PRESETS) {
-            return false;
-        }
-        let Ok(description) = Description::insecure_from_bytes(data) else { return false };
-        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
-        assert_eq!(again, message);
+        let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
+        let Some(description) = read else { return false };
         assert!(description.most_public_tokens() + description.prefix() + description.chunk() <= description.context());
         if let Ok(client) = client_of(description) {
             serve_a_hostile_server(client);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_protocol::{CkksHeader, Keyring, Protocol, append_description_checksum};
+use unspoken_protocol::{ApplicationDescription, CkksHeader, Keyring, Protocol, append_description_checksum};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
@@ -39,6 +39,25 @@ impl Vectors {
         self.checksum = blake3::hash(&self.encode_to_vec()).as_bytes().to_vec();
         self.encode_to_vec()
     }
+}
+
+/// The description in untrusted bytes, if its preset is a small one and the decoder accepts it. It encodes to the same
+/// message `M`.
+pub fn read_description<M: Message + Default + PartialEq, D: ApplicationDescription>(
+    data: &[u8],
+    preset: fn(&M) -> &str,
+    to_bytes: fn(&D) -> Vec<u8>,
+) -> Option<D> {
+    let Ok(message) = M::decode(data) else {
+        assert!(D::read(data, true).is_err(), "no protobuf message was accepted");
+        return None;
+    };
+    if !preset(&message).starts_with(SMALL_PRESETS) {
+        return None;
+    }
+    let description = D::read(data, true).ok()?;
+    assert!(M::decode(to_bytes(&description).as_slice()).is_ok_and(|again| again == message), "another message");
+    Some(description)
 }
 
 /// A description that begins with the kind and ends with a correct checksum.
