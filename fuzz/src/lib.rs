@@ -38,7 +38,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 60] = [
+pub const TARGETS: [&Target; 61] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -80,6 +80,7 @@ pub const TARGETS: [&Target; 60] = [
     &llama_service::DESCRIBED,
     &llama_service::KEY_FRONT,
     &llama_service::QUERY,
+    &llama_service::TOKEN_QUERY,
     &llama_service::ANSWER,
     &embed::DESCRIBED,
     &embed::QUERY,

@@ -112,9 +112,7 @@ pub struct Prepared {
 /// A preparation of a model with one small layer.
 pub static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
     let vocabulary = TOKENS.len() as u32;
-    let directory = Directory::of(&checkpoint([4, 6, 1, 2, 1, vocabulary as i32, 16]), &CHECKPOINT_FILES);
-    let loaded = load(&directory.path().join(CHECKPOINT_FILES[0]), None).expect("a checkpoint");
-    let LoadedModel { model, tokenizer } = loaded;
+    let LoadedModel { model, tokenizer } = small_model(true);
     let text = |seed: u32| (0..16u32).map(move |place| (place * place + seed * place) % vocabulary);
     let sample = |seed| Sample { public: text(seed).take(4).collect(), private: text(seed).skip(4).collect() };
     let samples: Vec<Sample> = (0..9).map(sample).collect();
@@ -132,6 +130,13 @@ pub static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
     let client = Arc::new(ClientModel::new(&tamed, tokenizer));
     Prepared { preparation, tamed, client }
 });
+
+/// A model with one small layer.
+pub fn small_model(tied: bool) -> LoadedModel {
+    let vocabulary = TOKENS.len() as i32 * if tied { 1 } else { -1 };
+    let directory = Directory::of(&checkpoint([4, 6, 1, 2, 1, vocabulary, 16]), &CHECKPOINT_FILES);
+    load(&directory.path().join(CHECKPOINT_FILES[0]), None).expect("a checkpoint")
+}
 
 /// The files of the preparation.
 fn preparation() -> Vec<u8> {

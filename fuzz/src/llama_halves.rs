@@ -2,14 +2,15 @@
 
 use std::fs;
 
-use unspoken_llama_model::{ClientModel, TamedModel};
+use ndarray::Array2;
+use unspoken_llama_model::{ClientModel, LoadedModel, TamedModel};
 
 use crate::Target;
 use crate::embedding::repair_safetensors;
 use crate::files::{self, Directory};
-use crate::llama::{PREPARED, read_text};
+use crate::llama::{read_text, small_model};
 
-const CLIENT_FILES: [&str; 3] = ["client.json", "client.safetensors", "tokenizer.json"];
+const CLIENT_FILES: [&str; 4] = ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors"];
 const TAMED_FILE: [&str; 1] = ["tamed.safetensors"];
 
 /// `ClientModel::load`: can be saved and loaded again without a change; the tokenizer reads text.
@@ -26,22 +27,28 @@ pub static CLIENT: Target = Target {
         let (rows, tokenizer) = (client.config().vocabulary, client.tokenizer());
         assert_eq!(client.embedding().dim(), (rows, client.config().width));
         assert!(client.prefix().iter().chain(tokenizer.ends()).all(|token| (*token as usize) < rows));
+        let normed = Array2::ones((2, client.config().width));
+        assert_eq!(client.logits(normed.view()).dim(), (2, rows));
         read_text(tokenizer);
         true
     },
     repair: |data| {
         // The record has a sum of each of the other files.
         let mut read = files::copied(data, CLIENT_FILES.len());
-        for (field, number) in [("embedding", 1), ("tokenizer", 2)] {
+        for (field, number) in [("embedding", 1), ("tokenizer", 2), ("head", 3)] {
             let sum = blake3::hash(&read[number]);
             files::repair_sum(&mut read[0], field, &sum);
         }
         *data = files::join(read.iter().map(Vec::as_slice));
     },
     seeds: || {
-        let directory = Directory::empty();
-        PREPARED.client.save(directory.path()).expect("saves");
-        vec![saved(&directory, &CLIENT_FILES)]
+        let seed = |tied| {
+            let LoadedModel { model, tokenizer } = small_model(tied);
+            let directory = Directory::empty();
+            ClientModel::new(&TamedModel::new(model, vec![1]), tokenizer).save(directory.path()).expect("saves");
+            saved(&directory, &CLIENT_FILES)
+        };
+        vec![seed(true), seed(false)]
     },
 };
 
@@ -64,13 +71,18 @@ pub static TAMED: Target = Target {
         *data = files::join(read.iter().map(Vec::as_slice));
     },
     seeds: || {
-        let directory = Directory::empty();
-        PREPARED.tamed.save(directory.path()).expect("saves");
-        vec![saved(&directory, &TAMED_FILE)]
+        let seed = |tied| {
+            let directory = Directory::empty();
+            TamedModel::new(small_model(tied).model, vec![1]).save(directory.path()).expect("saves");
+            saved(&directory, &TAMED_FILE)
+        };
+        vec![seed(true), seed(false)]
     },
 };
 
 fn saved(directory: &Directory, names: &[&str]) -> Vec<u8> {
-    let files: Vec<Vec<u8>> = names.iter().map(|name| fs::read(directory.path().join(name)).expect("reads")).collect();
+    // A model whose head is the embedding has no file for it.
+    let file = |name: &&str| fs::read(directory.path().join(name)).unwrap_or_default();
+    let files: Vec<Vec<u8>> = names.iter().map(file).collect();
     files::join(files.iter().map(Vec::as_slice))
 }

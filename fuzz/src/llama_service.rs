@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use prost::{Message, Oneof};
 use unspoken_chat::{
-    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PROTOCOL_VERSION, Question, ServedModel,
-    ServerOptions, SessionId,
+    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PROTOCOL_VERSION, PassInput, Question,
+    ServedModel, ServerOptions, SessionId,
 };
 use unspoken_ckks::Preset;
 use unspoken_protocol::{
@@ -78,11 +78,15 @@ struct Described {
     #[prost(uint32, tag = "29")]
     input_level: u32,
     #[prost(uint32, tag = "30")]
-    logit_level: u32,
+    result_level: u32,
     #[prost(double, tag = "31")]
     input_unit: f64,
     #[prost(double, tag = "32")]
-    logit_unit: f64,
+    result_unit: f64,
+    #[prost(int32, tag = "33")]
+    result: i32,
+    #[prost(int32, tag = "34")]
+    input: i32,
 }
 
 /// The first vector of a query.
@@ -145,6 +149,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.chunk = 8 << (message.chunk % 4);
         message.small_degree = 512 << (message.small_degree % 3);
+        (message.result, message.input) = (message.result & 1, message.input & 1);
         // Mostly the dimensions of the client's half, so that it makes queries.
         if message.bound.to_bits() % 4 != 0 {
             (message.model_id, message.width) = (sound.model_id.clone(), sound.width);
@@ -155,16 +160,17 @@ pub static DESCRIBED: Target = Target {
         messages::repair_bound(&mut message.error, |error| error == 0.0 || error >= messages::BELIEVED_ERROR);
         messages::repair_bound(&mut message.bound, |bound| bound > 0.0);
         messages::repair_bound(&mut message.input_unit, |unit| unit > 0.0);
-        messages::repair_bound(&mut message.logit_unit, |unit| unit > 0.0);
+        messages::repair_bound(&mut message.result_unit, |unit| unit > 0.0);
         *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let few = Described { keys: SOUND.keys[..1].to_vec(), ..SOUND.clone() };
-        let small = Described { input_level: 0, logit_level: 0, ..few.clone() };
-        [SOUND.clone(), few, small]
-            .iter()
-            .map(|message| messages::description(Description::PROTOCOL, message))
-            .collect()
+        let small = Described { input_level: 0, result_level: 0, ..few.clone() };
+        let normed = Described { result: 1, ..small.clone() };
+        let tokens = Described::decode(TOKEN_SERVICE.describe().as_slice()).expect("a description");
+        let few_tokens = Described { keys: tokens.keys[..1].to_vec(), ..tokens.clone() };
+        let all = [SOUND.clone(), few, small, normed, tokens, few_tokens];
+        all.iter().map(|message| messages::description(Description::PROTOCOL, message)).collect()
     },
 };
 
@@ -213,8 +219,8 @@ pub static KEY_FRONT: Target = Target {
         repair::header(parameters, repair::Kind::KeyBundle, data, repair::BUNDLE_HEAD);
     },
     seeds: || {
-        let front = &BUNDLE[..KeyBundle::plan_bytes(SERVICE.description().header().key_plan())];
-        vec![front.to_vec(), [front, b"more"].concat()]
+        let front = client(&SERVICE).bundle_contents();
+        vec![front.clone(), [front, b"more".to_vec()].concat()]
     },
 };
 
@@ -222,48 +228,84 @@ pub static KEY_FRONT: Target = Target {
 /// other question is read by the client.
 pub static QUERY: Target = Target {
     name: "llama_query",
-    run: |data| {
-        let header = SERVICE.description().header();
-        let vectors = header.unpack("query", data, SERVICE.query_bytes(), usize::MAX).unwrap_or_default();
-        if vectors.len() > 1 {
-            let Err(error) = SERVICE.answer(CLIENT, &KEYS, data, &STOPPED) else { panic!("a pass was not stopped") };
-            return error.is_cancelled();
-        }
-        let Ok(answer) = SERVICE.answer(OTHER, &KEYS, data, &GO) else { return false };
-        assert!(answer.len() <= SERVICE.answer_bytes());
-        let control = Control::decode(vectors[0].as_slice()).expect("a message was read");
-        let session = |bytes: &[u8]| SessionId::new(bytes.try_into().expect("16 bytes were read"));
-        let question = match control.kind.expect("a kind was read") {
-            Kind::Begin(Begin { session: id, tokens }) => {
-                let (words, rest) = tokens.as_chunks::<4>();
-                assert!(rest.is_empty() && words.len() <= SERVICE.description().most_public_tokens());
-                Question::Begin {
-                    session: session(&id),
-                    public: words.iter().map(|w| u32::from_le_bytes(*w)).collect(),
-                }
-            }
-            Kind::End(End { session: id }) => Question::End { session: session(&id) },
-            Kind::Pass(_) => panic!("a pass without vectors"),
-        };
-        let read = read(&client(), &answer, &[question]).expect("the answer to this question");
-        assert!(matches!(read[..], [Answer::Begun { .. } | Answer::Ended]));
-        true
-    },
+    run: |data| is_answered(&SERVICE, &KEYS, data),
     repair: |data| {
         let header = SERVICE.description().header();
-        messages::repair_vectors(data, header, |vectors| {
-            let Some((control, vectors)) = vectors.split_first_mut() else { return };
-            repair_control(control);
+        repair_query(data, &SERVICE, |vectors| {
             messages::repair_ciphertexts(vectors, header, repair::seeded_ciphertext);
         });
     },
-    seeds: || {
-        let public = SERVICE.description().most_public_tokens();
-        let end = Question::End { session: SessionId::new(SESSION) };
-        let of = |question: Question| query(&mut client(), &[question]).expect("fits");
-        vec![of(begin(vec![])), of(begin(vec![5; public])), of(end), PASS_QUERY.clone()]
-    },
+    seeds: || [other_queries(), vec![PASS_QUERY.clone()]].concat(),
 };
+
+/// As [`QUERY`], for a server that takes tokens as compact queries.
+pub static TOKEN_QUERY: Target = Target {
+    name: "llama_token_query",
+    run: |data| is_answered(&TOKEN_SERVICE, &TOKEN_KEYS, data),
+    repair: |data| {
+        repair_query(data, &TOKEN_SERVICE, |vectors| {
+            for vector in vectors {
+                // The seed follows from the elements: a service refuses one that it has seen with others. Elements
+                // of 29 bits are below every prime.
+                vector.resize(COMPACT_SEED + 4 * CHUNK, 0);
+                let (seed, elements) = vector.split_at_mut(COMPACT_SEED);
+                elements.iter_mut().skip(3).step_by(4).for_each(|byte| *byte &= 0x1f);
+                seed.copy_from_slice(&blake3::hash(elements).as_bytes()[..COMPACT_SEED]);
+            }
+        });
+    },
+    seeds: || [other_queries(), vec![pass_query(&TOKEN_SERVICE)]].concat(),
+};
+
+/// Bytes of the seed of a compact query.
+const COMPACT_SEED: usize = 16;
+
+/// Whether a server accepts a query.
+fn is_answered(server: &LlamaServer, keys: &LlamaKeys, data: &[u8]) -> bool {
+    let (description, header) = (server.description(), server.description().header());
+    let vectors = header.unpack("query", data, server.query_bytes(), usize::MAX).unwrap_or_default();
+    if vectors.len() > 1 {
+        let Err(error) = server.answer(CLIENT, keys, data, &STOPPED) else { panic!("a pass was not stopped") };
+        return error.is_cancelled();
+    }
+    let Ok(answer) = server.answer(OTHER, keys, data, &GO) else { return false };
+    assert!(answer.len() <= server.answer_bytes());
+    let control = Control::decode(vectors[0].as_slice()).expect("a message was read");
+    let session = |bytes: &[u8]| SessionId::new(bytes.try_into().expect("16 bytes were read"));
+    let question = match control.kind.expect("a kind was read") {
+        Kind::Begin(Begin { session: id, tokens }) => {
+            let (words, rest) = tokens.as_chunks::<4>();
+            assert!(rest.is_empty() && words.len() <= description.most_public_tokens());
+            Question::Begin { session: session(&id), public: words.iter().map(|w| u32::from_le_bytes(*w)).collect() }
+        }
+        Kind::End(End { session: id }) => Question::End { session: session(&id) },
+        Kind::Pass(_) => panic!("a pass without vectors"),
+    };
+    let read = read(&client(server), &answer, &[question]).expect("the answer to this question");
+    assert!(matches!(read[..], [Answer::Begun { .. } | Answer::Ended]));
+    true
+}
+
+/// Repairs a query, the vectors of a pass with `repair`.
+fn repair_query(data: &mut Vec<u8>, server: &LlamaServer, repair: impl FnOnce(&mut [Vec<u8>])) {
+    messages::repair_vectors(data, server.description().header(), |vectors| {
+        let Some((control, vectors)) = vectors.split_first_mut() else { return };
+        repair_control(control);
+        repair(vectors);
+    });
+}
+
+/// Queries that are no passes. They are the same for all servers of a model.
+fn other_queries() -> Vec<Vec<u8>> {
+    let public = SERVICE.description().most_public_tokens();
+    let end = Question::End { session: SessionId::new(SESSION) };
+    let of = |question: Question| query(&mut client(&SERVICE), &[question]).expect("fits");
+    vec![of(begin(vec![])), of(begin(vec![5; public])), of(end)]
+}
+
+fn pass_query(server: &LlamaServer) -> Vec<u8> {
+    query(&mut client(server), &[pass((0..CHUNK as u32).collect())]).expect("fits")
+}
 
 /// Gives a question a session of 16 bytes, and tokens of the vocabulary.
 fn repair_control(control: &mut Vec<u8>) {
@@ -291,7 +333,7 @@ pub static ANSWER: Target = Target {
     name: "llama_answer",
     run: |data| {
         thread_local! {
-            static CLIENT_HALF: RefCell<LlamaClient> = RefCell::new(client());
+            static CLIENT_HALF: RefCell<LlamaClient> = RefCell::new(client(&SERVICE));
         }
         CLIENT_HALF.with_borrow(|client| {
             let questions = [pass(vec![3; CHUNK]), begin(vec![]), Question::End { session: SessionId::new(SESSION) }];
@@ -324,8 +366,7 @@ pub static ANSWER: Target = Target {
     },
     seeds: || {
         let of = |query: &[u8]| SERVICE.answer(CLIENT, &KEYS, query, &GO).expect("an answer");
-        let begun = query(&mut client(), &[begin(vec![])]).expect("fits");
-        vec![of(&PASS_QUERY), of(&begun)]
+        vec![of(&PASS_QUERY), of(&query(&mut client(&SERVICE), &[begin(vec![])]).expect("fits"))]
     },
 };
 
@@ -337,16 +378,21 @@ fn pass(tokens: Vec<u32>) -> Question {
     Question::Pass { session: SessionId::new(SESSION), chunk: 0, tokens: tokens.into() }
 }
 
-/// A server of the prepared model.
-static SERVICE: LazyLock<LlamaServer> = LazyLock::new(|| {
+/// A server of the prepared model, whose clients encrypt embeddings.
+static SERVICE: LazyLock<LlamaServer> = LazyLock::new(|| server(PassInput::Embeddings));
+
+/// A server of the prepared model, whose clients encrypt tokens.
+static TOKEN_SERVICE: LazyLock<LlamaServer> = LazyLock::new(|| server(PassInput::Tokens));
+
+fn server(input: PassInput) -> LlamaServer {
     let served = ServedModel::new(&PREPARED.preparation, PREPARED.tamed.clone()).expect("a preparation of this model");
     let parameters = Preset::find(BOOT_PRESET).and_then(Preset::build).expect("builds");
-    let options = ServerOptions { chunk: CHUNK, chunks: 1, ..ServerOptions::default() };
+    let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
     LlamaServer::new(served, &parameters, &options).expect("levels suffice")
-});
+}
 
-fn client() -> LlamaClient {
-    client_of(SERVICE.description().clone()).expect("the same model")
+fn client(server: &LlamaServer) -> LlamaClient {
+    client_of(server.description().clone()).expect("the same model")
 }
 
 /// A client of a server with this description; its secret is the same in every run.
@@ -355,22 +401,20 @@ fn client_of(description: Description) -> Result<LlamaClient, ChatError> {
     LlamaClient::open(description, Arc::clone(&PREPARED.client), Some(&secret.map_err(ProtocolError::from)?))
 }
 
-static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+static KEYS: LazyLock<LlamaKeys> = LazyLock::new(|| keys(&SERVICE));
+static TOKEN_KEYS: LazyLock<LlamaKeys> = LazyLock::new(|| keys(&TOKEN_SERVICE));
+
+/// The client's keys at a server; the session of passes has begun.
+fn keys(server: &LlamaServer) -> LlamaKeys {
     let mut bundle = Vec::new();
-    client().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
-    bundle
-});
-
-/// The client's keys; its session has begun.
-static KEYS: LazyLock<LlamaKeys> = LazyLock::new(|| {
-    let keys = SERVICE.load_keys(&mut BUNDLE.as_slice()).expect("the client's keys");
-    let begun = query(&mut client(), &[begin(vec![4])]).expect("fits");
-    SERVICE.answer(CLIENT, &keys, &begun, &GO).expect("a session");
+    client(server).write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    let keys = server.load_keys(&mut bundle.as_slice()).expect("the client's keys");
+    let begun = query(&mut client(server), &[begin(vec![4])]).expect("fits");
+    server.answer(CLIENT, &keys, &begun, &GO).expect("a session");
     keys
-});
+}
 
-static PASS_QUERY: LazyLock<Vec<u8>> =
-    LazyLock::new(|| query(&mut client(), &[pass((0..CHUNK as u32).collect())]).expect("fits"));
+static PASS_QUERY: LazyLock<Vec<u8>> = LazyLock::new(|| pass_query(&SERVICE));
 
 static GO: AtomicBool = AtomicBool::new(false);
 static STOPPED: AtomicBool = AtomicBool::new(true);

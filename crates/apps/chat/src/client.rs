@@ -10,7 +10,7 @@ use unspoken_ckks::{Complex64, Slots};
 use unspoken_llama_model::ClientModel;
 use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{RlweError, SeededSmallRingKeys};
+use unspoken_rlwe::{CompactQuerySecret, RlweError, SeededSmallRingKeys};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::constant_time;
@@ -85,7 +85,16 @@ impl fmt::Debug for Question {
 /// A question, encoded for encryption. Wiped when dropped.
 pub struct EncodedQuestion {
     request: Request,
-    vectors: Vec<Slots>,
+    input: Input,
+}
+
+/// The private tokens of a question.
+enum Input {
+    None,
+    /// Slots with their embeddings.
+    Embeddings(Vec<Slots>),
+    /// Elements of a compact query.
+    Elements(Zeroizing<Vec<f64>>),
 }
 
 /// Logits of all tokens of a chunk. Wiped when dropped.
@@ -161,37 +170,63 @@ impl LlamaClient {
         &self.model
     }
 
-    /// Embeddings of the tokens of a chunk, as slots. The time does not depend on the tokens.
-    fn arrange(&self, tokens: &[u32]) -> Result<Vec<Slots>, ChatError> {
+    /// The tokens of a chunk, as the service wants them. The time does not depend on them.
+    fn arrange(&self, tokens: &[u32]) -> Result<Input, ChatError> {
         let chunk = self.description.chunk();
         if tokens.len() != chunk {
             let found = format!("{} tokens", tokens.len());
             return Err(ChatError::mismatch("chunk", found, format!("{chunk}, its unused end filled with drafts")));
         }
         check_tokens(tokens, self.description.vocabulary())?;
+        if let Some(encoding) = self.description.token_encoding() {
+            return Ok(Input::Elements(encoding.elements(tokens)?));
+        }
         let mut rows = constant_time::rows(self.model.embedding().view(), tokens);
         let vectors = self.description.layout().pack(rows.view(), self.description.input_unit());
         rows.iter_mut().for_each(Zeroize::zeroize);
-        Ok(vectors.into_iter().map(Slots::from).collect())
+        Ok(Input::Embeddings(vectors.into_iter().map(Slots::from).collect()))
     }
 
-    /// The logits of a chunk.
+    /// Encrypts the input of a pass.
+    fn encrypt(&self, input: &Input) -> Result<Vec<Vec<u8>>, ChatError> {
+        match (input, self.description.token_encoding()) {
+            (Input::Elements(elements), Some(encoding)) => {
+                let secret = CompactQuerySecret::of(self.keyring.secret(), encoding.parameters());
+                let mut rng = SecretRng::from_os().map_err(RlweError::from).map_err(ProtocolError::from)?;
+                let query =
+                    secret.and_then(|secret| secret.encrypt(elements, &mut rng)).map_err(ProtocolError::from)?;
+                Ok(vec![encoding.to_bytes(&query)?])
+            }
+            (Input::Embeddings(vectors), _) => {
+                let (level, scale) = (self.description.input_level(), self.description.parameters().scale());
+                let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
+                Ok(vectors.iter().map(encrypt).collect::<Result<Vec<_>, _>>()?)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The logits of a chunk, from the result of its pass.
     fn open_logits(&self, vectors: &[Vec<u8>]) -> Result<Logits, ChatError> {
-        let needed = self.description.logit_vectors();
+        let needed = self.description.result_vectors();
         if vectors.len() != needed {
             let found = format!("{} vectors", vectors.len());
-            return Err(ChatError::mismatch("answer", found, format!("{needed} for the logits of a chunk")));
+            return Err(ChatError::mismatch("answer", found, format!("{needed} for the result of a chunk")));
         }
         let slots = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<Slots>, _>>()?;
-        let unit = self.description.logit_unit();
+        let unit = self.description.result_unit();
         // Imaginary parts too: in a sound answer they are zero but for the noise.
         let parts = slots.iter().flat_map(|slots| slots.iter().flat_map(|slot| [slot.re, slot.im]));
         self.keyring.check_bound(parts.map(|part| part * unit))?;
         let views: Vec<&[Complex64]> = slots.iter().map(|slots| &**slots).collect();
-        let vocabulary = self.description.vocabulary();
-        let rows = self.description.layout().unpack(&views, vocabulary, unit);
+        let mut rows = self.description.layout().unpack(&views, self.description.result_width(), unit);
+        if self.description.client_has_head() {
+            let logits = self.model.logits(rows.view());
+            rows.iter_mut().for_each(Zeroize::zeroize);
+            rows = logits;
+        }
         let (values, _) = rows.into_raw_vec_and_offset();
-        Ok(Logits::new(vocabulary, values))
+        Ok(Logits::new(self.description.vocabulary(), values))
     }
 }
 
@@ -291,14 +326,14 @@ impl ClientHalf for LlamaClient {
                     return Err(ChatError::mismatch("public text", format!("{} tokens", public.len()), needed));
                 }
                 let request = Request::Begin { session: *session, tokens: public.clone() };
-                Ok(EncodedQuestion { request, vectors: Vec::new() })
+                Ok(EncodedQuestion { request, input: Input::None })
             }
             Question::Pass { session, chunk, tokens } => {
                 let request = Request::Pass { session: *session, chunk: *chunk };
-                Ok(EncodedQuestion { request, vectors: self.arrange(tokens)? })
+                Ok(EncodedQuestion { request, input: self.arrange(tokens)? })
             }
             Question::End { session } => {
-                Ok(EncodedQuestion { request: Request::End { session: *session }, vectors: Vec::new() })
+                Ok(EncodedQuestion { request: Request::End { session: *session }, input: Input::None })
             }
         };
         questions.iter().map(encode).collect()
@@ -306,13 +341,11 @@ impl ClientHalf for LlamaClient {
 
     /// The length of the query of a pass is always the same.
     fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, ChatError> {
-        let [EncodedQuestion { request, vectors }] = questions else {
+        let [EncodedQuestion { request, input }] = questions else {
             return Err(ChatError::mismatch("query", format!("{} questions", questions.len()), "one"));
         };
-        let (level, scale) = (self.description.input_level(), self.description.parameters().scale());
-        let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
         let mut parts = vec![request.to_bytes()];
-        parts.extend(vectors.iter().map(encrypt).collect::<Result<Vec<_>, _>>()?);
+        parts.extend(self.encrypt(input)?);
         Ok(self.description.header().pack(parts))
     }
 
@@ -320,7 +353,7 @@ impl ClientHalf for LlamaClient {
         let [EncodedQuestion { request, .. }] = questions else {
             return Err(ChatError::mismatch("answer", format!("{} questions", questions.len()), "one"));
         };
-        let most = 1 + self.description.logit_vectors();
+        let most = 1 + self.description.result_vectors();
         let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes(), most)?;
         let Some((control, vectors)) = vectors.split_first() else {
             return Err(ChatError::mismatch("answer", "no vectors", "one that says what was done"));

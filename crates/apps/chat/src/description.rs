@@ -1,13 +1,13 @@
 //! The description of a served model, which client and server must both know.
 
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
-use unspoken_encrypted_llama::{Layout, Program};
+use unspoken_encrypted_llama::{Layout, Program, TokenEncoding};
 use unspoken_llama_model::Config;
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
     ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
 };
-use unspoken_rlwe::{SeededSmallRingKeys, SmallRing};
+use unspoken_rlwe::{CompactQueryParameters, SeededSmallRingKeys, SmallRing};
 
 use crate::error::ChatError;
 use crate::message::CONTROL_BYTES;
@@ -25,6 +25,9 @@ pub(crate) const PLAN: &str = "chunks";
 /// Largest keys of the small ring, in bytes: those of the largest presets have some ten megabytes.
 const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
 
+/// What is needed where a kind is unknown.
+const NEWER: &str = "kind 0 or 1; update the older side";
+
 /// Most chunks of a session that a client accepts: the largest contexts have fewer.
 const MOST_CHUNKS: u32 = 1 << 20;
 
@@ -35,6 +38,9 @@ pub struct Description {
     own: proto::Description,
     layout: Layout,
     small: SmallRing,
+    result: proto::Result,
+    /// `None` if clients encrypt embeddings.
+    tokens: Option<TokenEncoding>,
 }
 
 impl Description {
@@ -47,14 +53,14 @@ impl Description {
         let layout = Layout::new(&dimensions, parameters.slots(), own.chunk as usize)?;
         // Rows of products have the coefficients of two real vectors.
         let small = SmallRing::new(parameters.rlwe(), own.small_degree as usize, 2 * layout.tokens);
-        let small = small.map_err(ProtocolError::from)?;
+        let small = small.map_err(|error| refuse(error.to_string(), "a ring that the preset allows".into()))?;
         let top = parameters.max_level();
-        if own.input_level.max(own.logit_level) as usize > top {
-            let found = format!("levels {} and {}", own.input_level, own.logit_level);
+        if own.input_level.max(own.result_level) as usize > top {
+            let found = format!("levels {} and {}", own.input_level, own.result_level);
             return Err(refuse(found, format!("at most {top} with preset {}", parameters.name())));
         }
-        if ![own.input_unit, own.logit_unit].iter().all(|unit| unit.is_finite() && *unit > 0.0) {
-            return Err(refuse(format!("units {} and {}", own.input_unit, own.logit_unit), "positive numbers".into()));
+        if ![own.input_unit, own.result_unit].iter().all(|unit| unit.is_finite() && *unit > 0.0) {
+            return Err(refuse(format!("units {} and {}", own.input_unit, own.result_unit), "positive numbers".into()));
         }
         let room = own.prefix.saturating_add(own.chunk);
         if own.context < room || !(1..=MOST_CHUNKS).contains(&own.chunks) {
@@ -66,7 +72,19 @@ impl Description {
             let needed = format!("at most {MOST_SMALL_KEY_BYTES}; do not trust this service");
             return Err(refuse(format!("keys of the small ring of {bytes} bytes"), needed));
         }
-        Ok(Description { header, own, layout, small })
+        let result = proto::Result::try_from(own.result)
+            .map_err(|_| refuse(format!("results of kind {}", own.result), NEWER.into()))?;
+        let tokens = match proto::Input::try_from(own.input) {
+            Ok(proto::Input::Embeddings) => None,
+            Ok(proto::Input::Tokens) => {
+                let queries = CompactQueryParameters::new(parameters.rlwe()).map_err(ProtocolError::from)?;
+                let encoding = TokenEncoding::new(queries, &layout, own.vocabulary as usize);
+                let found = || format!("lookups in a vocabulary of {}", own.vocabulary);
+                Some(encoding.ok_or_else(|| refuse(found(), "encrypted embeddings for so many tokens".into()))?)
+            }
+            Err(_) => return Err(refuse(format!("inputs of kind {}", own.input), NEWER.into())),
+        };
+        Ok(Description { header, own, layout, small, result, tokens })
     }
 
     /// The same description with the ring that a program has built: keys belong to the ring that expands them.
@@ -156,19 +174,46 @@ impl Description {
         self.own.input_unit
     }
 
-    /// The number by which decrypted logits are multiplied.
-    pub(crate) fn logit_unit(&self) -> f64 {
-        self.own.logit_unit
+    /// The number by which decrypted results are multiplied.
+    pub(crate) fn result_unit(&self) -> f64 {
+        self.own.result_unit
     }
 
-    /// Vectors of the input of a pass.
+    /// Whether the client multiplies the results of a pass by the head: they are outputs of the last norm then, and
+    /// logits otherwise.
+    pub(crate) fn client_has_head(&self) -> bool {
+        self.result == proto::Result::LastNorm
+    }
+
+    /// Values of the result of a pass for each token.
+    pub(crate) fn result_width(&self) -> usize {
+        if self.client_has_head() { self.own.width as usize } else { self.vocabulary() }
+    }
+
+    /// How tokens become elements of a compact query; `None` if clients encrypt embeddings.
+    pub fn token_encoding(&self) -> Option<&TokenEncoding> {
+        self.tokens.as_ref()
+    }
+
+    /// Vectors of the query of a pass.
     pub fn input_vectors(&self) -> usize {
-        self.layout.activation_vectors(self.own.width as usize) * self.layout.parts
+        match self.tokens {
+            Some(_) => 1,
+            None => self.layout.activation_vectors(self.own.width as usize) * self.layout.parts,
+        }
     }
 
-    /// Vectors of the logits of a pass.
-    pub fn logit_vectors(&self) -> usize {
-        self.layout.activation_vectors(self.vocabulary()) * self.layout.parts
+    /// Bytes of a vector of the query of a pass.
+    fn input_bytes(&self) -> usize {
+        match &self.tokens {
+            Some(encoding) => encoding.query_bytes(),
+            None => SeededCiphertext::byte_len(self.parameters(), self.input_level()),
+        }
+    }
+
+    /// Vectors of the result of a pass.
+    pub fn result_vectors(&self) -> usize {
+        self.layout.activation_vectors(self.result_width()) * self.layout.parts
     }
 
     /// Refuses a client's half of another model.
@@ -189,6 +234,11 @@ impl Description {
         self.begin_bytes().max(self.pass_bytes())
     }
 
+    /// What the service bootstraps.
+    fn bootstraps(&self) -> Bootstraps {
+        if self.tokens.is_some() { Bootstraps::QueriesAndCiphertexts } else { Bootstraps::Ciphertexts }
+    }
+
     fn begin_bytes(&self) -> usize {
         self.header.packed_bytes(1, CONTROL_BYTES + 4 * self.most_public_tokens())
     }
@@ -196,14 +246,14 @@ impl Description {
     /// Maximum length of the query of a pass.
     fn pass_bytes(&self) -> usize {
         let vectors = self.input_vectors();
-        let each = SeededCiphertext::byte_len(self.parameters(), self.input_level());
+        let each = self.input_bytes();
         self.header.packed_bytes(1 + vectors, CONTROL_BYTES + vectors * each)
     }
 
     /// Maximum length of an answer in bytes.
     pub fn answer_bytes(&self) -> usize {
-        let vectors = self.logit_vectors();
-        let each = output_bytes(self.parameters(), self.own.logit_level as usize);
+        let vectors = self.result_vectors();
+        let each = output_bytes(self.parameters(), self.own.result_level as usize);
         self.header.packed_bytes(1 + vectors, CONTROL_BYTES + vectors * each)
     }
 }
@@ -236,8 +286,8 @@ impl ApplicationDescription for Description {
             let found = format!("plan {:?}", header.plan().chars().take(20).collect::<String>());
             return Err(ChatError::mismatch("description", found, format!("{PLAN:?}; update the older side")));
         }
-        header.check_use(Bootstraps::Ciphertexts)?;
         let description = Self::new(header, own)?;
+        description.header.check_use(description.bootstraps())?;
         CkksHeader::check_query_bytes(description.query_bytes())?;
         CkksHeader::check_answer_bytes(description.answer_bytes())?;
         Ok(description)
@@ -246,7 +296,9 @@ impl ApplicationDescription for Description {
     /// Bundles end with the keys of the small ring, so they serve only applications with the same one.
     fn key_set(&self) -> KeySetId {
         let (degree, rows) = (self.own.small_degree, self.small.row_len());
-        let kind = format!("switching keys, bootstraps of ciphertexts, ring of degree {degree} with rows of {rows}");
+        let queries = if self.tokens.is_some() { "queries and " } else { "" };
+        let kind =
+            format!("switching keys, bootstraps of {queries}ciphertexts, ring of degree {degree} with rows of {rows}");
         KeySetId::new(&kind, &self.parameters().rlwe().fingerprint().0)
     }
 

@@ -49,7 +49,9 @@ impl ApplicationError for ChatError {
         match self {
             ChatError::Protocol(error) => error.kind(),
             ChatError::Pass(PassError::Arithmetic { error, .. } | PassError::Ckks(error)) => error.kind(),
-            ChatError::Pass(PassError::Session { .. } | PassError::Chunk { .. }) => ErrorKind::Mismatch,
+            ChatError::Pass(PassError::Session { .. } | PassError::Chunk { .. } | PassError::Vocabulary { .. }) => {
+                ErrorKind::Mismatch
+            }
             ChatError::Pass(_) | ChatError::Circuit(_) => ErrorKind::Internal,
             ChatError::Input(_) | ChatError::Session { .. } => ErrorKind::Mismatch,
             ChatError::Cancelled => ErrorKind::Cancelled,

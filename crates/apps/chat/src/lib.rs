@@ -17,7 +17,7 @@ pub use drafts::Drafts;
 pub use error::ChatError;
 pub use generation::{End, PrivateGeneration, Statistics};
 pub use keys::LlamaKeys;
-pub use server::{LlamaServer, ServedModel, ServerOptions};
+pub use server::{LlamaServer, PassInput, ServedModel, ServerOptions};
 
 mod proto {
     #![allow(missing_docs)]

@@ -8,14 +8,16 @@ use std::time::Duration;
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, vector_bytes,
 };
-use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, Requirements, Session, WEIGHT_BITS};
-use unspoken_llama::{Circuit, Design, Place, Preparation};
+use unspoken_encrypted_llama::{
+    EmbeddingLookup, EncryptedMachine, PassArithmetic, Program, Requirements, Session, TokenEncoding, WEIGHT_BITS,
+};
+use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
 use unspoken_protocol::{
     AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError, SeedGuard, ServerHalf,
     write_output,
 };
-use unspoken_rlwe::KeyStorage;
+use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
 
 use crate::client::SessionId;
@@ -26,12 +28,12 @@ use crate::message::{Reply, Request};
 use crate::proto;
 use crate::sessions::{Limits, Sessions};
 
-/// Factor by which logits may exceed the largest ones that the preparation saw, times the margin of their unit. An
+/// Factor by which results may exceed the largest ones that the preparation saw, times the margin of their unit. An
 /// answer with larger ones is an error for the client.
-const LOGIT_BOUND: f64 = 2.0;
+const RESULT_BOUND: f64 = 2.0;
 
-/// Bits of the modulus of an answer above the scale of logits.
-const LOGIT_ROOM_BITS: f64 = 8.0;
+/// Bits of the modulus of an answer above the scale of its values.
+const RESULT_ROOM_BITS: f64 = 8.0;
 
 /// Public tokens that are run in the clear between two looks at whether the query was cancelled.
 const PUBLIC_AT_ONCE: usize = 64;
@@ -74,6 +76,16 @@ impl ServedModel {
     }
 }
 
+/// What clients encrypt for a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassInput {
+    /// The embeddings of their tokens: some megabytes.
+    Embeddings,
+    /// The tokens, as a compact query of 16 bytes and 4 for each token. The service looks their embeddings up, which
+    /// takes two bootstraps more. For vocabularies of at most some thousand tokens.
+    Tokens,
+}
+
 /// Limits and sizes of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
@@ -89,6 +101,8 @@ pub struct ServerOptions {
     pub session_bytes: u64,
     /// Time after its last use at which a session expires.
     pub age: Duration,
+    /// What clients encrypt.
+    pub input: PassInput,
     /// Storage of the clients' keys.
     pub storage: KeyStorage,
 }
@@ -102,6 +116,7 @@ impl Default for ServerOptions {
             sessions_per_client: 2,
             session_bytes: 4 << 30,
             age: Duration::from_secs(3600),
+            input: PassInput::Embeddings,
             storage: KeyStorage::Expanded,
         }
     }
@@ -112,6 +127,8 @@ pub struct LlamaServer {
     description: Description,
     encoder: Encoder,
     program: Program,
+    /// The first layer, if clients encrypt tokens.
+    first: Option<FirstLayer>,
     bootstrapper: Bootstrapper,
     prefix: KvCache,
     requirements: Requirements,
@@ -121,6 +138,18 @@ pub struct LlamaServer {
     sessions: Sessions<State>,
     seeds: SeedGuard,
     storage: KeyStorage,
+}
+
+/// The first layer as a lookup.
+struct FirstLayer {
+    lookup: EmbeddingLookup,
+    encoding: TokenEncoding,
+}
+
+/// The input of a pass, as it was received.
+enum Received<'a> {
+    Embeddings(Vec<Ciphertext>),
+    Tokens(&'a FirstLayer, CompactQuery),
 }
 
 /// The state of a session.
@@ -181,7 +210,17 @@ impl LlamaServer {
             return Err(ChatError::mismatch("options", found, "room for one chunk and one session"));
         }
         let chunks = options.chunks.min(room);
-        let requirements = requirements(&program, &encoder, (prefix.len(), context), chunks)?;
+        let mut requirements = requirements(&program, &encoder, (prefix.len(), context), chunks)?;
+        let first = match options.input {
+            PassInput::Embeddings => None,
+            PassInput::Tokens => {
+                let lookup = program.embedding_lookup()?;
+                let (keys, bytes) = lookup.requirements(&encoder, program.bootstrap())?;
+                requirements.keys.extend(&keys);
+                requirements.working_bytes = requirements.working_bytes.max(bytes);
+                program.token_encoding()?.map(|encoding| FirstLayer { lookup, encoding })
+            }
+        };
         let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).map_err(ProtocolError::from)?;
         let config = &model.config;
         let cache_bytes = 2 * config.layers * config.kv_width() * context * size_of::<f32>();
@@ -199,6 +238,11 @@ impl LlamaServer {
         };
         let (top, scale) = requirements.result;
         let level = sent_level(parameters, scale, top);
+        let result = program.result();
+        let kind = match result.quantity {
+            Quantity::Logits => proto::Result::Logits,
+            _ => proto::Result::LastNorm,
+        };
         let own = proto::Description {
             width: config.width as u32,
             heads: config.heads as u32,
@@ -210,12 +254,14 @@ impl LlamaServer {
             chunks: chunks as u32,
             small_degree: degree as u32,
             input_level: program.input_level() as u32,
-            logit_level: level as u32,
+            result_level: level as u32,
             input_unit: program.input_unit(),
-            logit_unit: program.logit_unit(),
+            result_unit: result.unit,
+            result: i32::from(kind),
+            input: i32::from(if first.is_some() { proto::Input::Tokens } else { proto::Input::Embeddings }),
         };
-        let bound = LOGIT_BOUND * own.logit_unit;
-        let vectors = program.layout().activation_vectors(config.vocabulary) * program.layout().parts;
+        let bound = RESULT_BOUND * result.unit;
+        let vectors = program.layout().activation_vectors(result.width) * program.layout().parts;
         let keys = requirements.keys.clone();
         let header = CkksHeader::new(PROTOCOL, parameters, &id.to_bytes(), keys, PLAN.into(), bound)
             .with_answer(vectors, level, scale);
@@ -224,6 +270,7 @@ impl LlamaServer {
             encoder,
             prefix: model.prefix_cache(&prefix)?,
             program,
+            first,
             bootstrapper,
             requirements,
             session_bytes,
@@ -286,6 +333,23 @@ impl LlamaServer {
         Ok(Reply::Begun { public_tokens: count as u32, chunks: chunks as u32 })
     }
 
+    /// Reads the input of a pass from untrusted bytes.
+    fn read_input(&self, client: ClientId, vectors: &[Vec<u8>]) -> Result<Received<'_>, ChatError> {
+        let parameters = self.description.parameters();
+        if let (Some(first), [vector]) = (&self.first, vectors) {
+            let query = first.encoding.from_bytes(vector)?;
+            self.seeds.admit(client, std::iter::once(query.seed().as_slice()), vectors)?;
+            return Ok(Received::Tokens(first, query));
+        }
+        let inputs = self.seeds.read(client, parameters, vectors)?;
+        let (level, scale) = (self.description.input_level(), parameters.scale());
+        if let Some(wrong) = inputs.iter().find(|input| input.level() != level || input.scale() != scale) {
+            let found = format!("a vector of level {} and scale {:e}", wrong.level(), wrong.scale());
+            return Err(ChatError::mismatch("query", found, format!("level {level} and scale {scale:e}")));
+        }
+        Ok(Received::Embeddings(inputs))
+    }
+
     /// Runs a chunk on a copy of the session, which takes its place when the answer is complete.
     fn pass(
         &self,
@@ -304,17 +368,16 @@ impl LlamaServer {
         let taken = self.sessions.take(client, session)?;
         let state = taken.state();
         let begins = state.begins(chunk)?;
-        let inputs = self.seeds.read(client, parameters, vectors)?;
-        let (level, scale) = (self.description.input_level(), parameters.scale());
-        if let Some(wrong) = inputs.iter().find(|input| input.level() != level || input.scale() != scale) {
-            let found = format!("a vector of level {} and scale {:e}", wrong.level(), wrong.scale());
-            return Err(ChatError::mismatch("query", found, format!("level {level} and scale {scale:e}")));
-        }
+        let input = self.read_input(client, vectors)?;
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
         let machine = EncryptedMachine { evaluator, bootstrapper: &self.bootstrapper, small_keys: &keys.small };
         let steps = self.model().config.layers as u32 + 1;
         let mut watch = |place: Place, _| progress.report(place.layer as u32, steps);
         progress.report(0, steps);
+        let inputs = match input {
+            Received::Embeddings(vectors) => vectors,
+            Received::Tokens(first, query) => first.lookup.of_query(&machine, &first.encoding, &query)?,
+        };
         let mut private = state.private.clone();
         let pass = PassArithmetic::new(
             &machine,
@@ -324,11 +387,7 @@ impl LlamaServer {
             (begins, self.description.chunks_behind(state.public.len())),
         )?;
         let mut pass = pass.with_watch(&mut watch);
-        let input = pass.input(inputs);
-        let circuit = self.program.circuit();
-        let mut rows = circuit.session(&mut pass)?;
-        let normed = circuit.pass(&mut pass, &mut rows, input)?;
-        let outputs = circuit.logits(&mut pass, &normed)?.into_vectors();
+        let outputs = pass.run(inputs)?;
         drop(pass);
         let level = sent_level(parameters, self.requirements.result.1, self.requirements.result.0);
         let write = |output: &Ciphertext| -> Result<Vec<u8>, ProtocolError> {
@@ -342,13 +401,13 @@ impl LlamaServer {
     }
 }
 
-/// The lowest level for logits of this scale, which are at `top`: they are at most [`LOGIT_BOUND`] there, and larger
+/// The lowest level for results of this scale, which are at `top`: they are at most [`RESULT_BOUND`] there, and larger
 /// ones, which the client refuses, should not look like small ones.
 fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
     let fits = |level: &usize| {
         let (basis, ring) = (parameters.basis(*level), parameters.ring());
         let primes = ring.chain()[..basis.chain].iter().chain(&ring.terminal()[..basis.terminal]);
-        primes.map(|prime| f64::from(*prime).log2()).sum::<f64>() >= scale.log2() + LOGIT_ROOM_BITS
+        primes.map(|prime| f64::from(*prime).log2()).sum::<f64>() >= scale.log2() + RESULT_ROOM_BITS
     };
     (0..top).find(fits).unwrap_or(top)
 }
@@ -436,6 +495,7 @@ impl ServerHalf for LlamaServer {
         let sessions = self.limits.sessions as u64 * self.session_bytes;
         weights as u64
             + self.program.prepared_bytes()
+            + self.first.as_ref().map_or(0, |first| first.lookup.prepared_bytes())
             + self.bootstrapper.prepared_bytes()
             + self.seeds.capacity_bytes()
             + sessions
@@ -444,7 +504,8 @@ impl ServerHalf for LlamaServer {
     /// With a copy of the session, on which a pass works.
     fn working_bytes(&self) -> u64 {
         let (parameters, level) = (self.description.parameters(), self.description.input_level());
-        let inputs = self.description.input_vectors() as u64 * vector_bytes(parameters, level);
+        let vectors = self.program.layout().activation_vectors(self.model().config.width) * self.program.layout().parts;
+        let inputs = vectors as u64 * vector_bytes(parameters, level);
         self.requirements.working_bytes + self.session_bytes + inputs
     }
 

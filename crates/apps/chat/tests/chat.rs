@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use common::{CHUNK, CHUNKS, CLIENT, GO, Party, bundle, client, options, server, setting, shared};
 use unspoken_chat::{
-    Answer, ChatError, Description, End, LlamaClient, LlamaServer, Logits, Question, ServerOptions, SessionId,
+    Answer, ChatError, Description, End, LlamaClient, LlamaServer, Logits, PassInput, Question, ServerOptions,
+    SessionId,
 };
 use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_protocol::{
@@ -167,6 +168,32 @@ fn sessions_expire_and_make_room() {
     party.ask(&begin(&[5])).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     assert!(message(logits(&mut party, 0, &[3; CHUNK])).contains("expired"));
+}
+
+#[test]
+fn tokens_are_sent_as_compact_queries_where_the_service_looks_them_up() {
+    let server = server(&ServerOptions { input: PassInput::Tokens, ..options() });
+    assert_ne!(server.key_set(), shared().key_set());
+    let mut party = Party::new(&server, CLIENT);
+    let (public, private) = &setting().stories[1];
+    let mut generation = party.generation(1, public, private, 6);
+    let told = party.run(&mut generation).unwrap();
+    assert_eq!(told, setting().told(public, private, 6));
+    let query = party.query(&pass(0, &[5; CHUNK]));
+    assert!(query.len() < 200, "{} bytes", query.len());
+    // The same seed with another element.
+    let header = server.description().header();
+    let mut vectors = header.unpack("query", &query, usize::MAX, usize::MAX).unwrap();
+    assert_eq!(vectors[1].len(), 16 + 4 * CHUNK);
+    party.ask(&begin(public)).unwrap();
+    server.answer(party.id, &party.keys, &query, &GO).unwrap();
+    vectors[1][17] ^= 1;
+    let answer = |vectors: Vec<Vec<u8>>| message(server.answer(party.id, &party.keys, &header.pack(vectors), &GO));
+    assert!(answer(vectors.clone()).contains("a fresh seed"));
+    vectors[1].pop();
+    assert!(answer(vectors.clone()).contains("compact query"));
+    vectors.push(vectors[1].clone());
+    assert!(answer(vectors).contains("at most"));
 }
 
 #[test]
@@ -352,6 +379,8 @@ fn descriptions_that_make_no_sense_are_refused() {
         (28, &[100], "small ring"),
         (29, &[99], "level"),
         (30, &[99], "level"),
+        (33, &[7], "results of kind 7"),
+        (34, &[7], "inputs of kind 7"),
     ] {
         let error = changed(field, value);
         assert!(error.contains(part), "{field} {part}: {error}");

@@ -146,6 +146,7 @@ impl CkksHeader {
             Bootstraps::Nothing => "switching keys",
             Bootstraps::Queries => "switching keys, bootstraps",
             Bootstraps::Ciphertexts => "switching keys, bootstraps of ciphertexts",
+            Bootstraps::QueriesAndCiphertexts => "switching keys, bootstraps of queries and ciphertexts",
         };
         KeySetId::new(kind, &self.parameters.rlwe().fingerprint().0)
     }
@@ -374,7 +375,7 @@ mod tests {
     fn a_service_gets_no_keys_beyond_its_need() {
         let sound = header("insecure_n11_boot_depth9_scale50", KeyPlan::new());
         let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
-        use Bootstraps::{Ciphertexts, Nothing, Queries};
+        use Bootstraps::{Ciphertexts, Nothing, Queries, QueriesAndCiphertexts};
         let ask = |bootstraps: Bootstraps, keys: &[(u64, u32)]| {
             let keys =
                 keys.iter().map(|&(galois_element, chain)| v1::KeyRequirement { galois_element, chain }).collect();
@@ -385,6 +386,7 @@ mod tests {
         assert_eq!(ask(Nothing, &[(0, 5), (5, 3)]).unwrap(), 2);
         assert_eq!(ask(Queries, &[(4, primes), (6, 40)]).unwrap(), 2);
         assert_eq!(ask(Ciphertexts, &[(2, primes), (6, 40)]).unwrap(), 2);
+        assert_eq!(ask(QueriesAndCiphertexts, &[(2, primes), (4, primes), (6, 40)]).unwrap(), 3);
         for (bootstraps, key) in [
             (Nothing, (4, primes)),     // of a bootstrap
             (Nothing, (6, 40)),         // of a bootstrap

@@ -42,14 +42,16 @@ pub enum Bootstraps {
     Queries,
     /// Ciphertexts in the middle of a computation.
     Ciphertexts,
+    /// Compact queries, and ciphertexts in the middle of a computation.
+    QueriesAndCiphertexts,
 }
 
 impl Bootstraps {
     /// What the keys of a plan are for.
     pub(crate) fn of(plan: &KeyPlan) -> Self {
-        let all = [Bootstraps::Nothing, Bootstraps::Queries];
+        let all = [Bootstraps::Nothing, Bootstraps::Queries, Bootstraps::Ciphertexts];
         let fits = |bootstraps: &Bootstraps| check_key_kinds(plan, *bootstraps).is_ok();
-        all.into_iter().find(fits).unwrap_or(Bootstraps::Ciphertexts)
+        all.into_iter().find(fits).unwrap_or(Bootstraps::QueriesAndCiphertexts)
     }
 }
 
@@ -61,8 +63,12 @@ pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), Lim
     let useful = |kind: &KeyKind| match kind {
         KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
         KeyKind::Decapsulation => bootstraps != Bootstraps::Nothing,
-        KeyKind::QueryEncapsulation => bootstraps == Bootstraps::Queries,
-        KeyKind::Encapsulation => bootstraps == Bootstraps::Ciphertexts,
+        KeyKind::QueryEncapsulation => {
+            matches!(bootstraps, Bootstraps::Queries | Bootstraps::QueriesAndCiphertexts)
+        }
+        KeyKind::Encapsulation => {
+            matches!(bootstraps, Bootstraps::Ciphertexts | Bootstraps::QueriesAndCiphertexts)
+        }
     };
     match plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
         Some(kind) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),

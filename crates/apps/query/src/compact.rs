@@ -6,7 +6,7 @@
 
 use unspoken_ckks::{Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
 use unspoken_encrypt::ClientKey;
-use unspoken_lookup::{index_or, query_scale};
+use unspoken_lookup::{index_or, query_scale, torus};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, CompactQueryParameters, CompactQuerySecret};
 use zeroize::Zeroizing;
@@ -73,11 +73,11 @@ impl Compact {
         rng: &mut SecretRng,
     ) -> Result<Vec<u8>, QueryError> {
         let (columns, slots) = (self.shape.columns, self.shape.parameters.slots());
-        let element = |i: usize| {
+        let at = |i: usize| {
             let slot = Bootstrap::slot_of_coefficient(slots, self.parameters.coefficient(i));
-            torus(indices.get(slot).copied().unwrap_or(None), columns)
+            element(indices.get(slot).copied().unwrap_or(None), columns)
         };
-        let elements = Zeroizing::new((0..self.parameters.len()).map(element).collect::<Vec<f64>>());
+        let elements = Zeroizing::new((0..self.parameters.len()).map(at).collect::<Vec<f64>>());
         Ok(secret.encrypt(&elements, rng)?.to_bytes(&self.parameters))
     }
 
@@ -96,30 +96,19 @@ impl Compact {
     }
 }
 
-/// `J_j`, whose exponential is [`alpha`](unspoken_lookup::alpha)`(j, p)`; that of the last column for `None`. In
-/// constant time: padding is selected with a mask, the sign bit is the parity, the signed conversion is one
-/// instruction, and the operands of the only division are public.
-fn torus(index: Option<usize>, columns: usize) -> f64 {
-    let index = index_or(index, columns - 1) as u64;
-    let magnitude = (2 * index + 1).cast_signed() as f64 * (1.0 / (4 * columns) as f64);
-    f64::from_bits(magnitude.to_bits() ^ (index & 1) << 63)
+/// The element of an index; that of the last column for `None`. In constant time: padding is selected with a mask.
+fn element(index: Option<usize>, columns: usize) -> f64 {
+    torus(index_or(index, columns - 1), columns)
 }
 
 #[cfg(test)]
 mod tests {
-    use unspoken_ckks::Complex64;
-    use unspoken_lookup::alpha;
-
     use super::*;
 
     #[test]
-    fn exponentials_of_the_torus_elements_are_the_alphas() {
-        for (j, p) in [(0, 4), (3, 8), (254, 256), (511, 1024), (1023, 1024)] {
-            let found = Complex64::cis(2.0 * std::f64::consts::PI * torus(Some(j), p));
-            assert!((found - alpha(j, p)).norm() < 1e-12, "{j} of {p}");
-        }
+    fn padding_is_the_last_column() {
         for p in [4, 256, 4096] {
-            assert_eq!(torus(None, p).to_bits(), torus(Some(p - 1), p).to_bits(), "padding of {p}");
+            assert_eq!(element(None, p).to_bits(), element(Some(p - 1), p).to_bits(), "padding of {p}");
         }
     }
 }

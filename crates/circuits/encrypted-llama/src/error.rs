@@ -2,6 +2,7 @@
 
 use unspoken_ckks::CkksError;
 use unspoken_llama::{CircuitError, Place};
+use unspoken_lookup::LookupError;
 
 /// An encrypted pass could not be prepared or run.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,14 @@ pub enum PassError {
         /// The operation.
         place: Place,
     },
+    /// The vocabulary is too large for a lookup.
+    #[error("found a vocabulary of {found}, needed {needed} for a lookup; encrypt embeddings instead")]
+    Vocabulary {
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
     /// Arithmetic on ciphertexts failed.
     #[error("{place}: {error}")]
     Arithmetic {
@@ -52,6 +61,9 @@ pub enum PassError {
     /// Data of the pass could not be prepared.
     #[error(transparent)]
     Ckks(#[from] CkksError),
+    /// The table of embeddings does not fit a lookup.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
     /// The model, the ranges or the polynomials do not fit.
     #[error(transparent)]
     Circuit(#[from] CircuitError),

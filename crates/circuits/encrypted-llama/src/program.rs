@@ -134,13 +134,8 @@ impl Program {
         self.units.residual
     }
 
-    /// The number by which decrypted logits are multiplied.
-    pub fn logit_unit(&self) -> f64 {
-        self.units.logits
-    }
-
-    /// What a pass returns: logits, if those of a chunk fit few vectors. Otherwise it is the output of the last norm:
-    /// the client, which has the rows of the embedding, multiplies by them.
+    /// What a pass returns: logits, if those of a chunk fit few vectors. Otherwise it is the output of the last norm,
+    /// and the client multiplies by the head.
     pub fn result(&self) -> PassResult {
         let config = &self.model.config;
         match self.layout.activation_vectors(config.vocabulary) {

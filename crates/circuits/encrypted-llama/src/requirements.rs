@@ -51,9 +51,12 @@ impl Program {
         }
         let mut keys = simulator.key_plan();
         keys.extend(&self.bootstrap.key_plan());
-        let bytes: u64 = session.vectors().map(|vector| vector_bytes(parameters, simulator.level(vector))).sum();
-        // The rows of final chunks are one set for each vector of columns; a first and a last chunk have been counted.
-        Ok(Requirements { keys, bootstraps, result, working_bytes, session_bytes: bytes })
+        let of = |vector: &Simulated| vector_bytes(parameters, simulator.level(vector));
+        // A first and a last chunk have been counted. Rows of final chunks are one set for each vector of columns;
+        // skewed vectors are kept for each chunk.
+        let further = chunks.saturating_sub(2) as u64 * session.skewed().map(of).sum::<u64>();
+        let session_bytes = session.vectors().map(of).sum::<u64>() + further;
+        Ok(Requirements { keys, bootstraps, result, working_bytes, session_bytes })
     }
 
     /// The level of the vectors of the input.

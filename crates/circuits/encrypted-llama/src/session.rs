@@ -71,6 +71,19 @@ impl<V: Clone + Send + Sync> Session<V> {
         })
     }
 
+    /// The vectors of final chunks that are kept for each of them.
+    pub(crate) fn skewed(&self) -> impl Iterator<Item = &V> {
+        let caches = self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]);
+        caches.flat_map(|cache| {
+            match &cache.past {
+                Past::Skewed(chunks) => chunks.as_slice(),
+                Past::Rows(_) => &[],
+            }
+            .iter()
+            .flatten()
+        })
+    }
+
     /// Makes the last chunk final, if it has run.
     pub(crate) fn advance<M>(&mut self, context: &Context<'_, M>) -> Result<bool, PassError>
     where

@@ -30,4 +30,4 @@ pub use powers::query_scale;
 pub use precision::Precision;
 pub use simulation::simulated_outputs;
 pub use strided::{StridedLookup, StridedPlan, StridedTables};
-pub use table::{Expansion, Table, alpha, padded_columns};
+pub use table::{Expansion, Table, alpha, padded_columns, torus};

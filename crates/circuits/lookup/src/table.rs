@@ -119,6 +119,14 @@ pub fn alpha(index: usize, columns: usize) -> Complex64 {
     Complex64::cis(2.0 * PI * sign * (2 * index + 1) as f64 / (4 * columns) as f64)
 }
 
+/// The element `J_j` of the torus with `exp(2 pi i J_j)` equal to [`alpha`]`(j, columns)`. In constant time: the sign bit
+/// is the parity, the signed conversion is one instruction, and the operands of the only division are public.
+pub fn torus(index: usize, columns: usize) -> f64 {
+    let index = index as u64;
+    let magnitude = (2 * index + 1).cast_signed() as f64 * (1.0 / (4 * columns) as f64);
+    f64::from_bits(magnitude.to_bits() ^ (index & 1) << 63)
+}
+
 /// A table row as `constant + 2 Re sum_k c_k alpha^k`.
 #[derive(Clone, Debug)]
 pub struct Expansion {
@@ -168,6 +176,14 @@ mod tests {
             for (j, m) in row.iter().enumerate() {
                 assert!((expansion.evaluate(alpha(j, p)) - m).abs() < 1e-10, "{p} {j}");
             }
+        }
+    }
+
+    #[test]
+    fn exponentials_of_the_torus_elements_are_the_alphas() {
+        for (j, p) in [(0, 4), (3, 8), (254, 256), (511, 1024), (1023, 1024)] {
+            let found = Complex64::cis(2.0 * PI * torus(j, p));
+            assert!((found - alpha(j, p)).norm() < 1e-12, "{j} of {p}");
         }
     }
 

@@ -69,6 +69,20 @@ impl CompactQueryParameters {
         SEED_BYTES + self.ring().residue_bytes(Basis::chain(1))
     }
 
+    /// Bytes of a query of which `count` elements are sent ([`CompactQuery::few_to_bytes`]).
+    pub fn few_byte_len(count: usize) -> usize {
+        SEED_BYTES + size_of::<u32>() * count
+    }
+
+    /// Distance of the elements of a query of which `count` are sent.
+    fn stride(&self, count: usize) -> Result<usize, RlweError> {
+        if count.is_power_of_two() && 2 * count <= self.len() {
+            return Ok(self.len() / (2 * count));
+        }
+        let (found, needed) = (format!("{count} elements"), format!("a power of two up to {}", self.len() / 2));
+        Err(RlweError::Decode { what: "a compact query", found, needed })
+    }
+
     /// The coefficient of the polynomial of degree below `n` that holds element `index` after [`CompactQuery::expand`]:
     /// the even positions below `n/2` first, then the odd ones.
     pub fn coefficient(&self, index: usize) -> usize {
@@ -202,6 +216,42 @@ impl CompactQuery {
         seed.copy_from_slice(head);
         let body = parameters.ring().read_residues(rest, Basis::chain(1), Domain::Coefficient)?;
         Ok(CompactQuery { seed, body })
+    }
+
+    /// Serialises `count` elements only: the seed, then four bytes for each. They are those whose coefficients are
+    /// multiples of `n / (2 count)`, which a bootstrap moves to the first `count` slots.
+    ///
+    /// # Errors
+    /// If `count` is not a power of two up to half of the elements, or the query belongs to other parameters.
+    pub fn few_to_bytes(&self, parameters: &CompactQueryParameters, count: usize) -> Result<Vec<u8>, RlweError> {
+        let stride = parameters.stride(count)?;
+        let residues = parameters.ring().residues(&self.body)?;
+        let residues = residues.iter().step_by(stride).take(count);
+        Ok(self.seed.iter().copied().chain(residues.flat_map(|residue| residue.to_le_bytes())).collect())
+    }
+
+    /// Reads the output of [`CompactQuery::few_to_bytes`]. Elements that were not sent are points of the torus that
+    /// nobody chose.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] if the length is not that of such a query, or a residue is not below the prime.
+    pub fn few_from_bytes(parameters: &CompactQueryParameters, count: usize, bytes: &[u8]) -> Result<Self, RlweError> {
+        let (stride, needed) = (parameters.stride(count)?, CompactQueryParameters::few_byte_len(count));
+        let refuse = |found: String, needed: String| RlweError::Decode { what: "a compact query", found, needed };
+        let (Some((seed, rest)), true) = (bytes.split_first_chunk(), bytes.len() == needed) else {
+            return Err(refuse(format!("{} bytes", bytes.len()), format!("{needed} bytes")));
+        };
+        let q = parameters.ring().chain()[0];
+        let mut body = vec![0; parameters.len()];
+        for (target, word) in body.iter_mut().step_by(stride).zip(rest.as_chunks().0) {
+            let residue = u32::from_le_bytes(*word);
+            if residue >= q {
+                return Err(refuse(format!("residue {residue}"), format!("residues below {q}")));
+            }
+            // Primes have 30 bits.
+            *target = residue.cast_signed();
+        }
+        Ok(CompactQuery { seed: *seed, body: parameters.ring().from_i32(&body, Basis::chain(1))? })
     }
 
     /// The query in the ring of degree `n`, under the image of the query secret: element `i` is at

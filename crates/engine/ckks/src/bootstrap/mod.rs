@@ -303,8 +303,8 @@ impl Bootstrap {
         self.down.iter().chain(&self.up).map(LinearPlan::prepared_bytes).sum()
     }
 
-    /// The modulus of level 0.
-    fn modulus(&self) -> f64 {
+    /// The modulus of level 0, which is the scale of the input of [`Bootstrapper::exponential`].
+    pub fn modulus(&self) -> f64 {
         modulus(&self.parameters)
     }
 }

@@ -1,10 +1,10 @@
-//! The client's half of a tamed model: the embedding and the tokenizer.
+//! The client's half of a tamed model: the embedding, the head and the tokenizer.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use unspoken_files::Access;
 use unspoken_store::{Dtype, FileError, FilePair, ModelId};
@@ -12,6 +12,7 @@ use unspoken_store::{Dtype, FileError, FilePair, ModelId};
 use super::check;
 use super::tamed::TamedModel;
 use crate::config::Config;
+use crate::linear::{in_pool, linear};
 use crate::tokenizer::Tokenizer;
 
 /// Name of the pair of files, their kind and version.
@@ -23,8 +24,9 @@ const VERSION: u32 = 1;
 const TOKENIZER: &str = "tokenizer.json";
 const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
 
-/// Name of the tensor.
+/// Names of the tensors; that of the head has a file of this name.
 const EMBEDDING: &str = "embedding";
+const HEAD: &str = "head";
 
 /// The client's half of a tamed model: it makes the input of the first layer from text, and text from logits.
 pub struct ClientModel {
@@ -32,6 +34,8 @@ pub struct ClientModel {
     config: Config,
     prefix: Vec<u32>,
     embedding: Array2<f32>,
+    /// `None` if it is the embedding.
+    head: Option<Array2<f32>>,
     tokenizer: Tokenizer,
 }
 
@@ -46,6 +50,7 @@ struct Record {
     ends: Vec<u32>,
     /// BLAKE3 sums of the other files.
     embedding: String,
+    head: Option<String>,
     tokenizer: String,
 }
 
@@ -58,6 +63,7 @@ impl ClientModel {
             config: model.config.clone(),
             prefix: tamed.prefix().to_vec(),
             embedding: model.weights.embedding.clone(),
+            head: model.weights.head.clone(),
             tokenizer,
         }
     }
@@ -82,20 +88,26 @@ impl ClientModel {
         &self.embedding
     }
 
+    /// Logits of outputs of the last norm: a row for each, a column for each token of the vocabulary. For models whose
+    /// service returns these outputs.
+    pub fn logits(&self, normed: ArrayView2<f32>) -> Array2<f32> {
+        in_pool(|| linear(normed, self.head.as_ref().unwrap_or(&self.embedding)))
+    }
+
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
 
-    /// Writes `client.safetensors`, `tokenizer.json` and `client.json` into a directory, which is made if it is
-    /// missing.
+    /// Writes `client.safetensors`, `head.safetensors` if the head is not the embedding, `tokenizer.json` and
+    /// `client.json` into a directory, which is made if it is missing.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn save(&self, directory: &Path) -> Result<(), FileError> {
         let pair = FilePair::new(directory, NAME, KIND, VERSION);
-        let bytes: Vec<u8> = self.embedding.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let embedding = pair.write_weights(EMBEDDING, Dtype::F32, self.embedding.shape().to_vec(), &bytes)?;
+        let embedding = write_matrix(&pair, EMBEDDING, &self.embedding)?;
+        let head = self.head.as_ref().map(|head| write_matrix(&head_pair(directory), HEAD, head)).transpose()?;
         let path = directory.join(TOKENIZER);
         let failed = |source| FileError::Io { operation: "write", path: path.clone(), source };
         let tokenizer = self.tokenizer.to_json().map_err(|error| failed(std::io::Error::other(error)))?;
@@ -107,6 +119,7 @@ impl ClientModel {
             begin: self.tokenizer.begin(),
             ends: self.tokenizer.ends().to_vec(),
             embedding,
+            head,
             tokenizer: sum(tokenizer.as_bytes()),
         })
     }
@@ -121,15 +134,10 @@ impl ClientModel {
         let path = directory.join("client.json");
         let refuse = |found: String, needed: String| FileError::Tensor { path: path.clone(), found, needed };
         check(&record.config, &record.prefix).map_err(|(found, needed)| refuse(found, needed))?;
-        let shape = [record.config.vocabulary, record.config.width];
-        let bytes = pair.read_weights(&record.embedding, EMBEDDING, Dtype::F32, &shape)?;
-        let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
-        if values.iter().any(|value| !value.is_finite()) {
-            return Err(refuse("an embedding with a number that is not finite".into(), "finite numbers".into()));
-        }
-        let embedding = Array2::from_shape_vec((shape[0], shape[1]), values)
-            .map_err(|error| refuse(error.to_string(), "a matrix".into()))?;
+        let shape = (record.config.vocabulary, record.config.width);
+        let embedding = read_matrix(&pair, (&record.embedding, EMBEDDING), shape, &path)?;
+        let head = record.head.as_ref().map(|sum| read_matrix(&head_pair(directory), (sum, HEAD), shape, &path));
+        let head = head.transpose()?;
         let tokenizer = read_tokenizer(&directory.join(TOKENIZER), &record)?;
         let most = record.config.vocabulary;
         let tokens = record.begin.iter().chain(&record.ends).map(|token| *token as usize + 1);
@@ -138,8 +146,35 @@ impl ClientModel {
             return Err(refuse(format!("a tokenizer with {found} tokens"), format!("at most {most}")));
         }
         let Record { id, config, prefix, .. } = record;
-        Ok(ClientModel { id, config, prefix, embedding, tokenizer })
+        Ok(ClientModel { id, config, prefix, embedding, head, tokenizer })
     }
+}
+
+/// The file of the head.
+fn head_pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, HEAD, KIND, VERSION)
+}
+
+fn write_matrix(pair: &FilePair, name: &str, matrix: &Array2<f32>) -> Result<String, FileError> {
+    let bytes: Vec<u8> = matrix.iter().flat_map(|value| value.to_le_bytes()).collect();
+    pair.write_weights(name, Dtype::F32, matrix.shape().to_vec(), &bytes)
+}
+
+fn read_matrix(
+    pair: &FilePair,
+    (sum, name): (&str, &str),
+    shape: (usize, usize),
+    path: &Path,
+) -> Result<Array2<f32>, FileError> {
+    let refuse =
+        |found: String, needed: &str| FileError::Tensor { path: path.to_owned(), found, needed: needed.into() };
+    let bytes = pair.read_weights(sum, name, Dtype::F32, &[shape.0, shape.1])?;
+    let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
+    if values.iter().any(|value| !value.is_finite()) {
+        return Err(refuse(format!("{name} with a number that is not finite"), "finite numbers"));
+    }
+    Array2::from_shape_vec(shape, values).map_err(|error| refuse(error.to_string(), "a matrix"))
 }
 
 fn sum(bytes: &[u8]) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use unspoken_chat::{LlamaServer, ServedModel, ServerOptions};
+use unspoken_chat::{LlamaServer, PassInput, ServedModel, ServerOptions};
 use unspoken_llama_model::TamedModel;
 use unspoken_server::Applications;
 
@@ -24,6 +24,7 @@ pub const KIND: Kind = Kind {
         KindOption { name: "own", about: "sessions of one client, at most [default: 2]" },
         KindOption { name: "mib", about: "memory for all sessions, in MiB [default: 4096]" },
         KindOption { name: "age", about: "time after its last use at which a session expires [default: 1h]" },
+        KindOption { name: "input", about: "tokens or embeddings: what clients encrypt [default: embeddings]" },
         KEYS,
     ],
     load,
@@ -39,6 +40,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         sessions_per_client: offer.option("own")?.unwrap_or(standard.sessions_per_client),
         session_bytes: offer.option::<u64>("mib")?.map_or(standard.session_bytes, |mib| mib.saturating_mul(1 << 20)),
         age: offer.option::<humantime::Duration>("age")?.map_or(standard.age, Duration::from),
+        input: pass_input(offer)?,
         storage: key_storage(offer)?,
     };
     let preparation = preparation::load(offer.path())?;
@@ -51,4 +53,12 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         tracing::warn!(application, asked = options.sessions, sessions, "fewer sessions: raise option mib");
     }
     offer.add(server, applications)
+}
+
+fn pass_input(offer: &Offer) -> anyhow::Result<PassInput> {
+    match offer.option::<String>("input")?.as_deref() {
+        None | Some("embeddings") => Ok(PassInput::Embeddings),
+        Some("tokens") => Ok(PassInput::Tokens),
+        Some(other) => anyhow::bail!("option input is {other:?}; it can be tokens or embeddings"),
+    }
 }
