@@ -13,7 +13,7 @@ use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
 use crate::fixtures::{CLIENT, DIGITS_DESCRIPTION, RECOGNISER, digits_client_of, query, read};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
@@ -51,16 +51,8 @@ struct Described {
 pub static DESCRIBED: Target = Target {
     name: "digits_description",
     run: |data| {
-        let Ok(message) = Described::decode(data) else {
-            assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
-            return false;
-        };
-        if !message.preset.starts_with(SMALL_PRESETS) {
-            return false;
-        }
-        let Ok(description) = Description::insecure_from_bytes(data) else { return false };
-        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
-        assert_eq!(again, message);
+        let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
+        let Some(description) = read else { return false };
         if let Ok(client) = digits_client_of(description) {
             serve_a_hostile_server(client);
         }

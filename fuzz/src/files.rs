@@ -57,12 +57,17 @@ pub fn join<'a>(files: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 pub fn repair(data: &mut Vec<u8>, names: &[&str]) {
     let mut files = copied(data, names.len());
     for pair in files.chunks_exact_mut(2) {
-        let sum = blake3::hash(&pair[1]).to_hex();
-        let key = b"\"weights_blake3\": \"";
-        let start = pair[0].windows(key.len()).position(|window| window == key).map(|at| at + key.len());
-        if let Some(field) = start.and_then(|start| pair[0].get_mut(start..start + sum.len())) {
-            field.copy_from_slice(sum.as_bytes());
-        }
+        let sum = blake3::hash(&pair[1]);
+        repair_sum(&mut pair[0], "weights_blake3", &sum);
     }
     *data = join(files.iter().map(Vec::as_slice));
+}
+
+/// Writes a checksum to a field of a JSON file, if it has the field.
+pub fn repair_sum(json: &mut [u8], field: &str, sum: &blake3::Hash) {
+    let (key, sum) = (format!("\"{field}\": \""), sum.to_hex());
+    let start = json.windows(key.len()).position(|window| window == key.as_bytes()).map(|at| at + key.len());
+    if let Some(field) = start.and_then(|start| json.get_mut(start..start + sum.len())) {
+        field.copy_from_slice(sum.as_bytes());
+    }
 }

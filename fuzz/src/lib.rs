@@ -17,6 +17,8 @@ pub mod fasttext;
 mod files;
 mod fixtures;
 pub mod llama;
+pub mod llama_halves;
+pub mod llama_service;
 mod messages;
 mod repair;
 pub mod retrieve;
@@ -36,7 +38,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 54] = [
+pub const TARGETS: [&Target; 61] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -73,6 +75,13 @@ pub const TARGETS: [&Target; 54] = [
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,
     &llama::PREPARATION,
+    &llama_halves::CLIENT,
+    &llama_halves::TAMED,
+    &llama_service::DESCRIBED,
+    &llama_service::KEY_FRONT,
+    &llama_service::QUERY,
+    &llama_service::TOKEN_QUERY,
+    &llama_service::ANSWER,
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,

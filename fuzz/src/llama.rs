@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::sync::{Arc, LazyLock};
 
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
-use ndarray::{Array1, Array2};
 use serde_json::json;
 use unspoken_llama::{Circuit, DesignOptions, Preparation, Sample, calibrate};
-use unspoken_llama_model::{Config, KvCache, LayerWeights, LoadedModel, Model, Weights, load};
+use unspoken_llama_model::{ClientModel, KvCache, LoadedModel, TamedModel, Tokenizer, load};
 
 use crate::Target;
 use crate::embedding::repair_safetensors;
@@ -54,7 +54,12 @@ pub static CHECKPOINT: Target = Target {
         repair_checkpoint(&mut read[0]);
         *data = files::join(read.iter().map(Vec::as_slice));
     },
-    seeds: || vec![checkpoint(TOKENS.len() as i32), checkpoint(-(TOKENS.len() as i32))],
+    seeds: || {
+        let of = |vocabulary| {
+            checkpoint([WIDTH as i32, FFN as i32, 1, HEADS as i32, KV_HEADS as i32, vocabulary, CONTEXT as i32])
+        };
+        vec![of(TOKENS.len() as i32), of(-(TOKENS.len() as i32))]
+    },
 };
 
 /// `load` of a directory with `config.json`, `tokenizer.json` and safetensors: as [`GGUF`].
@@ -97,41 +102,45 @@ pub static PREPARATION: Target = Target {
     seeds: || vec![preparation()],
 };
 
+/// A preparation, and both halves of its model.
+pub struct Prepared {
+    pub preparation: Preparation,
+    pub tamed: TamedModel,
+    pub client: Arc<ClientModel>,
+}
+
 /// A preparation of a model with one small layer.
+pub static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
+    let vocabulary = TOKENS.len() as u32;
+    let LoadedModel { model, tokenizer } = small_model(true);
+    let text = |seed: u32| (0..16u32).map(move |place| (place * place + seed * place) % vocabulary);
+    let sample = |seed| Sample { public: text(seed).take(4).collect(), private: text(seed).skip(4).collect() };
+    let samples: Vec<Sample> = (0..9).map(sample).collect();
+    let ranges = calibrate(&Circuit::new(&model.config), &model, &samples, 8, |_| {}).expect("texts that fit");
+    let preparation = Preparation {
+        config: model.config.clone(),
+        weights: model.weights.digest(),
+        prefix: vec![1],
+        seed: 1,
+        rounds: Circuit::ROUNDS,
+        options: DesignOptions { degrees: vec![7, 15, 31], bits: 8.0, ..DesignOptions::default() },
+        ranges,
+    };
+    let tamed = TamedModel::new(model, preparation.prefix.clone());
+    let client = Arc::new(ClientModel::new(&tamed, tokenizer));
+    Prepared { preparation, tamed, client }
+});
+
+/// A model with one small layer.
+pub fn small_model(tied: bool) -> LoadedModel {
+    let vocabulary = TOKENS.len() as i32 * if tied { 1 } else { -1 };
+    let directory = Directory::of(&checkpoint([4, 6, 1, 2, 1, vocabulary, 16]), &CHECKPOINT_FILES);
+    load(&directory.path().join(CHECKPOINT_FILES[0]), None).expect("a checkpoint")
+}
+
+/// The files of the preparation.
 fn preparation() -> Vec<u8> {
-    let config = Config {
-        width: 4,
-        layers: 1,
-        heads: 2,
-        kv_heads: 1,
-        head_width: 2,
-        ffn_width: 6,
-        vocabulary: 5,
-        context: 8,
-        norm_epsilon: 1e-5,
-        rope_frequencies: vec![1.0],
-    };
-    let matrix = |rows: usize, columns: usize, phase: f32| {
-        Array2::from_shape_fn((rows, columns), |(row, column)| (phase + (row * columns + column) as f32).sin())
-    };
-    let layer = LayerWeights {
-        attention_norm: Array1::ones(4),
-        query: matrix(4, 4, 1.0),
-        key: matrix(2, 4, 2.0),
-        value: matrix(2, 4, 3.0),
-        output: matrix(4, 4, 4.0),
-        ffn_norm: Array1::ones(4),
-        gate: matrix(6, 4, 5.0),
-        up: matrix(6, 4, 6.0),
-        down: matrix(4, 6, 7.0),
-    };
-    let weights = Weights { embedding: matrix(5, 4, 0.0), layers: vec![layer], norm: Array1::ones(4), head: None };
-    let model = Model { config: config.clone(), weights };
-    let text = Sample { public: vec![0, 1], private: vec![2, 3, 4] };
-    let ranges = calibrate(&Circuit::new(&config), &model, &[text], 2, |_| {}).expect("a text that fits");
-    let options = DesignOptions { degrees: vec![7, 15, 31], ..DesignOptions::default() };
-    let preparation =
-        Preparation { config, weights: [1; 32], prefix: vec![0], seed: 1, rounds: Circuit::ROUNDS, options, ranges };
+    let preparation = &PREPARED.preparation;
     let files = [preparation.record_bytes().expect("JSON"), preparation.ranges_bytes().expect("ranges")];
     files::join(files.iter().map(Vec::as_slice))
 }
@@ -148,13 +157,18 @@ fn accepts(data: &[u8], names: &[&str], path: &str) -> bool {
     assert_eq!((normed.dim(), cache.len()), ((tokens.len(), config.width), tokens.len()));
     assert_eq!(model.logits(normed.view()).dim(), (tokens.len(), config.vocabulary));
     assert!(model.forward(&[last + 1], &mut cache, &mut ()).is_err(), "a token outside the vocabulary");
+    read_text(&tokenizer);
+    true
+}
+
+/// Reads a text with a tokenizer, and writes its tokens as text again.
+pub fn read_text(tokenizer: &Tokenizer) {
     if let Ok(tokens) = tokenizer.encode("ab  caf\u{e9} 12\n<s>") {
         let _ = tokenizer.decode(&tokens);
         if let Ok(mut stream) = tokenizer.stream(&[]) {
             tokens.iter().for_each(|token| drop(stream.push(*token)));
         }
     }
-    true
 }
 
 /// The tensors of a layer as their names in GGUF and in safetensors, and their shapes.
@@ -217,11 +231,11 @@ fn gguf(kind: GgmlDType, sentence_piece: bool) -> Vec<u8> {
     files::join([file.into_inner().as_slice()].into_iter())
 }
 
-/// A checkpoint of one layer, and its tokenizer. A negative vocabulary gives it a head of its own.
-fn checkpoint(vocabulary: i32) -> Vec<u8> {
-    let header = [WIDTH as i32, FFN as i32, 1, HEADS as i32, KV_HEADS as i32, vocabulary, CONTEXT as i32];
+/// A checkpoint with this header, and its tokenizer. A negative vocabulary gives it a head of its own.
+fn checkpoint(header: [i32; 7]) -> Vec<u8> {
     let mut file: Vec<u8> = header.iter().flat_map(|number| number.to_le_bytes()).collect();
-    file.resize(checkpoint_bytes(&header), 0);
+    let weights = (checkpoint_bytes(&header) - file.len()) / 4;
+    file.extend((0..weights).flat_map(|i| ((i * i) as f32 * 0.37).sin().to_le_bytes()));
     let token = |text: &str| [&0f32.to_le_bytes()[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
     let tokenizer = [8u32.to_le_bytes().to_vec(), TOKENS.map(token).concat()].concat();
     files::join([file.as_slice(), &tokenizer].into_iter())

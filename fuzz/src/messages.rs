@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_protocol::{CkksHeader, Keyring, Protocol, append_description_checksum};
+use unspoken_protocol::{ApplicationDescription, CkksHeader, Keyring, Protocol, append_description_checksum};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
@@ -41,6 +41,25 @@ impl Vectors {
     }
 }
 
+/// The description in untrusted bytes, if its preset is a small one and the decoder accepts it. It encodes to the same
+/// message `M`.
+pub fn read_description<M: Message + Default + PartialEq, D: ApplicationDescription>(
+    data: &[u8],
+    preset: fn(&M) -> &str,
+    to_bytes: fn(&D) -> Vec<u8>,
+) -> Option<D> {
+    let Ok(message) = M::decode(data) else {
+        assert!(D::read(data, true).is_err(), "no protobuf message was accepted");
+        return None;
+    };
+    if !preset(&message).starts_with(SMALL_PRESETS) {
+        return None;
+    }
+    let description = D::read(data, true).ok()?;
+    assert!(M::decode(to_bytes(&description).as_slice()).is_ok_and(|again| again == message), "another message");
+    Some(description)
+}
+
 /// A description that begins with the kind and ends with a correct checksum.
 pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
     let mut bytes = [protocol.first_field(), message.encode_to_vec()].concat();
@@ -50,22 +69,28 @@ pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
 
 /// Repairs a query: seeded ciphertexts with usable scales, for the model with this header.
 pub fn repair_query(data: &mut Vec<u8>, header: &CkksHeader) {
-    repair_vectors(data, header, repair::seeded_ciphertext);
+    repair_vectors(data, header, |vectors| repair_ciphertexts(vectors, header, repair::seeded_ciphertext));
 }
 
 /// Repairs an answer: ciphertexts with usable scales, from the model with this header.
 pub fn repair_answer(data: &mut Vec<u8>, header: &CkksHeader) {
-    repair_vectors(data, header, repair::ciphertext);
+    repair_vectors(data, header, |vectors| repair_ciphertexts(vectors, header, repair::ciphertext));
 }
 
-fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+/// Repairs a message for the model with this header, and its vectors with `repair`.
+pub fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, repair: impl FnOnce(&mut [Vec<u8>])) {
     let Ok(mut message) = Vectors::decode(data.as_slice()) else { return };
-    let parameters = header.parameters();
     message.model_id = header.model_id().to_vec();
-    for vector in &mut message.vectors {
+    repair(&mut message.vectors);
+    *data = message.encoded();
+}
+
+/// Repairs ciphertexts behind their scales.
+pub fn repair_ciphertexts(vectors: &mut [Vec<u8>], header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+    let parameters = header.parameters();
+    for vector in vectors {
         repair::scaled(vector, parameters.scale(), |rest| ciphertext(parameters.rlwe(), rest));
     }
-    *data = message.encoded();
 }
 
 /// Repairs a preset: replaces it by a small one, with the fingerprint of its parameters if the preset exists.

@@ -25,7 +25,8 @@ def test_examples_are_there():
     classes = ["Client", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
     retrieval = ["ConnectionOptions", "RetrievalClient"]
-    for name in [*classes, *matrices, *retrieval, "ServiceOptions", "Usage", "compress", "presets"]:
+    llama = ["Generation", "GenerationStream", "LlamaClient"]
+    for name in [*classes, *matrices, *retrieval, *llama, "ServiceOptions", "Usage", "compress", "presets"]:
         each = getattr(unspoken, name)
         assert each in public
         assert ">>>" in each.__doc__

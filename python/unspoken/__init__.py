@@ -32,6 +32,12 @@ revealing which:
 >>> with unspoken.RetrievalClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     record = client.get("A00.1")
 
+Continue a text with a language model (``unspoken llama prepare``, ``unspoken serve --llama``) without
+revealing its private part or the continuation:
+
+>>> with unspoken.LlamaClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
+...     text = client.generate(" Anna has a fever.", public="Note to the doctor:").text
+
 Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 >>> import numpy as np
@@ -47,6 +53,7 @@ from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
+from unspoken._llama_client import Generation, GenerationStream, LlamaClient
 from unspoken._matrix import Matrix, matrix
 from unspoken._matrix_client import MatrixClient
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
@@ -86,7 +93,10 @@ __all__ = [
     "EmbeddingClient",
     "EncryptedMatrix",
     "FastText",
+    "Generation",
+    "GenerationStream",
     "KeysExpiredError",
+    "LlamaClient",
     "Matrix",
     "MatrixClient",
     "MatrixError",

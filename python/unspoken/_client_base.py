@@ -27,7 +27,7 @@ class Usage:
     Attributes
     ----------
     messages : int
-        Number of messages, tokens, images or records queried.
+        Number of messages, tokens, images or records queried; for text generation, of requests.
     key_bytes : int
         Bytes of uploaded keys; 0 if the service had them already.
     query_bytes, answer_bytes : int
@@ -67,7 +67,7 @@ class Cost:
     Attributes
     ----------
     questions : int
-        Number of messages, tokens, images, records or computations.
+        Number of messages, tokens, images, records, computations or passes.
     batch : int
         Maximum number of them in one query. Except for retrieval, a query with fewer is as long.
     queries : int
@@ -221,7 +221,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         Parameters
         ----------
         questions : int
-            Number of messages, tokens, images, records or computations.
+            Number of messages, tokens, images, records, computations or passes.
 
         Raises
         ------

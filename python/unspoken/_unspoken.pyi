@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Callable, TypeAlias, TypedDict, final
+from typing import Any, Callable, Literal, TypeAlias, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,16 @@ class _Usage(TypedDict):
     key_seconds: float
     client_seconds: float
     server_seconds: float
+
+class _Generation(TypedDict):
+    tokens: tuple[int, ...]
+    end: Literal["end token", "maximum", "context"] | None
+    passes: int
+    tokens_per_pass: float
+    guessed: int
+    seconds: float
+    query_bytes: int
+    answer_bytes: int
 
 class _Coverage(TypedDict):
     cut: int
@@ -232,6 +242,42 @@ class DigitsConnection:
     def recognise(
         self, images: npt.NDArray[np.uint8], share_bits: int | None, progress: _Progress
     ) -> npt.NDArray[np.float64]: ...
+    @property
+    def application(self) -> str: ...
+    @property
+    def usage(self) -> _Usage: ...
+
+@final
+class LlamaModel:
+    @staticmethod
+    def load(directory: _Path) -> LlamaModel: ...
+    def tokens(self, text: str) -> list[int]: ...
+    @property
+    def id(self) -> str: ...
+
+@final
+class LlamaGeneration:
+    @property
+    def statistics(self) -> _Generation: ...
+
+@final
+class LlamaConnection:
+    @staticmethod
+    def open(
+        service: Service,
+        application: str | None,
+        model: LlamaModel,
+        state_dir: _Path,
+        progress: _Progress,
+    ) -> LlamaConnection: ...
+    @staticmethod
+    def cost(
+        service: Service, application: str | None, model: LlamaModel, state_dir: _Path, questions: int
+    ) -> dict[str, int]: ...
+    def begin(
+        self, public: Sequence[int], private: Sequence[int], most: int, progress: _Progress
+    ) -> LlamaGeneration: ...
+    def proceed(self, generation: LlamaGeneration) -> str | None: ...
     @property
     def application(self) -> str: ...
     @property

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ndarray::Axis;
 use unspoken_ckks::{Complex64, Slots};
 use unspoken_llama_model::ClientModel;
 use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError};
@@ -14,6 +13,7 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{CompactQuerySecret, RlweError, SeededSmallRingKeys};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::constant_time;
 use crate::description::Description;
 use crate::error::ChatError;
 use crate::message::{Reply, Request};
@@ -127,16 +127,10 @@ impl Logits {
         self.values.chunks_exact(self.vocabulary.max(1)).nth(token)
     }
 
-    /// The most likely token that follows a token of the chunk; the first of equal ones.
+    /// The most likely token that follows a token of the chunk; the first of equal ones. The time does not depend on
+    /// the logits.
     pub fn most_likely(&self, token: usize) -> Option<u32> {
-        let row = self.row(token)?;
-        let mut best = 0;
-        for (place, value) in row.iter().enumerate() {
-            if *value > row[best] {
-                best = place;
-            }
-        }
-        Some(best as u32)
+        self.row(token).map(constant_time::largest)
     }
 }
 
@@ -178,26 +172,18 @@ impl LlamaClient {
         &self.model
     }
 
-    /// The tokens of a chunk, as the service wants them.
+    /// The tokens of a chunk, as the service wants them. The time does not depend on them.
     fn arrange(&self, tokens: &[u32]) -> Result<Input, ChatError> {
         let chunk = self.description.chunk();
         if tokens.len() != chunk {
             let found = format!("{} tokens", tokens.len());
             return Err(ChatError::mismatch("chunk", found, format!("{chunk}, its unused end filled with drafts")));
         }
-        let vocabulary = self.description.vocabulary();
-        if tokens.iter().any(|token| *token as usize >= vocabulary) {
-            return Err(ChatError::mismatch(
-                "chunk",
-                "a token outside the vocabulary",
-                format!("ids below {vocabulary}"),
-            ));
-        }
+        check_tokens(tokens, self.description.vocabulary())?;
         if let Some(encoding) = self.description.token_encoding() {
             return Ok(Input::Elements(encoding.elements(tokens)?));
         }
-        let places = Zeroizing::new(tokens.iter().map(|token| *token as usize).collect::<Vec<_>>());
-        let mut rows = self.model.embedding().select(Axis(0), &places);
+        let mut rows = constant_time::rows(self.model.embedding().view(), tokens);
         let vectors = self.description.layout().pack(rows.view(), self.description.input_unit());
         rows.iter_mut().for_each(Zeroize::zeroize);
         Ok(Input::Embeddings(vectors.into_iter().map(Slots::from).collect()))
@@ -244,6 +230,15 @@ impl LlamaClient {
         let (values, _) = rows.into_raw_vec_and_offset();
         Ok(Logits::new(self.description.vocabulary(), values))
     }
+}
+
+/// Refuses tokens outside the vocabulary, with one branch for all of them.
+fn check_tokens(tokens: &[u32], vocabulary: usize) -> Result<(), ChatError> {
+    if tokens.iter().fold(false, |outside, token| outside | (*token as usize >= vocabulary)) {
+        let needed = format!("ids below {vocabulary}");
+        return Err(ChatError::mismatch("chunk", "a token outside the vocabulary", needed));
+    }
+    Ok(())
 }
 
 impl KeyGenerator for LlamaClient {

@@ -1,5 +1,7 @@
 //! Generation: which questions to ask, and the tokens that follow from the answers.
 
+use std::fmt;
+
 use zeroize::Zeroizing;
 
 use crate::client::{Answer, Question, SessionId};
@@ -19,6 +21,16 @@ pub enum End {
     Maximum,
     /// No further chunk fits the session.
     Context,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            End::Token => "end token",
+            End::Maximum => "maximum",
+            End::Context => "context",
+        })
+    }
 }
 
 /// What a generation did so far.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod constant_time;
 mod description;
 mod drafts;
 mod error;

@@ -18,8 +18,8 @@ use crate::program::Program;
 /// a pass.
 ///
 /// The exponential `z` of a token is repeated over all dimensions. Dimension `d` then gets `z^(d + 1)` by a product for
-/// each bit of `d`, and the table is one matrix product between the halves of a bootstrap, from real and imaginary parts
-/// of powers to embeddings.
+/// each bit of `d`, and the table is one matrix product between the halves of a bootstrap, from real and imaginary
+/// parts of powers to embeddings.
 pub struct EmbeddingLookup {
     layout: Layout,
     /// Size of the vocabulary, padded to a power of two. There are half as many powers.
@@ -241,8 +241,8 @@ impl EmbeddingLookup {
         Ok(squares)
     }
 
-    /// The power `d + 1 + m v` of each slot in dimension `d` of vector `v`, of which each has `m` dimensions. Two levels
-    /// below the last square, so one more than bits.
+    /// The power `d + 1 + m v` in dimension `d` of vector `v`, if vectors have `m` dimensions. Two levels below the
+    /// last square, so one level more than there are bits.
     fn powers<A: Arithmetic>(&self, a: &A, squares: &[A::Vector], vector: usize) -> Result<A::Vector, CkksError> {
         let (tokens, dimensions) = (self.layout.tokens, self.layout.dimensions());
         let mut product = squares[0].clone();

@@ -192,9 +192,12 @@ impl<'a> Prices<'a> {
         // Rows are one level below the cache, which is the input behind the tensors with vectors.
         let above: Vec<usize> = (0..step.inputs.len()).map(|input| usize::from(input >= step.vectors.len())).collect();
         let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
+        // Levels below the entry of bootstraps have other moduli than those of circuits: scales grow there. One product
+        // fits, of logits.
+        let floor = if Program::is_last(step.place) { 0 } else { entry };
         let spending = |spent: usize| {
             let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);
-            Way { least: spent, above: above.clone(), landing: Landing::Below(spent), seconds }
+            Way { least: spent + floor, above: above.clone(), landing: Landing::Below(spent), seconds }
         };
         Ok(match step.methods[way] {
             Method::Spends(spent) => spending(spent),

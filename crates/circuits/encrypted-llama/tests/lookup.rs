@@ -91,7 +91,7 @@ fn embeddings_of_tokens_are_looked_up() {
 
 #[test]
 fn chunks_in_two_parts_have_one_query() {
-    let setting = random();
+    let setting = random(50);
     let program = program(&setting, SMALL, 16, 512);
     check(&setting, &program, &[0, 49, 1, 2, 3, 30, 31, 32, 33, 9, 9, 9, 48, 7, 5, 20]);
 }

@@ -119,8 +119,8 @@ pub fn alpha(index: usize, columns: usize) -> Complex64 {
     Complex64::cis(2.0 * PI * sign * (2 * index + 1) as f64 / (4 * columns) as f64)
 }
 
-/// The element `J_j` of the torus with `exp(2 pi i J_j)` equal to [`alpha`]`(j, columns)`. In constant time: the sign bit
-/// is the parity, the signed conversion is one instruction, and the operands of the only division are public.
+/// The element `J_j` of the torus: `exp(2 pi i J_j)` is [`alpha`]`(j, columns)`. In constant time: the sign bit is the
+/// parity, the signed conversion is one instruction, and the operands of the only division are public.
 pub fn torus(index: usize, columns: usize) -> f64 {
     let index = index as u64;
     let magnitude = (2 * index + 1).cast_signed() as f64 * (1.0 / (4 * columns) as f64);

@@ -113,6 +113,20 @@ impl Tokenizer {
         Ok(self.begin.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
+    /// Tokens of a text behind another one, which has the token for the begin.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn encode_behind(&self, text: &str) -> Result<Vec<u32>, InputError> {
+        // A space in front would make a token of nothing.
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut tokens = self.encode(text)?;
+        tokens.drain(..self.begin.iter().len());
+        Ok(tokens)
+    }
+
     /// Text of tokens, without control tokens.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::io;
 
 use pyo3::{PyErr, import_exception};
 use unspoken_arrays::ArraysError;
+use unspoken_chat::ChatError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
@@ -13,9 +14,11 @@ use unspoken_digits_model as digits;
 use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_llama_model::InputError;
 use unspoken_pir::LayoutError;
 use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
+use unspoken_store::FileError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
@@ -45,6 +48,10 @@ pub(crate) enum Failure {
     TrainNetwork(digits::TrainError),
     /// Images or labels.
     Images(digits::DataError),
+    /// Reading the client's half of a language model.
+    Half(FileError),
+    /// Text that a tokenizer cannot read, or tokens that it does not have.
+    Text(InputError),
     /// A compressed table, or a token of it.
     Embedding(EmbeddingError),
     /// A table to compress.
@@ -92,6 +99,18 @@ impl From<digits::TrainError> for Failure {
 impl From<digits::DataError> for Failure {
     fn from(error: digits::DataError) -> Self {
         Failure::Images(error)
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Failure::Half(error)
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Failure::Text(error)
     }
 }
 
@@ -151,6 +170,8 @@ impl From<Failure> for PyErr {
             Failure::Network(error) => ModelError::new_err(error.to_string()),
             Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
             Failure::Images(error) => TrainingError::new_err(error.to_string()),
+            Failure::Half(error) => ModelError::new_err(error.to_string()),
+            Failure::Text(error) => UnspokenError::new_err(error.to_string()),
             Failure::Embedding(error) => of_table(&error),
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
@@ -176,12 +197,13 @@ impl From<Failure> for PyErr {
 }
 
 /// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("classify", "private text classification", "unspoken.Client"),
     ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
     ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
     ("retrieve", "private retrieval", "unspoken.RetrievalClient"),
     ("matrix", "computing with encrypted matrices", "unspoken.MatrixClient"),
+    ("llama", "private text generation", "unspoken.LlamaClient"),
 ];
 
 /// The exception for an application of another kind than the client's.
@@ -209,6 +231,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
         .or_else(|| as_exception(error, of_arrays))
+        .or_else(|| as_exception(error, of_generation))
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
 }
 
@@ -286,6 +309,13 @@ fn of_arrays(error: &ArraysError) -> PyErr {
         MismatchError::new_err(message)
     } else {
         MatrixError::new_err(message)
+    }
+}
+
+fn of_generation(error: &ChatError) -> PyErr {
+    match error {
+        ChatError::Protocol(error) => of_protocol(error),
+        _ => UnspokenError::new_err(error.to_string()),
     }
 }
 

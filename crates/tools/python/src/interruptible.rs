@@ -1,5 +1,6 @@
 //! Long work on a separate thread, while the calling thread handles signals and shows progress.
 
+use std::borrow::BorrowMut;
 use std::cell::RefCell;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -38,7 +39,7 @@ pub(crate) fn report_wait(waiting: &Waiting) {
 /// that exist only in its parent.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
-    mut reporter: Reporter,
+    mut reporter: impl BorrowMut<Reporter>,
     work: impl FnOnce(&mut dyn FnMut(Event), &Cancel) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
     let cancel = Cancel::new();
@@ -64,7 +65,7 @@ pub(crate) fn run<T: Send>(
                 break;
             }
             if raised.is_none() {
-                let shown = received.map_or(Ok(()), |event| reporter.show(py, event));
+                let shown = received.map_or(Ok(()), |event| reporter.borrow_mut().show(py, event));
                 if let Err(error) = shown.and_then(|()| py.check_signals()) {
                     cancel.cancel();
                     raised = Some(error);

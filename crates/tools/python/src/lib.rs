@@ -5,6 +5,7 @@ mod digits;
 mod embedding;
 mod failure;
 mod interruptible;
+mod llama;
 mod matrix;
 mod matrix_connection;
 mod matrix_graph;
@@ -26,6 +27,9 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
+    module.add_class::<llama::LlamaConnection>()?;
+    module.add_class::<llama::LlamaGeneration>()?;
+    module.add_class::<llama::LlamaModel>()?;
     module.add_class::<matrix::EncryptedMatrix>()?;
     module.add_class::<matrix::MatrixInputs>()?;
     module.add_class::<matrix::MatrixKeys>()?;

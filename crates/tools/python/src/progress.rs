@@ -73,6 +73,11 @@ impl Event {
         Event { stage, done, total, note: String::new(), first: false }
     }
 
+    /// The report with this note.
+    pub(crate) fn with_note(self, note: &str) -> Self {
+        Event { note: note.into(), ..self }
+    }
+
     /// Number of generated keys, and the total.
     pub(crate) fn keys(done: usize, total: usize) -> Self {
         Event::new(Stage::MakingKeys, done as u64, total as u64)

@@ -11,7 +11,7 @@ use ndarray::{Array1, Array2, Array3};
 use unspoken_ckks::Complex64;
 use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, Program, Tensor};
 use unspoken_llama::{
-    Circuit, Design, DesignOptions, Function, Margins, Place, Sample, Shape, Simulated, Tensor as ClearTensor,
+    Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated, Tensor as ClearTensor,
     TensorArithmetic, calibrate,
 };
 use unspoken_llama_model::{Config, Generation, LayerWeights, LoadedModel, Model, Weights, load, rotate};
@@ -54,7 +54,7 @@ pub fn setting(bits: f64, layers: usize) -> Setting {
 
 /// A model with random weights whose heads do not fit one vector of the small ring, and whose chunks of 16 tokens do
 /// not either.
-pub fn random() -> Setting {
+pub fn random(vocabulary: usize) -> Setting {
     let config = Config {
         width: 128,
         layers: 2,
@@ -62,7 +62,7 @@ pub fn random() -> Setting {
         kv_heads: 4,
         head_width: 32,
         ffn_width: 150,
-        vocabulary: 50,
+        vocabulary,
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..16).map(|pair| 0.7f64.powi(pair)).collect(),
@@ -87,7 +87,7 @@ pub fn random() -> Setting {
         down: matrix(128, 150, 2.0),
     };
     let layers = vec![layer(&mut matrix), layer(&mut matrix)];
-    let embedding = matrix(50, 128, 12.0);
+    let embedding = matrix(vocabulary, 128, 12.0);
     let weights = Weights { embedding, layers, norm: Array1::ones(128), head: None };
     let model = Model { config, weights };
     let text = |seed: usize| -> Sample {
@@ -163,7 +163,9 @@ where
         let input = (self.pass.input(input), ClearTensor::activations(rows));
         let mut session = setting.circuit.session(&mut self).unwrap();
         let normed = setting.circuit.pass(&mut self, &mut session, input).unwrap();
-        setting.circuit.logits(&mut self, &normed).unwrap();
+        if self.program.result().quantity == Quantity::Logits {
+            setting.circuit.logits(&mut self, &normed).unwrap();
+        }
         (self.rows, self.pass.bootstraps())
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use unspoken_chat::{Answer, End, LlamaClient, PrivateGeneration, Question, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
-use unspoken_llama_model::{ClientModel, Generation, TamedModel, TextStream, Tokenizer};
+use unspoken_llama_model::{ClientModel, Generation, TamedModel, TextStream};
 
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
@@ -78,8 +78,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(check) = &check {
         anyhow::ensure!(check.id() == model.id(), "--check: a half of another model, {}", check.id());
     }
-    let public = tokens(model.tokenizer(), &public_text(arguments)?).context("--public")?;
-    let private = tokens(model.tokenizer(), &private_text(arguments)?).context("--private")?;
+    let public = model.tokenizer().encode_behind(&public_text(arguments)?).context("--public")?;
+    let private = model.tokenizer().encode_behind(&private_text(arguments)?).context("--private")?;
     anyhow::ensure!(!private.is_empty(), "found no private text, needed one token or more: name it with --private");
     anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
     let (transport, application, state) = arguments.target.open(&cancel)?;
@@ -213,18 +213,6 @@ fn cut(text: &str) -> Option<usize> {
     Some(text[..full].rfind(' ').map_or(full, |place| place + 1))
 }
 
-/// Tokens of a text without the one for its begin, which the prefix has.
-pub fn tokens(tokenizer: &Tokenizer, text: &str) -> anyhow::Result<Vec<u32>> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut tokens = tokenizer.encode(text)?;
-    if tokenizer.begin().is_some() {
-        tokens.remove(0);
-    }
-    Ok(tokens)
-}
-
 fn public_text(arguments: &Arguments) -> anyhow::Result<String> {
     match (&arguments.public, &arguments.public_file) {
         (Some(text), _) => Ok(text.clone()),
@@ -261,11 +249,7 @@ fn report(
     clear: Option<&[u32]>,
 ) -> anyhow::Result<()> {
     let (statistics, usage) = (generation.statistics(), client.usage());
-    let end = match generation.end() {
-        Some(End::Token) => "end token",
-        Some(End::Context) => "context",
-        Some(End::Maximum) | None => "maximum",
-    };
+    let end = generation.end().unwrap_or(End::Maximum).to_string();
     let per_pass = seconds / statistics.passes.max(1) as f64;
     let tokens_per_pass = statistics.tokens as f64 / statistics.generating.max(1) as f64;
     let same = clear.map(|clear| clear == generation.tokens());

@@ -44,6 +44,7 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_range", VALID),
     Declassified::function("check_index", VALID),
     Declassified::function("check_indices", VALID),
+    Declassified::function("check_tokens", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
     Declassified::function("decrypt_inout_detached", TAG),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),

@@ -13,7 +13,7 @@ use unspoken_llama_model::{ClientModel, Generation, LoadedModel, TamedModel, loa
 
 use super::service::Service;
 use super::{print, room};
-use crate::commands::chat::{Seen, ask, tokens};
+use crate::commands::chat::{Seen, ask};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "llama/stories260k";
@@ -177,7 +177,8 @@ fn ask_for_more(service: &Service, prepared: &Path, folder: &Path, cancel: &Canc
         &mut step,
         cancel,
     )?;
-    let (public, private) = (tokens(model.tokenizer(), PUBLIC)?, tokens(model.tokenizer(), PRIVATE)?);
+    let [public, private] = [PUBLIC, PRIVATE].map(|text| model.tokenizer().encode_behind(text));
+    let (public, private) = (public?, private?);
     let ends = model.tokenizer().ends();
     let texts = (model.prefix(), public.as_slice(), private.as_slice());
     let mut generation = PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, TOKENS)?;

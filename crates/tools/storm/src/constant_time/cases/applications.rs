@@ -40,7 +40,8 @@ impl Asked {
     }
 }
 
-/// Asks a server in this process, as a client with a new secret, and writes what the client has afterwards.
+/// Asks a server in this process, as a client with a new secret, as many questions at once as a query holds. Writes
+/// what the client has after the last answer.
 pub fn ask_server<S: ServerHalf, C: ClientHalf>(
     server: &S,
     model: C::Model,
@@ -59,9 +60,12 @@ where
     let mut bundle = Vec::new();
     client.write_keys(&mut bundle, |_, _| {}, &GO)?;
     let keys = server.load_keys(&mut bundle.as_slice())?;
-    let encoded = client.encode(questions)?;
-    let answer = server.answer(CLIENT, &keys, &client.query(&encoded)?, &GO)?;
-    client.read(&answer, &encoded)?;
+    let mut answer = Vec::new();
+    for questions in questions.chunks(client.batch()) {
+        let encoded = client.encode(questions)?;
+        answer = server.answer(CLIENT, &keys, &client.query(&encoded)?, &GO)?;
+        client.read(&answer, &encoded)?;
+    }
     std::fs::write(directory.join("description"), described)?;
     std::fs::write(directory.join("stored"), client.secret_bytes()?.as_slice())?;
     std::fs::write(directory.join("answer"), answer)?;

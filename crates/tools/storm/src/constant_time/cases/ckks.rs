@@ -7,8 +7,8 @@ use std::path::Path;
 use unspoken_ckks::{Bootstrap, CkksParameters, Complex64, Encoder, Preset, SlotValues};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{
-    CompactQueryParameters, CompactQuerySecret, KeyKind, KeyPlan, PublicKey, SecretKey, SeededSwitchingKey,
-    ZeroEncryption, galois,
+    CompactQueryParameters, CompactQuerySecret, KeyKind, KeyPlan, PublicKey, SecretKey, SeededSmallRingKeys,
+    SeededSwitchingKey, SmallRing, ZeroEncryption, galois,
 };
 
 use super::{secret_generator, secret_numbers};
@@ -68,6 +68,8 @@ pub fn keys(_: &Path) -> anyhow::Result<()> {
         plan.require(KeyKind::Galois { element: galois::rotation(ring, 3) }, parameters.chain(1));
         if parameters.bootstrap().is_some() {
             plan.extend(&Bootstrap::new(&parameters, parameters.slots(), SlotValues::Real)?.query_key_plan());
+            let small = SmallRing::new(parameters.rlwe(), ring.degree() / 4, 16)?;
+            SeededSmallRingKeys::generate(&small, &secret, &mut generator)?.to_bytes(&small);
         }
         for (kind, chain) in one_of_each_kind(&plan) {
             SeededSwitchingKey::generate(&secret, kind, chain, &mut generator)?;

@@ -1,6 +1,7 @@
 //! The cases: calls of the engine and of clients with secret inputs.
 
 mod applications;
+mod chat;
 mod ckks;
 mod exact;
 mod leak;
@@ -42,7 +43,7 @@ impl Case {
 pub static LEAK: Case = Case::new("deliberate-leak", "a function that branches on a secret", leak::run);
 
 /// All cases.
-pub static CASES: [Case; 17] = [
+pub static CASES: [Case; 18] = [
     Case::new("sampling", "secrets and errors of every distribution; the generator is secret", sampling::run),
     Case::new("ckks-keys", "secret, public and switching keys; the generator is secret", ckks::keys),
     Case::new("ckks-encoding", "encoding of messages; the messages are secret", ckks::encoding),
@@ -70,6 +71,8 @@ pub static CASES: [Case; 17] = [
         .prepared(applications::prepare_digits),
     Case::new("matrix", "a client's inputs and results; key and entries are secret", applications::matrix)
         .prepared(applications::prepare_matrix),
+    Case::new("chat", "a client's chunk of tokens and its logits; key and tokens are secret", chat::run)
+        .prepared(chat::prepare),
 ];
 
 /// The case with a name.

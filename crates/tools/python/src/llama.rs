@@ -1,0 +1,195 @@
+//! Private text generation: the client's half of a model, a model of a service, and generations.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use unspoken_chat::{LlamaClient, PrivateGeneration, Question, SessionId};
+use unspoken_client::{ClientError, Progress, ServiceClient, UsageStats};
+use unspoken_llama_model::ClientModel;
+use zeroize::Zeroizing;
+
+use crate::connections::{Service, connect, predicted_cost, usage_dict};
+use crate::failure::Failure;
+use crate::interruptible;
+use crate::progress::{Event, Reporter};
+
+/// The client's half of a model: its embedding and its tokenizer.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct LlamaModel(Arc<ClientModel>);
+
+#[pymethods]
+impl LlamaModel {
+    #[staticmethod]
+    fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        Ok(LlamaModel(Arc::new(py.detach(|| ClientModel::load(&directory)).map_err(Failure::from)?)))
+    }
+
+    /// Tokens of a text behind others.
+    fn tokens(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
+        Ok(py.detach(|| self.0.tokenizer().encode_behind(text)).map_err(Failure::from)?)
+    }
+
+    #[getter]
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+/// A text that is continued: its state between two requests.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct LlamaGeneration {
+    state: PrivateGeneration,
+    /// All known tokens, the prefix among them.
+    text: Zeroizing<Vec<u32>>,
+    most: usize,
+    reporter: Reporter,
+    query_bytes: u64,
+    answer_bytes: u64,
+    seconds: f64,
+}
+
+#[pymethods]
+impl LlamaGeneration {
+    /// What it gave and took so far, by name.
+    #[getter]
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let statistics = self.state.statistics();
+        let dict = PyDict::new(py);
+        dict.set_item("tokens", PyTuple::new(py, self.state.tokens())?)?;
+        dict.set_item("end", self.state.end().map(|end| end.to_string()))?;
+        dict.set_item("passes", statistics.passes)?;
+        dict.set_item("tokens_per_pass", statistics.tokens as f64 / statistics.generating.max(1) as f64)?;
+        dict.set_item("guessed", statistics.guessed)?;
+        dict.set_item("seconds", self.seconds)?;
+        dict.set_item("query_bytes", self.query_bytes)?;
+        dict.set_item("answer_bytes", self.answer_bytes)?;
+        Ok(dict)
+    }
+}
+
+/// A language model of a service, with generated and uploaded keys.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct LlamaConnection {
+    client: ServiceClient<LlamaClient>,
+    application: String,
+}
+
+#[pymethods]
+impl LlamaConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        model: &LlamaModel,
+        state_dir: PathBuf,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let model = Arc::clone(&model.0);
+        let (client, application) = connect(py, service, application, &state_dir, progress, |_| model, |_| Ok(()))?;
+        Ok(LlamaConnection { client, application })
+    }
+
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        model: &LlamaModel,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let model = Arc::clone(&model.0);
+        predicted_cost::<LlamaClient>(py, service, application, &state_dir, questions, |_| model)
+    }
+
+    /// Begins to continue public and private tokens by at most `most` tokens. Sends nothing.
+    fn begin(
+        &self,
+        public: Vec<u32>,
+        private: Vec<u32>,
+        most: usize,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<LlamaGeneration> {
+        let (reporter, private) = (Reporter::from_argument(progress)?, Zeroizing::new(private));
+        let (model, description) = (self.client.half().model(), self.client.description());
+        let texts = (model.prefix(), &*public, &**private);
+        let state = SessionId::random()
+            .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
+            .map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        // Room for all that may come, so that no copy stays behind when it grows.
+        let mut text = Zeroizing::new(Vec::with_capacity(description.context() + 1));
+        [texts.0, texts.1, texts.2].into_iter().for_each(|part| text.extend_from_slice(part));
+        Ok(LlamaGeneration { state, text, most, reporter, query_bytes: 0, answer_bytes: 0, seconds: 0.0 })
+    }
+
+    /// Asks the next question of a generation. Returns the text that it gave, which may be empty; `None` when nothing
+    /// is left to ask. After an error the same question can be asked again.
+    fn proceed(&mut self, py: Python<'_>, generation: &mut LlamaGeneration) -> PyResult<Option<String>> {
+        // All tokens are known when only the session remains to be ended.
+        let ended = generation.state.end().is_some();
+        let Some(question) = generation.state.question() else { return Ok(None) };
+        let (client, statistics) = (&mut self.client, generation.state.statistics());
+        let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, generation.most);
+        let (before, start) = (client.usage(), Instant::now());
+        let answered = interruptible::run(py, &mut generation.reporter, |report, cancel| {
+            let first_pass = matches!(question, Question::Pass { .. }) && statistics.passes == 0;
+            let mut report = |step: Progress| match step {
+                // The cost of each pass is the same.
+                Progress::QueriesToSend(_) if !first_pass => {}
+                // One question at a time: its number tells nothing.
+                Progress::Asking { .. } => {}
+                Progress::Answering { .. } => report(Event::from(step).with_note(&note)),
+                step => report(step.into()),
+            };
+            match client.ask(&[&question], &mut report, cancel) {
+                Err(_) if ended => Ok(None),
+                answers => Ok::<_, Failure>(answers?.into_iter().next()),
+            }
+        });
+        generation.count(before, self.client.usage(), start);
+        let answer = match answered {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                generation.state.retry();
+                return Err(error);
+            }
+        };
+        let new =
+            generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
+        // a pass.
+        let mut stream = self.client.half().model().tokenizer().stream(&generation.text).map_err(Failure::from)?;
+        let mut text = String::new();
+        for token in &*new {
+            text += &stream.push(*token).map_err(Failure::from)?;
+        }
+        generation.text.extend_from_slice(&new);
+        Ok(Some(text))
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+impl LlamaGeneration {
+    /// Adds what a question took.
+    fn count(&mut self, before: UsageStats, after: UsageStats, start: Instant) {
+        self.query_bytes += after.query_bytes - before.query_bytes;
+        self.answer_bytes += after.answer_bytes - before.answer_bytes;
+        self.seconds += start.elapsed().as_secs_f64();
+    }
+}

@@ -1,0 +1,88 @@
+//! Targets for the files of both halves of a tamed model; an input holds the files one after the other.
+
+use std::fs;
+
+use ndarray::Array2;
+use unspoken_llama_model::{ClientModel, LoadedModel, TamedModel};
+
+use crate::Target;
+use crate::embedding::repair_safetensors;
+use crate::files::{self, Directory};
+use crate::llama::{read_text, small_model};
+
+const CLIENT_FILES: [&str; 4] = ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors"];
+const TAMED_FILE: [&str; 1] = ["tamed.safetensors"];
+
+/// `ClientModel::load`: can be saved and loaded again without a change; the tokenizer reads text.
+pub static CLIENT: Target = Target {
+    name: "llama_client_half",
+    run: |data| {
+        let directory = Directory::of(data, &CLIENT_FILES);
+        let Ok(client) = ClientModel::load(directory.path()) else { return false };
+        let again = Directory::empty();
+        client.save(again.path()).expect("saves");
+        let read = ClientModel::load(again.path()).expect("its own files");
+        assert_eq!((read.id(), read.config(), read.prefix()), (client.id(), client.config(), client.prefix()));
+        assert_eq!(read.embedding(), client.embedding());
+        let (rows, tokenizer) = (client.config().vocabulary, client.tokenizer());
+        assert_eq!(client.embedding().dim(), (rows, client.config().width));
+        assert!(client.prefix().iter().chain(tokenizer.ends()).all(|token| (*token as usize) < rows));
+        let normed = Array2::ones((2, client.config().width));
+        assert_eq!(client.logits(normed.view()).dim(), (2, rows));
+        read_text(tokenizer);
+        true
+    },
+    repair: |data| {
+        // The record has a sum of each of the other files.
+        let mut read = files::copied(data, CLIENT_FILES.len());
+        for (field, number) in [("embedding", 1), ("tokenizer", 2), ("head", 3)] {
+            let sum = blake3::hash(&read[number]);
+            files::repair_sum(&mut read[0], field, &sum);
+        }
+        *data = files::join(read.iter().map(Vec::as_slice));
+    },
+    seeds: || {
+        let seed = |tied| {
+            let LoadedModel { model, tokenizer } = small_model(tied);
+            let directory = Directory::empty();
+            ClientModel::new(&TamedModel::new(model, vec![1]), tokenizer).save(directory.path()).expect("saves");
+            saved(&directory, &CLIENT_FILES)
+        };
+        vec![seed(true), seed(false)]
+    },
+};
+
+/// `TamedModel::load`: can be saved to the same file again.
+pub static TAMED: Target = Target {
+    name: "llama_tamed",
+    run: |data| {
+        let directory = Directory::of(data, &TAMED_FILE);
+        let Ok(tamed) = TamedModel::load(directory.path()) else { return false };
+        let again = Directory::empty();
+        tamed.save(again.path()).expect("saves");
+        let read = TamedModel::load(again.path()).expect("its own file");
+        assert_eq!((read.id(), read.prefix()), (tamed.id(), tamed.prefix()));
+        assert_eq!(read.model().config, tamed.model().config);
+        true
+    },
+    repair: |data| {
+        let mut read = files::copied(data, TAMED_FILE.len());
+        repair_safetensors(&mut read[0]);
+        *data = files::join(read.iter().map(Vec::as_slice));
+    },
+    seeds: || {
+        let seed = |tied| {
+            let directory = Directory::empty();
+            TamedModel::new(small_model(tied).model, vec![1]).save(directory.path()).expect("saves");
+            saved(&directory, &TAMED_FILE)
+        };
+        vec![seed(true), seed(false)]
+    },
+};
+
+fn saved(directory: &Directory, names: &[&str]) -> Vec<u8> {
+    // A model whose head is the embedding has no file for it.
+    let file = |name: &&str| fs::read(directory.path().join(name)).unwrap_or_default();
+    let files: Vec<Vec<u8>> = names.iter().map(file).collect();
+    files::join(files.iter().map(Vec::as_slice))
+}

@@ -1,0 +1,198 @@
+"""Mistakes, streams and interruptions. Encrypted passes are tested in Rust: services accept no insecure parameters."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import ROOT, Child, find_binary
+
+import unspoken
+from unspoken import Generation, GenerationStream, LlamaClient
+
+NOWHERE = "http://127.0.0.1:9"
+STORY = "Tom and Mia went to the park. They saw a dog with a long tail, and the dog wanted to play ball. "
+
+
+def quiet(model, url=NOWHERE, **options):
+    return LlamaClient(url, model=model, progress=False, **options)
+
+
+@pytest.fixture(scope="session")
+def half(tmp_path_factory):
+    """The client half of stories260K."""
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("llama")
+    (home / "text.txt").write_text(STORY * 12)
+    sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]
+    files = ["--model", ROOT / "models/stories260K/stories260K.bin", "--text", home / "text.txt", "--out", home / "out"]
+    subprocess.run([binary, "llama", "prepare", *sizes, *files, "--json"], check=True, stdout=subprocess.DEVNULL)
+    return home / "out/client"
+
+
+def test_mistakes_are_named_before_anything_is_sent(half, tmp_path):
+    with pytest.raises(unspoken.ModelError, match="absent"):
+        quiet(tmp_path / "absent")
+    with pytest.raises(unspoken.ModelError, match=r"client\.json"):
+        quiet(half.parent)
+    client = quiet(half, token="unspoken_secret", state_dir=tmp_path)
+    assert repr(client) == f"<LlamaClient of {NOWHERE}, application None, not connected>"
+    with pytest.raises(unspoken.ConfigurationError, match="found no private text"):
+        client.generate("", public="a public text")
+    for tokens in (0, -1):
+        with pytest.raises(unspoken.ConfigurationError, match=f"max_tokens={tokens}"):
+            client.stream("a", max_tokens=tokens)
+    with pytest.raises(TypeError):
+        client.generate(["a", "b"])
+    assert client.usage == unspoken.Usage()
+    client.close()
+    with pytest.raises(unspoken.UnspokenError, match="it is closed"):
+        client.generate("a")
+
+
+def test_a_damaged_half_is_refused(half, tmp_path):
+    shutil.copytree(half, tmp_path / "client")
+    tokenizer = tmp_path / "client/tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace("the", "tha", 1))
+    with pytest.raises(unspoken.ModelError, match=r"tokenizer\.json"):
+        quiet(tmp_path / "client")
+
+
+def test_nothing_listens(half, tmp_path):
+    client = quiet(half, state_dir=tmp_path, timeout=0.3)
+    for call in (client.generate, client.stream):
+        with pytest.raises(unspoken.ConnectionFailedError, match=r"127\.0\.0\.1:9"):
+            call("Once upon a time")
+    with pytest.raises(unspoken.ConnectionFailedError):
+        client.cost(1)
+
+
+def test_applications_of_other_kinds_are_refused(half, digits_service, state):
+    with pytest.raises(unspoken.MismatchError, match=r"use unspoken\.DigitsClient"):
+        quiet(half, digits_service.url, state_dir=state).generate("Once upon a time")
+
+
+class Connection:
+    """A connection whose service has a text; it fails where the text has an error."""
+
+    application = "llama/stories"
+
+    def __init__(self, *steps):
+        self.steps = steps
+        self.begun = []
+
+    @property
+    def usage(self):
+        return {"query_bytes": 10 * len(self.begun)}
+
+    def begin(self, public, private, most, progress):
+        steps = iter(self.steps)
+        self.begun.append((public, private, most, progress))
+        return type("Generation", (), {"steps": steps, "statistics": {"passes": 0}})()
+
+    def proceed(self, generation):
+        step = next(generation.steps)
+        generation.statistics = {"passes": generation.statistics["passes"] + 1, "end": None if step else "maximum"}
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+def connected(half, *steps, **options):
+    client = LlamaClient(NOWHERE, model=half, **options)
+    client._connection = Connection(*steps)
+    return client
+
+
+def test_pieces_come_one_by_one(half):
+    client = connected(half, "", " a", "", " dog", "", None)
+    stream = client.stream("They saw", public="One day.", max_tokens=5)
+    assert iter(stream) is stream
+    assert (stream.generation, str(stream.generation)) == (Generation(), "")
+    assert next(stream) == " a"
+    assert (stream.generation.text, stream.generation.passes, stream.generation.end) == (" a", 2, None)
+    # Other calls may come between two pieces, of the same client too.
+    other = client.generate("They saw", max_tokens=7)
+    assert (other.text, other.passes, other.end) == (" a dog", 6, "maximum")
+    assert list(stream) == [" dog"]
+    assert stream.generation == other
+    assert str(other) == " a dog"
+    assert client.usage.query_bytes == 20
+    (public, private, most, _), second = client._connection.begun
+    assert (len(public) > 1, len(private) > 1, most) == (True, True, 5)
+    # The prefix has the token for the begin of a text, so neither part has it.
+    assert 1 not in public + private
+    assert second[:3] == ([], private, 7)
+
+
+def test_a_piece_can_be_asked_for_again(half):
+    client = connected(half, " a", unspoken.TimedOutError("late"), " dog", None)
+    stream = client.stream("They saw")
+    assert next(stream) == " a"
+    with pytest.raises(unspoken.TimedOutError):
+        next(stream)
+    assert stream.generation.text == " a"
+    assert list(stream) == [" dog"]
+    assert stream.generation.text == " a dog"
+
+
+def test_streams_draw_no_bars(half):
+    def show(progress):
+        pass
+
+    for options, of_client, streamed in [
+        ({}, True, False),
+        ({"progress": False}, False, False),
+        ({"progress": show},) + (show,) * 2,
+    ]:
+        client = connected(half, None, **options)
+        client.generate("a")
+        client.stream("a")
+        client.stream("a", progress=True)
+        client.generate("a", progress=show)
+        assert [begun[3] for begun in client._connection.begun] == [of_client, streamed, True, show]
+
+
+def test_a_stream_of_a_closed_client_ends_with_an_error():
+    def closed():
+        raise unspoken.UnspokenError("it is closed")
+
+    with pytest.raises(unspoken.UnspokenError, match="closed"):
+        next(GenerationStream(closed))
+
+
+CONTROL_C = """
+import signal, sys, unspoken
+signal.signal(signal.SIGINT, signal.default_int_handler)
+url, model, state = sys.argv[1:]
+options = {"state_dir": state, "progress": False, "timeout": 600, "application": "llama/stories"}
+client = unspoken.LlamaClient(url, model=model, **options)
+try:
+    print("asking", flush=True)
+    client.generate("Once upon a time")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+def test_control_c_stops_waiting_for_a_silent_service(half, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        child = Child(CONTROL_C, f"http://127.0.0.1:{silent.getsockname()[1]}", half, tmp_path)
+        accepted = threading.Thread(target=silent.accept)
+        accepted.start()
+        child.wait_for("asking")
+        accepted.join(timeout=60)
+        start = time.monotonic()
+        child.process.send_signal(signal.SIGINT)
+        out, err = child.finish(timeout=60)
+    assert out.split() == ["interrupted"], err
+    assert time.monotonic() - start < 10

@@ -1,0 +1,247 @@
+"""Continuing text with a language model without revealing the private part of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Callable, Literal, Union
+
+from unspoken import _unspoken
+from unspoken._client_base import ConnectionOptions, ServiceClient
+from unspoken.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+ProgressOption = Union[bool, Callable[[_unspoken.Progress], object], None]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A continued text, and what it took.
+
+    Attributes
+    ----------
+    text : str
+        The continuation, without the text that it continues. ``str(generation)`` is the same.
+    tokens : tuple of int
+        Its tokens.
+    end : {"end token", "maximum", "context"} or None
+        Why it ended: the model gave a token that ends a text, `max_tokens` were given, or the session
+        has no room for a further chunk. `None` while a stream is not at its end.
+    passes : int
+        Passes of the service: encrypted chunks of tokens that it ran.
+    tokens_per_pass : float
+        Tokens given by each of the passes that gave any; the others ran full chunks of the private text.
+    guessed : int
+        Tokens that the client had guessed, so that the same pass gave the one behind them, too.
+    seconds : float
+        Seconds from the first request to the last answer, without those between two calls.
+    query_bytes, answer_bytes : int
+        Bytes of all queries and of all answers.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> str(unspoken.Generation(text=" a dog.", tokens=(263, 11203, 29889)))
+    ' a dog.'
+    """
+
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+    end: Literal["end token", "maximum", "context"] | None = None
+    passes: int = 0
+    tokens_per_pass: float = 0.0
+    guessed: int = 0
+    seconds: float = 0.0
+    query_bytes: int = 0
+    answer_bytes: int = 0
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+class GenerationStream(Iterator[str]):
+    """Pieces of a continued text as they come: one or more tokens each, never empty.
+
+    Made by `LlamaClient.stream`. After an error, `next` asks for the same piece again.
+
+    Attributes
+    ----------
+    generation : Generation
+        All text so far, and what it took; at the end of the stream that of `LlamaClient.generate`.
+
+    Examples
+    --------
+    >>> stream = client.stream("Once upon a time")  # doctest: +SKIP
+    >>> for piece in stream:  # doctest: +SKIP
+    ...     print(piece, end="", flush=True)
+    >>> stream.generation.passes  # doctest: +SKIP
+    """
+
+    def __init__(self, proceed: Callable[[], tuple[str | None, _unspoken._Generation]]) -> None:
+        self._proceed = proceed
+        self.generation = Generation()
+
+    def __next__(self) -> str:
+        """Return the next piece; raise `StopIteration` at the end."""
+        while True:
+            piece, statistics = self._proceed()
+            self.generation = Generation(text=self.generation.text + (piece or ""), **statistics)
+            if piece is None:
+                raise StopIteration
+            if piece:
+                return piece
+
+
+class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
+    """A client of one language model of a service. The service sees neither private text nor continuation.
+
+    Text begins with a public part, which the service reads, and ends with a private one, which the
+    client encrypts. The service sees how long the public text is and how many passes each chunk of
+    private tokens takes, not how many tokens of a chunk are real. Each pass takes seconds to minutes.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    model : path
+        A directory with the client half of the model: ``DIR/client`` of ``unspoken llama prepare --out DIR``.
+    application : str, optional
+        The model at the service, for instance ``"llama/stories"``. Default: its only application.
+    **options
+        How to connect, where keys are stored: see `ConnectionOptions`. The keys have some gigabytes.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+    ModelError
+        If `model` is not the client half of a model.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> with unspoken.LlamaClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
+    ...     print(client.generate("Once upon a time, there was a dog.", max_tokens=16).text)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | PathLike[str],
+        application: str | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        super().__init__(url, application=application, **options)
+        self._model = _unspoken.LlamaModel.load(model)
+
+    def generate(
+        self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
+    ) -> Generation:
+        """Continue a text without revealing its private part, nor the continuation.
+
+        Parameters
+        ----------
+        private : str
+            The end of the text; one token or more. Control tokens such as ``<|im_start|>`` are recognised.
+        public : str
+            The text in front of it, which the service reads.
+        max_tokens : int
+            Maximum number of tokens of the continuation. It also ends at a token that ends a text, and
+            when the service's session is full.
+        progress : bool or callable, optional
+            Instead of the client's. The stage ``"answering"`` counts the layers of a pass; its note has
+            the numbers of the pass and of the tokens so far.
+
+        Returns
+        -------
+        Generation
+            The continuation, and what it took.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is no private text, or no token is wanted; nothing was sent.
+        MismatchError
+            If the text does not fit a session; nothing but keys was sent.
+        KeysExpiredError
+            If the service no longer has the keys; the next call makes new ones.
+        KeyboardInterrupt
+            On Control-C, within a fraction of a second, also within a pass.
+        UnspokenError
+            As for `connect`.
+
+        Examples
+        --------
+        >>> generation = client.generate(" Anna has a fever.", public="Note to the doctor:")  # doctest: +SKIP
+        >>> generation.text, generation.end, generation.seconds  # doctest: +SKIP
+        """
+        stream = self._stream(private, public, max_tokens, self._progress if progress is None else progress)
+        for _ in stream:
+            pass
+        return stream.generation
+
+    def stream(
+        self, private: str, *, public: str = "", max_tokens: int = 32, progress: ProgressOption = None
+    ) -> GenerationStream:
+        """Continue a text as `generate` does; return an iterator over pieces of text as they come.
+
+        The keys are made and uploaded, if necessary, before this method returns. A client can have
+        several streams, and other calls between their pieces. A stream that is not read to its end
+        keeps its session at the service until that expires or makes room for another.
+
+        Parameters
+        ----------
+        private, public, max_tokens
+            As for `generate`.
+        progress : bool or callable, optional
+            As for `generate`. By default, passes draw no bars, which would overwrite the text.
+
+        Returns
+        -------
+        GenerationStream
+            An iterator of str. Its attribute `generation` has what came so far, and what it took.
+
+        Raises
+        ------
+        UnspokenError
+            As for `generate`; some errors are raised by the iterator.
+
+        Examples
+        --------
+        >>> for piece in client.stream("Once upon a time", max_tokens=64):  # doctest: +SKIP
+        ...     print(piece, end="", flush=True)
+        """
+        if progress is None:
+            progress = self._progress if callable(self._progress) else False
+        return self._stream(private, public, max_tokens, progress)
+
+    def _stream(self, private: str, public: str, max_tokens: int, progress: ProgressOption) -> GenerationStream:
+        if max_tokens < 1:
+            raise ConfigurationError(f"continue a text: found max_tokens={max_tokens}; needed 1 or more")
+        before, tokens = self._model.tokens(public), self._model.tokens(private)
+        if not tokens:
+            raise ConfigurationError("continue a text: found no private text, needed one token or more")
+        with self._use_connection() as connection:
+            generation = connection.begin(before, tokens, max_tokens, progress)
+
+        def proceed() -> tuple[str | None, _unspoken._Generation]:
+            with self._use_connection() as connection:
+                piece = connection.proceed(generation)
+                return piece, generation.statistics
+
+        return GenerationStream(proceed)
+
+    def _open(self) -> _unspoken.LlamaConnection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.LlamaConnection.open(
+            self._service, self._application, self._model, self._state_dir, self._progress
+        )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many passes will take."""
+        return _unspoken.LlamaConnection.cost(self._service, self._application, self._model, self._state_dir, questions)
