@@ -106,7 +106,7 @@ mod tests {
         let store = SessionDirectory::open(&path).unwrap();
         let name = "0a".repeat(32) + SUFFIX;
         store.replace(&name, &mut |out| out.write_all(b"one")).unwrap();
-        assert_eq!(store.names().unwrap(), [name.clone()]);
+        assert_eq!(store.names().unwrap(), std::slice::from_ref(&name));
         // A write that fails in the middle leaves the entry as it was.
         let failed = store.replace(&name, &mut |out| out.write_all(b"tw").and(Err(io::ErrorKind::Other.into())));
         assert!(failed.is_err());
