@@ -19,7 +19,7 @@ use super::random::{Draws, RandomModel, config};
 use crate::clock::{Repetitions, TimedOperation, alternate};
 use crate::error::{BenchError, larger_error};
 use crate::harness::Harness;
-use crate::matrix::plain;
+use crate::matrix::{CountedMetric, plain};
 use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("attention_time", "s");
@@ -50,7 +50,7 @@ pub(super) struct Case {
     public: usize,
 }
 
-/// As many heads as fill a ciphertext, each with as many tokens as channels: general products of matrices waste nothing.
+/// As many heads as fill a ciphertext, each with as many tokens as channels: products of matrices waste no slots.
 pub(super) const FULL: Case =
     Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, model: [1024, 32, 32, 32], chunk: 32, public: 128 };
 
@@ -531,7 +531,7 @@ impl Setting {
             [(BATCHED, batched), (BY_HEAD, by_head)].into_iter().zip(counts.iter().zip(methods))
         {
             harness.timing(TIME, &case, alone, Some((name, samples)), params(methods));
-            let counted: [(Metric, &dyn Fn(&Counted) -> f64); 3] = [
+            let counted: [CountedMetric<'_, Counted>; 3] = [
                 (LEVELS, &|counted| counted.levels as f64),
                 (KEYS, &|counted| counted.keys.len() as f64),
                 (KEY_SWITCHES, &|counted| counted.key_switches as f64),
