@@ -11,8 +11,8 @@
 //! checksum (32)      BLAKE3 of all before
 //! ```
 //!
-//! Numbers are little-endian. Vectors are ciphertexts of the client's keys; the service saw all the rest anyway. Bytes
-//! of a store are read like bytes of a client: nothing is allocated before its size is checked.
+//! Numbers are little-endian. Vectors are ciphertexts under the client's secret; the service saw all the rest anyway.
+//! Bytes of a store are read like bytes of a client: nothing is allocated before its size is checked.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};

@@ -5,7 +5,6 @@ mod common;
 #[path = "../../protocol/tests/damage/mod.rs"]
 mod damage;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -267,11 +266,11 @@ fn keys_are_checked_before_work_starts() {
     other[place + 24] ^= 1;
     assert!(server.load_keys(&mut other.as_slice()).is_err());
 
-    let mut party = Party { server, id: ClientId::new([6; 16]), client: first, keys: Arc::new(keys) };
+    let mut party = Party { server, id: ClientId::new([6; 16]), client: first, keys };
     party.ask(&begin(&[5])).unwrap();
     // Keys of another secret: the logits are far out of bounds, or at least the error of a token is.
     let strangers = server.load_keys(&mut common::bundle(&stranger).as_slice()).unwrap();
-    party.keys = Arc::new(strangers);
+    party.keys = strangers;
     let error = message(logits(&mut party, 0, &[5; CHUNK]));
     assert!(error.contains("this secret key does not open"), "{error}");
 }

@@ -423,6 +423,36 @@ fn a_refusal_among_the_steps_is_tried_again_if_it_says_so() {
     assert_eq!(peer.served(), 1);
 }
 
+/// A service that works on an answer for longer than a client is patient, and loses it so many times.
+#[test]
+fn patience_begins_with_the_loss_of_an_answer_three_times() {
+    for (losses, answered) in [(3, true), (4, false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(listener.local_addr().unwrap());
+        config.retry.patience = Duration::from_millis(300);
+        std::thread::spawn(move || {
+            for number in 0.. {
+                let (mut stream, _) = listener.accept().unwrap();
+                read_request(&mut stream);
+                stream.write_all(&in_steps(&[progress_frame(1, 9)])).unwrap();
+                std::thread::sleep(Duration::from_millis(500));
+                if number == losses {
+                    stream.write_all(&[answer_front(1), vec![7]].concat()).unwrap();
+                }
+            }
+        });
+        let (transport, key) = (Transport::new(config).unwrap(), KeyId::parse(KEY).unwrap());
+        let mut works = 0;
+        let report = |_, _| works += 1;
+        let answer = transport.ask_with_progress("a/b", &key, vec![1], 100, report, &Cancel::new());
+        assert_eq!(works, 4);
+        match answered {
+            true => assert_eq!(answer.unwrap(), [7].as_slice()),
+            false => assert!(matches!(answer, Err(Error::GaveUp { .. })), "{answer:?}"),
+        }
+    }
+}
+
 #[test]
 fn steps_without_an_answer_are_a_lost_connection() {
     let whole = in_steps(&[progress_frame(1, 2), answer_front(9), vec![7; 9]]);

@@ -1,5 +1,7 @@
 //! A service of stories260K in a small insecure ring, and clients of it.
 
+#![allow(dead_code)] // Each test binary uses a part.
+
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -128,19 +130,22 @@ pub struct Party<'a> {
     pub server: &'a LlamaServer,
     pub id: ClientId,
     pub client: LlamaClient,
-    pub keys: Arc<LlamaKeys>,
+    pub keys: LlamaKeys,
 }
 
 impl<'a> Party<'a> {
     pub fn new(server: &'a LlamaServer, id: ClientId) -> Self {
-        let client = client(server);
-        let keys = Arc::new(server.load_keys(&mut bundle(&client).as_slice()).unwrap());
+        Self::of(server, id, client(server))
+    }
+
+    fn of(server: &'a LlamaServer, id: ClientId, client: LlamaClient) -> Self {
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         Party { server, id, client, keys }
     }
 
     /// The same client at a server that has been restarted.
     pub fn at<'b>(self, server: &'b LlamaServer) -> Party<'b> {
-        Party { server, id: self.id, client: self.client, keys: self.keys }
+        Party::of(server, self.id, self.client)
     }
 
     pub fn query(&mut self, question: &Question) -> Vec<u8> {

@@ -41,7 +41,9 @@ pub struct TransportConfig {
 /// When and how often to retry. A longer pause in the service's `Retry-After` takes precedence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// Time after which a call that keeps failing gives up. An upload that makes progress starts again with each chunk.
+    /// Time after which a call that keeps failing gives up. An upload that makes progress starts again with each chunk,
+    /// and an answer that is lost while the service works on it, as its progress shows, with the loss, up to three
+    /// times.
     pub patience: Duration,
     /// The same, shorter, for a service that has never answered and accepts no connection: the address may be wrong.
     pub connect_patience: Duration,

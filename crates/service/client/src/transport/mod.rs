@@ -219,9 +219,19 @@ impl Transport {
     ) -> Result<Bytes, Error> {
         let mut pauses = self.pauses();
         loop {
-            match self.connection.send(outgoing, pauses.left(), progress, cancel) {
+            let mut worked = false;
+            let mut watch = |done, total| {
+                worked = true;
+                progress(done, total);
+            };
+            match self.connection.send(outgoing, pauses.left(), &mut watch, cancel) {
                 Ok(answer) => return Ok(answer),
-                Err(error) => pauses.after(error, cancel)?,
+                Err(error) => {
+                    if worked {
+                        pauses.lost_answer();
+                    }
+                    pauses.after(error, cancel)?;
+                }
             }
         }
     }

@@ -4,19 +4,36 @@ use std::time::{Duration, Instant};
 
 use super::{Cancel, Error, TransportConfig, Waiting};
 
+/// Times that patience begins anew because the service had worked on an answer that was lost, at most: a service that
+/// fails at the same place every time must not be asked for ever.
+const MOST_LOST_ANSWERS: u32 = 3;
+
 /// Pauses between tries of one call.
 pub(super) struct Pauses<'a> {
     config: &'a TransportConfig,
     /// Whether the service has answered an earlier call.
     answered: bool,
     start: Instant,
+    /// When the call began to fail.
+    failing: Instant,
     next: Duration,
     tries: u32,
+    lost_answers: u32,
 }
 
 impl<'a> Pauses<'a> {
     pub(super) fn new(config: &'a TransportConfig, answered: bool) -> Self {
-        Self { config, answered, start: Instant::now(), next: config.retry.first_pause, tries: 0 }
+        let (start, next) = (Instant::now(), config.retry.first_pause);
+        Self { config, answered, start, failing: start, next, tries: 0, lost_answers: 0 }
+    }
+
+    /// Notes that the service worked on an answer until now, so that patience begins now, unless the configuration has
+    /// a timeout. An answer that takes longer than patience could not be asked for again otherwise.
+    pub(super) fn lost_answer(&mut self) {
+        if self.lost_answers < MOST_LOST_ANSWERS {
+            self.lost_answers += 1;
+            (self.failing, self.next, self.tries) = (Instant::now(), self.config.retry.first_pause, 0);
+        }
     }
 
     /// The time that the next try may take, if the configuration has a timeout.
@@ -35,7 +52,8 @@ impl<'a> Pauses<'a> {
         let spread = asked.as_secs_f64() * 0.25 * random_fraction();
         let asked = asked.saturating_add(Duration::try_from_secs_f64(spread).unwrap_or(Duration::MAX));
         let pause = asked.max(own);
-        let (spent, limit) = (self.start.elapsed(), self.limit(&error));
+        let since = if self.config.timeout.is_some() { self.start } else { self.failing };
+        let (spent, limit) = (since.elapsed(), self.limit(&error));
         if spent.saturating_add(pause) > limit {
             return Err(Error::GaveUp { after: spent, last: Box::new(error) });
         }
