@@ -11,7 +11,7 @@ NOTES = {
 `make tables-llama`. Parameters are those of private passes. Products on coefficients multiply the dimensions of
 encrypted tokens by a plaintext matrix at the lowest level; one multiply-add is counted for each entry, coefficient and
 prime. Slim polynomials are `1 / sqrt(x)` as sums of squares of degree `2^k` beside Paterson and Stockmeyer's method at
-degree `2^k - 1`, which takes as many levels. Attention has the heads of SmolLM2-135M, runs on all cores, and is
+degree `2^k - 1`, which takes as many levels. Attention has as many heads as fill a ciphertext, and is
 measured once after a round that is not counted; ours is what a pass does, and every way ends at the same level.
 """,
     PASSES: """\

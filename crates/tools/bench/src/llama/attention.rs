@@ -16,10 +16,10 @@ use unspoken_rlwe::KeyPlan;
 
 use super::client::PassClient;
 use super::random::{Draws, RandomModel, config};
-use crate::clock::{Clock, Repetitions, Stopwatch, TimedOperation, alternate};
+use crate::clock::{Repetitions, TimedOperation, alternate};
 use crate::error::{BenchError, larger_error};
-use crate::harness::{Harness, pool};
-use crate::matrix::plain;
+use crate::harness::Harness;
+use crate::matrix::{CountedMetric, plain};
 use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("attention_time", "s");
@@ -50,9 +50,9 @@ pub(super) struct Case {
     public: usize,
 }
 
-/// Attention of SmolLM2-135M.
+/// As many heads as fill a ciphertext, each with as many tokens as channels: products of matrices waste no slots.
 pub(super) const FULL: Case =
-    Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, model: [576, 9, 3, 64], chunk: 64, public: 256 };
+    Case { preset: "n16_boot_depth14_scale40", small_degree: 4096, model: [1024, 32, 32, 32], chunk: 32, public: 128 };
 
 pub(super) const QUICK: Case = Case {
     preset: "insecure_n11_boot_depth14_scale40",
@@ -471,18 +471,17 @@ impl Setting {
         ];
         let batched = self.matrix_products(tiles[0], batched, heads, &mut client)?;
         let by_head = self.matrix_products(tiles[1], by_head, 1, &mut client)?;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let all = pool(threads)?;
         let (evaluator, machine) = (client.evaluator(), client.machine());
         harness.progress("attention: checks");
         for (public, inputs) in self.caches.iter().zip(&inputs) {
-            let Outputs { scores, sums } = all.install(|| self.ours(&machine, public, inputs))?;
+            let Outputs { scores, sums } = harness.single_thread.install(|| self.ours(&machine, public, inputs))?;
             let found = Outputs { scores: client.decrypt(&scores)?, sums: client.decrypt(&sums)? };
             self.check_ours(public, &found)?;
         }
-        all.install(|| self.check_products(&batched, &client).and_then(|()| self.check_products(&by_head, &client)))?;
+        self.check_products(&batched, &client)?;
+        self.check_products(&by_head, &client)?;
         harness.progress("attention: products in turn");
-        let watch = Stopwatch::wall(&all);
+        let watch = harness.stopwatch();
         let made = |make: &(dyn Fn(&LinearPlan) -> Result<LinearTransform, BenchError> + Sync)| {
             let all = |plans: &[Vec<LinearPlan>]| -> Result<Vec<Vec<LinearTransform>>, BenchError> {
                 plans.iter().map(|plans| plans.iter().map(make).collect()).collect()
@@ -506,7 +505,7 @@ impl Setting {
         let samples = alternate(repetitions, &mut operations)?;
         drop(operations);
         let kept_bytes: u64 = kept.iter().flatten().flatten().map(LinearTransform::prepared_bytes).sum();
-        self.send(harness, (&ours, &counts, &methods), &samples, (threads, kept_bytes));
+        self.send(harness, (&ours, &counts, &methods), &samples, kept_bytes);
         Ok(())
     }
 
@@ -515,15 +514,14 @@ impl Setting {
         harness: &mut Harness<'_>,
         (ours, counts, methods): (&[Counted; 2], &[Counted; 2], &[Vec<String>; 2]),
         samples: &[Vec<f64>],
-        (threads, kept_bytes): (usize, u64),
+        kept_bytes: u64,
     ) {
         let [_, heads, _, width] = self.case.model;
         let [alone, behind, batched, by_head, diagonals, kept] = samples else { return };
         let params = |methods: &[String]| {
             params! {
                 "preset": self.parameters().name(), "heads": heads, "head_width": width, "chunk": self.case.chunk,
-                "public": self.case.public, "threads": threads, "clock": Clock::Wall.name(),
-                "repetitions": alone.len(), "output_level": self.output_level(), "baseline_methods": methods,
+                "public": self.case.public, "output_level": self.output_level(), "baseline_methods": methods,
                 "kept_bytes": kept_bytes,
             }
         };
@@ -532,8 +530,8 @@ impl Setting {
         for ((name, samples), (count, methods)) in
             [(BATCHED, batched), (BY_HEAD, by_head)].into_iter().zip(counts.iter().zip(methods))
         {
-            harness.row(TIME, &case, alone, Some((name, samples)), params(methods));
-            let counted: [(Metric, &dyn Fn(&Counted) -> f64); 3] = [
+            harness.timing(TIME, &case, alone, Some((name, samples)), params(methods));
+            let counted: [CountedMetric<'_, Counted>; 3] = [
                 (LEVELS, &|counted| counted.levels as f64),
                 (KEYS, &|counted| counted.keys.len() as f64),
                 (KEY_SWITCHES, &|counted| counted.key_switches as f64),
@@ -549,8 +547,8 @@ impl Setting {
         let added = pairs(behind, alone, -1.0);
         for (name, samples) in [(DIAGONALS, diagonals), (KEPT, kept)] {
             let both = format!("{name}, and {BATCHED}");
-            harness.row(TIME, &case, behind, Some((&both, &pairs(samples, batched, 1.0))), params(&methods[0]));
-            harness.row(TIME, &public, &added, Some((name, samples)), params(&methods[0]));
+            harness.timing(TIME, &case, behind, Some((&both, &pairs(samples, batched, 1.0))), params(&methods[0]));
+            harness.timing(TIME, &public, &added, Some((name, samples)), params(&methods[0]));
         }
     }
 

@@ -49,7 +49,7 @@ impl PassClient {
 
     /// Bytes of the switching keys, and of those of the small ring.
     pub(super) fn key_bytes(&self) -> u64 {
-        self.evaluation.bytes() + self.small.bytes() as u64
+        self.evaluation.bytes() + self.small.bytes()
     }
 
     /// Encrypts vectors at a level, at the scale of the parameters.

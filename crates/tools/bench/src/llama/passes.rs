@@ -39,8 +39,6 @@ pub(super) struct Case {
 }
 
 pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", chunk: 16, chunks: 2 };
-/// The chunks of the former in a small ring.
-pub(super) const SMALL: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 16, chunks: 1 };
 pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 8, chunks: 1 };
 
 impl Case {

@@ -11,6 +11,9 @@ use crate::error::BenchError;
 /// Bits of each value's range.
 const BITS: f64 = 12.0;
 
+/// Degrees of polynomials; the paper's largest is 128. A round of softmax more takes fewer levels than a higher degree.
+const DEGREES: [usize; 5] = [7, 15, 31, 63, 127];
+
 /// Margins of all intervals beyond those of the few texts that are run.
 const MARGIN: f64 = 1.3;
 
@@ -130,7 +133,8 @@ fn fit(model: &Model, texts: &[Sample], chunk: usize) -> Result<(Circuit, Design
         let circuit = Circuit::new(&model.config).with_rounds(rounds);
         let ranges = calibrate(&circuit, model, texts, chunk, |_| {})?;
         let margins = Margins::all(MARGIN);
-        let options = DesignOptions { margins, bits: BITS, widening: WIDENING, ..DesignOptions::default() };
+        let degrees = DEGREES.to_vec();
+        let options = DesignOptions { margins, bits: BITS, widening: WIDENING, degrees, ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok((circuit, design)),
             Err(CircuitError::Untamed { place, .. })

@@ -13,6 +13,7 @@ use unspoken_slim::{SlimEvaluation, SquareTree};
 use crate::clock::alternate;
 use crate::error::BenchError;
 use crate::harness::Harness;
+use crate::matrix::CountedMetric;
 use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time", "s");
@@ -179,7 +180,7 @@ impl Fixture {
         };
         let case = format!("slim polynomial, degree {degree}");
         harness.timing(TIME, &case, &samples[0], Some((STEPS, &samples[1])), params());
-        let counted: [(Metric, &dyn Fn(&Prepared) -> f64); 5] = [
+        let counted: [CountedMetric<'_, Prepared>; 5] = [
             (MULTIPLICATIONS, &|prepared| prepared.cost.tensors as f64),
             (KEY_SWITCHES, &|prepared| prepared.cost.total_key_switches() as f64),
             (LEVELS, &|prepared| (prepared.way.input_level(self.level) - self.level) as f64),

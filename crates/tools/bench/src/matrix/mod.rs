@@ -38,7 +38,7 @@ const DEPTH: Metric = Metric::less("depth", "levels");
 const LOG2_RELATIVE_ERROR: Metric = Metric::less("log2_relative_error", "bits");
 
 /// A counted quantity of the compared methods.
-type CountedMetric<'a, T> = (Metric, &'a dyn Fn(&T) -> f64);
+pub(crate) type CountedMetric<'a, T> = (Metric, &'a dyn Fn(&T) -> f64);
 
 /// The paper's parameters for products: 2^15 real slots and 18 levels.
 const FULL: Case = Case {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use unspoken_chat::{Answer, LlamaClient, LlamaServer, Question, ServedModel, ServerOptions, SessionId};
+use unspoken_chat::{Answer, LlamaClient, LlamaServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Sample, calibrate};
 use unspoken_llama_model::{ClientModel, LoadedModel, TamedModel, load};
@@ -45,6 +45,16 @@ fn model(directory: &Path) -> anyhow::Result<LoadedModel> {
     Ok(load(&path, Some(&tokenizer))?)
 }
 
+/// What clients of the two services encrypt.
+const INPUTS: [PassInput; 2] = [PassInput::Embeddings, PassInput::Tokens];
+
+fn name(input: PassInput) -> &'static str {
+    match input {
+        PassInput::Embeddings => "embeddings",
+        PassInput::Tokens => "tokens",
+    }
+}
+
 fn tokens() -> Vec<u32> {
     (0..CHUNK as u32).map(|place| (place * 5 + 2) % VOCABULARY as u32).collect()
 }
@@ -62,21 +72,31 @@ pub fn prepare(directory: &Path) -> anyhow::Result<()> {
     let ranges = calibrate(&circuit, &model, &samples, CHUNK, |_| {})?;
     let design = Design::new(&circuit, &ranges, &DesignOptions { bits: 12.0, ..DesignOptions::default() })?;
     let tamed = TamedModel::new(model, vec![1]);
-    let client = ClientModel::new(&tamed, tokenizer);
+    let client = Arc::new(ClientModel::new(&tamed, tokenizer));
     client.save(directory)?;
     let (id, prefix, model) = (tamed.id(), tamed.prefix().to_vec(), Arc::new(tamed.into_model()));
-    let served = ServedModel { id, model, prefix, circuit, design, context: CONTEXT };
-    let parameters = Preset::find("insecure_n11_boot_depth14_scale40")?.build()?;
-    let options = ServerOptions { chunk: CHUNK, chunks: 1, ..ServerOptions::default() };
-    let server = LlamaServer::new(served, &parameters, &options)?;
-    let questions = [Question::Begin { session: SESSION, public: vec![4, 5] }, pass(tokens())];
-    ask_server::<_, LlamaClient>(&server, Arc::new(client), &questions, directory)
+    let served = |input| -> anyhow::Result<()> {
+        let (prefix, model, design) = (prefix.clone(), Arc::clone(&model), design.clone());
+        let served = ServedModel { id, model, prefix, circuit: circuit.clone(), design, context: CONTEXT };
+        let parameters = Preset::find("insecure_n11_boot_depth14_scale40")?.build()?;
+        let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
+        let server = LlamaServer::new(served, &parameters, &options)?;
+        let questions = [Question::Begin { session: SESSION, public: vec![4, 5] }, pass(tokens())];
+        let directory = directory.join(name(input));
+        std::fs::create_dir(&directory)?;
+        ask_server::<_, LlamaClient>(&server, Arc::clone(&client), &questions, &directory)
+    };
+    INPUTS.into_iter().try_for_each(served)
 }
 
 /// The time of drafts depends on the text (SECURITY.md).
 pub fn run(directory: &Path) -> anyhow::Result<()> {
-    let Asked { description, stored, answer } = Asked::read(directory)?;
     let model = Arc::new(ClientModel::load(directory)?);
+    INPUTS.into_iter().try_for_each(|input| ask(&directory.join(name(input)), Arc::clone(&model)))
+}
+
+fn ask(directory: &Path, model: Arc<ClientModel>) -> anyhow::Result<()> {
+    let Asked { description, stored, answer } = Asked::read(directory)?;
     let mut client = open_client::<LlamaClient>(&description, model, &stored)?;
     let mut secret = tokens();
     mark_secret(&mut secret);
