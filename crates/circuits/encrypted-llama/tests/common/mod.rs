@@ -11,8 +11,8 @@ use ndarray::{Array1, Array2, Array3};
 use unspoken_ckks::Complex64;
 use unspoken_encrypted_llama::{Machine, PassArithmetic, PassError, Program, Tensor};
 use unspoken_llama::{
-    Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated, Tensor as ClearTensor,
-    TensorArithmetic, calibrate,
+    Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated,
+    Tensor as ClearTensor, TensorArithmetic, calibrate,
 };
 use unspoken_llama_model::{Config, Generation, LayerWeights, LoadedModel, Model, Weights, load, rotate};
 
