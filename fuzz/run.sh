@@ -30,7 +30,7 @@ for target in "$@"; do
     mkdir -p "fuzz/artifacts/$target"
     result=clean
     "$built/$target" "fuzz/corpus/$target" "-artifact_prefix=fuzz/artifacts/$target/" "-max_total_time=$seconds" \
-        -max_len=131072 -len_control=0 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=256 -print_final_stats=1 \
+        -max_len=262144 -len_control=0 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=256 -print_final_stats=1 \
         >"$log" 2>&1 || result=FAILED
     if [ "$result" = FAILED ]; then
         failed=1

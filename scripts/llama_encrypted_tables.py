@@ -120,7 +120,7 @@ def phases(found: list[dict]) -> str:
     for row in (row for row in found if row["metric"] == "phase_time"):
         params = row["params"]
         counts = float(params["bootstraps"]), float(params["key_switches"])
-        times = row["ours"], within.get(row["case"]), params["cpu_seconds"]
+        times = row["ours"], within.get(row["case"]), params.get("cpu_seconds")
         lines.append(line(row["case"], *times, *counts, params["predicted_seconds"]))
     return "\n".join(lines)
 

@@ -92,15 +92,20 @@ pub static PREPARATION: Target = Target {
     },
     repair: |data| {
         let mut read = files::copied(data, 2);
-        // Ranges may contain a brace, but hardly two in a row. The header is padded to a multiple of 8 bytes.
-        let end = read[1].windows(2).rposition(|pair| pair == b"}}");
-        if let (Some(end), Some(length)) = (end, read[1].first_chunk_mut::<8>()) {
-            *length = (end.saturating_sub(6) as u64).next_multiple_of(8).to_le_bytes();
-        }
+        repair_padded_safetensors(&mut read[1]);
         *data = files::join(read.iter().map(Vec::as_slice));
     },
     seeds: || vec![preparation()],
 };
+
+/// Repairs the length of the header of a safetensors file whose tensors may contain a brace, but hardly two in a row.
+/// The header is padded to a multiple of 8 bytes.
+pub fn repair_padded_safetensors(file: &mut [u8]) {
+    let end = file.windows(2).rposition(|pair| pair == b"}}");
+    if let (Some(end), Some(length)) = (end, file.first_chunk_mut::<8>()) {
+        *length = (end.saturating_sub(6) as u64).next_multiple_of(8).to_le_bytes();
+    }
+}
 
 /// A preparation, and both halves of its model.
 pub struct Prepared {

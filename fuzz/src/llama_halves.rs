@@ -6,9 +6,8 @@ use ndarray::Array2;
 use unspoken_llama_model::{ClientModel, LoadedModel, TamedModel};
 
 use crate::Target;
-use crate::embedding::repair_safetensors;
 use crate::files::{self, Directory};
-use crate::llama::{read_text, small_model};
+use crate::llama::{read_text, repair_padded_safetensors, small_model};
 
 const CLIENT_FILES: [&str; 4] = ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors"];
 const TAMED_FILE: [&str; 1] = ["tamed.safetensors"];
@@ -67,7 +66,7 @@ pub static TAMED: Target = Target {
     },
     repair: |data| {
         let mut read = files::copied(data, TAMED_FILE.len());
-        repair_safetensors(&mut read[0]);
+        repair_padded_safetensors(&mut read[0]);
         *data = files::join(read.iter().map(Vec::as_slice));
     },
     seeds: || {

@@ -148,7 +148,7 @@ pub static DESCRIBED: Target = Target {
         message.plan.clone_from(&sound.plan);
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.chunk = 8 << (message.chunk % 4);
-        message.small_degree = 512 << (message.small_degree % 3);
+        message.small_degree = 512 << (message.small_degree % 2);
         (message.result, message.input) = (message.result & 1, message.input & 1);
         // Mostly the dimensions of the client's half, so that it makes queries.
         if message.bound.to_bits() % 4 != 0 {

@@ -193,6 +193,11 @@ impl Tokenizer {
     /// Reads the content of a `tokenizer.json`. The error says what was found.
     pub(crate) fn from_json_bytes(bytes: &[u8], begin: Option<u32>, ends: &[u32]) -> Result<Self, String> {
         let wrong = |error: tokenizers::Error| error.to_string();
+        // The library panics where a decoder is not JSON, and at normalizers of this kind that are malformed.
+        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if has_type(&json["normalizer"], "Precompiled") {
+            return Err("a precompiled normalizer, which models of this architecture do not have".into());
+        }
         let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(wrong)?;
         // Texts are neither cut nor filled up.
         inner.with_padding(None).with_truncation(None).map_err(wrong)?;
@@ -291,6 +296,17 @@ impl Tokenizer {
         inner.with_decoder(Some(tokenizers::decoders::sequence::Sequence::new(decode)));
         add(&mut inner, texts.iter().zip(&pieces).map(|(text, piece)| (text.as_str(), piece.kind)))?;
         Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
+    }
+}
+
+/// Whether a part of a tokenizer, or a part of that, is of a type.
+fn has_type(part: &serde_json::Value, name: &str) -> bool {
+    match part {
+        serde_json::Value::Object(fields) => {
+            fields.get("type").is_some_and(|found| found == name) || fields.values().any(|part| has_type(part, name))
+        }
+        serde_json::Value::Array(parts) => parts.iter().any(|part| has_type(part, name)),
+        _ => false,
     }
 }
 

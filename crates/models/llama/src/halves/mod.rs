@@ -56,6 +56,7 @@ mod tests {
     use super::*;
     use crate::load::{LoadedModel, load};
     use crate::taming::rotate;
+    use crate::tokenizer::Tokenizer;
 
     fn halves(directory: &Path) -> (TamedModel, ClientModel) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
@@ -149,5 +150,12 @@ mod tests {
         fs::write(client.join("tokenizer.json"), tokenizer.replacen("the", "tha", 1)).unwrap();
         let error = ClientModel::load(&client).err().unwrap().to_string();
         assert!(error.contains("tokenizer.json") && error.contains("BLAKE3"), "{error}");
+
+        // The library panics at these.
+        let read = |json: &str| Tokenizer::from_json_bytes(json.as_bytes(), None, &[]).err().unwrap();
+        assert!(read(&tokenizer.replacen("\"type\": \"Fuse\"", "\"type\" \"Fuse\"", 1)).contains("expected"));
+        assert!(read(&tokenizer[..tokenizer.len() / 2]).contains("EOF"));
+        let precompiled = r#"{"normalizer": {"type": "Sequence", "normalizers": [{"type": "Precompiled"}]}}"#;
+        assert!(read(precompiled).contains("precompiled"));
     }
 }

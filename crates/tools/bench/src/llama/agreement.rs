@@ -1,5 +1,7 @@
 //! How well decrypted logits agree with those of the model in the clear.
 
+use crate::error::larger_error;
+
 /// Logits of several tokens beside those of the model in the clear.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreement {
@@ -33,8 +35,7 @@ impl Agreement {
         self.least_margin = Some(self.least_margin.map_or(margin, |least| least.min(margin)));
         self.divergence += reference.iter().zip(&own).map(|(p, q)| p.exp() * (p - q)).sum::<f64>();
         let errors = found.iter().zip(clear).map(|(a, b)| f64::from((a - b).abs()));
-        // A value that is no number is the largest error.
-        self.logit_error = errors.fold(self.logit_error, |most, error| if error <= most { most } else { error });
+        self.logit_error = errors.fold(self.logit_error, larger_error);
     }
 
     /// Mean divergence in nats.

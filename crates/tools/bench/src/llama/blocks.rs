@@ -292,11 +292,13 @@ mod tests {
             let row = rows.iter().find(|row| row.metric == metric && row.case.contains(case));
             row.unwrap_or_else(|| panic!("no {metric} of {case}")).ours
         };
-        for what in ["summarisation", "generation"] {
+        for what in ["summarisation, 16 tokens", "generation, 8 tokens"] {
             let all = value("predicted_block_time", what);
-            let parts: f64 =
-                TABLE.iter().map(|(part, _)| value("predicted_block_time", &format!("{what}, 8 tokens, {part}"))).sum();
-            assert!(all > 0.0 && parts > 0.0, "{all} {parts}");
+            let phases =
+                [Phase::Earlier.name()].map(|phase| value("predicted_phase_time", &format!("{what}, {phase}")));
+            let parts = TABLE.map(|(part, _)| value("predicted_block_time", &format!("{what}, {part}")));
+            let sum: f64 = phases.iter().chain(&parts).sum();
+            assert!((sum / all - 1.0).abs() < 1e-9, "{sum} of {all}");
             assert!(value("block_bootstraps", what) > 0.0 && value("block_key_switches", what) > 0.0);
         }
         assert!(value("share_log2_relative_error", "1/2 of") < -8.0);
