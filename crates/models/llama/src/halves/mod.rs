@@ -153,7 +153,7 @@ mod tests {
 
         // The library panics at these.
         let read = |json: &str| Tokenizer::from_json_bytes(json.as_bytes(), None, &[]).err().unwrap();
-        assert!(read(&tokenizer.replacen("\"type\": \"Fuse\"", "\"type\" \"Fuse\"", 1)).contains("expected"));
+        assert!(read(&tokenizer.replacen(r#""type":"Fuse""#, r#""type" "Fuse""#, 1)).contains("expected"));
         assert!(read(&tokenizer[..tokenizer.len() / 2]).contains("EOF"));
         let precompiled = r#"{"normalizer": {"type": "Sequence", "normalizers": [{"type": "Precompiled"}]}}"#;
         assert!(read(precompiled).contains("precompiled"));
