@@ -119,7 +119,7 @@ mod tests {
         refused(&other, "another id");
         for (from, to, found) in [
             (r#""format":"llama tamed 1""#, r#""format":"llama tamed 2""#, "llama tamed 2"),
-            (r#"\"width\":64"#, r#"\"width\":63"#, "63"),
+            (r#"\"width\":64"#, r#"\"width\":63"#, "as its dimensions say"),
             (r#"\"heads\":8"#, r#"\"heads\":0"#, "heads 0"),
             (r#""layers.0.query""#, r#""layers.0.quarz""#, "layers.0.query"),
             (r#""prefix":"[1]""#, r#""prefix":"[2]""#, "another id"),
