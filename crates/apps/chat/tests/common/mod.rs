@@ -107,10 +107,10 @@ pub fn server(options: &ServerOptions) -> LlamaServer {
     LlamaServer::new(setting().served(), &parameters, options).unwrap()
 }
 
-/// A server that tests share.
+/// A server that tests share, with room for the sessions of all of them.
 pub fn shared() -> &'static LlamaServer {
     static SERVER: OnceLock<LlamaServer> = OnceLock::new();
-    SERVER.get_or_init(|| server(&options()))
+    SERVER.get_or_init(|| server(&ServerOptions { sessions: 64, ..options() }))
 }
 
 pub fn client(server: &LlamaServer) -> LlamaClient {
