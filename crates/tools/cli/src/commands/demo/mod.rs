@@ -35,16 +35,38 @@ pub struct Arguments {
     /// Language model that continues a story
     #[arg(long, default_value = "models/stories260K/stories260K.bin")]
     story_model: PathBuf,
+    /// Run only this scene; may be given several times [default: all]
+    #[arg(long = "scene", value_name = "SCENE")]
+    scenes: Vec<Scene>,
+}
+
+/// A part of the demonstration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Scene {
+    /// Classify messages
+    Messages,
+    /// Look diagnoses up
+    Codes,
+    /// Continue a story
+    Story,
 }
 
 /// Runs the command: classifies messages, looks diagnoses up, then continues a story.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
-    messages::run(arguments, &cancel)?;
-    println!();
-    codes::run(&arguments.codes, &cancel)?;
-    println!();
-    story::run(&arguments.story_model, &cancel)
+    let asked = |scene: &Scene| arguments.scenes.is_empty() || arguments.scenes.contains(scene);
+    let scenes = [Scene::Messages, Scene::Codes, Scene::Story].into_iter().filter(asked);
+    for (number, scene) in scenes.enumerate() {
+        if number > 0 {
+            println!();
+        }
+        match scene {
+            Scene::Messages => messages::run(arguments, &cancel)?,
+            Scene::Codes => codes::run(&arguments.codes, &cancel)?,
+            Scene::Story => story::run(&arguments.story_model, &cancel)?,
+        }
+    }
+    Ok(())
 }
 
 /// Prints the results, one per line.
