@@ -207,7 +207,8 @@ fn operations() -> Vec<Operation> {
         let rows = ring.module_rows(&[[&polys[0], &polys[1]]], 64).unwrap();
         let matrix = ring.real_matrix(Basis::chain(CHAIN), 2, rows.count(), |r, c| (r + c) as i128);
         let products = ring.module_product(&matrix, &rows).unwrap();
-        let (body, masks) = ring.pack_module_rows(&products, Some).unwrap();
+        let source = |row: usize| (row < 2).then_some(row);
+        let (body, masks) = ring.pack_module_rows(&products, source).unwrap();
         [vec![body], masks].concat()
     });
     operations
