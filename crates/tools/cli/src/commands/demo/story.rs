@@ -26,7 +26,7 @@ const PRIVATE: &str = " One day, Lily lost her ball in the";
 const TOKENS: usize = 4;
 
 /// Memory that the service may use, and that of the client, which makes keys before the service uses its own.
-const SERVICE_MIB: u64 = 13_500;
+const SERVICE_MIB: u64 = 13_000;
 const CLIENT_MIB: u64 = 1_000;
 
 /// Disk space for keys.
@@ -136,7 +136,7 @@ fn stories(loaded: &LoadedModel) -> anyhow::Result<(String, usize)> {
 fn serve(prepared: &Path, folder: &Path) -> anyhow::Result<Service> {
     let mut offer = std::ffi::OsString::from(format!("llama:{APPLICATION}="));
     offer.push(prepared);
-    offer.push(",chunk=16,chunks=2,sessions=1,own=1,input=tokens");
+    offer.push(",chunk=16,chunks=2,sessions=1,own=1");
     let memory = SERVICE_MIB.to_string();
     let limits = ["--workers", "1", "--memory-mib", &memory, "--log", "json", "--offer"];
     Service::start(limits.iter().map(AsRef::as_ref).chain([offer.as_os_str()]), folder)
