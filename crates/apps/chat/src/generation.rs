@@ -271,6 +271,11 @@ impl PrivateGeneration {
         &self.text[self.generated..]
     }
 
+    /// All known tokens: prefix, public, private and generated ones.
+    pub fn text(&self) -> &[u32] {
+        &self.text
+    }
+
     /// What it did so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics

@@ -85,7 +85,7 @@ pub enum PassInput {
     /// The embeddings of their tokens: some megabytes.
     Embeddings,
     /// The tokens, as a compact query of 16 bytes and 4 for each token. The service looks their embeddings up, which
-    /// takes two bootstraps more. For vocabularies of at most some thousand tokens.
+    /// takes two bootstraps more. For vocabularies of at most 1,024 tokens.
     Tokens,
 }
 
@@ -386,6 +386,8 @@ impl LlamaServer {
             return Err(ChatError::mismatch("query", found, format!("{needed} for a pass")));
         }
         keys::check(&self.description, &keys.evaluation)?;
+        // First: a malformed query must not cost the reading of a kept session.
+        let input = self.read_input(client, vectors)?;
         let Some(taken) = self.sessions.take((client, session), self.patience, cancel)? else { return Ok(None) };
         let read = match taken.state() {
             Held::Memory(_) => None,
@@ -399,7 +401,6 @@ impl LlamaServer {
             }
         };
         let begins = state.begins(chunk)?;
-        let input = self.read_input(client, vectors)?;
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
         let machine = EncryptedMachine { evaluator, bootstrapper: &self.bootstrapper, small_keys: &keys.small };
         let steps = self.model().config.layers as u32 + 1;

@@ -53,21 +53,20 @@ impl<V> Sessions<V> {
         Sessions { removed: Some(Box::new(removed)), ..self }
     }
 
-    /// Begins a session, also in the place of one with this id. Returns those that made room for it, or have expired.
+    /// Begins a session, also in the place of one with this id.
     ///
     /// # Errors
     /// If it is in use, or all that could make room are.
-    pub fn begin(&self, client: ClientId, id: SessionId, state: V) -> Result<Vec<Key>, ChatError> {
+    pub fn begin(&self, client: ClientId, id: SessionId, state: V) -> Result<(), ChatError> {
         let mut entries = self.lock();
-        let mut gone = self.remove_expired(&mut entries, Instant::now());
+        self.remove_expired(&mut entries, Instant::now());
         let key = (client, id);
-        gone.extend(self.make_room(&mut entries, key)?);
+        self.make_room(&mut entries, key)?;
         if entries.contains_key(&key) {
             self.tell_removed(key);
         }
         entries.insert(key, Entry { state: Arc::new(state), used: Instant::now(), busy: false });
-        gone.retain(|other| *other != key);
-        Ok(gone)
+        Ok(())
     }
 
     /// Puts a session of an earlier process in its place, last used so long ago. Give the oldest one first: those that
@@ -111,11 +110,11 @@ impl<V> Sessions<V> {
         }
     }
 
-    /// Removes a session, if there must be fewer for another one with this key. Returns it.
-    fn make_room(&self, entries: &mut HashMap<Key, Entry<V>>, key: Key) -> Result<Option<Key>, ChatError> {
+    /// Removes a session, if there must be fewer for another one with this key.
+    fn make_room(&self, entries: &mut HashMap<Key, Entry<V>>, key: Key) -> Result<(), ChatError> {
         let victim = match entries.get(&key) {
             Some(entry) if entry.busy => return Err(busy()),
-            Some(_) => return Ok(None),
+            Some(_) => return Ok(()),
             None => {
                 let own = entries.keys().filter(|(of, _)| *of == key.0).count();
                 if own >= self.limits.per_client {
@@ -123,12 +122,12 @@ impl<V> Sessions<V> {
                 } else if entries.len() >= self.limits.sessions {
                     remove_of_largest(entries)?
                 } else {
-                    return Ok(None);
+                    return Ok(());
                 }
             }
         };
         self.tell_removed(victim);
-        Ok(Some(victim))
+        Ok(())
     }
 
     fn tell_removed(&self, key: Key) {
@@ -157,14 +156,13 @@ impl<V> Sessions<V> {
         self.lock().len()
     }
 
-    fn remove_expired(&self, entries: &mut HashMap<Key, Entry<V>>, now: Instant) -> Vec<Key> {
+    fn remove_expired(&self, entries: &mut HashMap<Key, Entry<V>>, now: Instant) {
         let old = |entry: &Entry<V>| !entry.busy && now.duration_since(entry.used) >= self.limits.age;
         let expired: Vec<Key> = entries.iter().filter(|(_, entry)| old(entry)).map(|(key, _)| *key).collect();
-        for key in &expired {
-            entries.remove(key);
-            self.tell_removed(*key);
+        for key in expired {
+            entries.remove(&key);
+            self.tell_removed(key);
         }
-        expired
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry<V>>> {
@@ -253,6 +251,14 @@ mod tests {
         Sessions::new(Limits { sessions, per_client, age })
     }
 
+    /// The sessions, and those that were removed since the last call.
+    fn watched(sessions: Sessions<u32>) -> (Sessions<u32>, impl Fn() -> Vec<Key>) {
+        let gone = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&gone);
+        let sessions = sessions.on_removal(move |key| told.lock().unwrap().push(key));
+        (sessions, move || std::mem::take(&mut *gone.lock().unwrap()))
+    }
+
     const LONG: Duration = Duration::from_secs(1000);
     static GO: AtomicBool = AtomicBool::new(false);
 
@@ -285,7 +291,7 @@ mod tests {
         sessions.begin(ONE, id(1), 1).unwrap();
         // Without age every session expires at once, but not while it is in use.
         assert!(!is_there(&sessions, ONE, id(1)));
-        let sessions = self::sessions(1, 1, LONG);
+        let (sessions, removed) = watched(self::sessions(1, 1, LONG));
         sessions.begin(ONE, id(1), 1).unwrap();
         let taken = take(&sessions, ONE, id(1));
         let again = |patience, cancel: &AtomicBool| sessions.take((ONE, id(1)), patience, cancel).err();
@@ -304,21 +310,29 @@ mod tests {
             taken.commit(5);
             assert_eq!(waiting.join().unwrap(), 5);
         });
-        assert_eq!(sessions.begin(TWO, id(2), 2).unwrap(), [(ONE, id(1))]);
+        assert_eq!(removed(), []);
+        sessions.begin(TWO, id(2), 2).unwrap();
+        assert_eq!(removed(), [(ONE, id(1))]);
     }
 
     #[test]
     fn the_client_with_the_most_sessions_makes_room() {
-        let sessions = sessions(4, 3, LONG);
+        let (sessions, removed) = watched(sessions(4, 3, LONG));
         for number in 1..=3 {
             sessions.begin(ONE, id(number), 0).unwrap();
         }
         sessions.begin(TWO, id(1), 0).unwrap();
         drop(take(&sessions, ONE, id(1)));
         // Its own oldest one, then that of the client with the most.
-        assert_eq!(sessions.begin(ONE, id(4), 0).unwrap(), [(ONE, id(2))]);
-        assert_eq!(sessions.begin(THREE, id(1), 0).unwrap(), [(ONE, id(3))]);
-        assert_eq!(sessions.begin(THREE, id(1), 0).unwrap(), []);
+        for (client, number, victim) in [
+            (ONE, 4, (ONE, id(2))),
+            (THREE, 1, (ONE, id(3))),
+            // Only the one whose place it takes.
+            (THREE, 1, (THREE, id(1))),
+        ] {
+            sessions.begin(client, id(number), 0).unwrap();
+            assert_eq!(removed(), [victim]);
+        }
         assert_eq!(sessions.len(), 4);
     }
 
@@ -334,30 +348,29 @@ mod tests {
         assert!(!is_there(&sessions, ONE, id(1)));
         assert_eq!(sessions.len(), 0);
     }
+
     #[test]
     fn every_removal_is_told() {
-        let gone = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&gone);
-        let sessions = sessions(2, 2, LONG).on_removal(move |(client, id)| told.lock().unwrap().push((client, id)));
-        let taken = || std::mem::take(&mut *gone.lock().unwrap());
+        let (sessions, removed) = watched(sessions(2, 2, LONG));
         for number in 1..=3 {
             sessions.begin(ONE, id(number), 0).unwrap();
         }
-        assert_eq!(taken(), [(ONE, id(1))]);
+        assert_eq!(removed(), [(ONE, id(1))]);
         sessions.begin(ONE, id(3), 0).unwrap();
         take(&sessions, ONE, id(3)).remove();
-        assert_eq!(taken(), [(ONE, id(3)), (ONE, id(3))]);
+        assert_eq!(removed(), [(ONE, id(3)), (ONE, id(3))]);
         sessions.end(ONE, id(2)).unwrap();
         sessions.end(ONE, id(2)).unwrap();
-        assert_eq!(taken(), [(ONE, id(2))]);
+        assert_eq!(removed(), [(ONE, id(2))]);
         // Those of an earlier process: too old, or too many.
         sessions.put_back((ONE, id(1)), 1, LONG);
         for (number, unused) in [(4, 30), (5, 20), (6, 10)] {
             sessions.put_back((TWO, id(number)), number.into(), Duration::from_secs(unused));
         }
-        assert_eq!(taken(), [(ONE, id(1)), (TWO, id(4))]);
+        assert_eq!(removed(), [(ONE, id(1)), (TWO, id(4))]);
         assert_eq!(*take(&sessions, TWO, id(5)).state(), 5);
         // The one that was used now stays.
-        assert_eq!(sessions.begin(ONE, id(7), 0).unwrap(), [(TWO, id(6))]);
+        sessions.begin(ONE, id(7), 0).unwrap();
+        assert_eq!(removed(), [(TWO, id(6))]);
     }
 }

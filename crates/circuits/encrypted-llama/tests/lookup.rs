@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::run::program;
+use common::run::{Client, program};
 use common::{Setting, random, shared};
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, Bootstrapper, Complex64, Encoder, Evaluator, Simulator};
-use unspoken_encrypted_llama::{EncryptedMachine, PassError, Program, SimulatedMachine, TokenEncoding};
+use unspoken_ckks::{Arithmetic, Complex64, Encoder, Simulator};
+use unspoken_encrypted_llama::{PassError, Program, SimulatedMachine, TokenEncoding};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{CompactQuerySecret, EvaluationKeys, SecretKey, SeededSmallRingKeys};
+use unspoken_rlwe::CompactQuerySecret;
 
 const SMALL: &str = "insecure_n11_boot_depth14_scale40";
 
@@ -43,22 +43,12 @@ fn simulated(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec
 }
 
 fn encrypted(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
-    let parameters = program.bootstrap().parameters();
-    let encoder = Encoder::new(parameters);
     let mut rng = SecretRng::insecure_from_seed(4);
-    let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
     let lookup = program.embedding_lookup().unwrap();
+    let encoder = Encoder::new(program.bootstrap().parameters());
     let (keys, _) = lookup.requirements(&encoder, program.bootstrap()).unwrap();
-    let evaluation = EvaluationKeys::generate(&secret, &keys, &mut rng).unwrap();
-    let small = program.small_ring();
-    let small_keys = SeededSmallRingKeys::generate(small, &secret, &mut rng).unwrap().expand(small).unwrap();
-    let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).unwrap();
-    let machine = EncryptedMachine {
-        evaluator: Evaluator::new(&encoder, &evaluation),
-        bootstrapper: &bootstrapper,
-        small_keys: &small_keys,
-    };
-    let queries = CompactQuerySecret::of(&secret, encoding.parameters()).unwrap();
+    let client = Client::new(program, &keys, &mut rng);
+    let queries = CompactQuerySecret::of(&client.secret, encoding.parameters()).unwrap();
     let query = queries.encrypt(&encoding.elements(tokens).unwrap(), &mut rng).unwrap();
     let bytes = encoding.to_bytes(&query).unwrap();
     assert_eq!((bytes.len(), encoding.query_bytes()), (16 + 4 * tokens.len(), bytes.len()));
@@ -69,8 +59,8 @@ fn encrypted(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec
     let mut large = bytes.clone();
     large[16..20].fill(0xff);
     assert!(encoding.from_bytes(&large).unwrap_err().to_string().contains("residues below"));
-    let vectors = lookup.of_query(&machine, encoding, &query).unwrap();
-    vectors.iter().map(|vector| encoder.decrypt(vector, &secret).unwrap().to_vec()).collect()
+    let vectors = lookup.of_query(&client.machine(), encoding, &query).unwrap();
+    vectors.iter().map(|vector| client.decrypt(vector)).collect()
 }
 
 fn check(setting: &Setting, program: &Program, tokens: &[u32]) {

@@ -42,8 +42,6 @@ impl LlamaModel {
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct LlamaGeneration {
     state: PrivateGeneration,
-    /// All known tokens, the prefix among them.
-    text: Zeroizing<Vec<u32>>,
     most: usize,
     reporter: Reporter,
     query_bytes: u64,
@@ -121,10 +119,7 @@ impl LlamaConnection {
         let state = SessionId::random()
             .and_then(|session| PrivateGeneration::new(description, session, texts, model.tokenizer().ends(), most))
             .map_err(|error| Failure::from(ClientError::of_application(error)))?;
-        // Room for all that may come, so that no copy stays behind when it grows.
-        let mut text = Zeroizing::new(Vec::with_capacity(description.context() + 1));
-        [texts.0, texts.1, texts.2].into_iter().for_each(|part| text.extend_from_slice(part));
-        Ok(LlamaGeneration { state, text, most, reporter, query_bytes: 0, answer_bytes: 0, seconds: 0.0 })
+        Ok(LlamaGeneration { state, most, reporter, query_bytes: 0, answer_bytes: 0, seconds: 0.0 })
     }
 
     /// Asks the next question of a generation. Returns the text that it gave, which may be empty; `None` when nothing
@@ -162,14 +157,15 @@ impl LlamaConnection {
         };
         let new =
             generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        let known = generation.state.text();
+        let before = &known[..known.len() - new.len()];
         // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside
         // a pass.
-        let mut stream = self.client.half().model().tokenizer().stream(&generation.text).map_err(Failure::from)?;
+        let mut stream = self.client.half().model().tokenizer().stream(before).map_err(Failure::from)?;
         let mut text = String::new();
         for token in &*new {
             text += &stream.push(*token).map_err(Failure::from)?;
         }
-        generation.text.extend_from_slice(&new);
         Ok(Some(text))
     }
 

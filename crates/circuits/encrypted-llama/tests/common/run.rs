@@ -11,7 +11,7 @@ use unspoken_encrypted_llama::{
 };
 use unspoken_llama::{Noise, Simulated};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys};
+use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
 
 use super::{Beside, Row, Setting};
 
@@ -85,6 +85,41 @@ pub fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &
     (rows, simulator.key_plan())
 }
 
+/// The keys of a client, and the matrices of bootstraps.
+pub struct Client {
+    pub encoder: Encoder,
+    pub secret: SecretKey,
+    evaluation: EvaluationKeys,
+    small_keys: SmallRingKeys,
+    bootstrapper: Bootstrapper,
+}
+
+impl Client {
+    /// Exactly these keys, and those of the small ring.
+    pub fn new(program: &Program, keys: &KeyPlan, rng: &mut SecretRng) -> Self {
+        let parameters = program.bootstrap().parameters();
+        let encoder = Encoder::new(parameters);
+        let secret = SecretKey::generate(parameters.rlwe(), rng).unwrap();
+        let evaluation = EvaluationKeys::generate(&secret, keys, rng).unwrap();
+        let small = program.small_ring();
+        let small_keys = SeededSmallRingKeys::generate(small, &secret, rng).unwrap().expand(small).unwrap();
+        let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).unwrap();
+        Client { encoder, secret, evaluation, small_keys, bootstrapper }
+    }
+
+    pub fn machine(&self) -> EncryptedMachine<'_> {
+        EncryptedMachine {
+            evaluator: Evaluator::new(&self.encoder, &self.evaluation),
+            bootstrapper: &self.bootstrapper,
+            small_keys: &self.small_keys,
+        }
+    }
+
+    pub fn decrypt(&self, vector: &Ciphertext) -> Vec<Complex64> {
+        self.encoder.decrypt(vector, &self.secret).unwrap().to_vec()
+    }
+}
+
 /// Runs encrypted passes with exactly these keys and those of bootstraps.
 pub fn encrypted(
     setting: &Setting,
@@ -93,26 +128,16 @@ pub fn encrypted(
     keys: &KeyPlan,
 ) -> Vec<Vec<Row>> {
     let parameters = program.bootstrap().parameters();
-    let encoder = Encoder::new(parameters);
     let mut rng = SecretRng::insecure_from_seed(3);
-    let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
     let mut keys = keys.clone();
     keys.extend(&program.bootstrap().key_plan());
-    let evaluation = EvaluationKeys::generate(&secret, &keys, &mut rng).unwrap();
-    let small = program.small_ring();
-    let small_keys = SeededSmallRingKeys::generate(small, &secret, &mut rng).unwrap().expand(small).unwrap();
-    let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).unwrap();
-    let machine = EncryptedMachine {
-        evaluator: Evaluator::new(&encoder, &evaluation),
-        bootstrapper: &bootstrapper,
-        small_keys: &small_keys,
-    };
+    let client = Client::new(program, &keys, &mut rng);
     let encrypt = |slots: &[Complex64]| {
-        let plaintext = encoder.encode(slots, program.input_level(), parameters.scale()).unwrap();
-        encoder.encrypt(&plaintext, &secret, &mut rng).unwrap().expand(parameters)
+        let plaintext = client.encoder.encode(slots, program.input_level(), parameters.scale()).unwrap();
+        client.encoder.encrypt(&plaintext, &client.secret, &mut rng).unwrap().expand(parameters)
     };
-    let decrypt = |vector: &Ciphertext| -> Vec<Complex64> { encoder.decrypt(vector, &secret).unwrap().to_vec() };
-    beside((&machine, setting, program), (public, run), encrypt, &decrypt)
+    let decrypt = |vector: &Ciphertext| client.decrypt(vector);
+    beside((&client.machine(), setting, program), (public, run), encrypt, &decrypt)
 }
 
 /// Checks that errors are small, and those of encrypted passes as the simulator predicts: within a bit over all passes,

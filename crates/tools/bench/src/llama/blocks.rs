@@ -83,17 +83,10 @@ const TABLE: [(&str, &[Phase]); 4] = [
 ];
 
 /// A block without the last norm.
-const BLOCK: [Phase; 9] = [
-    Phase::Earlier,
-    Phase::AttentionNorm,
-    Phase::Projections,
-    Phase::Scores,
-    Phase::Softmax,
-    Phase::WeightedValues,
-    Phase::OutputProjection,
-    Phase::FfnNorm,
-    Phase::FeedForward,
-];
+const BLOCK: &[Phase] = match &Phase::ALL {
+    [block @ .., Phase::Head] => block,
+    all => all,
+};
 
 impl Case {
     /// Dimensions of one block, or of the share of it that is run.
@@ -170,12 +163,12 @@ fn predicted(harness: &mut Harness<'_>, name: &str, pass: &PassReport, params: &
             harness.value(KEY_SWITCHES, case, sum.all.key_switches, None, own);
         }
     };
-    send(PREDICTED, name, &BLOCK, true);
+    send(PREDICTED, name, BLOCK, true);
     for (what, phases) in TABLE {
         send(PREDICTED, &format!("{name}, {what}"), phases, false);
     }
     for phase in BLOCK {
-        send(PREDICTED_PHASE, &format!("{name}, {}", phase.name()), &[phase], false);
+        send(PREDICTED_PHASE, &format!("{name}, {}", phase.name()), &[*phase], false);
     }
 }
 

@@ -43,17 +43,16 @@ pub(super) struct RandomModel {
 }
 
 /// Pseudorandom numbers of the benchmark's data.
-pub(super) struct Draws(u64);
+pub(super) struct Draws(fastrand::Rng);
 
 impl Draws {
     pub(super) fn new(seed: u64) -> Self {
-        Draws(seed)
+        Draws(fastrand::Rng::with_seed(seed))
     }
 
     /// A number of [-1, 1).
     pub(super) fn draw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 40) as f64 / f64::from(1 << 23) - 1.0
+        2.0 * self.0.f64() - 1.0
     }
 
     /// A matrix whose products with vectors of mean square 1 have this standard deviation.

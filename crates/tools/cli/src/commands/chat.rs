@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let ends = model.tokenizer().ends();
     let mut generation =
         PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?;
-    let prompt = [model.prefix(), &public, &private].concat();
+    let prompt = generation.text().to_vec();
     let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, arguments.json);
     let (start, mut seen) = (Instant::now(), Seen::default());
     while let Some(question) = generation.question() {

@@ -181,6 +181,7 @@ fn ask_for_more(service: &Service, prepared: &Path, folder: &Path, cancel: &Canc
     let ends = model.tokenizer().ends();
     let texts = (model.prefix(), public.as_slice(), private.as_slice());
     let mut generation = PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, TOKENS)?;
+    let prompt = generation.text().to_vec();
     let (start, mut seen) = (Instant::now(), Seen::default());
     while let Some(question) = generation.question() {
         let answer = ask(&mut client, &question, &mut bars, &mut seen, cancel)?;
@@ -188,7 +189,7 @@ fn ask_for_more(service: &Service, prepared: &Path, folder: &Path, cancel: &Canc
     }
     bars.finish();
     Ok(Told {
-        prompt: [model.prefix(), &public, &private].concat(),
+        prompt,
         tokens: generation.tokens().to_vec(),
         ends: ends.to_vec(),
         chunk: client.description().chunk(),
