@@ -195,8 +195,8 @@ impl State {
 }
 
 impl LlamaServer {
-    /// Prepares a model for a preset. This takes the bootstraps' matrices from the system, about a gigabyte for large
-    /// presets.
+    /// Prepares a model for a preset: places its bootstraps, and encodes the transformations of its passes. These and
+    /// the bootstraps' matrices take some gigabytes for large presets.
     ///
     /// # Errors
     /// If the preset has no bootstraps, too few levels for the polynomials, or chunks do not fit it.
@@ -232,6 +232,7 @@ impl LlamaServer {
                 program.token_encoding()?.map(|encoding| FirstLayer { lookup, encoding })
             }
         };
+        program.encode(&encoder, |_, _| {})?;
         let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).map_err(ProtocolError::from)?;
         let config = &model.config;
         let cache_bytes = 2 * config.layers * config.kv_width() * context * size_of::<f32>();

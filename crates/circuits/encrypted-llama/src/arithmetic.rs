@@ -258,8 +258,7 @@ where
         let needed = match methods[0] {
             Method::Spends(spent) if Program::is_last(place) => spent,
             Method::Skews => entry + 3,
-            // What cannot be bootstrapped has one product before a result that can.
-            Method::Spends(spent) => spent + entry + usize::from(!self.context.program.units.can_refresh(place)),
+            Method::Spends(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
             Method::Refreshes => entry,
         };
         if top < needed {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unspoken_ckks::{Bootstrap, CoefficientMatrix, LinearTransform};
+use unspoken_ckks::{Bootstrap, CoefficientMatrix, Encoder, LinearTransform};
 use unspoken_llama::placement::Move;
 use unspoken_llama::{Circuit, Design, Place, Quantity};
 use unspoken_llama_model::Model;
@@ -107,6 +107,22 @@ impl Program {
         drop(lock);
         let matrices = self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
         transforms + matrices.values().map(|matrix| matrix.bytes()).sum::<u64>()
+    }
+
+    /// Encodes the transformations that passes have planned so far, so that no pass waits for it. After
+    /// [`Program::requirements`] these are all. `progress` is told after each how many are done, and of how many.
+    ///
+    /// # Errors
+    /// If a value does not fit its modulus.
+    pub fn encode(&self, encoder: &Encoder, mut progress: impl FnMut(usize, usize)) -> Result<(), PassError> {
+        let lock = self.transforms.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned: Vec<Arc<LinearTransform>> = lock.values().map(Arc::clone).collect();
+        drop(lock);
+        for (number, transform) in planned.iter().enumerate() {
+            transform.encode(encoder)?;
+            progress(number + 1, planned.len());
+        }
+        Ok(())
     }
 
     /// The layout of its vectors.

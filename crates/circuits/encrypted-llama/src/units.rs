@@ -208,6 +208,24 @@ impl Units {
         self.bound(place) <= LARGEST_REFRESHED
     }
 
+    /// Levels of the products between the values of a place and the first values that are small enough for a bootstrap.
+    pub fn levels_to_refresh(&self, place: Place) -> usize {
+        if self.can_refresh(place) {
+            return 0;
+        }
+        let rounds = self.layers.get(place.layer).map_or(0, |layer| layer.rounds.len());
+        let scaled = |round: u8| (usize::from(round) < rounds).then_some(Quantity::SoftmaxScaled(round));
+        let product = match place.quantity {
+            Quantity::Exponential => scaled(0),
+            Quantity::SoftmaxFactor(round) => scaled(round),
+            Quantity::SoftmaxScaled(round) => Some(Quantity::SoftmaxWeight(round)),
+            Quantity::SoftmaxWeight(round) => scaled(round + 1),
+            // Sums, scores and outputs of norms are small.
+            _ => None,
+        };
+        1 + product.map_or(0, |quantity| self.levels_to_refresh(Place::new(place.layer, quantity)))
+    }
+
     /// A bound of the values of a place, in their unit, in text like that of calibration.
     fn bound(&self, place: Place) -> f64 {
         let Some(layer) = self.layers.get(place.layer) else {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
+use rayon::prelude::*;
 use unspoken_ring::{Poly, Ring, RingKind, SubringPoly};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
@@ -385,13 +386,22 @@ impl LinearTransform {
     /// If the scaled values of a diagonal exceed the modulus of the level.
     pub fn new(encoder: &Encoder, plan: LinearPlan) -> Result<Self, CkksError> {
         let transform = Self::deferred(plan);
-        transform.encoded(encoder)?;
+        transform.encode(encoder)?;
         Ok(transform)
     }
 
-    /// Defers the encoding to the first [`LinearTransform::apply`]. A simulator never encodes.
+    /// Defers the encoding to [`LinearTransform::encode`] or the first [`LinearTransform::apply`]. A simulator never
+    /// encodes.
     pub fn deferred(plan: LinearPlan) -> Self {
         LinearTransform { plan, encoded: OnceLock::new() }
+    }
+
+    /// Encodes the diagonals, unless that was done.
+    ///
+    /// # Errors
+    /// If the scaled values of a diagonal exceed the modulus of the level.
+    pub fn encode(&self, encoder: &Encoder) -> Result<(), CkksError> {
+        self.encoded(encoder).map(drop)
     }
 
     /// Encodes the diagonals and makes the forms of the keys, unless that was done.
@@ -416,7 +426,7 @@ impl LinearTransform {
             };
             Ok((giant, row.into_iter().map(encode).collect::<Result<_, CkksError>>()?))
         };
-        let rows = plan.rows().into_iter().map(encode_row).collect::<Result<_, CkksError>>()?;
+        let rows = plan.rows().into_par_iter().map(encode_row).collect::<Result<_, CkksError>>()?;
         Ok(self.encoded.get_or_init(|| EncodedDiagonals { babies, rows }))
     }
 

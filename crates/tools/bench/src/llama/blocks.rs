@@ -126,7 +126,7 @@ impl Case {
 pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     let encoder = Encoder::new(&parameters);
-    let model = CostModel::nominal(&parameters);
+    let model = phases::measured_costs(&parameters)?;
     harness.progress(format!("a block of {}: weights and polynomials", case.name));
     let random = case.random(1)?;
     let public = random.model.prefix_cache(&random.text.public)?;
@@ -218,7 +218,7 @@ fn check_polynomials(
 pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     let encoder = Encoder::new(&parameters);
-    let model = CostModel::nominal(&parameters);
+    let model = phases::measured_costs(&parameters)?;
     harness.progress(format!("a share of a block of {}: weights and polynomials", case.name));
     let random = case.random(case.share)?;
     let public = random.model.prefix_cache(&random.text.public)?;

@@ -69,8 +69,10 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     let program = program(&stories, &parameters, case.chunk)?;
     let text = &stories.unseen[0];
     let public = stories.model.prefix_cache(&text[..PUBLIC])?;
-    let model = CostModel::nominal(&parameters);
+    let model = phases::measured_costs(&parameters)?;
     let counted = phases::count(&program, &encoder, (&public, case.chunks), model)?;
+    harness.progress("stories260K: transformations");
+    program.encode(&encoder, |_, _| {})?;
     harness.progress(format!("stories260K: {} keys", counted.keys.len()));
     let mut client = PassClient::new(&program, &encoder, &counted.keys)?;
     let chunks: Vec<&[u32]> = text[PUBLIC..].chunks_exact(case.chunk).take(case.chunks).collect();

@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use unspoken_ckks::{Arithmetic, CkksError, CoefficientMatrix, CostModel, Encoder, Simulator, vector_bytes};
+use unspoken_ckks::{
+    Arithmetic, CkksError, CkksParameters, CoefficientMatrix, CostModel, Encoder, Simulator, vector_bytes,
+};
 use unspoken_encrypted_llama::{Machine, PassArithmetic, Program, Session, SimulatedMachine};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
@@ -11,6 +13,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::clock::process_seconds;
 use crate::error::BenchError;
+use crate::harness::pool;
 
 /// A part of a pass. The bootstraps that a step needs belong to the phase of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +126,11 @@ pub(super) type Meter<'a> = dyn Fn() -> Reading + Sync + 'a;
 pub(super) fn clock() -> impl Fn() -> Reading + Sync {
     let begin = Instant::now();
     move || Reading { seconds: begin.elapsed().as_secs_f64(), cpu: process_seconds().unwrap_or(0.0), key_switches: 0.0 }
+}
+
+/// What operations cost on one core of this machine.
+pub(super) fn measured_costs(parameters: &CkksParameters) -> Result<CostModel, BenchError> {
+    Ok(pool(1)?.install(|| CostModel::measure(parameters))?)
 }
 
 /// What a simulator has counted, and the seconds that a model predicts for it.

@@ -113,10 +113,8 @@ pub(super) unsafe fn inverse<V: Vector>(table: &NttTable, source: Option<&[u32]>
         let last = Scaled::new(&table.modulus, table.inverse[1], scale);
         for row in 0..rows {
             let residues = &mut limb[row * columns..][..columns];
-            if let Some(source) = source {
-                residues.copy_from_slice(&source[row * columns..][..columns]);
-            }
-            inverse_squares(&prime, &table.inverse_tail, row, residues);
+            let source = source.map(|source| &source[row * columns..][..columns]);
+            inverse_squares(&prime, &table.inverse_tail, row, source, residues);
             let strip = Strip::of_vectors::<V>(residues);
             inverse_stages(&prime, &table.inverse, rows + row, strip, strip, (rows == 1).then_some(last));
         }
@@ -292,17 +290,26 @@ unsafe fn forward_squares<V: Vector>(prime: &Prime<V>, roots: &LaneRoots, row: u
     }
 }
 
-/// The first stages of an inverse row, inside blocks of `LANES` residues. Results are in `[0, 2q)`.
+/// The first stages of an inverse row, inside blocks of `LANES` residues, in place or of `source`. Results are in
+/// `[0, 2q)`.
 ///
 /// # Safety
 /// As for [`forward_squares`].
 #[inline(always)]
-unsafe fn inverse_squares<V: Vector>(prime: &Prime<V>, roots: &LaneRoots, row: usize, residues: &mut [u32]) {
-    let squares = residues.len() / (V::LANES * V::LANES);
-    for (i, square) in residues.chunks_exact_mut(V::LANES * V::LANES).enumerate() {
-        // SAFETY: the square has its length, and the caller vouches for the roots.
+unsafe fn inverse_squares<V: Vector>(
+    prime: &Prime<V>,
+    roots: &LaneRoots,
+    row: usize,
+    source: Option<&[u32]>,
+    residues: &mut [u32],
+) {
+    let size = V::LANES * V::LANES;
+    let squares = residues.len() / size;
+    for (i, square) in residues.chunks_exact_mut(size).enumerate() {
+        let from = source.map_or(&*square, |source| &source[i * size..][..size]);
+        // SAFETY: the squares have their length, and the caller vouches for the roots.
         unsafe {
-            let mut x = load_square(prime, square);
+            let mut x = load_square(prime, from);
             V::transpose(&mut x);
             Inverse.run(prime, PerLane::of_group(roots, row * squares + i, prime), x.as_mut());
             V::transpose(&mut x);
