@@ -100,7 +100,7 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
     """A client of one language model of a service. The service sees neither private text nor continuation.
 
     Text begins with a public part, which the service reads, and ends with a private one, which the
-    client encrypts. The service sees how long the public text is and how many passes each chunk of
+    client encrypts. The service reads the public text, and sees how many passes each chunk of
     private tokens takes, not how many tokens of a chunk are real. Each pass takes seconds to minutes.
 
     Parameters

@@ -14,7 +14,7 @@ use unspoken_rlwe::{CompactQuerySecret, RlweError, SeededSmallRingKeys};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::constant_time;
-use crate::description::Description;
+use crate::description::{Description, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::message::{Reply, Request};
 
@@ -219,7 +219,11 @@ impl LlamaClient {
         let unit = self.description.result_unit();
         // Imaginary parts too: in a sound answer they are zero but for the noise.
         let parts = slots.iter().flat_map(|slots| slots.iter().flat_map(|slot| [slot.re, slot.im]));
-        self.keyring.check_bound(parts.map(|part| part * unit))?;
+        self.keyring.check_bound(parts.map(|part| part * unit)).map_err(|_| {
+            let needed =
+                format!("at most {:e}; prepare the model on more text of this kind", self.description.header().bound());
+            ChatError::mismatch("answer", "numbers that no sound pass gives, or that other keys encrypt", needed)
+        })?;
         let views: Vec<&[Complex64]> = slots.iter().map(|slots| &**slots).collect();
         let mut rows = self.description.layout().unpack(&views, self.description.result_width(), unit);
         if self.description.client_has_head() {
@@ -227,9 +231,38 @@ impl LlamaClient {
             rows.iter_mut().for_each(Zeroize::zeroize);
             rows = logits;
         }
+        // One look at all of them: the time does not depend on them.
+        if !rows.iter().fold(true, |finite, value| finite & value.is_finite()) {
+            return Err(ChatError::mismatch(
+                "answer",
+                "logits that are not finite",
+                "numbers; do not trust this service",
+            ));
+        }
         let (values, _) = rows.into_raw_vec_and_offset();
         Ok(Logits::new(self.description.vocabulary(), values))
     }
+}
+
+/// Largest unit of the input, as a multiple of the largest value of the embedding.
+const LARGEST_UNIT: f64 = (1u32 << 24) as f64;
+
+/// Refuses units that no honest service has: embeddings are below the unit of the input, so that whether they can be
+/// encrypted does not depend on the tokens; the bound of results is a small multiple of their unit.
+fn check_units(description: &Description, model: &ClientModel) -> Result<(), ChatError> {
+    let largest = model.embedding().iter().fold(0.0f64, |most, value| most.max(f64::from(value.abs())));
+    let (unit, most) = (description.input_unit(), largest * LARGEST_UNIT);
+    if !(largest..=most).contains(&unit) {
+        let found = format!("a unit of the input of {unit:e}");
+        let needed = format!("one between {largest:e} and {most:e}; do not trust this service");
+        return Err(ChatError::mismatch("description", found, needed));
+    }
+    let (bound, most) = (description.header().bound(), 2.0 * RESULT_BOUND * description.result_unit());
+    if bound > most {
+        let needed = format!("at most {most:e} with its unit of results; do not trust this service");
+        return Err(ChatError::mismatch("description", format!("a bound of {bound:e}"), needed));
+    }
+    Ok(())
 }
 
 /// Refuses tokens outside the vocabulary, with one branch for all of them.
@@ -295,6 +328,7 @@ impl ClientHalf for LlamaClient {
 
     fn open(description: Description, model: Arc<ClientModel>, stored: Option<&[u8]>) -> Result<Self, ChatError> {
         description.check_model(&model.id().to_bytes(), model.config(), model.prefix().len())?;
+        check_units(&description, &model)?;
         let keyring = Keyring::new(description.header().clone(), stored)?;
         Ok(LlamaClient { description, keyring, model })
     }

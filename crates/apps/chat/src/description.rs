@@ -1,7 +1,7 @@
 //! The description of a served model, which client and server must both know.
 
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
-use unspoken_encrypted_llama::{Layout, Program, TokenEncoding};
+use unspoken_encrypted_llama::{Layout, TokenEncoding};
 use unspoken_llama_model::Config;
 use unspoken_protocol::limits::Bootstraps;
 use unspoken_protocol::{
@@ -27,6 +27,10 @@ const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
 
 /// What is needed where a kind is unknown.
 const NEWER: &str = "kind 0 or 1; update the older side";
+
+/// Factor by which results may exceed the largest ones that the preparation saw, times the margin of their unit. An
+/// answer with larger ones is an error for the client.
+pub(crate) const RESULT_BOUND: f64 = 2.0;
 
 /// Most chunks of a session that a client accepts: the largest contexts have fewer.
 const MOST_CHUNKS: u32 = 1 << 20;
@@ -85,12 +89,6 @@ impl Description {
             Err(_) => return Err(refuse(format!("inputs of kind {}", own.input), NEWER.into())),
         };
         Ok(Description { header, own, layout, small, result, tokens })
-    }
-
-    /// The same description with the ring that a program has built: keys belong to the ring that expands them.
-    pub(crate) fn with_ring_of(mut self, program: &Program) -> Self {
-        self.small = program.small_ring().clone();
-        self
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.

@@ -29,6 +29,12 @@ pub enum ChatError {
         /// What was needed, and what to do.
         needed: String,
     },
+    /// A session, or the room for one, is in use now.
+    #[error("session: found {found}; ask again later")]
+    Busy {
+        /// What was found.
+        found: &'static str,
+    },
     /// The work was cancelled.
     #[error("the work was cancelled")]
     Cancelled,
@@ -54,6 +60,7 @@ impl ApplicationError for ChatError {
             }
             ChatError::Pass(_) | ChatError::Circuit(_) => ErrorKind::Internal,
             ChatError::Input(_) | ChatError::Session { .. } => ErrorKind::Mismatch,
+            ChatError::Busy { .. } => ErrorKind::Busy,
             ChatError::Cancelled => ErrorKind::Cancelled,
         }
     }

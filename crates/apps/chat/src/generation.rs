@@ -173,7 +173,8 @@ impl PrivateGeneration {
     /// Takes the answer to the last question. Returns the new tokens.
     ///
     /// # Errors
-    /// If it answers another question.
+    /// If it answers another question, or the service has lost the session too often. The question is outstanding as
+    /// before.
     pub fn answer(&mut self, answer: &Answer) -> Result<Zeroizing<Vec<u32>>, ChatError> {
         let state = std::mem::replace(&mut self.state, State::Closed(End::Context));
         let none = || Zeroizing::new(Vec::new());
@@ -184,13 +185,15 @@ impl PrivateGeneration {
             }
             (State::Sent(chunk, tokens), Answer::Passed(logits)) => {
                 if logits.len() != self.chunk_tokens {
+                    self.state = State::Sent(chunk, tokens);
                     let needed = format!("{}", self.chunk_tokens);
                     return Err(ChatError::mismatch("answer", format!("logits of {} tokens", logits.len()), needed));
                 }
                 self.statistics.passes += 1;
                 self.passed(chunk, &tokens, |place| logits.most_likely(place))
             }
-            (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MOST_RESTARTS => {
+            (state @ State::Sent(..), Answer::Unknown) if self.statistics.restarts == MOST_RESTARTS => {
+                self.state = state;
                 let found = format!("a service that has lost it {} times", MOST_RESTARTS + 1);
                 let needed = "one that keeps it; its owner can allow more sessions, or a longer age";
                 Err(ChatError::session(found, needed))

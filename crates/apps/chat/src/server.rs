@@ -24,22 +24,21 @@ use unspoken_store::ModelId;
 
 use self::keeping::{Held, Keeper};
 use crate::client::SessionId;
-use crate::description::{Description, PLAN, PROTOCOL};
+use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::keys::{self, LlamaKeys};
 use crate::message::{Reply, Request};
 use crate::proto;
 use crate::sessions::{Limits, Sessions};
 
-/// Factor by which results may exceed the largest ones that the preparation saw, times the margin of their unit. An
-/// answer with larger ones is an error for the client.
-const RESULT_BOUND: f64 = 2.0;
-
 /// Bits of the modulus of an answer above the scale of its values.
 const RESULT_ROOM_BITS: f64 = 8.0;
 
 /// Public tokens that are run in the clear between two looks at whether the query was cancelled.
 const PUBLIC_AT_ONCE: usize = 64;
+
+/// Time after its last use during which a session is active: longer than any pause of a client between two queries.
+const ACTIVE: Duration = Duration::from_secs(60);
 
 /// A tamed model, and the polynomials of its circuit.
 pub struct ServedModel {
@@ -77,6 +76,18 @@ impl ServedModel {
             model: Arc::new(tamed.into_model()),
         })
     }
+
+    /// The passes of a service with chunks of `chunk` tokens, with their bootstraps placed.
+    ///
+    /// # Errors
+    /// If the preset has no bootstraps or too few levels for the polynomials, or chunks do not fit it.
+    pub fn program(&self, parameters: &CkksParameters, chunk: usize) -> Result<Program, ChatError> {
+        let plan = Bootstrap::for_products(parameters, WEIGHT_BITS).map_err(ProtocolError::from)?;
+        let (model, sizes) = (Arc::clone(&self.model), (chunk, small_degree(parameters)));
+        let mut program = Program::new(&self.circuit, model, &self.design, plan, sizes)?;
+        program.place(&Encoder::new(parameters), self.prefix.len(), &CostModel::nominal(parameters))?;
+        Ok(program)
+    }
 }
 
 /// What clients encrypt for a pass.
@@ -106,9 +117,6 @@ pub struct ServerOptions {
     pub age: Duration,
     /// What clients encrypt.
     pub input: PassInput,
-    /// Time for which a pass waits for an earlier query that still uses its session, for instance one whose client has
-    /// lost its connection.
-    pub patience: Duration,
     /// Storage of the clients' keys.
     pub storage: KeyStorage,
 }
@@ -123,7 +131,6 @@ impl Default for ServerOptions {
             session_bytes: 4 << 30,
             age: Duration::from_secs(3600),
             input: PassInput::Embeddings,
-            patience: Duration::from_secs(10),
             storage: KeyStorage::Expanded,
         }
     }
@@ -144,7 +151,6 @@ pub struct LlamaServer {
     limits: Limits,
     sessions: Sessions<Held>,
     keeper: Option<Keeper>,
-    patience: Duration,
     seeds: SeedGuard,
     storage: KeyStorage,
 }
@@ -201,12 +207,9 @@ impl LlamaServer {
     /// # Errors
     /// If the preset has no bootstraps, too few levels for the polynomials, or chunks do not fit it.
     pub fn new(served: ServedModel, parameters: &CkksParameters, options: &ServerOptions) -> Result<Self, ChatError> {
-        let ServedModel { id, model, prefix, circuit, design, context } = served;
         let encoder = Encoder::new(parameters);
-        let plan = Bootstrap::for_products(parameters, WEIGHT_BITS).map_err(ProtocolError::from)?;
-        let degree = small_degree(parameters);
-        let mut program = Program::new(&circuit, Arc::clone(&model), &design, plan, (options.chunk, degree))?;
-        program.place(&encoder, prefix.len(), &CostModel::nominal(parameters))?;
+        let program = served.program(parameters, options.chunk)?;
+        let ServedModel { id, model, prefix, context, .. } = served;
         let chunk = program.layout().chunk();
         let room = context.saturating_sub(prefix.len()) / chunk;
         if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
@@ -247,6 +250,7 @@ impl LlamaServer {
             sessions: options.sessions.min(usize::try_from(room).unwrap_or(usize::MAX)),
             per_client: options.sessions_per_client,
             age: options.age,
+            active: ACTIVE,
         };
         let (top, scale) = requirements.result;
         let level = sent_level(parameters, scale, top);
@@ -264,7 +268,7 @@ impl LlamaServer {
             prefix: prefix.len() as u32,
             chunk: chunk as u32,
             chunks: chunks as u32,
-            small_degree: degree as u32,
+            small_degree: small_degree(parameters) as u32,
             input_level: program.input_level() as u32,
             result_level: level as u32,
             input_unit: program.input_unit(),
@@ -278,7 +282,7 @@ impl LlamaServer {
         let header = CkksHeader::new(PROTOCOL, parameters, &id.to_bytes(), keys, PLAN.into(), bound)
             .with_answer(vectors, level, scale);
         Ok(LlamaServer {
-            description: Description::new(header, own)?.with_ring_of(&program),
+            description: Description::new(header, own)?,
             encoder,
             prefix: model.prefix_cache(&prefix)?,
             program,
@@ -289,7 +293,6 @@ impl LlamaServer {
             limits,
             sessions: Sessions::new(limits),
             keeper: None,
-            patience: options.patience,
             seeds: SeedGuard::default(),
             storage: options.storage,
         })
@@ -389,7 +392,7 @@ impl LlamaServer {
         keys::check(&self.description, &keys.evaluation)?;
         // First: a malformed query must not cost the reading of a kept session.
         let input = self.read_input(client, vectors)?;
-        let Some(taken) = self.sessions.take((client, session), self.patience, cancel)? else { return Ok(None) };
+        let Some(taken) = self.sessions.take((client, session))? else { return Ok(None) };
         let read = match taken.state() {
             Held::Memory(_) => None,
             Held::Stored => self.read_kept((client, session), cancel)?,

@@ -1,7 +1,6 @@
 //! The sessions of all clients: bounded, apart from each other, and each used by one query at a time.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,9 +8,6 @@ use unspoken_protocol::ClientId;
 
 use crate::client::SessionId;
 use crate::error::ChatError;
-
-/// Time between two looks at a session that another query uses.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Limits of sessions.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +18,8 @@ pub(crate) struct Limits {
     pub per_client: usize,
     /// Time after its last use at which a session expires.
     pub age: Duration,
+    /// Time after its last use during which a session is active: its client is between two queries.
+    pub active: Duration,
 }
 
 pub(crate) type Key = (ClientId, SessionId);
@@ -30,7 +28,8 @@ pub(crate) type Key = (ClientId, SessionId);
 type Removed = Box<dyn Fn(Key) + Send + Sync>;
 
 /// Sessions with their states. When there is no room, the client with the most sessions loses its least recently used
-/// one; of several such clients, the one whose session is the oldest.
+/// one; of several such clients, the one whose session is the oldest. An active session makes room only if its client
+/// has at least as many left as the other one will have.
 pub(crate) struct Sessions<V> {
     limits: Limits,
     entries: Mutex<HashMap<Key, Entry<V>>>,
@@ -61,7 +60,7 @@ impl<V> Sessions<V> {
         let mut entries = self.lock();
         self.remove_expired(&mut entries, Instant::now());
         let key = (client, id);
-        self.make_room(&mut entries, key)?;
+        self.make_room(&mut entries, key, self.limits.active)?;
         if entries.contains_key(&key) {
             self.tell_removed(key);
         }
@@ -74,7 +73,7 @@ impl<V> Sessions<V> {
     pub fn put_back(&self, key: Key, state: V, unused: Duration) {
         let mut entries = self.lock();
         let used = Instant::now().checked_sub(unused);
-        match used.filter(|_| unused < self.limits.age && self.make_room(&mut entries, key).is_ok()) {
+        match used.filter(|_| unused < self.limits.age && self.make_room(&mut entries, key, Duration::ZERO).is_ok()) {
             Some(used) => drop(entries.insert(key, Entry { state: Arc::new(state), used, busy: false })),
             None => self.tell_removed(key),
         }
@@ -83,44 +82,29 @@ impl<V> Sessions<V> {
     /// Takes a session into use; `None` if there is none.
     ///
     /// # Errors
-    /// If another query uses it, also after `patience`.
-    pub fn take(
-        &self,
-        (client, id): Key,
-        patience: Duration,
-        cancel: &AtomicBool,
-    ) -> Result<Option<Taken<'_, V>>, ChatError> {
-        let start = Instant::now();
-        loop {
-            let mut entries = self.lock();
-            self.remove_expired(&mut entries, Instant::now());
-            let Some(entry) = entries.get_mut(&(client, id)) else { return Ok(None) };
-            if !entry.busy {
-                entry.busy = true;
-                return Ok(Some(Taken { sessions: self, key: (client, id), state: Arc::clone(&entry.state) }));
-            }
-            drop(entries);
-            if cancel.load(Ordering::Relaxed) {
-                return Err(ChatError::Cancelled);
-            }
-            if start.elapsed() >= patience {
-                return Err(busy());
-            }
-            std::thread::sleep(PAUSE);
+    /// If another query uses it: this does not wait, because it may be called on a thread that the other query needs.
+    pub fn take(&self, (client, id): Key) -> Result<Option<Taken<'_, V>>, ChatError> {
+        let mut entries = self.lock();
+        self.remove_expired(&mut entries, Instant::now());
+        let Some(entry) = entries.get_mut(&(client, id)) else { return Ok(None) };
+        if entry.busy {
+            return Err(busy());
         }
+        entry.busy = true;
+        Ok(Some(Taken { sessions: self, key: (client, id), state: Arc::clone(&entry.state), removed: false }))
     }
 
     /// Removes a session, if there must be fewer for another one with this key.
-    fn make_room(&self, entries: &mut HashMap<Key, Entry<V>>, key: Key) -> Result<(), ChatError> {
+    fn make_room(&self, entries: &mut HashMap<Key, Entry<V>>, key: Key, active: Duration) -> Result<(), ChatError> {
         let victim = match entries.get(&key) {
             Some(entry) if entry.busy => return Err(busy()),
             Some(_) => return Ok(()),
             None => {
                 let own = entries.keys().filter(|(of, _)| *of == key.0).count();
                 if own >= self.limits.per_client {
-                    remove_oldest(entries, |of| of == key.0)?
+                    remove_oldest(entries, |of, _| of == key.0)?
                 } else if entries.len() >= self.limits.sessions {
-                    remove_of_largest(entries)?
+                    remove_of_largest(entries, key.0, active)?
                 } else {
                     return Ok(());
                 }
@@ -171,32 +155,35 @@ impl<V> Sessions<V> {
 }
 
 fn busy() -> ChatError {
-    ChatError::session("one that another query is using", "one query at a time; ask again when that one has ended")
+    ChatError::Busy { found: "one that another query is using" }
 }
 
-/// Removes the least recently used session of some clients that is not in use.
+/// Removes the least recently used session that is not in use, of those that `may` make room.
 fn remove_oldest<V>(
     entries: &mut HashMap<Key, Entry<V>>,
-    clients: impl Fn(ClientId) -> bool,
+    may: impl Fn(ClientId, &Entry<V>) -> bool,
 ) -> Result<Key, ChatError> {
-    let free = entries.iter().filter(|((client, _), entry)| clients(*client) && !entry.busy);
+    let free = entries.iter().filter(|((client, _), entry)| !entry.busy && may(*client, entry));
     let key = free.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key);
-    let key = key.ok_or_else(|| {
-        ChatError::session("no room: all sessions are in use", "room; ask again when a query has ended")
-    })?;
+    let key = key.ok_or(ChatError::Busy { found: "no room: all sessions are in use" })?;
     entries.remove(&key);
     Ok(key)
 }
 
-/// Removes the least recently used session of the client with the most sessions that has one that is not in use.
-fn remove_of_largest<V>(entries: &mut HashMap<Key, Entry<V>>) -> Result<Key, ChatError> {
-    let mut clients: HashMap<ClientId, (usize, bool)> = HashMap::new();
-    for ((client, _), entry) in entries.iter() {
-        let (count, free) = clients.entry(*client).or_default();
-        (*count, *free) = (*count + 1, *free || !entry.busy);
-    }
-    let most = clients.values().filter(|(_, free)| *free).map(|(count, _)| *count).max().unwrap_or(0);
-    remove_oldest(entries, |client| clients.get(&client).is_some_and(|(count, _)| *count == most))
+/// Removes the least recently used session of the client with the most sessions, of those that can make room for
+/// another one of `client`.
+fn remove_of_largest<V>(
+    entries: &mut HashMap<Key, Entry<V>>,
+    client: ClientId,
+    active: Duration,
+) -> Result<Key, ChatError> {
+    let mut counts: HashMap<ClientId, usize> = HashMap::new();
+    entries.keys().for_each(|(of, _)| *counts.entry(*of).or_default() += 1);
+    let (now, own) = (Instant::now(), counts.get(&client).copied().unwrap_or(0));
+    let may = |of: ClientId, entry: &Entry<V>| now.duration_since(entry.used) >= active || counts[&of] > own + 1;
+    let free = entries.iter().filter(|((of, _), entry)| !entry.busy && may(*of, entry));
+    let most = free.map(|((of, _), _)| counts[of]).max().unwrap_or(0);
+    remove_oldest(entries, |of, entry| counts[&of] == most && may(of, entry))
 }
 
 /// A session in use; the use ends when this is dropped.
@@ -204,6 +191,7 @@ pub(crate) struct Taken<'a, V> {
     sessions: &'a Sessions<V>,
     key: Key,
     state: Arc<V>,
+    removed: bool,
 }
 
 impl<V> Taken<'_, V> {
@@ -220,15 +208,20 @@ impl<V> Taken<'_, V> {
     }
 
     /// Removes it.
-    pub fn remove(self) {
+    pub fn remove(mut self) {
         let mut entries = self.sessions.lock();
         entries.remove(&self.key);
+        // From now on the key may be that of another session.
+        self.removed = true;
         self.sessions.tell_removed(self.key);
     }
 }
 
 impl<V> Drop for Taken<'_, V> {
     fn drop(&mut self) {
+        if self.removed {
+            return;
+        }
         if let Some(entry) = self.sessions.lock().get_mut(&self.key) {
             (entry.busy, entry.used) = (false, Instant::now());
         }
@@ -237,6 +230,8 @@ impl<V> Drop for Taken<'_, V> {
 
 #[cfg(test)]
 mod tests {
+    use unspoken_protocol::{ApplicationError, ErrorKind};
+
     use super::*;
 
     const ONE: ClientId = ClientId::new([1; 16]);
@@ -248,7 +243,7 @@ mod tests {
     }
 
     fn sessions(sessions: usize, per_client: usize, age: Duration) -> Sessions<u32> {
-        Sessions::new(Limits { sessions, per_client, age })
+        Sessions::new(Limits { sessions, per_client, age, active: Duration::ZERO })
     }
 
     /// The sessions, and those that were removed since the last call.
@@ -260,15 +255,14 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_secs(1000);
-    static GO: AtomicBool = AtomicBool::new(false);
 
     /// Takes a session that must be there.
     fn take(sessions: &Sessions<u32>, client: ClientId, id: SessionId) -> Taken<'_, u32> {
-        sessions.take((client, id), Duration::ZERO, &GO).unwrap().unwrap()
+        sessions.take((client, id)).unwrap().unwrap()
     }
 
     fn is_there(sessions: &Sessions<u32>, client: ClientId, id: SessionId) -> bool {
-        sessions.take((client, id), Duration::ZERO, &GO).unwrap().is_some()
+        sessions.take((client, id)).unwrap().is_some()
     }
 
     #[test]
@@ -294,22 +288,18 @@ mod tests {
         let (sessions, removed) = watched(self::sessions(1, 1, LONG));
         sessions.begin(ONE, id(1), 1).unwrap();
         let taken = take(&sessions, ONE, id(1));
-        let again = |patience, cancel: &AtomicBool| sessions.take((ONE, id(1)), patience, cancel).err();
-        let short = Duration::from_millis(1);
-        for error in [again(short, &GO), sessions.begin(ONE, id(1), 2).err(), sessions.end(ONE, id(1)).err()] {
-            assert!(error.unwrap().to_string().contains("another query is using"));
+        let again = sessions.take((ONE, id(1))).err();
+        for error in [again, sessions.begin(ONE, id(1), 2).err(), sessions.end(ONE, id(1)).err()] {
+            let error = error.unwrap();
+            assert_eq!(error.kind(), ErrorKind::Busy);
+            assert!(error.to_string().contains("another query is using"), "{error}");
         }
-        assert!(matches!(again(LONG, &AtomicBool::new(true)), Some(ChatError::Cancelled)));
         for client in [ONE, TWO] {
             let error = sessions.begin(client, id(2), 2).unwrap_err().to_string();
             assert!(error.contains("all sessions are in use"), "{error}");
         }
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| *sessions.take((ONE, id(1)), LONG, &GO).unwrap().unwrap().state());
-            std::thread::sleep(Duration::from_millis(10));
-            taken.commit(5);
-            assert_eq!(waiting.join().unwrap(), 5);
-        });
+        taken.commit(5);
+        assert_eq!(*take(&sessions, ONE, id(1)).state(), 5);
         assert_eq!(removed(), []);
         sessions.begin(TWO, id(2), 2).unwrap();
         assert_eq!(removed(), [(ONE, id(1))]);
@@ -334,6 +324,32 @@ mod tests {
             assert_eq!(removed(), [victim]);
         }
         assert_eq!(sessions.len(), 4);
+    }
+
+    #[test]
+    fn active_sessions_of_clients_with_few_stay() {
+        let limits = Limits { sessions: 3, per_client: 2, age: LONG, active: LONG };
+        let (sessions, removed) = watched(Sessions::new(limits));
+        for (client, number) in [(ONE, 1), (ONE, 2), (TWO, 1)] {
+            sessions.begin(client, id(number), 0).unwrap();
+        }
+        // A client with one session takes none of a client with two, but one without a session does.
+        assert_eq!(sessions.begin(TWO, id(2), 0).unwrap_err().kind(), ErrorKind::Busy);
+        sessions.begin(THREE, id(1), 0).unwrap();
+        assert_eq!(removed(), [(ONE, id(1))]);
+        // All have one: none is taken from another client, also after it was used.
+        drop(take(&sessions, ONE, id(2)));
+        assert_eq!(sessions.begin(THREE, id(2), 0).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(removed(), []);
+    }
+
+    #[test]
+    fn a_session_under_the_key_of_a_removed_one_is_not_touched() {
+        let sessions = sessions(2, 2, LONG);
+        sessions.begin(ONE, id(1), 1).unwrap();
+        take(&sessions, ONE, id(1)).remove();
+        sessions.begin(ONE, id(1), 2).unwrap();
+        assert_eq!(*take(&sessions, ONE, id(1)).state(), 2);
     }
 
     #[test]

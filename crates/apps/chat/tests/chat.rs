@@ -5,6 +5,7 @@ mod common;
 #[path = "../../protocol/tests/damage/mod.rs"]
 mod damage;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -272,7 +273,23 @@ fn keys_are_checked_before_work_starts() {
     let strangers = server.load_keys(&mut common::bundle(&stranger).as_slice()).unwrap();
     party.keys = strangers;
     let error = message(logits(&mut party, 0, &[5; CHUNK]));
-    assert!(error.contains("this secret key does not open"), "{error}");
+    assert!(error.contains("numbers that no sound pass gives"), "{error}");
+}
+
+/// A service loads the keys of a client once for all its applications with the same set of keys.
+#[test]
+fn keys_that_one_application_has_loaded_serve_another_one() {
+    let (other, first) = (server(&options()), client(shared()));
+    assert_eq!(shared().key_set(), other.key_set());
+    let keys = shared().load_keys(&mut bundle(&first).as_slice()).unwrap();
+    let secret = first.secret_bytes().unwrap();
+    let description = Description::insecure_from_bytes(&other.describe()).unwrap();
+    let client = LlamaClient::open(description, Arc::clone(&setting().client), Some(&secret)).unwrap();
+    let mut party = Party { server: &other, id: ClientId::new([7; 16]), client, keys };
+    let (public, private) = &setting().stories[2];
+    party.ask(&begin(public)).unwrap();
+    let found = logits(&mut party, 0, &private[..CHUNK]).unwrap();
+    assert!(error(&found, &[public, &private[..CHUNK]].concat()) < MOST_ERROR);
 }
 
 #[test]
@@ -390,8 +407,16 @@ fn descriptions_that_make_no_sense_are_refused() {
         let error = changed(field, value);
         assert!(error.contains(part), "{field} {part}: {error}");
     }
-    // Another model.
     let setting = setting();
+    // Units with which the encryption, or the check of an answer, would depend on the text.
+    for (field, value) in [(31u32, 1e-6f64), (31, 1e20), (32, 1e-6)] {
+        let key = field << 3 | 1;
+        let fields = [&[0x80 | (key & 0x7f) as u8, (key >> 7) as u8][..], &value.to_le_bytes()].concat();
+        let description = Description::insecure_from_bytes(&damage::with_fields(&sound, &fields)).unwrap();
+        let error = message(LlamaClient::open(description, setting.client.clone(), None));
+        assert!(error.contains("do not trust this service"), "{error}");
+    }
+    // Another model.
     let mut other = setting.served();
     other.id = unspoken_llama_model::TamedModel::new((*setting.model).clone(), vec![]).id();
     let parameters = Preset::find(common::PRESET).unwrap().build().unwrap();

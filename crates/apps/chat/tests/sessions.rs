@@ -172,6 +172,10 @@ fn without_a_store_the_client_begins_again_at_most_three_times() {
     generation.question().unwrap();
     let said = generation.answer(&Answer::Unknown).unwrap_err().to_string();
     assert!(said.contains("lost it 4 times"), "{said}");
+    // This is no end of the text: the pass can be asked for once more.
+    assert_eq!((generation.end(), generation.question().is_none()), (None, true));
+    generation.retry();
+    assert!(matches!(generation.question(), Some(Question::Pass { chunk: 0, .. })));
 }
 
 /// Runs the first pass of a session.

@@ -61,6 +61,8 @@ impl From<LimitExceeded> for ProtocolError {
 pub enum ErrorKind {
     /// The work was cancelled.
     Cancelled,
+    /// What is needed is in use: the same request may succeed later.
+    Busy,
     /// Bytes from the other side are malformed.
     Malformed,
     /// Bytes from the other side are for other parameters, another model or other keys.

@@ -72,6 +72,8 @@ pub(crate) struct Step {
     pub choice: Move,
     /// Vectors of each input.
     pub vectors: Vec<usize>,
+    /// The level and the scale of each vector of its results.
+    pub results: Vec<(usize, f64)>,
 }
 
 /// How a step is run, and the vectors of each of its inputs at the working level.
@@ -239,9 +241,8 @@ where
         let method = *methods.get(choice.way).ok_or(PassError::Placement { place })?;
         let numbers = inputs.iter().map(|input| input.number).chain(cache.map(|cache| cache.0)).collect();
         let counts = vectors.iter().map(Vec::len).collect();
-        let (inputs, outputs, methods) = (numbers, Vec::new(), methods.to_vec());
-        let places = vec![place];
-        self.steps.push(Step { place, places, inputs, outputs, methods, choice, vectors: counts });
+        let (inputs, methods, places, results) = (numbers, methods.to_vec(), vec![place], Vec::new());
+        self.steps.push(Step { place, places, inputs, outputs: Vec::new(), methods, choice, vectors: counts, results });
         Ok((method, vectors))
     }
 
@@ -282,15 +283,23 @@ where
     }
 
     fn finished(&mut self, place: Place, shape: Shape, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
-        let tensor = self.tensor(place, vectors, shape);
+        let number = self.number();
+        self.made(place, number, &vectors);
+        Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number, place }
+    }
+
+    /// Notes a result of the last step.
+    fn made(&mut self, place: Place, number: usize, vectors: &[M::Vector]) {
+        let a = self.context.machine.arithmetic();
+        let results: Vec<(usize, f64)> = vectors.iter().map(|vector| (a.level(vector), a.scale(vector))).collect();
+        let level = results.iter().map(|result| result.0).min().unwrap_or(0);
         if let Some(step) = self.steps.last_mut() {
-            step.outputs.push(tensor.number);
+            step.outputs.push(number);
+            step.results.extend(results);
         }
-        let level = self.level(&tensor);
         if let Some(watch) = &mut self.watch {
             watch(place, level);
         }
-        tensor
     }
 
     /// Skews keys or values and puts them into the cache.
@@ -301,14 +310,8 @@ where
         let skewed = self.context.skew(&inputs[0])?;
         let number = self.number();
         self.caches[layer][usize::from(role == Role::Values)] = number;
-        if let Some(step) = self.steps.last_mut() {
-            step.outputs.push(number);
-        }
-        let level = skewed.first().map_or(0, |vector| self.arithmetic().level(vector));
+        self.made(place, number, &skewed);
         self.session.layers[layer].replace(role, skewed);
-        if let Some(watch) = &mut self.watch {
-            watch(place, level);
-        }
         Ok(())
     }
 

@@ -151,6 +151,15 @@ impl Columns {
         (self.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
     }
 
+    /// The most vectors of scores in which `chunks` private chunks lie, behind any number of public tokens.
+    pub(crate) fn most_vectors(layout: &Layout, chunks: usize) -> usize {
+        match chunks {
+            0 => 0,
+            // The first block of columns may be the last one of its vector.
+            _ => 1 + (chunks * layout.chunk() - layout.tokens).div_ceil(layout.columns()),
+        }
+    }
+
     /// What a column of a vector of scores holds.
     pub fn key(&self, layout: &Layout, vector: usize, column: usize) -> Key {
         let column = vector * layout.columns() + column;

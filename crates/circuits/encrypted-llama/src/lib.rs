@@ -3,6 +3,7 @@
 mod arithmetic;
 mod decode;
 mod error;
+mod explain;
 mod layout;
 mod linear;
 mod lookup;
@@ -18,6 +19,7 @@ mod units;
 
 pub use arithmetic::{PassArithmetic, Tensor};
 pub use error::PassError;
+pub use explain::{ExplainedStep, Work};
 pub use layout::{Columns, Key, Layout};
 pub use lookup::{EmbeddingLookup, TokenEncoding};
 pub use machine::{EncryptedMachine, Machine, SimulatedMachine};

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use unspoken_ckks::{CkksError, CkksParameters, Cost, CostModel, Encoder, Simulated, Simulator};
 use unspoken_llama::Quantity;
 use unspoken_llama::placement::{Ladder, Landing, Segment, Step as PlacedStep, Way, chain};
+use unspoken_llama_model::KvCache;
 
 use crate::arithmetic::{Method, PassArithmetic, Step};
 use crate::error::PassError;
@@ -13,6 +14,7 @@ use crate::layout::Columns;
 use crate::machine::{Machine, SimulatedMachine};
 use crate::ops::Context;
 use crate::program::Program;
+use crate::session::Session;
 
 /// A pass with its bootstraps placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +35,10 @@ impl Program {
     pub fn place(&mut self, encoder: &Encoder, public: usize, model: &CostModel) -> Result<Placed, PassError> {
         self.placement = None;
         let prices = Prices::new(self, encoder, public, model)?;
-        let (steps, seconds) = prices.greedy_pass()?;
+        let counted = prices.pass(&mut self.session(), 1)?;
+        let greedy_seconds = counted.iter().map(|counted| counted.own + counted.refreshed).sum();
+        let (steps, seconds): (Vec<Step>, Vec<f64>) =
+            counted.into_iter().map(|counted| (counted.step, counted.own)).unzip();
         let ends = |step: &Step| step.place.quantity == Quantity::Residual;
         let (mut segments, mut begin, mut residual) = (Vec::new(), 0, 0);
         for end in (0..steps.len()).filter(|&number| ends(&steps[number]) || number + 1 == steps.len()) {
@@ -47,7 +52,6 @@ impl Program {
         let needed = self.bootstrap.input_level();
         let found = chain(&segments, &order, top).filter(|(seconds, _)| seconds.is_finite());
         let (best, paths) = found.ok_or(PassError::Levels { place, found: top - needed, needed: top })?;
-        let greedy_seconds = seconds.iter().map(|step| step.own + step.refreshed).sum();
         self.forget_transforms();
         self.placement = Some(paths.into_iter().flat_map(|path| path.moves).collect());
         Ok(Placed { seconds: best, greedy_seconds })
@@ -57,17 +61,23 @@ impl Program {
 /// Part of a bootstrap's time that a step may cost more where its results are higher.
 const TOLERANCE: f64 = 1.0 / 256.0;
 
-/// Seconds of a step of the greedy pass: of the step itself, and of the bootstraps before it.
-struct Seconds {
-    own: f64,
-    refreshed: f64,
+/// A step of a pass without values.
+pub(crate) struct CountedStep {
+    pub(crate) step: Step,
+    /// Seconds of the step itself.
+    pub(crate) own: f64,
+    /// Seconds of the bootstraps before it.
+    pub(crate) refreshed: f64,
+    /// Key switches of both.
+    pub(crate) key_switches: u64,
 }
 
 /// What steps cost.
-struct Prices<'a> {
+pub(crate) struct Prices<'a> {
     program: &'a Program,
     encoder: &'a Encoder,
     public: usize,
+    cache: KvCache,
     model: &'a CostModel,
     /// Seconds of a bootstrap of one vector, and of two together.
     refresh: [f64; 2],
@@ -76,14 +86,20 @@ struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    fn new(program: &'a Program, encoder: &'a Encoder, public: usize, model: &'a CostModel) -> Result<Self, PassError> {
+    pub(crate) fn new(
+        program: &'a Program,
+        encoder: &'a Encoder,
+        public: usize,
+        model: &'a CostModel,
+    ) -> Result<Self, PassError> {
+        let cache = program.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
         let parameters = encoder.parameters();
         let switch = |level: usize| {
             let basis = parameters.basis(level);
             model.seconds(&Cost::key_switch(parameters.ring(), basis, basis))
         };
         let by_level = (0..=parameters.circuit_level()).map(switch).collect();
-        let mut prices = Prices { program, encoder, public, model, refresh: [0.0; 2], by_level };
+        let mut prices = Prices { program, encoder, public, cache, model, refresh: [0.0; 2], by_level };
         prices.refresh = [prices.refreshing(1)?, prices.refreshing(2)?];
         Ok(prices)
     }
@@ -126,35 +142,42 @@ impl<'a> Prices<'a> {
         (vectors / 2) as f64 * self.refresh[1] + (vectors % 2) as f64 * self.refresh[0]
     }
 
-    /// The steps of a pass that bootstraps when a step has too few levels, and their seconds.
-    fn greedy_pass(&self) -> Result<(Vec<Step>, Vec<Seconds>), PassError> {
+    /// Counts the pass of the next chunk of a session with room for `chunks` chunks. Without a placement, inputs are
+    /// bootstrapped when a step has too few levels.
+    pub(crate) fn pass(&self, session: &mut Session<Simulated>, chunks: usize) -> Result<Vec<CountedStep>, PassError> {
         let program = self.program;
-        let cache = program.model.prefix_cache(&vec![0; self.public]).map_err(unspoken_llama::CircuitError::from)?;
         let simulator = Simulator::counting(self.encoder);
         let machine = self.machine(&simulator);
-        let mut session = program.session();
-        let mut events = Vec::new();
-        let mut watch = |_, _| events.push(self.model.seconds(&simulator.cost()));
+        let read = || {
+            let cost = simulator.cost();
+            (self.model.seconds(&cost), cost.total_key_switches())
+        };
+        let mut readings = Vec::new();
+        let mut watch = |_, _| readings.push(read());
         let vectors = program.layout.activation_vectors(program.model.config.width) * program.layout.parts;
         let (level, scale) = (program.input_level(), self.parameters().scale());
         let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
-        let mut pass = PassArithmetic::new(&machine, program, &cache, &mut session, (true, 1))?.with_watch(&mut watch);
+        let pass = PassArithmetic::new(&machine, program, &self.cache, session, (true, chunks))?;
+        let mut before = read();
+        let mut pass = pass.with_watch(&mut watch);
         pass.run(input)?;
         let steps = pass.into_steps();
-        let (mut seconds, mut next, mut before) = (Vec::with_capacity(steps.len()), 0, 0.0);
-        for step in &steps {
+        let (mut counted, mut next) = (Vec::with_capacity(steps.len()), 0);
+        for step in steps {
             next += step.outputs.len();
             let refreshed = step.choice.refreshed.iter().zip(&step.vectors);
             let refreshed = refreshed.filter(|(refreshed, _)| **refreshed).map(|(_, count)| self.refreshes(*count));
             let refreshed: f64 = refreshed.sum();
-            seconds.push(Seconds { own: (events[next - 1] - before - refreshed).max(0.0), refreshed });
-            before = events[next - 1];
+            let after = readings[next - 1];
+            let (own, key_switches) = ((after.0 - before.0 - refreshed).max(0.0), after.1 - before.1);
+            counted.push(CountedStep { step, own, refreshed, key_switches });
+            before = after;
         }
-        Ok((steps, seconds))
+        Ok(counted)
     }
 
     /// The problem of a layer, or of the head: steps from tensor `input` on.
-    fn segment(&self, steps: &[Step], seconds: &[Seconds], input: usize) -> Result<Segment, PassError> {
+    fn segment(&self, steps: &[Step], seconds: &[f64], input: usize) -> Result<Segment, PassError> {
         let (entry, top) = (self.program.bootstrap.input_level(), self.program.bootstrap.output_level());
         let mut numbers = HashMap::from([(input, 0)]);
         let mut can_refresh = vec![true];
@@ -172,7 +195,7 @@ impl<'a> Prices<'a> {
                 refresh.push(f64::INFINITY);
                 can_refresh.push(self.program.units.can_refresh(step.place));
             }
-            let ways = (0..step.methods.len()).map(|way| self.way(step, way, seconds.own, (entry, top)));
+            let ways = (0..step.methods.len()).map(|way| self.way(step, way, *seconds, (entry, top)));
             let of = |tensors: &[usize]| tensors.iter().map(|tensor| numbers[tensor]).collect();
             let (inputs, outputs) = (of(&step.inputs), of(&step.outputs));
             placed.push(PlacedStep { inputs, outputs, ways: ways.collect::<Result<_, _>>()? });

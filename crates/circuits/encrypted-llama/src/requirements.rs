@@ -5,6 +5,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::arithmetic::PassArithmetic;
 use crate::error::PassError;
+use crate::layout::Columns;
 use crate::machine::SimulatedMachine;
 use crate::program::Program;
 
@@ -52,10 +53,14 @@ impl Program {
         let mut keys = simulator.key_plan();
         keys.extend(&self.bootstrap.key_plan());
         let of = |vector: &Simulated| vector_bytes(parameters, simulator.level(vector));
-        // A first and a last chunk have been counted. Rows of final chunks are one set for each vector of columns;
-        // skewed vectors are kept for each chunk.
+        // A first and a last chunk have been counted. Skewed vectors are kept for each final chunk, rows for each
+        // vector of columns that final chunks reach.
         let further = chunks.saturating_sub(2) as u64 * session.skewed().map(of).sum::<u64>();
-        let session_bytes = session.vectors().map(of).sum::<u64>() + further;
+        let counted_sets = session.sets_of_rows(self.layout.blocks);
+        let one_set = session.rows().map(of).sum::<u64>() / counted_sets.max(1) as u64;
+        let sets = Columns::most_vectors(&self.layout, chunks.saturating_sub(1));
+        let more_rows = sets.saturating_sub(counted_sets) as u64 * one_set;
+        let session_bytes = session.vectors().map(of).sum::<u64>() + further + more_rows;
         Ok(Requirements { keys, bootstraps, result, working_bytes, session_bytes })
     }
 

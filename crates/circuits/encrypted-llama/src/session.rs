@@ -49,6 +49,14 @@ enum Past<V> {
 const WIDEST_KEPT: usize = 16;
 
 impl<V> Skewed<V> {
+    /// Rows that are kept: by block of heads and vector of columns.
+    fn rows(&self) -> &[Vec<V>] {
+        match &self.past {
+            Past::Rows(rows) => rows,
+            Past::Skewed(_) => &[],
+        }
+    }
+
     fn new(width: usize) -> Self {
         let past = if width <= WIDEST_KEPT { Past::Rows(Vec::new()) } else { Past::Skewed(Vec::new()) };
         Skewed { last: Vec::new(), past }
@@ -73,6 +81,18 @@ impl<V: Clone + Send + Sync> Session<V> {
             let (Past::Rows(past) | Past::Skewed(past)) = &skewed.past;
             past.iter().flatten().chain(&skewed.last)
         })
+    }
+
+    /// The rows of final chunks that are kept.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &V> {
+        let caches = self.layers.iter().flat_map(|layer| [&layer.keys, &layer.values]);
+        caches.flat_map(|cache| cache.rows().iter().flatten())
+    }
+
+    /// For how many vectors of columns rows are kept.
+    pub(crate) fn sets_of_rows(&self, blocks: usize) -> usize {
+        let rows = self.layers.first().map_or(&[][..], |layer| layer.keys.rows());
+        rows.iter().filter(|rows| !rows.is_empty()).count() / blocks.max(1)
     }
 
     /// The vectors of final chunks that are kept for each of them.

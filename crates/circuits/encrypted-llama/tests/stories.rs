@@ -4,7 +4,8 @@ mod common;
 
 use common::run::{CHUNKS, check, encrypted, program, simulated};
 use common::{PUBLIC, print, random, shared};
-use unspoken_ckks::{CostModel, Encoder};
+use unspoken_ckks::{Arithmetic, CostModel, Encoder, Simulator, vector_bytes};
+use unspoken_encrypted_llama::{ExplainedStep, PassArithmetic, SimulatedMachine};
 use unspoken_llama::Quantity;
 
 const SMALL: &str = "insecure_n11_boot_depth14_scale40";
@@ -25,8 +26,41 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     print(&found[2]);
     check(&found, &predicted, 9.0);
     let requirements = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap();
+    // What is explained is what was run, and takes what the placement predicted.
+    let model = CostModel::nominal(encoder.parameters());
+    let explained = program.explain(&encoder, (PUBLIC, CHUNKS), &model).unwrap();
+    assert_eq!(explained.iter().map(ExplainedStep::bootstraps).sum::<usize>(), requirements.bootstraps);
+    let places: Vec<_> = explained.iter().flat_map(|step| step.places.iter().copied()).collect();
+    assert!(found[2].iter().all(|row| places.contains(&row.place)), "{places:?}");
+    let seconds: f64 = program.explain(&encoder, (PUBLIC, 1), &model).unwrap().iter().map(|step| step.seconds).sum();
+    assert!((seconds / placed.seconds - 1.0).abs() < 0.1, "{seconds} {placed:?}");
     assert!(requirements.keys.covers(&keys));
     assert!(keys.iter().count() + program.bootstrap().key_plan().iter().count() >= requirements.keys.len());
+}
+
+#[test]
+fn sessions_take_as_much_memory_as_announced_behind_any_public_text() {
+    let setting = shared();
+    let mut program = program(setting, SMALL, 8, 512);
+    let encoder = Encoder::new(program.bootstrap().parameters());
+    let parameters = encoder.parameters();
+    program.place(&encoder, PUBLIC, &CostModel::nominal(parameters)).unwrap();
+    const CHUNKS: usize = 4;
+    let announced = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap().session_bytes;
+    let taken = [PUBLIC, PUBLIC + 8].map(|public| {
+        let cache = setting.model.prefix_cache(&vec![0; public]).unwrap();
+        let simulator = Simulator::counting(&encoder);
+        let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+        let mut session = program.session();
+        for _ in 0..CHUNKS {
+            let input = simulator.encrypt(&[], program.input_level(), parameters.scale()).unwrap();
+            let mut pass = PassArithmetic::new(&machine, &program, &cache, &mut session, (true, CHUNKS)).unwrap();
+            pass.run(vec![input]).unwrap();
+        }
+        session.vectors().map(|vector| vector_bytes(parameters, simulator.level(vector))).sum::<u64>()
+    });
+    // Three final chunks lie in two vectors of 16 columns, or in two others with one more at the edge.
+    assert_eq!(taken.into_iter().max(), Some(announced), "{taken:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Parameter sets: immutable objects made from literals that are checked once.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
 
@@ -42,6 +43,15 @@ struct Inner {
     literal: ParametersLiteral,
     ring: Ring,
     fingerprint: Fingerprint,
+    /// The rings of products on coefficients that were made, by their degree.
+    small_rings: Mutex<BTreeMap<usize, SmallRings>>,
+}
+
+/// The rings of [`SmallRing`](crate::SmallRing): that of the large degree, and that of the small one.
+#[derive(Clone, Debug)]
+pub(crate) struct SmallRings {
+    pub(crate) wide: Ring,
+    pub(crate) small: Parameters,
 }
 
 /// Identifies a parameter set in serialised data.
@@ -98,7 +108,24 @@ impl Parameters {
         }
         let ring = Ring::new(literal.ring.clone(), backend)?;
         let fingerprint = Fingerprint::of(&literal);
-        Ok(Parameters(Arc::new(Inner { literal, ring, fingerprint })))
+        Ok(Parameters(Arc::new(Inner { literal, ring, fingerprint, small_rings: Mutex::default() })))
+    }
+
+    /// The rings of a small degree, which `make` makes at the first call: keys and ciphertexts of one ring cannot be
+    /// used with another one, even if the two are equal.
+    pub(crate) fn small_rings(
+        &self,
+        degree: usize,
+        make: impl FnOnce() -> Result<SmallRings, RlweError>,
+    ) -> Result<SmallRings, RlweError> {
+        // A map is whole even if a thread panicked.
+        let mut known = self.0.small_rings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rings) = known.get(&degree) {
+            return Ok(rings.clone());
+        }
+        let rings = make()?;
+        known.insert(degree, rings.clone());
+        Ok(rings)
     }
 
     /// Its name.

@@ -16,7 +16,7 @@ use unspoken_ring::{Basis, ModuleRows, Poly, Ring, RingError, RingKind, RingLite
 use crate::ciphertext::Ciphertext;
 use crate::encapsulation::switch_by_row;
 use crate::error::RlweError;
-use crate::parameters::{Parameters, ParametersLiteral};
+use crate::parameters::{Parameters, ParametersLiteral, SmallRings};
 use crate::security::SecretDistribution;
 use crate::small_ring_keys::SmallRingKeys;
 
@@ -41,8 +41,8 @@ pub struct SmallRing {
 }
 
 impl SmallRing {
-    /// The ring of degree `small_degree`, with module ciphertexts of degree `module_degree`: number of coefficients to
-    /// a row of the products.
+    /// The ring of degree `small_degree`, the same one for all calls with these parameters, with module ciphertexts of
+    /// degree `module_degree`: number of coefficients to a row of the products.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping or have no special primes, the ring has less than 128 bits of
@@ -69,14 +69,17 @@ impl SmallRing {
             special: ring.special()[..1].to_vec(),
             digit_len: 1,
         };
-        let wide = Ring::new(literal(ring.degree()), ring.backend())?;
-        let small = ParametersLiteral {
-            name: format!("{}_small", parameters.name()),
-            ring: literal(small_degree),
-            secret: SecretDistribution::UniformTernary,
-            encapsulation: None,
+        let make = || -> Result<SmallRings, RlweError> {
+            let wide = Ring::new(literal(ring.degree()), ring.backend())?;
+            let small = ParametersLiteral {
+                name: format!("{}_small", parameters.name()),
+                ring: literal(small_degree),
+                secret: SecretDistribution::UniformTernary,
+                encapsulation: None,
+            };
+            Ok(SmallRings { wide, small: Parameters::with_backend(small, ring.backend())? })
         };
-        let small = Parameters::with_backend(small, ring.backend())?;
+        let SmallRings { wide, small } = parameters.small_rings(small_degree, make)?;
         Ok(SmallRing { main: parameters.clone(), wide, small, degree: module_degree })
     }
 

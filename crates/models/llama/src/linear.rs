@@ -3,6 +3,7 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::parallel::prelude::*;
 use ndarray::{Array2, ArrayView2, Axis};
+use zeroize::Zeroize;
 
 /// Fewest rows of weights that a thread takes.
 const ROWS: usize = 64;
@@ -30,7 +31,13 @@ pub fn linear(x: ArrayView2<f32>, weights: &Array2<f32>) -> Array2<f32> {
             _ => general_mat_mul(1.0, &weights, &inputs, 0.0, &mut part),
         },
     );
-    result.reversed_axes().as_standard_layout().into_owned()
+    if result.t().is_standard_layout() {
+        return result.reversed_axes();
+    }
+    let ordered = result.t().as_standard_layout().into_owned();
+    // Clients multiply private values by their head.
+    result.iter_mut().for_each(Zeroize::zeroize);
+    ordered
 }
 
 #[cfg(test)]

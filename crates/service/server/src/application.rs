@@ -139,6 +139,9 @@ pub enum ApplicationError {
     /// The bytes are well-formed, but for other parameters, another model or other keys.
     #[error("{0}")]
     DoesNotFit(String),
+    /// What is needed is in use; the same query may be answered later.
+    #[error("{0}")]
+    Busy(String),
     /// Stopped because `cancel` was set.
     #[error("cancelled")]
     Cancelled,
@@ -331,6 +334,7 @@ impl ApplicationError {
             (Self::Malformed(_), ClientInput::Keys) => ProblemCode::MalformedKeys,
             (Self::Malformed(_), ClientInput::Query) => ProblemCode::MalformedQuery,
             (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
+            (Self::Busy(_), _) => ProblemCode::Overloaded,
             (Self::Cancelled, _) => ProblemCode::ShuttingDown,
             (Self::Read(_), _) => ProblemCode::StorageFailed,
             (Self::Internal(_), _) => ProblemCode::Internal,

@@ -104,6 +104,7 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
 fn refusal(error: &impl protocol::ApplicationError) -> ApplicationError {
     match error.kind() {
         ErrorKind::Cancelled => ApplicationError::Cancelled,
+        ErrorKind::Busy => ApplicationError::Busy(error.to_string()),
         ErrorKind::Malformed => ApplicationError::Malformed(error.to_string()),
         ErrorKind::Mismatch => ApplicationError::DoesNotFit(error.to_string()),
         ErrorKind::Io(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),

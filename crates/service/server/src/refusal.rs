@@ -69,6 +69,9 @@ impl Refusal {
             ApplicationError::DoesNotFit(text) => {
                 (text.clone(), "read the application's description again and make keys and query for it")
             }
+            ApplicationError::Busy(text) => {
+                return Self::new(code, text.clone(), "ask again later").retry_after(1);
+            }
             ApplicationError::Cancelled => return Self::shutting_down(),
             ApplicationError::Read(source) => return Self::from_io(source),
             ApplicationError::Internal(_) => {

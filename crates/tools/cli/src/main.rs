@@ -41,10 +41,8 @@ enum Command {
     /// Train a network on handwritten digits, and recognise images privately
     #[command(subcommand)]
     Digits(commands::digits::Command),
-    /// Look at language models of the Llama architecture in the clear: their text and their ranges
     #[command(subcommand)]
     Llama(commands::llama::Command),
-    /// Continue a text with a service's language model, without revealing its private part
     Chat(commands::chat::Arguments),
     /// Let a service compute with encrypted matrices
     #[command(subcommand)]

@@ -89,3 +89,46 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     let said = serve(&["--llama", client]);
     assert!(said.contains("preparation.json"), "{said}");
 }
+
+#[test]
+fn the_pass_of_a_preparation_is_planned_as_it_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let (out, _) = prepare(directory.path(), "1");
+    let preset = ["--preset", "insecure_n11_boot_depth14_scale40"];
+    let plan = |more: &[&str]| {
+        let place = ["llama", "plan", "--preparation", out.to_str().unwrap()];
+        unspoken(&[&place[..], &preset, more].concat())
+    };
+    let line: Value =
+        serde_json::from_str(&text(&plan(&["--public", "9", "--private", "16", "--chunks", "2", "--json"]))).unwrap();
+    assert_eq!((line["tokens"].as_u64(), line["chunks"].as_u64()), (Some(8), Some(2)), "{line}");
+    assert!(line["public"].as_u64().unwrap() >= 9, "{line}");
+    let steps = line["steps"].as_array().unwrap();
+    let sum = |what: &str| steps.iter().map(|step| step[what].as_f64().unwrap()).sum::<f64>();
+    for what in ["bootstraps", "key_switches", "seconds", "bootstrap_seconds"] {
+        let (found, needed) = (sum(what), line[what].as_f64().unwrap());
+        assert!(found > 0.0 && (found / needed - 1.0).abs() < 1e-9, "{what}: {found} {needed}");
+    }
+    // Five layers with a bootstrap for each of their linear maps at least, and the logits.
+    assert_eq!(steps.last().unwrap()["results"], "logits");
+    assert!(steps.iter().filter(|step| step["work"] == "coefficients").count() >= 10, "{line}");
+    let bytes: u64 = line["memory"].as_object().unwrap().values().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert_eq!(line["total_bytes"].as_u64(), Some(bytes));
+
+    let short = text(&plan(&["--public", "9", "--private", "8", "--memory", "0.001"]));
+    for part in ["8 tokens behind", "the only one", "working memory", "memory: found 0.00 GB, needed ", "--explain"] {
+        assert!(short.contains(part), "{part}: {short}");
+    }
+    let long = text(&plan(&["--public", "9", "--private", "8", "--explain"]));
+    for part in ["layer 4", "gate+up", "softmax-factor-2", "coefficients", "cache", "sum"] {
+        assert!(long.contains(part), "{part}: {long}");
+    }
+    for (more, part) in [
+        (&["--public", "20", "--private", "16"][..], "the preparation is for these"),
+        (&["--public", "5", "--private", "0"], "found 0 private tokens in 1 chunks"),
+        (&["--public", "5", "--private", "8", "--generate"], "--generate"),
+    ] {
+        let said = complaint(&plan(more));
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

@@ -155,8 +155,13 @@ impl LlamaConnection {
                 return Err(error);
             }
         };
-        let new =
-            generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
+        let new = match generation.state.answer(&answer) {
+            Ok(new) => new,
+            Err(error) => {
+                generation.state.retry();
+                return Err(Failure::from(ClientError::of_application(error)).into());
+            }
+        };
         let known = generation.state.text();
         let before = &known[..known.len() - new.len()];
         // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside

@@ -59,10 +59,11 @@ impl LlamaServer {
                     tracing::warn!(entry = name, "a kept session under the name of another one is removed");
                     remove(&*store, &name);
                 }
-                Err(error) => {
+                Err(error) if is_damage(&error) => {
                     tracing::warn!(entry = name, %error, "an unusable kept session is removed");
                     remove(&*store, &name);
                 }
+                Err(error) => tracing::warn!(entry = name, %error, "a kept session cannot be read now, and stays"),
             }
         }
         found.sort_by_key(|kept| kept.written);
@@ -121,9 +122,13 @@ impl LlamaServer {
                 tracing::warn!(entry = name, "a kept session is that of another client");
                 return Ok(None);
             }
-            Err(error) => {
+            Err(error) if is_damage(&error) => {
                 tracing::warn!(entry = name, %error, "a kept session cannot be read");
                 return Ok(None);
+            }
+            Err(error) => {
+                tracing::warn!(entry = name, %error, "a kept session cannot be read now");
+                return Err(ChatError::Busy { found: "a kept session that cannot be read now" });
             }
         };
         match self.public_cache(&kept.public, cancel) {
@@ -139,4 +144,9 @@ impl LlamaServer {
             }
         }
     }
+}
+
+/// Whether an entry is damaged or gone, and not only unreadable for now.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
 }

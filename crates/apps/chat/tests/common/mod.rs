@@ -97,7 +97,6 @@ pub fn options() -> ServerOptions {
         sessions: 4,
         sessions_per_client: 2,
         age: Duration::from_secs(3600),
-        patience: Duration::ZERO,
         ..ServerOptions::default()
     }
 }

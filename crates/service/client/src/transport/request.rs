@@ -155,10 +155,12 @@ impl HttpConnection {
     ) -> Result<Bytes, Error> {
         cancel.check()?;
         let own = outgoing.timeout.unwrap_or(self.request_timeout);
-        let timeout = left.map_or(own, |left| left.min(own));
-        let limit = match outgoing.expect {
-            Expect::Control => MAX_CONTROL_BYTES,
-            Expect::Answer(most) | Expect::AnswerWithProgress(most) => most.min(self.max_answer_bytes),
+        // A timeout of the caller may be longer than the usual time of an answer, which has no other limit.
+        let (limit, timeout) = match outgoing.expect {
+            Expect::Control => (MAX_CONTROL_BYTES, left.map_or(own, |left| left.min(own))),
+            Expect::Answer(most) | Expect::AnswerWithProgress(most) => {
+                (most.min(self.max_answer_bytes), left.unwrap_or(own))
+            }
         };
         let url = self.base.join(&outgoing.path).map_err(|error| wrong(error.to_string()))?;
         let mut request = self.client.request(outgoing.method.clone(), url).timeout(timeout);

@@ -102,7 +102,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 if matches!(answer, Answer::Unknown) {
                     note("session     the service no longer has it; it begins again");
                 }
-                printed.push(&generation.answer(&answer)?, &mut bars)?;
+                match generation.answer(&answer) {
+                    Ok(new) => printed.push(&new, &mut bars)?,
+                    Err(error) => {
+                        printed.finish(&mut bars)?;
+                        return Err(error.into());
+                    }
+                }
             }
             Err(_) if ended => break,
             Err(error) => {
@@ -174,7 +180,9 @@ impl<'a> Printed<'a> {
         for token in tokens {
             let new = self.stream.push(*token)?;
             self.text += &new;
-            self.line += &new;
+            // The service decides which tokens come: they must not control the terminal.
+            self.line
+                .extend(new.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }));
         }
         if self.silent {
             return Ok(());

@@ -19,17 +19,11 @@ use unspoken_llama_model::{LoadError, LoadedModel};
 /// Look at language models of the Llama architecture; prepare, simulate and plan their encrypted passes
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Continue a text with a model, in the clear
     Run(run::Arguments),
-    /// Tame a model for encrypted arithmetic, and choose the polynomials that replace its functions
     Prepare(prepare::Arguments),
-    /// Report how large a model's values get, and how much a prefix and rotations reduce them
     Report(report::Arguments),
-    /// Predict how well a prepared model does when it is encrypted
     Simulate(simulate::Arguments),
-    /// Plan the encrypted pass of a model: levels, bootstraps, algorithms, predicted time and memory
     Plan(plan::Arguments),
-    /// Approximate a function by a polynomial, and compare two ways to evaluate it encrypted
     Polynomial(polynomial::Arguments),
 }
 

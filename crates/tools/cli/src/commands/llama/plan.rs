@@ -1,5 +1,7 @@
 //! `unspoken llama plan`
 
+mod served;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -14,8 +16,10 @@ use unspoken_llama_model::Config;
 
 /// Plan the encrypted pass of a model: levels, bootstraps, algorithms, predicted time and memory
 ///
-/// The planner places bootstraps where they cost the least, exactly under its cost model, whose units of work are
-/// measured on this machine with all its threads. Nothing is encrypted, and of a model only the dimensions matter.
+/// With --preparation it is the pass that `unspoken serve --llama` runs, counted step by step, in chunks of --private
+/// over --chunks tokens. With --model or --shape it is an estimate by formulas, of which only the dimensions of the
+/// model matter. Bootstraps are placed where they cost the least under a cost model, whose units of work are measured
+/// on this machine with all its threads. Nothing is encrypted.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// GGUF file, llama2.c checkpoint (.bin), or directory with config.json, tokenizer.json and safetensors
@@ -24,10 +28,10 @@ pub struct Arguments {
     /// Dimensions of a published model, without its files
     #[arg(long, value_parser = PossibleValuesParser::new(SHAPES))]
     shape: Option<String>,
-    /// Directory that `unspoken llama prepare` wrote: dimensions, rounds of softmax and polynomials of that model
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape"])]
+    /// Directory that `unspoken llama prepare` wrote
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape", "generate"])]
     preparation: Option<PathBuf>,
-    /// Tokens of the public part of the prompt
+    /// Tokens of the public part of the prompt, behind the prefix of a preparation
     #[arg(long, value_name = "N")]
     public: usize,
     /// Tokens of the private part, which follows the public one
@@ -67,18 +71,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             format!("--scale: found {} bits, needed the scale of a preset; name one with --preset", arguments.scale)
         })?,
     };
-    let (config, rounds, degrees) = model(arguments)?;
+    let parameters = preset.build()?;
+    if let Some(directory) = &arguments.preparation {
+        return served::run(directory, &parameters, arguments);
+    }
     let request = PlanRequest {
-        config,
+        config: config(arguments)?,
         public: arguments.public,
         private: arguments.private,
         chunks: arguments.chunks,
         generate: arguments.generate,
-        rounds,
-        degrees,
+        rounds: Circuit::ROUNDS,
+        degrees: Degrees::default(),
         memory: arguments.memory.map(|gigabytes| (gigabytes * GIGABYTE) as u64),
     };
-    let parameters = preset.build()?;
     // Refused before the machine is measured.
     request.check(&parameters)?;
     let machine = Machine::measure(&parameters)?;
@@ -95,18 +101,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 const GIGABYTE: f64 = 1e9;
 
-/// Dimensions, rounds of softmax, and degrees of polynomials.
-fn model(arguments: &Arguments) -> anyhow::Result<(Config, u8, Degrees)> {
-    if let Some(directory) = &arguments.preparation {
-        let preparation = super::preparation::load(directory)?;
-        let degrees = Degrees::of_design(&preparation.design()?);
-        return Ok((preparation.config, preparation.rounds, degrees));
+/// Dimensions of the model.
+fn config(arguments: &Arguments) -> anyhow::Result<Config> {
+    match (&arguments.model, &arguments.shape) {
+        (Some(path), _) => Ok(unspoken_llama_model::load(path, None)?.model.config),
+        (None, shape) => shape.as_deref().and_then(published).context("needed --model, --shape or --preparation"),
     }
-    let config = match (&arguments.model, &arguments.shape) {
-        (Some(path), _) => unspoken_llama_model::load(path, None)?.model.config,
-        (None, shape) => shape.as_deref().and_then(published).context("needed --model, --shape or --preparation")?,
-    };
-    Ok((config, Circuit::ROUNDS, Degrees::default()))
 }
 
 /// What is printed with `--json`.

@@ -64,7 +64,7 @@ pub fn help() -> String {
     for kind in KINDS {
         let _ = writeln!(text, "  {:10}{} [default name: {}]", kind.name, kind.about, kind.default_name);
         for option in kind.options {
-            let _ = writeln!(text, "    {:8}{}", option.name, option.about);
+            let _ = writeln!(text, "    {:9}{}", option.name, option.about);
         }
     }
     text + EXAMPLES

@@ -51,7 +51,6 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         age: offer.option::<humantime::Duration>("age")?.map_or(standard.age, Duration::from),
         input: pass_input(offer)?,
         storage: key_storage(offer)?,
-        ..standard
     };
     // Opened first: it must not be in use.
     let kept = offer.option::<PathBuf>("keep")?.map(|path| {

@@ -1,0 +1,115 @@
+//! What a pass does, step by step, counted without values.
+
+use std::fmt::{self, Display, Formatter};
+
+use unspoken_ckks::{CostModel, Encoder, vector_bytes};
+use unspoken_llama::Place;
+
+use crate::arithmetic::Method;
+use crate::error::PassError;
+use crate::place::{CountedStep, Prices};
+use crate::program::Program;
+
+/// Where a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// On slots.
+    Slots,
+    /// On slots; its results are keys or values, arranged for products with later queries and weights.
+    Cache,
+    /// On coefficients, between the halves of a bootstrap.
+    Coefficients,
+}
+
+impl Display for Work {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Work::Slots => "slots",
+            Work::Cache => "cache",
+            Work::Coefficients => "coefficients",
+        })
+    }
+}
+
+/// A step of a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainedStep {
+    /// The values it computes, one place for each result.
+    pub places: Vec<Place>,
+    /// Where it computes.
+    pub work: Work,
+    /// Vectors of its inputs that are bootstrapped before it.
+    pub refreshed: usize,
+    /// Vectors of all its inputs.
+    pub inputs: usize,
+    /// Vectors of its results. [`Work::Coefficients`] bootstraps them.
+    pub outputs: usize,
+    /// The level at which it works.
+    pub level: usize,
+    /// The lowest level of its results.
+    pub output_level: usize,
+    /// The binary logarithm of the largest scale of its results.
+    pub log2_scale: f64,
+    /// Key switches, with those of bootstraps.
+    pub key_switches: u64,
+    /// Predicted seconds, with those of bootstraps.
+    pub seconds: f64,
+    /// Predicted seconds of bootstraps.
+    pub bootstrap_seconds: f64,
+    /// Bytes of memory of its results.
+    pub bytes: u64,
+}
+
+impl ExplainedStep {
+    /// Vectors that it bootstraps, before it and as its results.
+    pub fn bootstraps(&self) -> usize {
+        self.refreshed + if self.work == Work::Coefficients { self.outputs } else { 0 }
+    }
+}
+
+impl Program {
+    /// The steps of a pass behind `public` tokens: that of the last chunk of a session with room for `chunks` chunks,
+    /// or of the second one if there are more. Seconds are those of `model`.
+    ///
+    /// # Errors
+    /// If a pass cannot run.
+    pub fn explain(
+        &self,
+        encoder: &Encoder,
+        (public, chunks): (usize, usize),
+        model: &CostModel,
+    ) -> Result<Vec<ExplainedStep>, PassError> {
+        let prices = Prices::new(self, encoder, public, model)?;
+        let mut session = self.session();
+        let mut counted = Vec::new();
+        for _ in 0..chunks.min(2) {
+            counted = prices.pass(&mut session, chunks)?;
+        }
+        let bytes = |level: usize| vector_bytes(encoder.parameters(), level);
+        Ok(counted.into_iter().map(|counted| explained(counted, bytes)).collect())
+    }
+}
+
+fn explained(counted: CountedStep, bytes: impl Fn(usize) -> u64) -> ExplainedStep {
+    let CountedStep { step, own, refreshed, key_switches } = counted;
+    let work = match step.methods[step.choice.way] {
+        Method::Spends(_) => Work::Slots,
+        Method::Skews => Work::Cache,
+        Method::Refreshes => Work::Coefficients,
+    };
+    let vectors = step.vectors.iter().zip(&step.choice.refreshed);
+    ExplainedStep {
+        places: step.places,
+        work,
+        refreshed: vectors.filter(|(_, refreshed)| **refreshed).map(|(vectors, _)| vectors).sum(),
+        inputs: step.vectors.iter().sum(),
+        outputs: step.results.len(),
+        level: step.choice.level,
+        output_level: step.results.iter().map(|result| result.0).min().unwrap_or(0),
+        log2_scale: step.results.iter().fold(0.0, |most: f64, result| most.max(result.1.log2())),
+        key_switches,
+        seconds: own + refreshed,
+        bootstrap_seconds: refreshed + if work == Work::Coefficients { own } else { 0.0 },
+        bytes: step.results.iter().map(|result| bytes(result.0)).sum(),
+    }
+}

@@ -1,0 +1,193 @@
+//! `unspoken llama plan --preparation`: the pass that a service runs.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use unspoken_chat::ServedModel;
+use unspoken_ckks::{CkksParameters, CostModel, Encoder};
+use unspoken_encrypted_llama::{ExplainedStep, Program, Requirements};
+use unspoken_llama_model::TamedModel;
+use unspoken_rlwe::SmallRingKeys;
+
+use super::{Arguments, GIGABYTE};
+use crate::commands::llama::preparation;
+
+/// A pass, and what a service needs for it.
+struct Planned {
+    preset: String,
+    threads: usize,
+    /// Tokens of a chunk, of the public part with the prefix, and chunks of the session.
+    tokens: usize,
+    public: usize,
+    chunks: usize,
+    steps: Vec<ExplainedStep>,
+    memory: Vec<(&'static str, u64)>,
+}
+
+/// Runs the command for a preparation.
+pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments) -> anyhow::Result<()> {
+    let &Arguments { private, chunks, .. } = arguments;
+    anyhow::ensure!(
+        (1..=private).contains(&chunks),
+        "found {private} private tokens in {chunks} chunks, needed at least one chunk, and one token for each"
+    );
+    let preparation = preparation::load(directory)?;
+    let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
+    let program = served.program(parameters, private.div_ceil(chunks).next_power_of_two().max(LEAST_CHUNK))?;
+    let public = served.prefix.len() + arguments.public;
+    let last = public + chunks * program.layout().chunk();
+    anyhow::ensure!(
+        last <= served.context,
+        "found {} prefix, {} public and {} private tokens, needed at most {} together: the preparation is for these",
+        served.prefix.len(),
+        arguments.public,
+        chunks * program.layout().chunk(),
+        served.context
+    );
+    let encoder = Encoder::new(parameters);
+    let requirements = program.requirements(&encoder, public, chunks)?;
+    let planned = Planned {
+        preset: parameters.name().into(),
+        threads: rayon::current_num_threads(),
+        tokens: program.layout().chunk(),
+        public,
+        chunks,
+        steps: program.explain(&encoder, (public, chunks), &CostModel::measure(parameters)?)?,
+        memory: memory(&program, &encoder, &requirements, public),
+    };
+    match arguments.json {
+        true => println!("{}", planned.object()),
+        false => planned.describe(arguments),
+    }
+    Ok(())
+}
+
+/// Tokens of the shortest chunk.
+const LEAST_CHUNK: usize = 8;
+
+/// What one session of one client takes, part by part.
+fn memory(
+    program: &Program,
+    encoder: &Encoder,
+    requirements: &Requirements,
+    public: usize,
+) -> Vec<(&'static str, u64)> {
+    let (ring, config) = (encoder.parameters().ring(), &program.model().config);
+    let numbers = |count: usize| (count * size_of::<f32>()) as u64;
+    vec![
+        ("keys", requirements.keys.memory_bytes(ring) + SmallRingKeys::memory_bytes(program.small_ring())),
+        ("weights", numbers(config.linear_weights())),
+        ("matrices and transformations", program.prepared_bytes()),
+        ("matrices of bootstraps", program.bootstrap().prepared_bytes()),
+        ("public cache", numbers(2 * config.layers * config.kv_width() * public)),
+        ("private cache", requirements.session_bytes),
+        ("working memory", requirements.working_bytes),
+    ]
+}
+
+/// Sums over steps.
+#[derive(Default)]
+struct Sums {
+    bootstraps: usize,
+    key_switches: u64,
+    seconds: f64,
+    bootstrap_seconds: f64,
+}
+
+impl Sums {
+    fn of<'a>(steps: impl IntoIterator<Item = &'a ExplainedStep>) -> Self {
+        steps.into_iter().fold(Sums::default(), |sum, step| Sums {
+            bootstraps: sum.bootstraps + step.bootstraps(),
+            key_switches: sum.key_switches + step.key_switches,
+            seconds: sum.seconds + step.seconds,
+            bootstrap_seconds: sum.bootstrap_seconds + step.bootstrap_seconds,
+        })
+    }
+}
+
+/// The quantities of a step's results.
+fn names(step: &ExplainedStep) -> String {
+    step.places.iter().map(|place| place.quantity.to_string()).collect::<Vec<_>>().join("+")
+}
+
+fn layer(step: &ExplainedStep) -> usize {
+    step.places.first().map_or(0, |place| place.layer)
+}
+
+impl Planned {
+    fn total_bytes(&self) -> u64 {
+        self.memory.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn object(&self) -> Value {
+        let sums = Sums::of(&self.steps);
+        let step = |step: &ExplainedStep| {
+            json!({
+                "layer": layer(step), "results": names(step), "work": step.work.to_string(), "level": step.level,
+                "output_level": step.output_level, "log2_scale": step.log2_scale, "inputs": step.inputs,
+                "outputs": step.outputs, "bootstraps": step.bootstraps(), "key_switches": step.key_switches,
+                "seconds": step.seconds, "bootstrap_seconds": step.bootstrap_seconds, "bytes": step.bytes,
+            })
+        };
+        let memory: serde_json::Map<String, Value> =
+            self.memory.iter().map(|(what, bytes)| (what.replace(' ', "_"), json!(bytes))).collect();
+        json!({
+            "preset": self.preset, "threads": self.threads, "tokens": self.tokens, "public": self.public,
+            "chunks": self.chunks, "bootstraps": sums.bootstraps, "key_switches": sums.key_switches,
+            "seconds": sums.seconds, "bootstrap_seconds": sums.bootstrap_seconds, "memory": memory,
+            "total_bytes": self.total_bytes(), "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
+        })
+    }
+
+    fn describe(&self, arguments: &Arguments) {
+        let sums = Sums::of(&self.steps);
+        println!("preset      {}", self.preset);
+        println!("machine     measured on {} threads", self.threads);
+        println!("pass        {} tokens behind {} public ones, with the prefix", self.tokens, self.public);
+        let which = if self.chunks > 1 { "the second" } else { "the only" };
+        println!("chunks      {}; the pass is that of {which} one", self.chunks);
+        println!();
+        println!("bootstraps   {:>9}", sums.bootstraps);
+        println!("key switches {:>9}", sums.key_switches);
+        println!("seconds      {:>9.1}, of which bootstraps take {:.1}", sums.seconds, sums.bootstrap_seconds);
+        println!();
+        let gigabytes = |bytes: u64| bytes as f64 / GIGABYTE;
+        for (what, bytes) in self.memory.iter().chain([&("memory with one session", self.total_bytes())]) {
+            println!("{what:<30} {:>9.2} GB", gigabytes(*bytes));
+        }
+        if let Some(limit) = arguments.memory.filter(|limit| *limit < gigabytes(self.total_bytes())) {
+            let needed = gigabytes(self.total_bytes());
+            println!("memory: found {limit:.2} GB, needed {needed:.2} GB: raise --memory, or take fewer tokens");
+        }
+        match arguments.explain {
+            true => self.steps.chunk_by(|a, b| layer(a) == layer(b)).for_each(describe_layer),
+            false => println!("\n--explain shows each operation"),
+        }
+    }
+}
+
+fn describe_layer(steps: &[ExplainedStep]) {
+    println!("\nlayer {}", steps.first().map_or(0, layer));
+    println!(
+        "{:<22} {:<13} {:>7} {:>6} {:>8} {:>5} {:>7} {:>9} {:>10} {:>8}",
+        "results", "work", "levels", "scale", "vectors", "boots", "keysw", "seconds", "bootstraps", "MB"
+    );
+    let row = |what: &str, work: &str, shape: [String; 3], sums: Sums, bytes: String| {
+        let Sums { bootstraps, key_switches, seconds, bootstrap_seconds } = sums;
+        let [levels, scale, vectors] = shape;
+        println!(
+            "{what:<22} {work:<13} {levels:>7} {scale:>6} {vectors:>8} {bootstraps:>5} {key_switches:>7} \
+             {seconds:>9.3} {bootstrap_seconds:>10.3} {bytes:>8}"
+        );
+    };
+    for step in steps {
+        let shape = [
+            format!("{}>{}", step.level, step.output_level),
+            format!("{:.1}", step.log2_scale),
+            format!("{}>{}", step.inputs, step.outputs),
+        ];
+        let bytes = format!("{:.1}", step.bytes as f64 / 1e6);
+        row(&names(step), &step.work.to_string(), shape, Sums::of([step]), bytes);
+    }
+    row("sum", "", Default::default(), Sums::of(steps), String::new());
+}
