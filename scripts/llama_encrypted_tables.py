@@ -24,9 +24,8 @@ most likely tokens are farther apart in the clear than twice the largest error o
     BLOCKS: """\
 `make tables-llama`. Blocks are **counted, not run**: a simulator without values runs the pass of one layer with random
 weights at the true dimensions, and the seconds are **predicted** for one core of this machine, on which the engine's
-units of work were measured.
-A share of a block, with all tokens and the full width but one eighth of the heads and of the feed-forward network, is
-**run** on all cores beside its own prediction.
+units of work were measured. A share of a block, with all tokens and the full width but one eighth of the heads and of
+the feed-forward network, is **run** on all cores beside its own prediction.
 """,
 }
 

@@ -121,7 +121,10 @@ fn what_does_not_fit_is_refused() {
     assert!(small.product(&keys, &matrix, &RowPlaces { inputs: &[16; 16], ..places }, &[&low]).is_err());
     assert!(small.product(&keys, &matrix, &RowPlaces { inputs: &inputs[1..], ..places }, &[&low]).is_err());
     assert!(small.product(&keys, &matrix, &RowPlaces { outputs: &[Some(4)], ..places }, &[&low]).is_err());
-    let other = SmallRing::new(&client.parameters, 512, 64).unwrap();
+    // An equal ring is the same one.
+    let same = SmallRing::new(&client.parameters, 512, 64).unwrap();
+    assert!(small.product(&keys, &same.matrix(4, 16, weight), &places, &[&low]).is_ok());
+    let other = SmallRing::new(&client.parameters, 1024, 64).unwrap();
     assert!(small.product(&keys, &other.matrix(4, 16, weight), &places, &[&low]).is_err());
     for (small_degree, row_len) in [(2048, 64), (512, 512), (512, 1024), (512, 48), (512, 8), (768, 64)] {
         let error = SmallRing::new(&client.parameters, small_degree, row_len).unwrap_err();

@@ -113,7 +113,8 @@ impl Tokenizer {
         Ok(self.begin.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
-    /// Tokens of a text behind another one, which has the token for the begin.
+    /// Tokens of a text behind another one, which has the token for the begin. A tokenizer that puts a space in front
+    /// of every text puts none in front of one that begins with a space.
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode`].
@@ -122,9 +123,17 @@ impl Tokenizer {
         if text.is_empty() {
             return Ok(Vec::new());
         }
+        let rest = text.strip_prefix(' ').filter(|rest| !rest.is_empty());
+        let text = rest.filter(|_| self.puts_space_in_front()).unwrap_or(text);
         let mut tokens = self.encode(text)?;
         tokens.drain(..self.begin.iter().len());
         Ok(tokens)
+    }
+
+    fn puts_space_in_front(&self) -> bool {
+        let Ok(letter) = self.inner.encode_fast("a", false) else { return false };
+        let first = letter.get_ids().first().and_then(|id| self.inner.id_to_token(*id));
+        first.is_some_and(|token| token.starts_with(SPACE) || token.starts_with(' '))
     }
 
     /// Text of tokens, without control tokens.

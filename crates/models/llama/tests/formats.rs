@@ -10,7 +10,7 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use ndarray::{Array1, Array2};
 use serde_json::{Value as Json, json};
-use unspoken_llama_model::{KvCache, LoadedModel, Model, load};
+use unspoken_llama_model::{KvCache, LoadedModel, Model, Tokenizer, load};
 
 const TEXT: &str = "Once upon a time, Lily and Tom saw 3 big dogs at the caf\u{e9}.";
 
@@ -205,6 +205,12 @@ fn flags_of_a_gguf_tokenizer_are_obeyed() {
     // With the space in front, the same text is the one behind it.
     assert_eq!(plain.encode(" big dog").unwrap(), tokenizer.encode("big dog").unwrap()[1..]);
     assert_ne!(plain.encode("big dog").unwrap(), tokenizer.encode("big dog").unwrap()[1..]);
+    let behind = |tokenizer: &Tokenizer, text: &str| tokenizer.encode_behind(text).unwrap();
+    assert_eq!(behind(&tokenizer, " big dog"), behind(&tokenizer, "big dog"));
+    assert_ne!(behind(&plain, " big dog"), behind(&plain, "big dog"));
+    assert_ne!(behind(&tokenizer, "  big dog"), behind(&tokenizer, "big dog"));
+    assert!(behind(&tokenizer, "").is_empty());
+    assert!(!behind(&tokenizer, " ").is_empty());
     assert_eq!(plain.decode(&plain.encode(" big dog").unwrap()).unwrap(), " big dog");
 }
 

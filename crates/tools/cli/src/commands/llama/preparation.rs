@@ -39,7 +39,12 @@ pub fn load(directory: &Path) -> anyhow::Result<Preparation> {
 }
 
 fn read(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
-    let what = || format!("--preparation: cannot read {}", path.display());
+    let what = || {
+        format!(
+            "cannot read {}; needed the directory of `unspoken llama prepare --out`, not the client's",
+            path.display()
+        )
+    };
     let size = std::fs::metadata(path).with_context(what)?.len();
     anyhow::ensure!(size <= most, "{}: found {size} bytes, needed at most {most}", what());
     std::fs::read(path).with_context(what)

@@ -43,7 +43,7 @@ pub struct SampleArguments {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_private)]
     pub private: usize,
     /// Number of private tokens that run together
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_chunk)]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_chunk)]
     pub chunk: usize,
 }
 
