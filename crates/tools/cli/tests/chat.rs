@@ -126,7 +126,6 @@ fn the_pass_of_a_preparation_is_planned_as_it_is_served() {
     for (more, part) in [
         (&["--public", "20", "--private", "24", "--chunks", "3"][..], "the preparation is for these"),
         (&["--public", "5", "--private", "0"], "found 0 private tokens in 1 chunks"),
-        (&["--public", "5", "--private", "8", "--generate"], "--generate"),
     ] {
         let said = complaint(&plan(more));
         assert!(said.contains(part), "{part}: {said}");
