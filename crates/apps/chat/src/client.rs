@@ -117,6 +117,11 @@ impl Logits {
         self.values.len() / self.vocabulary.max(1)
     }
 
+    /// Whether all of them are finite. The time does not depend on them.
+    fn are_finite(&self) -> bool {
+        self.values.iter().fold(true, |finite, value| finite & value.is_finite())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
@@ -231,16 +236,12 @@ impl LlamaClient {
             rows.iter_mut().for_each(Zeroize::zeroize);
             rows = logits;
         }
-        // One look at all of them: the time does not depend on them.
-        if !rows.iter().fold(true, |finite, value| finite & value.is_finite()) {
-            return Err(ChatError::mismatch(
-                "answer",
-                "logits that are not finite",
-                "numbers; do not trust this service",
-            ));
-        }
         let (values, _) = rows.into_raw_vec_and_offset();
-        Ok(Logits::new(self.description.vocabulary(), values))
+        let logits = Logits::new(self.description.vocabulary(), values);
+        if logits.are_finite() {
+            return Ok(logits);
+        }
+        Err(ChatError::mismatch("answer", "logits that are not finite", "numbers; do not trust this service"))
     }
 }
 

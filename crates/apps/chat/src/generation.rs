@@ -176,24 +176,23 @@ impl PrivateGeneration {
     /// If it answers another question, or the service has lost the session too often. The question is outstanding as
     /// before.
     pub fn answer(&mut self, answer: &Answer) -> Result<Zeroizing<Vec<u32>>, ChatError> {
-        let state = std::mem::replace(&mut self.state, State::Closed(End::Context));
         let none = || Zeroizing::new(Vec::new());
-        match (state, answer) {
+        // What is refused changes no state.
+        match (&self.state, answer) {
             (State::Begin, Answer::Begun { .. }) => {
                 self.state = State::Pass(0);
                 Ok(none())
             }
             (State::Sent(chunk, tokens), Answer::Passed(logits)) => {
                 if logits.len() != self.chunk_tokens {
-                    self.state = State::Sent(chunk, tokens);
                     let needed = format!("{}", self.chunk_tokens);
                     return Err(ChatError::mismatch("answer", format!("logits of {} tokens", logits.len()), needed));
                 }
                 self.statistics.passes += 1;
+                let (chunk, tokens) = (*chunk, tokens.clone());
                 self.passed(chunk, &tokens, |place| logits.most_likely(place))
             }
-            (state @ State::Sent(..), Answer::Unknown) if self.statistics.restarts == MOST_RESTARTS => {
-                self.state = state;
+            (State::Sent(..), Answer::Unknown) if self.statistics.restarts == MOST_RESTARTS => {
                 let found = format!("a service that has lost it {} times", MOST_RESTARTS + 1);
                 let needed = "one that keeps it; its owner can allow more sessions, or a longer age";
                 Err(ChatError::session(found, needed))
@@ -204,13 +203,10 @@ impl PrivateGeneration {
                 Ok(none())
             }
             (State::Close(end), Answer::Ended) => {
-                self.state = State::Closed(end);
+                self.state = State::Closed(*end);
                 Ok(none())
             }
-            (state, _) => {
-                self.state = state;
-                Err(ChatError::mismatch("answer", "one of another kind", "the answer to the last question"))
-            }
+            _ => Err(ChatError::mismatch("answer", "one of another kind", "the answer to the last question")),
         }
     }
 

@@ -235,7 +235,7 @@ impl LlamaServer {
                 program.token_encoding()?.map(|encoding| FirstLayer { lookup, encoding })
             }
         };
-        program.encode(&encoder, |_, _| {})?;
+        program.encode(&encoder)?;
         let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone()).map_err(ProtocolError::from)?;
         let config = &model.config;
         let cache_bytes = 2 * config.layers * config.kv_width() * context * size_of::<f32>();

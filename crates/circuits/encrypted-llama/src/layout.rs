@@ -151,12 +151,15 @@ impl Columns {
         (self.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
     }
 
-    /// The most vectors of scores in which `chunks` private chunks lie, behind any number of public tokens.
-    pub(crate) fn most_vectors(layout: &Layout, chunks: usize) -> usize {
+    /// The most vectors of scores in which `chunks` private chunks lie, behind at most `public` tokens.
+    pub(crate) fn most_vectors(layout: &Layout, public: usize, chunks: usize) -> usize {
         match chunks {
             0 => 0,
             // The first block of columns may be the last one of its vector.
-            _ => 1 + (chunks * layout.chunk() - layout.tokens).div_ceil(layout.columns()),
+            _ => {
+                let any = 1 + (chunks * layout.chunk() - layout.tokens).div_ceil(layout.columns());
+                any.min(Columns::new(layout, public, chunks).vectors)
+            }
         }
     }
 

@@ -154,13 +154,10 @@ impl<'a> Prices<'a> {
         };
         let mut readings = Vec::new();
         let mut watch = |_, _| readings.push(read());
-        let vectors = program.layout.activation_vectors(program.model.config.width) * program.layout.parts;
-        let (level, scale) = (program.input_level(), self.parameters().scale());
-        let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale)).collect::<Result<_, _>>()?;
         let pass = PassArithmetic::new(&machine, program, &self.cache, session, (true, chunks))?;
         let mut before = read();
         let mut pass = pass.with_watch(&mut watch);
-        pass.run(input)?;
+        pass.run(program.input_without_values(&simulator)?)?;
         let steps = pass.into_steps();
         let (mut counted, mut next) = (Vec::with_capacity(steps.len()), 0);
         for step in steps {

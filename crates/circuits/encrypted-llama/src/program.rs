@@ -110,19 +110,15 @@ impl Program {
     }
 
     /// Encodes the transformations that passes have planned so far, so that no pass waits for it. After
-    /// [`Program::requirements`] these are all. `progress` is told after each how many are done, and of how many.
+    /// [`Program::requirements`] these are all.
     ///
     /// # Errors
     /// If a value does not fit its modulus.
-    pub fn encode(&self, encoder: &Encoder, mut progress: impl FnMut(usize, usize)) -> Result<(), PassError> {
+    pub fn encode(&self, encoder: &Encoder) -> Result<(), PassError> {
         let lock = self.transforms.lock().unwrap_or_else(PoisonError::into_inner);
         let planned: Vec<Arc<LinearTransform>> = lock.values().map(Arc::clone).collect();
         drop(lock);
-        for (number, transform) in planned.iter().enumerate() {
-            transform.encode(encoder)?;
-            progress(number + 1, planned.len());
-        }
-        Ok(())
+        Ok(planned.iter().try_for_each(|transform| transform.encode(encoder))?)
     }
 
     /// The layout of its vectors.

@@ -1,7 +1,7 @@
 //! What passes need: keys, memory, bootstraps.
 
 use unspoken_ckks::{Arithmetic, CkksError, Encoder, Simulated, Simulator, vector_bytes};
-use unspoken_rlwe::KeyPlan;
+use unspoken_rlwe::{KeyPlan, SmallRingKeys};
 
 use crate::arithmetic::PassArithmetic;
 use crate::error::PassError;
@@ -24,9 +24,27 @@ pub struct Requirements {
     pub session_bytes: u64,
 }
 
+impl Requirements {
+    /// Bytes of memory of a service for one client with one session behind `public` tokens, part by part.
+    pub fn memory(&self, program: &Program, public: usize) -> [(&'static str, u64); 7] {
+        let (ring, config) = (program.bootstrap.parameters().ring(), &program.model.config);
+        let numbers = |count: usize| (count * size_of::<f32>()) as u64;
+        [
+            ("keys", self.keys.memory_bytes(ring) + SmallRingKeys::memory_bytes(&program.small)),
+            ("weights", numbers(config.linear_weights())),
+            ("matrices and transformations", program.prepared_bytes()),
+            ("matrices of bootstraps", program.bootstrap.prepared_bytes()),
+            ("public cache", numbers(2 * config.layers * config.kv_width() * public)),
+            ("private cache", self.session_bytes),
+            ("working memory", self.working_bytes),
+        ]
+    }
+}
+
 impl Program {
     /// Counts what passes need behind `public` tokens, in sessions with room for `chunks` chunks: a pass of a first
-    /// chunk and, if there may be one, of a second chunk are run without values.
+    /// chunk and, if there may be one, of a second chunk are run without values. The memory of a session is that behind
+    /// `public` tokens or fewer.
     ///
     /// # Errors
     /// If a pass cannot run.
@@ -40,10 +58,7 @@ impl Program {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
                 let machine = SimulatedMachine { simulator, bootstrap: &self.bootstrap };
                 let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
-                let vectors = self.layout.activation_vectors(self.model.config.width) * self.layout.parts;
-                let (level, scale) = (self.input_level(), parameters.scale());
-                let input = (0..vectors).map(|_| simulator.encrypt(&[], level, scale));
-                let results = pass.run(input.collect::<Result<Vec<Simulated>, CkksError>>()?)?;
+                let results = pass.run(self.input_without_values(simulator)?)?;
                 bootstraps = pass.bootstraps();
                 result = results.first().map_or((0, 0.0), |v| (simulator.level(v), simulator.scale(v)));
                 Ok(())
@@ -58,10 +73,20 @@ impl Program {
         let further = chunks.saturating_sub(2) as u64 * session.skewed().map(of).sum::<u64>();
         let counted_sets = session.sets_of_rows(self.layout.blocks);
         let one_set = session.rows().map(of).sum::<u64>() / counted_sets.max(1) as u64;
-        let sets = Columns::most_vectors(&self.layout, chunks.saturating_sub(1));
+        let sets = Columns::most_vectors(&self.layout, public, chunks.saturating_sub(1));
         let more_rows = sets.saturating_sub(counted_sets) as u64 * one_set;
         let session_bytes = session.vectors().map(of).sum::<u64>() + further + more_rows;
         Ok(Requirements { keys, bootstraps, result, working_bytes, session_bytes })
+    }
+
+    /// The input of a pass that is only counted.
+    ///
+    /// # Errors
+    /// If the simulator has other parameters.
+    pub fn input_without_values(&self, simulator: &Simulator) -> Result<Vec<Simulated>, CkksError> {
+        let vectors = self.layout.activation_vectors(self.model.config.width) * self.layout.parts;
+        let scale = self.bootstrap.parameters().scale();
+        (0..vectors).map(|_| simulator.encrypt(&[], self.input_level(), scale)).collect()
     }
 
     /// The level of the vectors of the input.

@@ -462,6 +462,32 @@ fn steps_without_an_answer_are_a_lost_connection() {
     assert_eq!(peer.served(), 6);
 }
 
+/// The caller's timeout counts, also where it is longer than the usual time for an answer.
+#[test]
+fn a_timeout_may_be_longer_than_the_time_for_an_answer() {
+    for (timeout, answered) in [(None, false), (Some(20.0), true)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(listener.local_addr().unwrap());
+        config.answer_timeout = Duration::from_millis(300);
+        if let Some(seconds) = timeout {
+            config = config.with_timeout(seconds).unwrap();
+        }
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            read_request(&mut stream);
+            std::thread::sleep(Duration::from_millis(900));
+            let _ = stream.write_all(&in_steps(&[answer_front(1), vec![7]]));
+        });
+        let (transport, key) = (Transport::new(config).unwrap(), KeyId::parse(KEY).unwrap());
+        let answer = transport.ask_with_progress("a/b", &key, vec![1], 100, |_, _| {}, &Cancel::new());
+        match answered {
+            true => assert_eq!(answer.unwrap(), [7].as_slice()),
+            false => assert!(matches!(answer, Err(Error::TimedOut { .. })), "{answer:?}"),
+        }
+        serving.join().unwrap();
+    }
+}
+
 #[test]
 fn a_timeout_bounds_the_wait_for_the_answer_after_the_last_step() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -127,6 +127,8 @@ impl LlamaConnection {
     fn proceed(&mut self, py: Python<'_>, generation: &mut LlamaGeneration) -> PyResult<Option<String>> {
         // All tokens are known when only the session remains to be ended.
         let ended = generation.state.end().is_some();
+        // After an error the last question is outstanding.
+        generation.state.retry();
         let Some(question) = generation.state.question() else { return Ok(None) };
         let (client, statistics) = (&mut self.client, generation.state.statistics());
         let note = format!("pass {}, {} of {} tokens", statistics.passes + 1, statistics.tokens, generation.most);
@@ -147,21 +149,9 @@ impl LlamaConnection {
             }
         });
         generation.count(before, self.client.usage(), start);
-        let answer = match answered {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return Ok(None),
-            Err(error) => {
-                generation.state.retry();
-                return Err(error);
-            }
-        };
-        let new = match generation.state.answer(&answer) {
-            Ok(new) => new,
-            Err(error) => {
-                generation.state.retry();
-                return Err(Failure::from(ClientError::of_application(error)).into());
-            }
-        };
+        let Some(answer) = answered? else { return Ok(None) };
+        let new =
+            generation.state.answer(&answer).map_err(|error| Failure::from(ClientError::of_application(error)))?;
         let known = generation.state.text();
         let before = &known[..known.len() - new.len()];
         // A new stream, because one that stays would borrow the tokenizer. What it does with the text is nothing beside

@@ -278,6 +278,12 @@ fn a_fault_of_the_application_is_one_clients_500() {
             assert!(!refused.to_string().contains("secret reason"), "{refused}");
         }
     }
+    let refused = ask(&impatient(service.address), &id, query(0, b"busy")).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::Overloaded), "{refused}");
+    let Error::GaveUp { last, .. } = refused else { panic!("clients do not ask again: {refused}") };
+    let Error::Refused(problem) = *last else { panic!("{last}") };
+    assert_eq!((problem.status, problem.retry_after), (503, Some(Duration::from_secs(1))), "{problem}");
+    assert!(problem.message.contains("a session in use"), "{problem}");
     let refused = ask(&client, &id, vec![1]).unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::MalformedQuery), "{refused}");
     assert_eq!(ask(&client, &id, query(0, b"x")).unwrap(), expected(&bundle, b"x"));

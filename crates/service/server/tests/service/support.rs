@@ -34,7 +34,7 @@ pub struct Seen {
 ///
 /// A bundle is `b"XORK"`, the bytes of memory that it claims (u64), the payload length (u64), and the payload. A query
 /// is the milliseconds that the answer takes (u32), then the bytes. The milliseconds are the steps that it reports. The
-/// bytes `panic`, `long`, `misfit` and `internal` cause the error that they name, after this time.
+/// bytes `panic`, `long`, `busy`, `misfit` and `internal` cause the error that they name, after this time.
 pub struct Xor {
     pub prepared_bytes: u64,
     pub working_bytes: u64,
@@ -148,6 +148,7 @@ impl Application for Xor {
         match bytes {
             b"panic" => panic!("as the query asks"),
             b"long" => return Ok(vec![0; (1 << 20) + 1]),
+            b"busy" => return Err(ApplicationError::Busy("a session in use".into())),
             b"misfit" => return Err(ApplicationError::DoesNotFit("another model".into())),
             b"internal" => return Err(ApplicationError::Internal("secret reason".into())),
             _ => {}

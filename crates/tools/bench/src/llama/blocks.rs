@@ -6,7 +6,6 @@ use unspoken_ckks::{Bootstrap, CkksParameters, CostModel, Encoder, Preset};
 use unspoken_encrypted_llama::{Program, WEIGHT_BITS};
 use unspoken_llama::{Function, Noise, Quantity, Simulation};
 use unspoken_llama_model::{Config, KvCache};
-use unspoken_rlwe::SmallRingKeys;
 
 use super::client::PassClient;
 use super::passes;
@@ -143,7 +142,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchErr
         if let Some(last) = counted.passes.last() {
             predicted(harness, &name, last, &params);
         }
-        memory(harness, (&name, &params), (&program, &encoder), &counted, &public);
+        memory(harness, (&name, &params), (&program, &counted), &public);
     }
     Ok(())
 }
@@ -176,20 +175,10 @@ fn predicted(harness: &mut Harness<'_>, name: &str, pass: &PassReport, params: &
 fn memory(
     harness: &mut Harness<'_>,
     (name, params): (&str, &Map<String, Value>),
-    (program, encoder): (&Program, &Encoder),
-    counted: &Counted,
+    (program, counted): (&Program, &Counted),
     public: &KvCache,
 ) -> u64 {
-    let (ring, config) = (encoder.parameters().ring(), &program.model().config);
-    let parts = [
-        ("keys", counted.keys.memory_bytes(ring) + SmallRingKeys::memory_bytes(program.small_ring())),
-        ("matrices and transformations", program.prepared_bytes()),
-        ("bootstraps", program.bootstrap().prepared_bytes()),
-        ("a pass", counted.working_bytes),
-        ("a session", counted.session_bytes),
-        ("public cache", (2 * config.layers * config.kv_width() * public.len() * size_of::<f32>()) as u64),
-        ("weights", (config.linear_weights() * size_of::<f32>()) as u64),
-    ];
+    let parts = counted.requirements.memory(program, public.len());
     let all: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
     for (what, bytes) in parts.into_iter().chain([("all", all)]) {
         harness.value(MEMORY, format!("{name}, {what}"), bytes as f64, None, params.clone());
@@ -228,7 +217,7 @@ pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> Result<(), Be
     let mut params = case.params(&parameters, &random);
     params.extend(params! { "share": case.share, "threads": threads, "tokens": program.layout().chunk() });
     let name = format!("1/{} of {}, {} tokens", case.share, case.name, program.layout().chunk());
-    let needed = memory(harness, (&name, &params), (&program, &encoder), &counted, &public);
+    let needed = memory(harness, (&name, &params), (&program, &counted), &public);
     if let Some(found) = available_memory_bytes().filter(|found| *found < needed) {
         let gigabytes = |bytes: u64| bytes as f64 * 1e-9;
         let (found, needed) = (gigabytes(found), gigabytes(needed));
@@ -236,8 +225,8 @@ pub(super) fn run_share(harness: &mut Harness<'_>, case: &Case) -> Result<(), Be
         return Ok(());
     }
     check_polynomials(harness, (&name, case), &random)?;
-    harness.progress(format!("{name}: {} keys", counted.keys.len()));
-    let mut client = PassClient::new(&program, &encoder, &counted.keys)?;
+    harness.progress(format!("{name}: {} keys", counted.requirements.keys.len()));
+    let mut client = PassClient::new(&program, &encoder, &counted.requirements.keys)?;
     let tokens = &random.text.private;
     let slots = program.layout().pack(random.model.embed(tokens).view(), program.input_unit());
     let input = client.encrypt(&slots, program.input_level())?;

@@ -72,9 +72,9 @@ pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchErro
     let model = phases::measured_costs(&parameters)?;
     let counted = phases::count(&program, &encoder, (&public, case.chunks), model)?;
     harness.progress("stories260K: transformations");
-    program.encode(&encoder, |_, _| {})?;
-    harness.progress(format!("stories260K: {} keys", counted.keys.len()));
-    let mut client = PassClient::new(&program, &encoder, &counted.keys)?;
+    program.encode(&encoder)?;
+    harness.progress(format!("stories260K: {} keys", counted.requirements.keys.len()));
+    let mut client = PassClient::new(&program, &encoder, &counted.requirements.keys)?;
     let chunks: Vec<&[u32]> = text[PUBLIC..].chunks_exact(case.chunk).take(case.chunks).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all = pool(threads)?;

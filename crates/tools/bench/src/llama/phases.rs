@@ -3,13 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use unspoken_ckks::{
-    Arithmetic, CkksError, CkksParameters, CoefficientMatrix, CostModel, Encoder, Simulator, vector_bytes,
-};
-use unspoken_encrypted_llama::{Machine, PassArithmetic, Program, Session, SimulatedMachine};
+use unspoken_ckks::{CkksError, CkksParameters, CoefficientMatrix, CostModel, Encoder, Simulator};
+use unspoken_encrypted_llama::{Machine, PassArithmetic, Program, Requirements, Session, SimulatedMachine};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
-use unspoken_rlwe::KeyPlan;
 
 use crate::clock::process_seconds;
 use crate::error::BenchError;
@@ -284,12 +281,8 @@ where
 pub(super) struct Counted {
     /// What each takes.
     pub(super) passes: Vec<PassReport>,
-    /// The keys of all, and of bootstraps.
-    pub(super) keys: KeyPlan,
-    /// Peak memory of the last one, beside keys, prepared data and the session.
-    pub(super) working_bytes: u64,
-    /// Memory of the session after the last one.
-    pub(super) session_bytes: u64,
+    /// What they need.
+    pub(super) requirements: Requirements,
 }
 
 /// Runs the passes of `chunks` chunks behind public tokens without values, with the seconds that a model predicts.
@@ -299,23 +292,13 @@ pub(super) fn count(
     (public, chunks): (&KvCache, usize),
     model: CostModel,
 ) -> Result<Counted, BenchError> {
-    let (simulator, parameters) = (Simulator::counting(encoder), encoder.parameters());
+    let simulator = Simulator::counting(encoder);
     let meter = counter(&simulator, model);
-    let (mut session, layout) = (program.session(), program.layout());
-    let vectors = layout.activation_vectors(program.model().config.width) * layout.parts;
-    let (mut passes, mut working_bytes) = (Vec::with_capacity(chunks), 0);
+    let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+    let (mut session, mut passes) = (program.session(), Vec::with_capacity(chunks));
     for _ in 0..chunks {
-        working_bytes = simulator.working_bytes(|simulator| -> Result<(), BenchError> {
-            let machine = SimulatedMachine { simulator, bootstrap: program.bootstrap() };
-            let encrypt = |_| simulator.encrypt(&[], program.input_level(), parameters.scale());
-            let input = (0..vectors).map(encrypt).collect::<Result<_, _>>()?;
-            let place = PassPlace { public, session: &mut session, next: true, chunks };
-            passes.push(run(&machine, program, place, input, &meter)?.1);
-            Ok(())
-        })?;
+        let place = PassPlace { public, session: &mut session, next: true, chunks };
+        passes.push(run(&machine, program, place, program.input_without_values(&simulator)?, &meter)?.1);
     }
-    let mut keys = simulator.key_plan();
-    keys.extend(&program.bootstrap().key_plan());
-    let session_bytes = session.vectors().map(|vector| vector_bytes(parameters, simulator.level(vector))).sum();
-    Ok(Counted { passes, keys, working_bytes, session_bytes })
+    Ok(Counted { passes, requirements: program.requirements(encoder, public.len(), chunks)? })
 }

@@ -5,9 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use unspoken_chat::ServedModel;
 use unspoken_ckks::{CkksParameters, CostModel, Encoder};
-use unspoken_encrypted_llama::{ExplainedStep, Program, Requirements};
+use unspoken_encrypted_llama::{ExplainedStep, Layout};
 use unspoken_llama_model::TamedModel;
-use unspoken_rlwe::SmallRingKeys;
 
 use super::{Arguments, GIGABYTE};
 use crate::commands::llama::preparation;
@@ -16,12 +15,15 @@ use crate::commands::llama::preparation;
 struct Planned {
     preset: String,
     threads: usize,
-    /// Tokens of a chunk, of the public part with the prefix, and chunks of the session.
+    /// Tokens of a chunk.
     tokens: usize,
+    /// Tokens of the public part, with the prefix.
     public: usize,
+    /// Chunks of the session.
     chunks: usize,
     steps: Vec<ExplainedStep>,
-    memory: Vec<(&'static str, u64)>,
+    /// What one session of one client takes, part by part.
+    memory: [(&'static str, u64); 7],
 }
 
 /// Runs the command for a preparation.
@@ -33,7 +35,7 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
     );
     let preparation = preparation::load(directory)?;
     let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
-    let program = served.program(parameters, private.div_ceil(chunks).next_power_of_two().max(LEAST_CHUNK))?;
+    let program = served.program(parameters, private.div_ceil(chunks).next_power_of_two().max(Layout::LEAST_TOKENS))?;
     let public = served.prefix.len() + arguments.public;
     let last = public + chunks * program.layout().chunk();
     anyhow::ensure!(
@@ -53,36 +55,13 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
         public,
         chunks,
         steps: program.explain(&encoder, (public, chunks), &CostModel::measure(parameters)?)?,
-        memory: memory(&program, &encoder, &requirements, public),
+        memory: requirements.memory(&program, public),
     };
     match arguments.json {
         true => println!("{}", planned.object()),
         false => planned.describe(arguments),
     }
     Ok(())
-}
-
-/// Tokens of the shortest chunk.
-const LEAST_CHUNK: usize = 8;
-
-/// What one session of one client takes, part by part.
-fn memory(
-    program: &Program,
-    encoder: &Encoder,
-    requirements: &Requirements,
-    public: usize,
-) -> Vec<(&'static str, u64)> {
-    let (ring, config) = (encoder.parameters().ring(), &program.model().config);
-    let numbers = |count: usize| (count * size_of::<f32>()) as u64;
-    vec![
-        ("keys", requirements.keys.memory_bytes(ring) + SmallRingKeys::memory_bytes(program.small_ring())),
-        ("weights", numbers(config.linear_weights())),
-        ("matrices and transformations", program.prepared_bytes()),
-        ("matrices of bootstraps", program.bootstrap().prepared_bytes()),
-        ("public cache", numbers(2 * config.layers * config.kv_width() * public)),
-        ("private cache", requirements.session_bytes),
-        ("working memory", requirements.working_bytes),
-    ]
 }
 
 /// Sums over steps.
