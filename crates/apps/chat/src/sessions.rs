@@ -344,15 +344,6 @@ mod tests {
     }
 
     #[test]
-    fn a_session_under_the_key_of_a_removed_one_is_not_touched() {
-        let sessions = sessions(2, 2, LONG);
-        sessions.begin(ONE, id(1), 1).unwrap();
-        take(&sessions, ONE, id(1)).remove();
-        sessions.begin(ONE, id(1), 2).unwrap();
-        assert_eq!(*take(&sessions, ONE, id(1)).state(), 2);
-    }
-
-    #[test]
     fn sessions_expire() {
         let sessions = sessions(4, 4, Duration::from_millis(40));
         sessions.begin(ONE, id(1), 1).unwrap();

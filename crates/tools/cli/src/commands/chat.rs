@@ -180,9 +180,7 @@ impl<'a> Printed<'a> {
         for token in tokens {
             let new = self.stream.push(*token)?;
             self.text += &new;
-            // The service decides which tokens come: they must not control the terminal.
-            self.line
-                .extend(new.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }));
+            self.line.extend(new.chars().map(printable));
         }
         if self.silent {
             return Ok(());
@@ -209,6 +207,15 @@ impl<'a> Printed<'a> {
             println!("{}", std::mem::take(&mut self.line));
         }
         io::stdout().flush().context("cannot write to standard output")
+    }
+}
+
+/// A character of generated text for the terminal. The service decides which tokens come, and they must not control it.
+fn printable(character: char) -> char {
+    match character {
+        '\n' | '\t' => character,
+        control if control.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => character,
     }
 }
 
@@ -293,4 +300,16 @@ fn report(
     );
     eprintln!("            ..{}..", hex::encode(&seen.bytes));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_text_does_not_control_the_terminal() {
+        let printed = |text: &str| text.chars().map(printable).collect::<String>();
+        assert_eq!(printed("a\tb\nÄ "), "a\tb\nÄ ");
+        assert_eq!(printed("\u{1b}[2J\r\u{9b}x\u{7f}"), "\u{fffd}[2J\u{fffd}\u{fffd}x\u{fffd}");
+    }
 }
