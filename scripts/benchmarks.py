@@ -40,6 +40,7 @@ SECTIONS = (
     (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),
     (llama_encrypted_tables.PASSES, "llama", ("passes", "small-chain", "chain"), False),
     (llama_encrypted_tables.BLOCKS, "llama", ("blocks", "share"), False),
+    (llama_encrypted_tables.SMOLLM2, "llama", ("prefill", "steps"), False),
 )
 
 NOTES = {
@@ -241,10 +242,10 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def rows(binary: Path, suite: str, parts: tuple[str, ...]) -> list[dict]:
-    """Runs one suite, or parts of it, and returns its rows."""
+def rows(binary: Path, suite: str, parts: tuple[str, ...], further: tuple[Path | str, ...] = ()) -> list[dict]:
+    """Runs one suite, or parts of it, with further arguments, and returns its rows."""
     only = [argument for part in parts for argument in ("--only", part)]
-    command = [binary, suite, "--json", "--root", str(ROOT), *only]
+    command = [binary, suite, "--json", "--root", str(ROOT), *only, *further]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -374,7 +375,12 @@ def measured_on(binary: Path) -> str:
 def section(binary: Path, heading: str) -> str:
     """Measures one section of the page; returns it without the heading."""
     _, suite, only, single = next(found for found in SECTIONS if found[0] == heading)
-    found = rows(binary, suite, only)
+    if heading == llama_encrypted_tables.SMOLLM2:
+        with tempfile.TemporaryDirectory(prefix="unspoken-llama-") as folder:
+            prepared = llama_tables.prepare_smollm2(binary.with_name("unspoken"), Path(folder))
+            found = rows(binary, suite, only, prepared)
+    else:
+        found = rows(binary, suite, only)
     parts = [
         measured_on(binary),
         *([NOTES[heading].rstrip()] if heading in NOTES else []),

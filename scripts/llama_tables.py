@@ -106,6 +106,16 @@ SETTINGS = (
 )
 
 
+def prepare_smollm2(binary: Path, folder: Path) -> tuple[str | Path, ...]:
+    """Prepares SmolLM2 on film reviews. Returns the options that name the preparation, and a text of other reviews."""
+    calibration, others = review_texts(binary, folder)
+    prepared = folder / "SmolLM2-135M-Instruct"
+    windows = ("--tokens", "8192", "--public", "256", "--private", "256", "--chunk", "64", "--bits", "12")
+    source = ("--model", SMOLLM2, "--text", calibration)
+    subprocess.run([binary, "llama", "prepare", *source, *windows, "--out", prepared], check=True)
+    return "--preparation", prepared, "--text", others
+
+
 def cell(value: float | None) -> str:
     """A number of Tables 1 and 2."""
     return "" if value is None else f"{value:.2f}"

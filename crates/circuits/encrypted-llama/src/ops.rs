@@ -2,6 +2,7 @@
 //!
 //! The vectors of a tensor are ordered by their dimensions or columns first, by part second.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -354,7 +355,7 @@ where
     ) -> Result<(), PassError> {
         for (index, skewed) in skewed.iter().enumerate() {
             let (block, part) = (index / self.parts(), index % self.parts());
-            let rows = self.rows(skewed, (role, Visible::All), (chunk, part))?;
+            let [rows] = self.rows(skewed, (role, [Visible::All]), (chunk, part))?;
             self.plus_into(&mut sums[block * self.columns.vectors + self.vector_of(chunk, part)], rows)?;
         }
         Ok(())
@@ -362,30 +363,32 @@ where
 
     /// For each turn `r` of the channels, the rows that belong to columns of a part of a chunk. For keys: column `y`
     /// has the key of that column, with channels turned by `r`. For values: column `y` has the value that belongs to
-    /// the weight of column `y + r`. One level.
-    pub fn rows(
+    /// the weight of column `y + r`. One level. The rows for each of `visible`, which share their rotations.
+    pub fn rows<const COUNT: usize>(
         &self,
         skewed: &M::Vector,
-        (role, visible): (Role, Visible),
+        (role, visible): (Role, [Visible; COUNT]),
         (chunk, part): (usize, usize),
-    ) -> Result<Vec<M::Vector>, PassError> {
+    ) -> Result<[Vec<M::Vector>; COUNT], PassError> {
         let layout = self.layout();
+        let maps = |turns: Range<usize>, whole: bool| {
+            let map = |visible, turn| self.row_map((role, visible), (chunk, part), turn, whole);
+            turns.flat_map(|turn| visible.map(|visible| map(visible, turn))).collect()
+        };
         // Keys of wide heads turn their channels first: that takes fewer keys than both shifts at once.
-        if role == Role::Keys && layout.width > WIDEST_AT_ONCE {
+        let rows = if role == Role::Keys && layout.width > WIDEST_AT_ONCE {
             let turned = self.turned(std::slice::from_ref(skewed))?.remove(0);
-            let mut rows = Vec::with_capacity(layout.width);
-            for (turn, turned) in turned.iter().enumerate() {
-                let map = self.row_map((role, visible), (chunk, part), turn, false);
-                rows.extend(self.masked_rotations(turned, vec![map])?);
-            }
-            return Ok(rows);
-        }
-        let mut rows = Vec::with_capacity(layout.width);
-        for turns in (0..layout.width).collect::<Vec<_>>().chunks(ROWS_AT_ONCE) {
-            let maps = turns.iter().map(|&turn| self.row_map((role, visible), (chunk, part), turn, true));
-            rows.extend(self.masked_rotations(skewed, maps.collect())?);
-        }
-        Ok(rows)
+            self.each(&turned, |turn, turned| self.masked_rotations(turned, maps(turn..turn + 1, false)))?
+        } else {
+            let firsts: Vec<usize> = (0..layout.width).step_by(ROWS_AT_ONCE).collect();
+            self.each(&firsts, |_, &first| {
+                let turns = first..layout.width.min(first + ROWS_AT_ONCE);
+                self.masked_rotations(skewed, maps(turns, true))
+            })?
+        };
+        let mut sorted = std::array::from_fn(|_| Vec::with_capacity(layout.width));
+        rows.into_iter().flatten().enumerate().for_each(|(index, row)| sorted[index % COUNT].push(row));
+        Ok(sorted)
     }
 
     /// The map from skewed keys or values to the rows of a turn. `whole` says whether it turns the channels of keys,
@@ -465,16 +468,16 @@ where
         for block in 0..layout.blocks {
             let turned = self.turned(&queries[block * layout.parts..][..layout.parts])?;
             for vector in 0..self.columns.vectors {
-                for (part, queries) in turned.iter().enumerate() {
-                    let private = rows.get(block, vector, part);
-                    let scale = private.first().map_or(a.parameters().scale(), |key| a.scale(key));
-                    let public = |turn: usize| {
-                        self.public_factors((block, vector), |key, head, column| {
-                            let coordinate = layout.coordinate((column + turn) % layout.width)?;
-                            Some(f64::from(public.keys(layer, head)[(key, coordinate)]) / units.key)
-                        })
-                    };
-                    let score = self.attention((queries, &private), public, (level, scale))?;
+                let private: Vec<_> = (0..layout.parts).map(|part| rows.get(block, vector, part)).collect();
+                let public = |turn: usize| {
+                    self.public_factors((block, vector), |key, head, column| {
+                        let coordinate = layout.coordinate((column + turn) % layout.width)?;
+                        Some(f64::from(public.keys(layer, head)[(key, coordinate)]) / units.key)
+                    })
+                };
+                let public = self.prepared(public, (level, self.scale_of(&private)))?;
+                for (part, (queries, private)) in turned.iter().zip(&private).enumerate() {
+                    let score = self.attention((queries, private), &public, level)?;
                     let visible = self.visible((block * self.columns.vectors + vector) * layout.parts + part);
                     let offsets: Vec<Complex64> = visible
                         .into_iter()
@@ -503,17 +506,17 @@ where
             for vector in 0..self.columns.vectors {
                 let first = (block * self.columns.vectors + vector) * layout.parts;
                 let turned = self.turned(&weights[first..][..layout.parts])?;
-                for (part, weights) in turned.iter().enumerate() {
-                    let private = rows.get(block, vector, part);
-                    let scale = private.first().map_or(a.parameters().scale(), |value| a.scale(value));
-                    let public = |turn: usize| {
-                        let at = |column: usize| (column + turn) % layout.columns();
-                        self.public_columns((block, vector), at, |key, head, column| {
-                            let coordinate = layout.coordinate(column % layout.width)?;
-                            Some(f64::from(public.values(layer, head)[(key, coordinate)]) / units.value)
-                        })
-                    };
-                    let sum = self.attention((weights, &private), public, (level, scale))?;
+                let private: Vec<_> = (0..layout.parts).map(|part| rows.get(block, vector, part)).collect();
+                let public = |turn: usize| {
+                    let at = |column: usize| (column + turn) % layout.columns();
+                    self.public_columns((block, vector), at, |key, head, column| {
+                        let coordinate = layout.coordinate(column % layout.width)?;
+                        Some(f64::from(public.values(layer, head)[(key, coordinate)]) / units.value)
+                    })
+                };
+                let public = self.prepared(public, (level, self.scale_of(&private)))?;
+                for (part, (weights, private)) in turned.iter().zip(&private).enumerate() {
+                    let sum = self.attention((weights, private), &public, level)?;
                     sums[part] = Some(match sums[part].take() {
                         Some(before) => a.add(&before, &sum)?,
                         None => sum,
@@ -587,24 +590,36 @@ where
         any.then_some(factors)
     }
 
+    /// The scale of rows; that of the parameters, if there are none.
+    fn scale_of(&self, rows: &[Vec<&M::Vector>]) -> f64 {
+        let a = self.arithmetic();
+        rows.iter().flatten().next().map_or(a.parameters().scale(), |row| a.scale(row))
+    }
+
+    /// Factors of each turn that has some, with its number. Products with all parts of a chunk share their encoding.
+    fn prepared(
+        &self,
+        factors: impl Fn(usize) -> Option<Vec<Complex64>> + Sync + Send,
+        (level, scale): (usize, f64),
+    ) -> Result<Vec<(usize, PreparedVector)>, CkksError> {
+        let turns = (0..self.layout().width).into_par_iter();
+        turns
+            .filter_map(|turn| Some((turn, factors(turn)?)))
+            .map(|(turn, values)| Ok((turn, PreparedVector::new(values, level, scale)?)))
+            .collect()
+    }
+
     /// The sum over all turns of vectors times rows of the private cache and factors of the public one, one level down.
     fn attention(
         &self,
         (turned, private): (&[M::Vector], &[&M::Vector]),
-        public: impl Fn(usize) -> Option<Vec<Complex64>> + Sync + Send,
-        (level, scale): (usize, f64),
+        public: &[(usize, PreparedVector)],
+        level: usize,
     ) -> Result<M::Vector, PassError> {
         let a = self.arithmetic();
         let mut sum: Option<M::Vector> = None;
-        let factors: Vec<Option<Vec<Complex64>>> = (0..turned.len()).into_par_iter().map(public).collect();
-        let mut prepared = Vec::new();
-        for (turn, values) in factors.into_iter().enumerate() {
-            if let Some(values) = values {
-                prepared.push((turn, PreparedVector::new(values, level, scale)?));
-            }
-        }
-        if !prepared.is_empty() {
-            let products: Vec<_> = prepared.iter().map(|(turn, factor)| (&turned[*turn], factor)).collect();
+        if !public.is_empty() {
+            let products: Vec<_> = public.iter().map(|(turn, factor)| (&turned[*turn], factor)).collect();
             sum = Some(a.sum_products(&products)?);
         }
         for (vector, row) in turned.iter().zip(private) {
@@ -621,6 +636,7 @@ where
             // A vector of columns without keys: zero.
             None => {
                 let turned = a.lowered(&turned[0], level)?;
+                let scale = a.parameters().scale();
                 a.rescale(&a.mul_constant(&turned, Complex64::default(), a.scale(&turned) * scale)?)?
             }
         })
@@ -640,7 +656,7 @@ pub(crate) trait PrivateRows<V> {
 }
 
 /// Rows that are made with the rotations of one decomposition.
-const ROWS_AT_ONCE: usize = 16;
+const ROWS_AT_ONCE: usize = 8;
 
 /// Heads up to this width turn with one rotation for each turn.
 const WIDEST_AT_ONCE: usize = 16;

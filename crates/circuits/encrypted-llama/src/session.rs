@@ -225,13 +225,16 @@ impl<V: Clone + Send + Sync> Skewed<V> {
         for (index, skewed) in context.lowered(&self.last, level + 1)?.iter().enumerate() {
             let (block, of) = (index / layout.parts, index % layout.parts);
             let place = block * vectors + context.vector_of(context.chunk, of);
-            let own = context.rows(skewed, (role, Visible::NotLater), (context.chunk, of))?;
+            let at = (context.chunk, of);
+            if of + 1 == layout.parts {
+                let [own] = context.rows(skewed, (role, [Visible::NotLater]), at)?;
+                context.plus_into(&mut rows[place * layout.parts + of], own)?;
+                continue;
+            }
+            let [own, all] = context.rows(skewed, (role, [Visible::NotLater, Visible::All]), at)?;
             context.plus_into(&mut rows[place * layout.parts + of], own)?;
-            if of + 1 < layout.parts {
-                let all = context.rows(skewed, (role, Visible::All), (context.chunk, of))?;
-                for part in of + 1..layout.parts {
-                    context.plus_into(&mut rows[place * layout.parts + part], all.clone())?;
-                }
+            for part in of + 1..layout.parts {
+                context.plus_into(&mut rows[place * layout.parts + part], all.clone())?;
             }
         }
         Ok(SeenRows { rows, vectors, parts: layout.parts })

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex64;
+use rayon::prelude::*;
 use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
@@ -341,13 +342,13 @@ impl Arithmetic for Evaluator<'_> {
         const OPERATION: &str = "sum products";
         let level = PreparedVector::common_level(products.iter().map(|(a, prepared)| (a.level, *prepared)))?;
         let scale = products.first().map_or(1.0, |(a, prepared)| a.scale * prepared.scale());
-        let mut inputs = Vec::with_capacity(products.len());
-        let mut row = Vec::with_capacity(products.len());
-        for (index, (a, prepared)) in products.iter().enumerate() {
-            check_scales(OPERATION, scale, a.scale * prepared.scale())?;
-            inputs.push(self.lowered(a, level)?);
-            row.push((index, prepared.encoded(self.encoder)?));
-        }
+        products.iter().try_for_each(|(a, prepared)| check_scales(OPERATION, scale, a.scale * prepared.scale()))?;
+        // Encodings take longer than their products: all threads share them.
+        let operands = products
+            .par_iter()
+            .map(|(a, prepared)| Ok::<_, CkksError>((self.lowered(a, level)?, prepared.encoded(self.encoder)?)));
+        let (inputs, factors): (Vec<_>, Vec<&Poly>) = operands.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let row: Vec<(usize, &Poly)> = factors.into_iter().enumerate().collect();
         let pairs = inputs.iter().map(|a| match a.inner.components() {
             [c0, c1] => Ok([c0, c1]),
             more => Err(RlweError::Components { operation: OPERATION, found: more.len(), needed: 2 }),
@@ -381,11 +382,8 @@ impl Arithmetic for Evaluator<'_> {
         let to = parameters.basis(level - 1);
         let scale = a.scale * scale / parameters.level_modulus(level);
         let row = |row: &Vec<(usize, &PreparedVector)>| {
-            let mut pairs = Vec::with_capacity(row.len());
-            for &(index, factor) in row {
-                pairs.push((index, factor.encoded_extended(self.encoder)?));
-            }
-            let sums = ring.product_sums(&inputs, &[&pairs])?;
+            let pairs = row.par_iter().map(|&(index, factor)| Ok((index, factor.encoded_extended(self.encoder)?)));
+            let sums = ring.product_sums(&inputs, &[&pairs.collect::<Result<Vec<_>, CkksError>>()?])?;
             let components =
                 sums.iter().flatten().map(|sum| ring.rescale_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
             Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: level - 1, scale })

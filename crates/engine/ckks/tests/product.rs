@@ -50,9 +50,12 @@ fn matrices_multiply_dimensions_as_the_simulator_predicts() {
     let bootstrapper = Bootstrapper::new(&client.encoder, plan).unwrap();
     let plan = bootstrapper.plan();
     // Each row of the matrix occurs `copies` times in the outputs, `stride` inputs lie between two that are used.
-    for ((rows, copies), (columns, stride), parts) in
-        [((dimensions, 1), (dimensions, 1), 2), ((70, 1), (100, 1), 1), ((10, 3), (20, 3), 2)]
-    {
+    for ((rows, copies), (columns, stride), parts) in [
+        ((dimensions, 1), (dimensions, 1), 2),
+        ((70, 1), (100, 1), 1),
+        ((2 * dimensions + 5, 1), (20, 1), 1),
+        ((10, 3), (20, 3), 2),
+    ] {
         let used: Vec<usize> = (0..columns).map(|column| column * stride).collect();
         let outputs: Vec<Option<usize>> = (0..rows * copies).map(|output| Some(output % rows)).collect();
         let places = DimensionPlaces { inputs: &used, outputs: &outputs };

@@ -14,7 +14,7 @@ use unspoken_encrypt::EncryptError;
 use unspoken_encrypted_llama::PassError;
 use unspoken_exact::ExactError;
 use unspoken_fasttext::{ModelError, TrainError};
-use unspoken_llama::CircuitError;
+use unspoken_llama::{CircuitError, PreparationError};
 use unspoken_llama_model::{InputError, LoadError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
@@ -26,7 +26,7 @@ use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 use unspoken_slim::SlimError;
-use unspoken_store::DataError;
+use unspoken_store::{DataError, FileError};
 
 /// Errors of this crate. Each message names the measurement, what was found and what was needed.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +74,22 @@ pub enum BenchError {
         /// The cause.
         reason: String,
     },
+    /// A file that was named cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
+    /// A part needs a preparation and a text.
+    #[error("part {part}: found no preparation or no text, needed --preparation DIR and --text FILE")]
+    Prepared {
+        /// The part.
+        part: &'static str,
+    },
     /// Text for a measurement is too short.
-    #[error("{what}: found {found} tokens, needed {needed}; this is a bug, please report it")]
+    #[error("{what}: found {found} tokens, needed {needed}; name a longer text")]
     Text {
         /// What the text is for.
         what: &'static str,
@@ -185,6 +199,12 @@ pub enum BenchError {
     /// The polynomials of a language model cannot be chosen.
     #[error(transparent)]
     Circuit(#[from] CircuitError),
+    /// A preparation cannot be read.
+    #[error(transparent)]
+    Preparation(#[from] PreparationError),
+    /// One half of a model cannot be read.
+    #[error(transparent)]
+    Half(#[from] FileError),
     /// An encrypted pass failed.
     #[error(transparent)]
     Pass(#[from] PassError),

@@ -91,6 +91,10 @@ pub struct Options {
     pub clock: Clock,
     /// Directory of a compressed embedding table, to look up in addition to random ones.
     pub table: Option<PathBuf>,
+    /// Directory that `unspoken llama prepare` wrote, for the parts of the llama suite that need one.
+    pub preparation: Option<PathBuf>,
+    /// A text for the same parts, which the preparation has not seen.
+    pub text: Option<PathBuf>,
     /// Directory of the repository, which contains `peers/`, `.peers/venv` and `data/`.
     pub root: PathBuf,
 }
@@ -104,6 +108,8 @@ impl Default for Options {
             peers: true,
             clock: Clock::Wall,
             table: None,
+            preparation: None,
+            text: None,
             root: PathBuf::from("."),
         }
     }

@@ -53,6 +53,13 @@ struct Measurement {
     /// Directory of a compressed embedding table, as an additional case of the suite lookup
     #[arg(long)]
     table: Option<PathBuf>,
+    /// Directory that `unspoken llama prepare` wrote for 512 tokens or more, for the parts prefill and steps of the
+    /// suite llama, which take half an hour each
+    #[arg(long, value_name = "DIR", requires = "text")]
+    preparation: Option<PathBuf>,
+    /// A text that the preparation has not seen, for the same parts
+    #[arg(long, value_name = "FILE", requires = "preparation")]
+    text: Option<PathBuf>,
     /// Directory of the repository, with peers and data
     #[arg(long, default_value = ".")]
     root: PathBuf,
@@ -95,6 +102,8 @@ fn measure(arguments: &Measurement) -> Result<(), BenchError> {
         peers: !arguments.no_peers,
         clock: if arguments.cpu_time { Clock::Cpu } else { Clock::Wall },
         table: arguments.table.clone(),
+        preparation: arguments.preparation.clone(),
+        text: arguments.text.clone(),
         root: arguments.root.clone(),
         ..Options::default()
     };

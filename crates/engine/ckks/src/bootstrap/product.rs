@@ -6,6 +6,8 @@
 //! appendix A). The weights are rounded to integers; the coefficients before the product leave room for them in the
 //! modulus of level 0.
 
+use std::borrow::Cow;
+
 use unspoken_ring::RingMatrix;
 use unspoken_rlwe::{RowPlaces, SmallRing, SmallRingKeys};
 
@@ -176,6 +178,24 @@ impl CoefficientMatrix {
     }
 }
 
+/// Number of products with `parts` parts that go through the second half of a bootstrap as one.
+fn shared_by(parts: usize) -> usize {
+    if parts == 1 { 2 } else { 1 }
+}
+
+/// The product of a group, or its two products as parts of one; and the number of its parts. The other half of the
+/// coefficients of each of two is zero up to noise.
+fn joined<'a, A: Refresh>(
+    a: &A,
+    group: &'a [A::Vector],
+    parts: usize,
+) -> Result<(Cow<'a, A::Vector>, usize), CkksError> {
+    match group {
+        [first, second] => Ok((Cow::Owned(a.add(first, &a.mul_imaginary(second)?)?), 2)),
+        _ => Ok((Cow::Borrowed(&group[0]), parts)),
+    }
+}
+
 /// Checks that all inputs have one scale.
 fn check_inputs(mut scales: impl Iterator<Item = f64>) -> Result<(), CkksError> {
     let Some(first) = scales.next() else { return Ok(()) };
@@ -216,8 +236,9 @@ impl Bootstrap {
         let products = simulator.module_product(&lowest, &matrix.small, shape, self.message_scale(), multiply)?;
         let scale = self.parameters.scale();
         let factor = scale / simulator.scale(inputs[0]);
-        let outputs = products.iter().map(|product| {
-            let folded = self.folded_on(simulator, &self.up, product)?;
+        let outputs = products.chunks(shared_by(parts)).map(|group| {
+            let (product, parts) = joined(simulator, group, parts)?;
+            let folded = self.folded_on(simulator, &self.up, &product)?;
             let outputs = self.parts_of_slots(simulator, &folded, (parts, factor))?;
             Ok(outputs.into_iter().map(|output| simulator.at_scale(output, scale)).collect::<Vec<_>>())
         });
@@ -252,12 +273,17 @@ impl Bootstrapper {
         let vectors: Vec<_> = lowest.iter().map(Ciphertext::inner).collect();
         let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
         let products = matrix.small.product(keys, &matrix.matrix, &places, &vectors)?;
+        let message_scale = self.plan.message_scale();
+        let products: Vec<Ciphertext> =
+            products.into_iter().map(|inner| Ciphertext { inner, level: 0, scale: message_scale }).collect();
         let (rlwe, level, modulus) = (self.plan.parameters.rlwe(), self.plan.raised_level(), self.plan.modulus());
         let scale = self.plan.parameters.scale();
         // The bootstrap takes inputs as if they had the parameters' scale.
         let factor = scale / inputs[0].scale();
-        let outputs = each(&products, |product| {
-            let inner = product.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
+        let groups: Vec<&[Ciphertext]> = products.chunks(shared_by(parts)).collect();
+        let outputs = each(&groups, |group| {
+            let (product, parts) = joined(evaluator, group, parts)?;
+            let inner = product.inner.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
             let raised = Ciphertext { inner, level, scale: modulus };
             let folded = self.plan.slots_of_coefficients(evaluator, up, raised)?;
             let outputs = self.plan.parts_of_slots(evaluator, &folded, (parts, factor))?;

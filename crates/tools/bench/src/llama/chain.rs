@@ -1,22 +1,26 @@
 //! A chain of tokens that a client generates at a service in this process, each chunk filled with drafts.
 
 use std::io::{BufReader, BufWriter, Seek, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+
+use rayon::ThreadPool;
 
 use unspoken_chat::{
     Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, Logits, PrivateGeneration, Question,
-    ServerOptions, SessionId,
+    ServedModel, ServerOptions, SessionId,
 };
 use unspoken_ckks::Preset;
-use unspoken_llama_model::Generation;
-use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_llama_model::{ClientModel, Generation, Model};
+use unspoken_protocol::{AnswerProgress, ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
 use unspoken_rlwe::RlweError;
 
 use super::agreement::Agreement;
 use super::passes;
-use super::stories::Stories;
+use super::subject::Subject;
 use crate::clock::{Clock, process_seconds};
 use crate::error::BenchError;
 use crate::harness::{Harness, pool};
@@ -35,20 +39,37 @@ const BYTES: Metric = Metric::less("chain_key_bytes", "bytes");
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
-    case: passes::Case,
+    preset: &'static str,
+    /// Tokens of a chunk.
+    pub(super) chunk: usize,
+    /// Public tokens of the prompt, with the prefix.
+    public: usize,
     /// Private tokens of the prompt.
     private: usize,
     /// Generated tokens.
     tokens: usize,
 }
 
-pub(super) const FULL: Case = Case { case: passes::FULL, private: 12, tokens: 64 };
+pub(super) const FULL: Case =
+    Case { preset: passes::FULL.preset, chunk: passes::FULL.chunk, public: 17, private: 12, tokens: 64 };
 /// The same chain in a small ring, which has room for smaller chunks only.
-pub(super) const SMALL: Case = Case { case: passes::QUICK, private: 12, tokens: 64 };
-pub(super) const QUICK: Case = Case { case: passes::QUICK, private: 6, tokens: 3 };
+pub(super) const SMALL: Case = Case { preset: passes::QUICK.preset, chunk: passes::QUICK.chunk, ..FULL };
+pub(super) const QUICK: Case = Case { private: 6, tokens: 3, ..SMALL };
 
-/// Public tokens of the prompt.
-const PUBLIC: usize = 17;
+/// A chunk of 64 private tokens, all of them of the prompt.
+pub(super) const PREFILL: Case = Case { chunk: 64, public: 257, private: 64, tokens: 1, ..FULL };
+/// A chunk of the prompt, and passes of 8 tokens behind it.
+pub(super) const STEPS: Case = Case { chunk: 8, public: 257, private: 8, tokens: 3, ..FULL };
+
+impl Case {
+    /// Whether the ring is for tests only.
+    fn is_insecure(&self) -> bool {
+        self.preset.starts_with("insecure_")
+    }
+}
+
+/// Time between two messages on the progress of a pass.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 const SESSION: SessionId = SessionId::new([1; 16]);
@@ -62,24 +83,28 @@ struct Party {
     key_bytes: u64,
 }
 
+/// The service of a chain.
+fn serve(served: ServedModel, case: Case) -> Result<LlamaServer, BenchError> {
+    let chunk = case.chunk;
+    let options = ServerOptions {
+        chunk,
+        // The last token that is generated is not sent.
+        chunks: (case.private + case.tokens - 1).div_ceil(chunk),
+        sessions: 1,
+        sessions_per_client: 1,
+        age: Duration::from_secs(24 * 3600),
+        ..ServerOptions::default()
+    };
+    Ok(LlamaServer::new(served, &Preset::find(case.preset)?.build()?, &options)?)
+}
+
 impl Party {
-    fn new(stories: &Stories, case: Case) -> Result<Self, BenchError> {
-        let parameters = Preset::find(case.case.preset)?.build()?;
-        let chunk = case.case.chunk;
-        let options = ServerOptions {
-            chunk,
-            chunks: (case.private + case.tokens).div_ceil(chunk),
-            sessions: 1,
-            sessions_per_client: 1,
-            age: Duration::from_secs(24 * 3600),
-            ..ServerOptions::default()
-        };
-        let server = LlamaServer::new(stories.served(), &parameters, &options)?;
-        let description = match parameters.rlwe().is_insecure() {
+    fn new(server: LlamaServer, model: &Arc<ClientModel>, case: Case) -> Result<Self, BenchError> {
+        let description = match case.is_insecure() {
             true => Description::insecure_from_bytes(&server.describe())?,
             false => Description::from_bytes(&server.describe())?,
         };
-        let client = LlamaClient::open(description, Arc::clone(&stories.client), None)?;
+        let client = LlamaClient::open(description, Arc::clone(model), None)?;
         // A file: keys on their way would take as much memory as those that are loaded.
         let folder = |error: std::io::Error| BenchError::Folder { reason: error.to_string() };
         let mut bundle = BufWriter::new(tempfile::tempfile().map_err(folder)?);
@@ -92,12 +117,33 @@ impl Party {
         Ok(Party { server, client, keys, key_bytes })
     }
 
-    /// Asks a question. Returns the answer, and the seconds and the CPU seconds of the service.
-    fn ask(&mut self, question: &Question) -> Result<(Answer, [f64; 2]), ChatError> {
+    /// Asks a question, and calls `tell` with the steps of a long pass that are done, and all of them. Returns the
+    /// answer, and the seconds and the CPU seconds of the service.
+    fn ask(
+        &mut self,
+        pool: &ThreadPool,
+        question: &Question,
+        mut tell: impl FnMut(u32, u32),
+    ) -> Result<(Answer, [f64; 2]), ChatError> {
         let encoded = self.client.encode(&[question])?;
         let query = self.client.query(&encoded)?;
+        let progress = AnswerProgress::new();
         let (begin, cpu) = (Instant::now(), process_seconds());
-        let answer = self.server.answer(CLIENT, &self.keys, &query, &GO)?;
+        let answer = std::thread::scope(|scope| {
+            let (done, waiting) = channel();
+            let (server, keys, query, progress) = (&self.server, &self.keys, &query, &progress);
+            let answering = scope.spawn(move || {
+                let answer = pool.install(|| server.answer_with_progress(CLIENT, keys, query, &GO, progress));
+                drop(done);
+                answer
+            });
+            while waiting.recv_timeout(PATIENCE) == Err::<(), _>(RecvTimeoutError::Timeout) {
+                if let Some((done, total)) = progress.newest() {
+                    tell(done, total);
+                }
+            }
+            answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
         let cpu = process_seconds().zip(cpu).map_or(0.0, |(after, before)| after - before);
         let seconds = [begin.elapsed().as_secs_f64(), cpu];
         let mut answers = self.client.read(&answer, &encoded)?;
@@ -108,26 +154,19 @@ impl Party {
     }
 }
 
-/// The logits of a step in the clear, and what was decrypted.
+/// The logits behind tokens of the prompt and generated ones in the clear, and what was decrypted.
 struct Steps<'a> {
-    stories: &'a Stories,
+    model: &'a Model,
     all: Agreement,
     rows: Vec<(Vec<f32>, Vec<f32>)>,
 }
 
 impl Steps<'_> {
-    /// Adds the logits that gave tokens: those from `place` on, in a chunk behind `before`.
-    fn add(
-        &mut self,
-        before: &[u32],
-        sent: &[u32],
-        logits: &Logits,
-        places: std::ops::Range<usize>,
-    ) -> Result<(), BenchError> {
-        let model = &self.stories.model;
-        let mut cache = model.prefix_cache(before)?;
-        let normed = model.forward(sent, &mut cache, &mut ())?;
-        let clear = model.logits(normed.view());
+    /// Adds the logits at places of a chunk that was sent behind other tokens.
+    fn add(&mut self, before: &[u32], sent: &[u32], logits: &Logits, places: Range<usize>) -> Result<(), BenchError> {
+        let mut cache = self.model.prefix_cache(before)?;
+        let normed = self.model.forward(sent, &mut cache, &mut ())?;
+        let clear = self.model.logits(normed.view());
         for place in places {
             let (Some(found), wanted) = (logits.row(place), clear.row(place).to_vec()) else { continue };
             self.all.add(found, &wanted);
@@ -150,72 +189,86 @@ impl Steps<'_> {
     }
 }
 
-pub(super) fn run(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
-    harness.progress("stories260K: stories, polynomials, service and keys");
-    let stories = Stories::prepare(&harness.options.root, case.case.chunk)?;
+pub(super) fn run(
+    harness: &mut Harness<'_>,
+    case: Case,
+    subject: impl FnOnce(&mut Harness<'_>) -> Result<Subject, BenchError>,
+) -> Result<(), BenchError> {
+    let subject = subject(harness)?;
+    harness.progress(format!("{}: the service's matrices", subject.name));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all = pool(threads)?;
-    let mut party = all.install(|| Party::new(&stories, case))?;
-    let (begin, rest) = stories.unseen[0].split_at(PUBLIC);
-    let (prefix, public) = begin.split_at(stories.tamed.prefix().len());
-    let private = &rest[..case.private];
-    let texts = (prefix, public, private);
+    let prompt = subject.begin(case.public + case.private)?.to_vec();
+    let prefix = subject.served.prefix.len();
+    let (model, name) = (Arc::clone(subject.model()), subject.name);
+    let (served, client) = (subject.served, subject.client);
+    let server = all.install(|| serve(served, case))?;
+    let requirements = server.requirements();
+    let memory: u64 = requirements.memory(server.program(), case.public).iter().map(|(_, bytes)| bytes).sum();
+    harness.progress(format!(
+        "{name}: {} bootstraps in a pass, {:.2} GB of memory; keys",
+        requirements.bootstraps,
+        memory as f64 * 1e-9
+    ));
+    let mut party = all.install(|| Party::new(server, &client, case))?;
+    let texts = (&prompt[..prefix], &prompt[prefix..case.public], &prompt[case.public..]);
     let description = party.client.description();
     let mut generation = PrivateGeneration::new(description, SESSION, texts, &[], case.tokens)?;
     let (mut seconds, mut cpu, mut given) = (Vec::new(), Vec::new(), Vec::new());
-    let mut steps = Steps { stories: &stories, all: Agreement::default(), rows: Vec::new() };
-    let mut known = [begin, private].concat();
+    let mut steps = Steps { model: &model, all: Agreement::default(), rows: Vec::new() };
+    let (mut known, mut compared) = (prompt.clone(), case.public);
     while let Some(question) = generation.question() {
-        let (answer, took) = all.install(|| party.ask(&question))?;
+        let pass = seconds.len() + 1;
+        let tell = |done, total| harness.progress(format!("{name}: pass {pass}, layer {done} of {total}"));
+        let (answer, took) = party.ask(&all, &question, tell)?;
         let new = generation.answer(&answer)?;
         if let (Question::Pass { chunk, tokens, .. }, Answer::Passed(logits)) = (&question, &answer) {
             seconds.push(took[0]);
             cpu.push(took[1]);
-            let first = PUBLIC + *chunk as usize * case.case.chunk;
             if !new.is_empty() {
-                let place = known.len() - 1 - first;
-                steps.add(&known[..first], tokens, logits, place..place + new.len())?;
                 given.push(new.len() as f64);
             }
             known.extend_from_slice(&new);
+            let first = case.public + *chunk as usize * case.chunk;
+            // The last known token was not sent, and of a long prompt only a chunk.
+            let end = (known.len() - 1).min(first + case.chunk);
+            steps.add(&known[..first], tokens, logits, compared - first..end - first)?;
+            compared = end;
             let (told, agreement) = (generation.tokens().len(), steps.all);
             harness.progress(format!(
-                "stories260K: pass {} in {:.1} s, {told} tokens, {} of {} as in the clear, largest error {:.4}",
-                seconds.len(),
-                took[0],
-                agreement.same,
-                agreement.tokens,
-                agreement.logit_error
+                "{name}: pass {pass} in {:.1} s, {told} tokens, {} of {} as in the clear, largest error {:.4}",
+                took[0], agreement.same, agreement.tokens, agreement.logit_error
             ));
         }
     }
-    report(harness, case, &party, (&stories, &generation), (&seconds, &cpu, &given, &steps), threads)
+    let clear = Generation::new(&model, &prompt, &[])?.take(generation.tokens().len()).collect();
+    report(harness, case, (&name, party.key_bytes), (&generation, clear), (&seconds, &cpu, &given, &steps), threads);
+    Ok(())
 }
 
 fn report(
     harness: &mut Harness<'_>,
     case: Case,
-    party: &Party,
-    (stories, generation): (&Stories, &PrivateGeneration),
+    (model, key_bytes): (&str, u64),
+    (generation, clear): (&PrivateGeneration, Vec<u32>),
     (seconds, cpu, given, steps): (&[f64], &[f64], &[f64], &Steps<'_>),
     threads: usize,
-) -> Result<(), BenchError> {
+) {
     let (agreement, sure, statistics) = (steps.all, steps.sure(), generation.statistics());
     let told = generation.tokens();
-    let prompt = &stories.unseen[0][..PUBLIC + case.private];
-    let clear = Generation::new(&stories.model, prompt, &[])?.take(told.len());
     let same = told.iter().zip(clear).take_while(|(own, clear)| **own == *clear).count();
     let all: f64 = seconds.iter().sum();
     let params = || {
         params! {
-            "preset": case.case.preset, "chunk": case.case.chunk, "public": PUBLIC, "private": case.private,
+            "preset": case.preset, "chunk": case.chunk, "public": case.public, "private": case.private,
             "tokens": told.len(), "passes": statistics.passes, "guessed": statistics.guessed, "threads": threads,
-            "clock": Clock::Wall.name(), "steps": agreement.tokens, "steps_above_error": sure.tokens,
+            "clock": Clock::Wall.name(), "compared": agreement.tokens, "compared_above_error": sure.tokens,
             "least_margin": agreement.least_margin, "largest_lost_margin": agreement.largest_lost_margin,
+            "pass_seconds": seconds,
         }
     };
-    let ring = if case.case.is_insecure() { ", small insecure ring" } else { "" };
-    let name = format!("stories260K, chain of {} tokens{ring}", told.len());
+    let ring = if case.is_insecure() { ", small insecure ring" } else { "" };
+    let name = format!("{model}, {} private and {} generated tokens{ring}", case.private, told.len());
     harness.row(PASS_TIME, &name, seconds, None, params());
     harness.row(PASS_CPU_TIME, &name, cpu, None, params());
     harness.value(TOKEN_TIME, &name, all / told.len() as f64, None, params());
@@ -226,6 +279,5 @@ fn report(
     harness.value(DIVERGENCE, &name, agreement.mean_divergence(), None, params());
     harness.value(LOGIT_ERROR, &name, agreement.logit_error, None, params());
     harness.value(SAME_TEXT, &name, same as f64, Some(("the model in the clear", told.len() as f64)), params());
-    harness.value(BYTES, &name, party.key_bytes as f64, None, params());
-    Ok(())
+    harness.value(BYTES, &name, key_bytes as f64, None, params());
 }

@@ -12,7 +12,9 @@ mod products;
 mod random;
 mod slim;
 mod stories;
+mod subject;
 
+use self::subject::{Prepared, Subject};
 use crate::error::BenchError;
 use crate::harness::Harness;
 
@@ -24,8 +26,11 @@ const SMALL_CHAIN: &str = "small-chain";
 const CHAIN: &str = "chain";
 const BLOCKS: &str = "blocks";
 const SHARE: &str = "share";
+const PREFILL: &str = "prefill";
+const STEPS: &str = "steps";
 
-pub(crate) const PARTS: [&str; 8] = [PRODUCTS, SLIM, ATTENTION, PASSES, SMALL_CHAIN, CHAIN, BLOCKS, SHARE];
+pub(crate) const PARTS: [&str; 10] =
+    [PRODUCTS, SLIM, ATTENTION, PASSES, SMALL_CHAIN, CHAIN, BLOCKS, SHARE, PREFILL, STEPS];
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let quick = harness.options.quick;
@@ -45,10 +50,10 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     }
     // The quick chain is one in a small ring.
     if harness.includes(SMALL_CHAIN) && !quick {
-        chain::run(harness, chain::SMALL)?;
+        run_chain(harness, chain::SMALL)?;
     }
     if harness.includes(CHAIN) {
-        chain::run(harness, if quick { chain::QUICK } else { chain::FULL })?;
+        run_chain(harness, if quick { chain::QUICK } else { chain::FULL })?;
     }
     if harness.includes(BLOCKS) {
         for case in if quick { blocks::QUICK } else { blocks::FULL } {
@@ -58,6 +63,31 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     if harness.includes(SHARE) {
         blocks::run_share(harness, if quick { &blocks::QUICK[0] } else { &blocks::FULL[0] })?;
     }
+    for (part, case) in [(PREFILL, chain::PREFILL), (STEPS, chain::STEPS)] {
+        run_prepared(harness, part, case)?;
+    }
     harness.peak_memory("keys and prepared data of the largest part");
     Ok(())
+}
+
+fn run_chain(harness: &mut Harness<'_>, case: chain::Case) -> Result<(), BenchError> {
+    chain::run(harness, case, |harness| {
+        harness.progress("stories260K: stories, polynomials");
+        Subject::stories(&harness.options.root, case.chunk)
+    })
+}
+
+/// Runs a part that needs a preparation and a text: only if they are named.
+fn run_prepared(harness: &mut Harness<'_>, part: &'static str, case: chain::Case) -> Result<(), BenchError> {
+    let options = harness.options;
+    let (Some(directory), Some(text)) = (options.preparation.clone(), options.text.clone()) else {
+        return match options.only.iter().any(|only| only == part) {
+            true => Err(BenchError::Prepared { part }),
+            false => Ok(()),
+        };
+    };
+    if !harness.includes(part) {
+        return Ok(());
+    }
+    chain::run(harness, case, |_| Subject::prepared(&Prepared { directory, text }))
 }

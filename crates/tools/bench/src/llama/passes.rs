@@ -41,13 +41,6 @@ pub(super) struct Case {
 pub(super) const FULL: Case = Case { preset: "n16_boot_depth14_scale40", chunk: 16, chunks: 2 };
 pub(super) const QUICK: Case = Case { preset: "insecure_n11_boot_depth14_scale40", chunk: 8, chunks: 1 };
 
-impl Case {
-    /// Whether the ring is for tests only.
-    pub(super) fn is_insecure(&self) -> bool {
-        self.preset.starts_with("insecure_")
-    }
-}
-
 /// Public tokens of the measured passes.
 const PUBLIC: usize = 33;
 
