@@ -376,6 +376,9 @@ def section(binary: Path, heading: str) -> str:
     """Measures one section of the page; returns it without the heading."""
     _, suite, only, single = next(found for found in SECTIONS if found[0] == heading)
     if heading == llama_encrypted_tables.SMOLLM2:
+        absent = [path for path in (llama_tables.SMOLLM2, REVIEWS) if not path.exists()]
+        if absent:
+            return f"Not measured: {absent[0].relative_to(ROOT)} is absent; `scripts/fetch_data.py` downloads it.\n"
         with tempfile.TemporaryDirectory(prefix="unspoken-llama-") as folder:
             prepared = llama_tables.prepare_smollm2(binary.with_name("unspoken"), Path(folder))
             found = rows(binary, suite, only, prepared)

@@ -18,7 +18,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, model, preparation, preset, tokens, public] = &arguments[..] else { return Err("five arguments".into()) };
     let LoadedModel { model, tokenizer } = load(Path::new(model), None)?;
-    let preparation = Preparation::load(Path::new(preparation))?;
+    let files = Preparation::FILES.map(|name| Path::new(preparation).join(name));
+    let preparation =
+        Preparation::from_bytes(std::fs::read_to_string(&files[0])?.as_bytes(), &std::fs::read(&files[1])?)?;
     let prompt = tokenizer.encode("One day, Tim and a fox went to the park. They saw")?;
     let told: Vec<u32> = Generation::new(&model, &prompt, &[])?.take(300).collect();
     let text: Vec<u32> = preparation.prefix.iter().chain(&prompt).chain(&told).copied().collect();

@@ -2,7 +2,6 @@
 //!
 //! The vectors of a tensor are ordered by their dimensions or columns first, by part second.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -68,13 +67,19 @@ where
         self.layout().parts
     }
 
-    /// Runs `work` on every item, on all threads.
+    /// Runs `work` on every item, as many at a time as there are threads: this bounds the memory.
     fn each<T: Sync, R: Send>(
         &self,
         items: &[T],
         work: impl Fn(usize, &T) -> Result<R, CkksError> + Sync + Send,
     ) -> Result<Vec<R>, CkksError> {
-        items.par_iter().enumerate().map(|(index, item)| work(index, item)).collect()
+        let mut results = Vec::with_capacity(items.len());
+        for group in items.chunks(rayon::current_num_threads()) {
+            let first = results.len();
+            let done = group.par_iter().enumerate().map(|(index, item)| work(first + index, item));
+            results.extend(done.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(results)
     }
 
     /// `factor * sum of squares + offset` over all dimensions: a vector for each part. Two levels.
@@ -100,9 +105,8 @@ where
         let sum = InnerSum::new(stride as i64, count)?;
         let parts: Vec<usize> = (0..parts).collect();
         self.each(&parts, |_, &part| {
-            let mut terms = input.iter().skip(part).step_by(parts.len());
-            let first = terms.next().ok_or_else(|| none("sum squares"))?;
-            let squares = terms.try_fold(a.tensor(first, first)?, |sum, term| a.add(&sum, &a.tensor(term, term)?))?;
+            let pairs: Vec<_> = input.iter().skip(part).step_by(parts.len()).map(|term| (term, term)).collect();
+            let squares = a.sum_tensors(&pairs)?;
             sum.apply(a, &a.relinearise_rescale(&squares)?)
         })
     }
@@ -371,23 +375,27 @@ where
         (chunk, part): (usize, usize),
     ) -> Result<[Vec<M::Vector>; COUNT], PassError> {
         let layout = self.layout();
-        let maps = |turns: Range<usize>, whole: bool| {
+        let of_turns = |input: &M::Vector, turns: &[usize], whole: bool| {
             let map = |visible, turn| self.row_map((role, visible), (chunk, part), turn, whole);
-            turns.flat_map(|turn| visible.map(|visible| map(visible, turn))).collect()
+            self.masked_rotations(input, turns.iter().flat_map(|&turn| visible.map(|v| map(v, turn))).collect())
         };
+        let mut turns: Vec<usize> = (0..layout.width).collect();
         // Keys of wide heads turn their channels first: that takes fewer keys than both shifts at once.
         let rows = if role == Role::Keys && layout.width > WIDEST_AT_ONCE {
             let turned = self.turned(std::slice::from_ref(skewed))?.remove(0);
-            self.each(&turned, |turn, turned| self.masked_rotations(turned, maps(turn..turn + 1, false)))?
+            self.each(&turned, |turn, turned| of_turns(turned, &[turn], false))?
         } else {
-            let firsts: Vec<usize> = (0..layout.width).step_by(ROWS_AT_ONCE).collect();
-            self.each(&firsts, |_, &first| {
-                let turns = first..layout.width.min(first + ROWS_AT_ONCE);
-                self.masked_rotations(skewed, maps(turns, true))
-            })?
+            // Turns that are equal modulo the tokens have the same rotations.
+            turns.sort_by_key(|turn| turn % layout.tokens);
+            let groups: Vec<&[usize]> = turns.chunks(TURNS_AT_ONCE).collect();
+            self.each(&groups, |_, turns| of_turns(skewed, turns, true))?
         };
+        let mut rows: Vec<(usize, M::Vector)> =
+            rows.into_iter().flatten().enumerate().map(|(index, row)| (turns[index / COUNT], row)).collect();
+        // Stable: the order of `visible` stays.
+        rows.sort_by_key(|(turn, _)| *turn);
         let mut sorted = std::array::from_fn(|_| Vec::with_capacity(layout.width));
-        rows.into_iter().flatten().enumerate().for_each(|(index, row)| sorted[index % COUNT].push(row));
+        rows.into_iter().enumerate().for_each(|(index, (_, row))| sorted[index % COUNT].push(row));
         Ok(sorted)
     }
 
@@ -622,12 +630,13 @@ where
             let products: Vec<_> = public.iter().map(|(turn, factor)| (&turned[*turn], factor)).collect();
             sum = Some(a.sum_products(&products)?);
         }
-        for (vector, row) in turned.iter().zip(private) {
-            let (vector, row) = (a.lowered(vector, level)?, a.lowered(row, level)?);
-            let product = a.tensor(&vector, &row)?;
+        if !private.is_empty() {
+            let turned = turned.iter().map(|vector| a.lowered(vector, level)).collect::<Result<Vec<_>, _>>()?;
+            let pairs: Vec<_> = turned.iter().map(AsRef::as_ref).zip(private.iter().copied()).collect();
+            let products = a.sum_tensors(&pairs)?;
             sum = Some(match sum {
-                Some(sum) => a.add(&sum, &product)?,
-                None => product,
+                Some(sum) => a.add(&sum, &products)?,
+                None => products,
             });
         }
         Ok(match sum {
@@ -655,8 +664,8 @@ pub(crate) trait PrivateRows<V> {
         V: 'a;
 }
 
-/// Rows that are made with the rotations of one decomposition.
-const ROWS_AT_ONCE: usize = 8;
+/// Turns whose rows are made with the rotations of one decomposition.
+const TURNS_AT_ONCE: usize = 8;
 
 /// Heads up to this width turn with one rotation for each turn.
 const WIDEST_AT_ONCE: usize = 16;

@@ -1,7 +1,6 @@
 //! What a service needs to know of a model besides its weights: how it was tamed, and the polynomials of its circuit.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -16,14 +15,6 @@ use crate::ranges::{Interval, Ranges};
 
 /// Version of the files.
 const FORMAT: u32 = 3;
-
-const RECORD: &str = "preparation.json";
-const RANGES: &str = "ranges.safetensors";
-const CLIENT: &str = "client";
-
-/// Largest sizes of the files: the ranges of the largest published models take some hundred megabytes.
-const MOST_RECORD_BYTES: u64 = 1 << 20;
-const MOST_RANGES_BYTES: u64 = 1 << 30;
 
 /// A tamed model, apart from its weights: they are those of the model's file, rotated with the seed.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +48,7 @@ struct Record {
     options: DesignOptions,
 }
 
-/// A preparation cannot be read or written, or it is that of another model.
+/// Bytes are no preparation, or it is that of another model.
 #[derive(Debug, thiserror::Error)]
 #[error("found {found}, needed {needed}; run `unspoken llama prepare` again")]
 pub struct PreparationError {
@@ -72,6 +63,9 @@ impl PreparationError {
 }
 
 impl Preparation {
+    /// Names of the files with [`record_bytes`](Self::record_bytes) and with [`ranges_bytes`](Self::ranges_bytes).
+    pub const FILES: [&str; 2] = ["preparation.json", "ranges.safetensors"];
+
     /// The circuit.
     pub fn circuit(&self) -> Circuit {
         Circuit::new(&self.config).with_rounds(self.rounds)
@@ -105,39 +99,6 @@ impl Preparation {
     /// As for [`Design::new`].
     pub fn design(&self) -> Result<Design, CircuitError> {
         Design::new(&self.circuit(), &self.ranges, &self.options)
-    }
-
-    /// Writes `preparation.json` and `ranges.safetensors` into a directory.
-    ///
-    /// # Errors
-    /// If the files cannot be written.
-    pub fn save(&self, directory: &Path) -> Result<(), PreparationError> {
-        let made = |error: String| PreparationError::new(error, "a preparation that can be written");
-        let record = self.record_bytes().map_err(|error| made(error.to_string()))?;
-        let ranges = self.ranges_bytes().map_err(|error| made(error.to_string()))?;
-        for (name, bytes) in [(RECORD, record), (RANGES, ranges)] {
-            let path = directory.join(name);
-            std::fs::write(&path, bytes).map_err(|error| {
-                let found = format!("{}, which cannot be written: {error}", path.display());
-                PreparationError::new(found, "a directory with room for the files")
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Reads what [`save`](Self::save) wrote.
-    ///
-    /// # Errors
-    /// If the files cannot be read, are too large, or as for [`from_bytes`](Self::from_bytes).
-    pub fn load(directory: &Path) -> Result<Self, PreparationError> {
-        let record = read(&directory.join(RECORD), MOST_RECORD_BYTES)?;
-        let ranges = read(&directory.join(RANGES), MOST_RANGES_BYTES)?;
-        Self::from_bytes(&record, &ranges)
-    }
-
-    /// The directory with the client's half of the model, within that of a preparation.
-    pub fn client_directory(directory: &Path) -> PathBuf {
-        directory.join(CLIENT)
     }
 
     /// All but the ranges, as JSON.
@@ -181,19 +142,6 @@ impl Preparation {
         check_ranges(&ranges, &config)?;
         Ok(Preparation { config, weights: weights.into(), prefix, seed, rounds, options, ranges })
     }
-}
-
-/// Reads a file of at most so many bytes.
-fn read(path: &Path, most: u64) -> Result<Vec<u8>, PreparationError> {
-    let refused = |found: String| {
-        let needed = "the directory of `unspoken llama prepare --out`, not the client's";
-        PreparationError::new(format!("{}, {found}", path.display()), needed)
-    };
-    let size = std::fs::metadata(path).map_err(|error| refused(format!("which cannot be read: {error}")))?.len();
-    if size > most {
-        return Err(refused(format!("a file of {size} bytes, more than {most}")));
-    }
-    std::fs::read(path).map_err(|error| refused(format!("which cannot be read: {error}")))
 }
 
 impl Record {
@@ -320,22 +268,6 @@ mod tests {
     fn a_preparation_is_read_as_it_was_written() {
         let (record, ranges) = bytes();
         assert_eq!(Preparation::from_bytes(record.as_bytes(), &ranges).unwrap(), preparation());
-    }
-
-    #[test]
-    fn a_directory_is_read_as_it_was_written_and_others_are_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        preparation().save(directory.path()).unwrap();
-        assert_eq!(Preparation::load(directory.path()).unwrap(), preparation());
-        let refused = |directory: &Path, found: &str| {
-            let error = Preparation::load(directory).unwrap_err().to_string();
-            assert!(error.contains(found), "{found}: {error}");
-        };
-        refused(&Preparation::client_directory(directory.path()), "client/preparation.json, which cannot be read");
-        let file = std::fs::File::create(directory.path().join(RANGES)).unwrap();
-        file.set_len(MOST_RANGES_BYTES + 1).unwrap();
-        refused(directory.path(), "a file of 1073741825 bytes");
-        assert!(preparation().save(&directory.path().join("none")).is_err());
     }
 
     #[test]

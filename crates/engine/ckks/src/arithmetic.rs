@@ -60,6 +60,19 @@ pub trait Arithmetic {
     /// If an operand is itself a product that is not relinearised.
     fn tensor(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
+    /// The sum of products of pairs at the lowest of all levels, neither relinearised nor rescaled. Its scale is that
+    /// of each product.
+    ///
+    /// # Errors
+    /// If there are no pairs, the scales of the products differ, or as for [`Arithmetic::tensor`].
+    fn sum_tensors(&self, pairs: &[(&Self::Vector, &Self::Vector)]) -> Result<Self::Vector, CkksError> {
+        let level = lowest_level(self, pairs)?;
+        let product = |&(a, b): &(&Self::Vector, &Self::Vector)| {
+            self.tensor(self.lowered(a, level)?.as_ref(), self.lowered(b, level)?.as_ref())
+        };
+        pairs[1..].iter().try_fold(product(&pairs[0])?, |sum, pair| self.add(&sum, &product(pair)?))
+    }
+
     /// Relinearises to two components and goes one level down: the scale is divided by the level's primes.
     ///
     /// # Errors
@@ -239,6 +252,16 @@ pub trait Arithmetic {
     fn sum_slots(&self, a: &Self::Vector, stride: usize, count: usize) -> Result<Self::Vector, CkksError> {
         InnerSum::new(stride as i64, count)?.apply(self, a)
     }
+}
+
+/// The lowest level of pairs.
+pub(crate) fn lowest_level<A: Arithmetic + ?Sized>(
+    arithmetic: &A,
+    pairs: &[(&A::Vector, &A::Vector)],
+) -> Result<usize, CkksError> {
+    let levels = pairs.iter().map(|(a, b)| arithmetic.level(a).min(arithmetic.level(b)));
+    let none = || CkksError::Shape { operation: "sum products", found: 0, needed: "at least one product".into() };
+    levels.min().ok_or_else(none)
 }
 
 /// [`Arithmetic::sum_multiples`] as products and sums.

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales, round_constant, sum_multiples_by_parts};
+use crate::arithmetic::{Arithmetic, check_scales, lowest_level, round_constant, sum_multiples_by_parts};
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -23,6 +23,14 @@ pub struct Evaluator<'a> {
     encoder: &'a Encoder,
     keys: &'a EvaluationKeys,
     cancel: Option<&'a AtomicBool>,
+}
+
+/// The components of a ciphertext that is no product.
+fn two_components<'a>(operation: &'static str, a: &'a Ciphertext) -> Result<[&'a Poly; 2], RlweError> {
+    match a.inner.components() {
+        [c0, c1] => Ok([c0, c1]),
+        more => Err(RlweError::Components { operation, found: more.len(), needed: 2 }),
+    }
 }
 
 impl<'a> Evaluator<'a> {
@@ -167,6 +175,31 @@ impl Arithmetic for Evaluator<'_> {
         };
         let product = self.parameters().ring().tensor([a0, a1], [b0, b1], self.parameters().basis(level))?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(product.into())?, level, scale: a.scale * b.scale })
+    }
+
+    /// All operands are read once, and nothing but the sum is written.
+    fn sum_tensors(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Ciphertext, CkksError> {
+        const OPERATION: &str = "sum products";
+        let level = lowest_level(self, pairs)?;
+        let scale = pairs[0].0.scale * pairs[0].1.scale;
+        pairs.iter().try_for_each(|(a, b)| check_scales(OPERATION, scale, a.scale * b.scale))?;
+        let lowered = pairs.iter().map(|(a, b)| Ok((self.lowered(a, level)?, self.lowered(b, level)?)));
+        let lowered: Vec<(Cow<'_, Ciphertext>, Cow<'_, Ciphertext>)> = lowered.collect::<Result<_, CkksError>>()?;
+        let (mut inputs, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, (a, b)) in lowered.iter().enumerate() {
+            let [b0, b1] = two_components(OPERATION, b)?;
+            inputs.push(two_components(OPERATION, a)?);
+            first.push((index, b0));
+            second.push((index, b1));
+        }
+        let ring = self.parameters().ring();
+        let mut sums = ring.product_sums(&inputs, &[&first, &second])?.into_iter().flatten();
+        let (c0, c1, other, c2) = (sums.next(), sums.next(), sums.next(), sums.next());
+        let mut components: Vec<Poly> = [c0, c1, c2].into_iter().flatten().collect();
+        if let (Some(middle), Some(other)) = (components.get_mut(1), other) {
+            ring.add_assign(middle, &other)?;
+        }
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale })
     }
 
     fn relinearise_rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
@@ -349,10 +382,7 @@ impl Arithmetic for Evaluator<'_> {
             .map(|(a, prepared)| Ok::<_, CkksError>((self.lowered(a, level)?, prepared.encoded(self.encoder)?)));
         let (inputs, factors): (Vec<_>, Vec<&Poly>) = operands.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         let row: Vec<(usize, &Poly)> = factors.into_iter().enumerate().collect();
-        let pairs = inputs.iter().map(|a| match a.inner.components() {
-            [c0, c1] => Ok([c0, c1]),
-            more => Err(RlweError::Components { operation: OPERATION, found: more.len(), needed: 2 }),
-        });
+        let pairs = inputs.iter().map(|a| two_components(OPERATION, a));
         let pairs: Vec<[&Poly; 2]> = pairs.collect::<Result<_, _>>()?;
         let sums = self.parameters().ring().product_sums(&pairs, &[&row])?;
         let components = sums.into_iter().flatten().collect();

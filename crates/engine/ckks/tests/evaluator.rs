@@ -177,6 +177,18 @@ fn products_that_wait_to_be_relinearised() {
         s.assert_close(&e.relinearise_rescale(&sum).unwrap(), expected, 36);
         s.assert_close(&e.rescale(&e.relinearise(&sum).unwrap()).unwrap(), expected, 36);
         assert!(e.tensor(&sum, &a).is_err());
+        let higher = s.encrypt(&y, 4);
+        let e = s.evaluator();
+        let fused = e.sum_tensors(&[(&a, &higher), (&a, &a)]).unwrap();
+        assert_eq!((fused.level(), fused.scale()), (sum.level(), sum.scale()));
+        s.assert_close(&fused, expected, 36);
+        s.assert_close(&e.relinearise_rescale(&fused).unwrap(), expected, 36);
+        assert!(matches!(e.sum_tensors(&[]), Err(CkksError::Shape { found: 0, .. })));
+        assert!(matches!(e.sum_tensors(&[(&a, &a), (&a, &sum)]), Err(CkksError::Scale { .. })));
+        let rescaled = e.rescale(&e.relinearise(&sum).unwrap()).unwrap();
+        let three = e.tensor(&rescaled, &rescaled).unwrap();
+        let same = e.tensor(&a, &b).unwrap();
+        assert!(e.sum_tensors(&[(&three, &same)]).is_err());
     }
 }
 

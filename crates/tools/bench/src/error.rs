@@ -88,8 +88,23 @@ pub enum BenchError {
         /// The part.
         part: &'static str,
     },
+    /// A text, or the context of a preparation, is too short for a chain.
+    #[error(
+        "the text of a chain: found {found} tokens with a prefix of {prefix}, in a context of {context}, needed \
+         {needed}; name a longer text, or prepare the model for more tokens"
+    )]
+    Prompt {
+        /// Number of tokens found.
+        found: usize,
+        /// Those of the prefix.
+        prefix: usize,
+        /// Tokens that the preparation is for.
+        context: usize,
+        /// Number of tokens needed.
+        needed: usize,
+    },
     /// Text for a measurement is too short.
-    #[error("{what}: found {found} tokens, needed {needed}; name a longer text")]
+    #[error("{what}: found {found} tokens, needed {needed}; this is a bug, please report it")]
     Text {
         /// What the text is for.
         what: &'static str,

@@ -249,9 +249,9 @@ impl Bootstrap {
 impl Bootstrapper {
     /// Multiplies the dimensions of bootstrapped vectors of real slots by a matrix, between the halves of their
     /// bootstraps. There are `parts` vectors (one or two, with other tokens each) for each vector of the matrix, next
-    /// to each other; two go through the bootstrap as one. There are as many first halves as vectors of the inputs, as
-    /// many second halves as vectors of the outputs, and no level for the product. The inputs are as for
-    /// [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the
+    /// to each other; two go through the bootstrap as one. There are as many first halves as vectors of the matrix's
+    /// inputs; as many second halves as vectors of its outputs, or half as many if there is one part; and no level for
+    /// the product. The inputs are as for [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the
     /// scale of the parameters and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
     ///
     /// # Errors

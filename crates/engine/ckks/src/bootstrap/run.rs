@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use num_complex::Complex64;
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
+use super::reduction::Reduction;
 use super::{Bootstrap, Bootstrapper, PartLayout};
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
@@ -17,7 +18,7 @@ use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
 
 /// Operations that a bootstrap needs in addition to [`Arithmetic`].
-pub(super) trait Refresh: Arithmetic {
+pub(super) trait Refresh: Arithmetic + Sized {
     /// A linear map in the form that this arithmetic applies.
     type Map;
 
@@ -29,7 +30,13 @@ pub(super) trait Refresh: Arithmetic {
     /// Raises from level 0 to `level`. The raise adds multiples of `modulus` to the coefficients of the
     /// polynomial, and the scale becomes `modulus`. `range` is the largest coefficient that the reduction resolves.
     fn raise(&self, a: &Self::Vector, level: usize, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
+
+    /// The sines of both parts of slots.
+    fn sines(&self, reduction: &Reduction, parts: &[Self::Vector; 2], scale: f64) -> Result<Both<Self>, CkksError>;
 }
+
+/// One vector for each part of slots.
+type Both<A> = [<A as Arithmetic>::Vector; 2];
 
 impl Refresh for Evaluator<'_> {
     type Map = LinearTransform;
@@ -40,6 +47,14 @@ impl Refresh for Evaluator<'_> {
 
     fn at_scale(&self, a: Ciphertext, scale: f64) -> Ciphertext {
         Ciphertext { scale, ..a }
+    }
+
+    /// On two threads: threads that share the work of one vector wait for each other at every step.
+    fn sines(&self, reduction: &Reduction, parts: &[Ciphertext; 2], scale: f64) -> Result<Both<Self>, CkksError> {
+        let [first, second] = parts;
+        let sine = |part| reduction.sine(self, part, scale);
+        let (first, second) = rayon::join(|| sine(first), || sine(second));
+        Ok([first?, second?])
     }
 
     fn raise(&self, a: &Ciphertext, level: usize, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
@@ -59,6 +74,11 @@ impl Refresh for Simulator {
 
     fn at_scale(&self, a: Simulated, scale: f64) -> Simulated {
         self.reinterpret(&a, scale)
+    }
+
+    fn sines(&self, reduction: &Reduction, parts: &[Simulated; 2], scale: f64) -> Result<Both<Self>, CkksError> {
+        let [first, second] = parts;
+        self.both(|a| reduction.sine(a, first, scale), |a| reduction.sine(a, second, scale))
     }
 
     fn raise(&self, a: &Simulated, level: usize, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
@@ -127,7 +147,7 @@ impl Bootstrap {
             let part = a.add(folded, &a.conjugate(folded)?)?;
             return Ok(vec![self.reduction.sine(a, &part, scale)?]);
         }
-        self.both_parts(a, folded)?.iter().map(|part| self.reduction.sine(a, part, scale)).collect()
+        Ok(a.sines(&self.reduction, &self.both_parts(a, folded)?, scale)?.into())
     }
 
     /// Bootstraps two vectors of real slots as the parts of one complex vector: the linear maps serve both.
@@ -173,8 +193,8 @@ impl Bootstrap {
         let slots = match self.layout {
             PartLayout::Real => self.reduction.sine(a, &a.add(&folded, &a.conjugate(&folded)?)?, scale)?,
             PartLayout::Apart => {
-                let [real, imaginary] = self.both_parts(a, &folded)?.map(|part| self.reduction.sine(a, &part, scale));
-                a.add(&real?, &a.mul_imaginary(&imaginary?)?)?
+                let [real, imaginary] = a.sines(&self.reduction, &self.both_parts(a, &folded)?, scale)?;
+                a.add(&real, &a.mul_imaginary(&imaginary)?)?
             }
             PartLayout::Together => {
                 let parts = a.add(&folded, &a.conjugate(&folded)?)?;

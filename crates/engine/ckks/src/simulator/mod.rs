@@ -304,25 +304,47 @@ impl Simulator {
         self.meter.pass(memory::bytes(self.parameters().ring(), limbs));
     }
 
-    /// Runs `work` on a simulator with the same noise and keys and a separate record. Records its keys and overflows,
-    /// and charges `cost` and `bytes` instead of what it charged. If `work` fails, nothing is recorded.
+    /// Runs `work` on a simulator with the same noise and keys and a separate record, and records its keys and
+    /// overflows. Returns its result, cost and peak memory. If `work` fails, nothing is recorded.
+    fn apart<T>(&self, work: impl FnOnce(&Self) -> Result<T, CkksError>) -> Result<(T, Cost, u64), CkksError> {
+        let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
+        let encoder = self.encoder.clone();
+        let (record, meter) = (Mutex::default(), Arc::default());
+        let inner = Simulator { encoder, noise, keys, samples_encodings: self.samples_encodings, record, meter };
+        let before = inner.meter.begin();
+        let result = work(&inner)?;
+        let bytes = inner.meter.live(&before);
+        let Record { plan, overflows, cost, .. } = inner.record.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record();
+        record.plan.extend(&plan);
+        record.overflows.extend(overflows);
+        Ok((result, cost, bytes))
+    }
+
+    /// As [`Simulator::apart`]; charges `cost` and `bytes` instead of what `work` charged.
     fn charge_instead<T>(
         &self,
         (cost, bytes): (Cost, u64),
         work: impl FnOnce(&Self) -> Result<T, CkksError>,
     ) -> Result<T, CkksError> {
-        let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
-        let encoder = self.encoder.clone();
-        let (record, meter) = (Mutex::default(), Arc::default());
-        let inner = Simulator { encoder, noise, keys, samples_encodings: self.samples_encodings, record, meter };
-        let result = work(&inner)?;
-        let Record { plan, overflows, .. } = inner.record.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut record = self.record();
-        record.plan.extend(&plan);
-        record.cost += cost;
-        record.overflows.extend(overflows);
+        let (result, ..) = self.apart(work)?;
+        self.record().cost += cost;
         self.meter.pass(bytes);
         Ok(result)
+    }
+
+    /// Runs what an evaluator runs on two threads at once: the memory of both counts at the same time.
+    pub(crate) fn both(
+        &self,
+        first: impl FnOnce(&Self) -> Result<Simulated, CkksError>,
+        second: impl FnOnce(&Self) -> Result<Simulated, CkksError>,
+    ) -> Result<[Simulated; 2], CkksError> {
+        let (second, cost, bytes) = self.apart(second)?;
+        self.record().cost += cost;
+        let held = self.meter.hold(1, bytes);
+        let first = first(self)?;
+        drop(held);
+        Ok([first, self.stored(second.draft())])
     }
 
     /// Simulates a linear transformation by plain rotations, which are slightly noisier than the hoisted ones of the

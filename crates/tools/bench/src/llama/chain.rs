@@ -198,7 +198,7 @@ pub(super) fn run(
     harness.progress(format!("{}: the service's matrices", subject.name));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all = pool(threads)?;
-    let prompt = subject.begin(case.public + case.private)?.to_vec();
+    let prompt = subject.begin((case.public, case.private))?.to_vec();
     let prefix = subject.served.prefix.len();
     let (model, name) = (Arc::clone(subject.model()), subject.name);
     let (served, client) = (subject.served, subject.client);
@@ -206,7 +206,7 @@ pub(super) fn run(
     let requirements = server.requirements();
     let memory: u64 = requirements.memory(server.program(), case.public).iter().map(|(_, bytes)| bytes).sum();
     harness.progress(format!(
-        "{name}: {} bootstraps in a pass, {:.2} GB of memory; keys",
+        "{name}: at most {} bootstraps in a pass, {:.2} GB of memory; keys",
         requirements.bootstraps,
         memory as f64 * 1e-9
     ));

@@ -30,11 +30,11 @@ impl Subject {
     /// A preparation, named by its directory, and the beginning of a file of text.
     pub(super) fn prepared(prepared: &Prepared) -> Result<Self, BenchError> {
         let Prepared { directory, text } = prepared;
-        let preparation = Preparation::load(directory)?;
+        let [record, ranges] = Preparation::FILES.map(|name| read(&directory.join(name)));
+        let preparation = Preparation::from_bytes(&record?, &ranges?)?;
         let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
-        let client = ClientModel::load(&Preparation::client_directory(directory))?;
-        let text = std::fs::read_to_string(text)
-            .map_err(|error| BenchError::File { path: text.clone(), reason: error.to_string() })?;
+        let client = ClientModel::load(&directory.join("client"))?;
+        let text = String::from_utf8_lossy(&read(text)?).into_owned();
         let tokens = client.tokenizer().encode(&text)?;
         let text = served.prefix.iter().copied().chain(tokens).take(served.context).collect();
         let name = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
@@ -46,11 +46,21 @@ impl Subject {
         &self.served.model
     }
 
-    /// The first `count` tokens of the text.
-    pub(super) fn begin(&self, count: usize) -> Result<&[u32], BenchError> {
-        let found = self.text.len();
-        self.text.get(..count).ok_or(BenchError::Text { what: "the text of a chain", found, needed: count })
+    /// The first `public` tokens of the text, with the prefix, and the next `private` ones.
+    pub(super) fn begin(&self, (public, private): (usize, usize)) -> Result<&[u32], BenchError> {
+        let needed = public + private;
+        match self.text.get(..needed) {
+            Some(begin) if self.served.prefix.len() <= public => Ok(begin),
+            _ => {
+                let (found, prefix, context) = (self.text.len(), self.served.prefix.len(), self.served.context);
+                Err(BenchError::Prompt { found, prefix, context, needed })
+            }
+        }
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
+    std::fs::read(path).map_err(|error| BenchError::File { path: path.to_owned(), reason: error.to_string() })
 }
 
 /// A preparation and a text, as they were named.

@@ -3,6 +3,7 @@
 mod picture;
 mod plan;
 mod polynomial;
+pub mod preparation;
 mod prepare;
 mod report;
 mod run;

@@ -12,6 +12,7 @@ use unspoken_llama_model::{ClientModel, LoadedModel, Model, TamedModel, rotate};
 use unspoken_store::ModelId;
 
 use super::ModelArguments;
+use super::preparation::{client_directory, make, save};
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -88,8 +89,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(margin) = arguments.margin {
         anyhow::ensure!(margin >= 1.0 && margin.is_finite(), "--margin: found {margin}, needed a number of at least 1");
     }
-    // Before the long work.
-    std::fs::create_dir(out).with_context(|| format!("--out: cannot make {}", out.display()))?;
+    make(out)?;
     let prepared = prepare(arguments);
     if prepared.is_err() {
         // Nothing is in it yet, or what could not be written.
@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         describe(&outcome);
         println!("\nmodel       {}", outcome.id);
         println!("service     unspoken serve --llama {}", out.display());
-        println!("clients     need {}", Preparation::client_directory(out).display());
+        println!("clients     need {}", client_directory(out).display());
     }
     Ok(())
 }
@@ -135,11 +135,11 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         options,
         ranges,
     };
-    preparation.save(&arguments.out)?;
+    save(&preparation, &arguments.out)?;
     let tamed = TamedModel::new(model, preparation.prefix.clone());
     tamed.save(&arguments.out)?;
     let client = ClientModel::new(&tamed, tokenizer);
-    client.save(&Preparation::client_directory(&arguments.out))?;
+    client.save(&client_directory(&arguments.out))?;
     let outcome = Outcome {
         id: tamed.id(),
         prefix: named(client.tokenizer(), &preparation.prefix),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
-use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Preparation, Simulation};
+use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Simulation};
 use unspoken_llama_model::{LoadedModel, round_weights};
 
 use super::ModelArguments;
+use super::preparation::load;
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
@@ -65,10 +66,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(scale) = arguments.scale.iter().find(|scale| !(1.0..=60.0).contains(*scale)) {
         anyhow::bail!("--scale: found {scale}, needed numbers from 1 to 60");
     }
-    let at = || format!("--preparation: {}", arguments.preparation.display());
-    let preparation = Preparation::load(&arguments.preparation).with_context(at)?;
+    let preparation = load(&arguments.preparation)?;
     let LoadedModel { model, tokenizer } = arguments.model.load()?;
-    let model = preparation.tamed(model).with_context(|| format!("{} and --model", at()))?;
+    let what = || format!("--preparation: {} and --model", arguments.preparation.display());
+    let model = preparation.tamed(model).with_context(what)?;
     let design = preparation.design()?;
     let tokens = arguments.text.public.saturating_add(arguments.text.private).saturating_add(preparation.prefix.len());
     let most = preparation.options.tokens.unwrap_or(model.config.context);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use unspoken_chat::{LlamaServer, PassInput, ServedModel, ServerOptions};
-use unspoken_llama::Preparation;
 use unspoken_llama_model::TamedModel;
 use unspoken_server::Applications;
 
@@ -15,6 +14,7 @@ use super::offer::Offer;
 use super::preset::{LLAMA_PRESET, secure};
 use super::session_directory::SessionDirectory;
 use super::{KEYS, key_storage};
+use crate::commands::llama::preparation;
 
 pub const KIND: Kind = Kind {
     name: "llama",
@@ -57,7 +57,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         SessionDirectory::open(&path).with_context(|| format!("option keep: cannot use {}", path.display()))
     });
     let kept = kept.transpose()?;
-    let preparation = Preparation::load(offer.path())?;
+    let preparation = preparation::load(offer.path())?;
     let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
     let mut server = LlamaServer::new(served, &parameters, &options)?;
     if let Some(directory) = kept {

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_chat::ServedModel;
 use unspoken_ckks::{CkksParameters, CostModel, Encoder};
 use unspoken_encrypted_llama::{ExplainedStep, Layout};
-use unspoken_llama::Preparation;
 use unspoken_llama_model::TamedModel;
 
 use super::{Arguments, GIGABYTE};
+use crate::commands::llama::preparation;
 
 /// A pass, and what a service needs for it.
 struct Planned {
@@ -34,8 +33,7 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
         (1..=private).contains(&chunks),
         "found {private} private tokens in {chunks} chunks, needed at least one chunk, and one token for each"
     );
-    let preparation =
-        Preparation::load(directory).with_context(|| format!("--preparation: {}", directory.display()))?;
+    let preparation = preparation::load(directory)?;
     let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
     let program = served.program(parameters, private.div_ceil(chunks).next_power_of_two().max(Layout::LEAST_TOKENS))?;
     let public = served.prefix.len() + arguments.public;
