@@ -54,8 +54,8 @@ pub(crate) enum Method {
     /// One level below, with a result that cannot be bootstrapped before its rows and their products, which take a
     /// level each.
     Skews,
-    /// Between the halves of a bootstrap.
-    Refreshes,
+    /// Between the halves of a bootstrap, with a result so many levels below that of the bootstrap.
+    Refreshes(usize),
 }
 
 /// A step that was run.
@@ -72,6 +72,8 @@ pub(crate) struct Step {
     pub choice: Move,
     /// Vectors of each input.
     pub vectors: Vec<usize>,
+    /// Vectors that are bootstrapped as its results.
+    pub fresh: usize,
     /// The level and the scale of each vector of its results.
     pub results: Vec<(usize, f64)>,
 }
@@ -242,7 +244,8 @@ where
         let numbers = inputs.iter().map(|input| input.number).chain(cache.map(|cache| cache.0)).collect();
         let counts = vectors.iter().map(Vec::len).collect();
         let (inputs, methods, places, results) = (numbers, methods.to_vec(), vec![place], Vec::new());
-        self.steps.push(Step { place, places, inputs, outputs: Vec::new(), methods, choice, vectors: counts, results });
+        let (outputs, fresh) = (Vec::new(), 0);
+        self.steps.push(Step { place, places, inputs, outputs, methods, choice, vectors: counts, fresh, results });
         Ok((method, vectors))
     }
 
@@ -260,7 +263,7 @@ where
             Method::Spends(spent) if Program::is_last(place) => spent,
             Method::Skews => entry + 3,
             Method::Spends(spent) => spent + entry + self.context.program.units.levels_to_refresh(place),
-            Method::Refreshes => entry,
+            Method::Refreshes(_) => entry,
         };
         if top < needed {
             return Err(PassError::Levels { place, found: top - entry, needed: needed - entry });
@@ -366,11 +369,12 @@ where
     fn linears(&mut self, input: &Self::Tensor, places: &[Place]) -> Result<Vec<Self::Tensor>, PassError> {
         let program = self.context.program;
         let map = LinearPlaces::new(&program.model.config, program.layout(), places);
+        let refreshes = Method::Refreshes(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
             // Results of long maps have a bootstrap before them or behind them in any case.
-            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), Method::Refreshes],
-            true => &[Method::Refreshes, Method::Spends(1)],
-            false => &[Method::Refreshes],
+            true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), refreshes],
+            true => &[refreshes, Method::Spends(1)],
+            false => &[refreshes],
         };
         let (method, inputs) = self.prepare(places[0], &[input], None, methods)?;
         if let Some(step) = self.steps.last_mut() {
@@ -378,10 +382,13 @@ where
         }
         let vectors = match method {
             Method::Spends(_) | Method::Skews => self.context.linear_on_slots(&inputs[0], places)?,
-            Method::Refreshes => {
-                let outputs = self.context.linear_on_coefficients(&inputs[0], places)?;
-                self.bootstraps += outputs.len();
-                outputs
+            Method::Refreshes(_) => {
+                let fresh = map.bootstraps(program.layout());
+                self.bootstraps += fresh;
+                if let Some(step) = self.steps.last_mut() {
+                    step.fresh = fresh;
+                }
+                self.context.linear_on_coefficients(&inputs[0], places)?
             }
         };
         let (mut vectors, config) = (vectors.into_iter(), &program.model.config);

@@ -42,8 +42,10 @@ pub struct ExplainedStep {
     pub refreshed: usize,
     /// Vectors of all its inputs.
     pub inputs: usize,
-    /// Vectors of its results. [`Work::Coefficients`] bootstraps them.
+    /// Vectors of its results.
     pub outputs: usize,
+    /// Vectors that [`Work::Coefficients`] bootstraps as its results: fewer than these if several lie in one.
+    pub fresh: usize,
     /// The level at which it works.
     pub level: usize,
     /// The lowest level of its results.
@@ -63,7 +65,7 @@ pub struct ExplainedStep {
 impl ExplainedStep {
     /// Vectors that it bootstraps, before it and as its results.
     pub fn bootstraps(&self) -> usize {
-        self.refreshed + if self.work == Work::Coefficients { self.outputs } else { 0 }
+        self.refreshed + self.fresh
     }
 }
 
@@ -95,7 +97,7 @@ fn explained(counted: CountedStep, bytes: impl Fn(usize) -> u64) -> ExplainedSte
     let work = match step.methods[step.choice.way] {
         Method::Spends(_) => Work::Slots,
         Method::Skews => Work::Cache,
-        Method::Refreshes => Work::Coefficients,
+        Method::Refreshes(_) => Work::Coefficients,
     };
     let vectors = step.vectors.iter().zip(&step.choice.refreshed);
     ExplainedStep {
@@ -104,6 +106,7 @@ fn explained(counted: CountedStep, bytes: impl Fn(usize) -> u64) -> ExplainedSte
         refreshed: vectors.filter(|(_, refreshed)| **refreshed).map(|(vectors, _)| vectors).sum(),
         inputs: step.vectors.iter().sum(),
         outputs: step.results.len(),
+        fresh: step.fresh,
         level: step.choice.level,
         output_level: step.results.iter().map(|result| result.0).min().unwrap_or(0),
         log2_scale: step.results.iter().fold(0.0, |most: f64, result| most.max(result.1.log2())),

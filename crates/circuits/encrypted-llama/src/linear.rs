@@ -18,6 +18,9 @@ pub(crate) struct LinearPlaces {
     pub(crate) vectors: Vec<usize>,
     /// Period of the dimensions of the input.
     period: usize,
+    /// Set if products on coefficients put the results of all places side by side into one vector, which is
+    /// bootstrapped instead of one for each: the dimensions that each of them takes.
+    pub(crate) side_by_side: Option<usize>,
 }
 
 /// Diagonals of a linear map on slots, at most.
@@ -58,7 +61,20 @@ impl LinearPlaces {
             Quantity::Query | Quantity::Key | Quantity::Value => layout.blocks,
             quantity => layout.activation_vectors(width_of(config, quantity)),
         });
-        LinearPlaces { inputs, vectors: vectors.collect(), period }
+        let vectors: Vec<usize> = vectors.collect();
+        let periods = places.iter().map(|place| match place.quantity {
+            Quantity::Query | Quantity::Key | Quantity::Value => layout.width * layout.block_heads,
+            quantity => layout.period(width_of(config, quantity)),
+        });
+        let longest = periods.max().unwrap_or(layout.dimensions());
+        let fit = places.len() * longest <= layout.dimensions() && vectors.iter().all(|count| *count == 1);
+        let side_by_side = (fit && places.len() > 1).then_some(longest);
+        LinearPlaces { inputs, vectors, period, side_by_side }
+    }
+
+    /// Vectors that products on coefficients bootstrap.
+    pub fn bootstraps(&self, layout: &Layout) -> usize {
+        layout.parts * if self.side_by_side.is_some() { 1 } else { self.vectors.iter().sum() }
     }
 
     /// Whether [`LinearMap::on_slots`] can compute them: the input is one vector, and the diagonals are not too many to
@@ -110,7 +126,10 @@ impl LinearMap {
 
     /// The matrix for a product on coefficients.
     pub fn on_coefficients(&self, plan: &Bootstrap, small: &SmallRing) -> Result<CoefficientMatrix, CkksError> {
-        let outputs = self.outputs.concat();
+        let outputs: Vec<Option<usize>> = match self.places.side_by_side {
+            Some(period) => self.outputs.iter().flat_map(|rows| &rows[..period]).copied().collect(),
+            None => self.outputs.concat(),
+        };
         let places = DimensionPlaces { inputs: &self.places.inputs, outputs: &outputs };
         let entry = |row, column| f64::from(self.weights[(row, column)]);
         CoefficientMatrix::new(plan, small, &places, self.weights.nrows(), entry)

@@ -14,6 +14,7 @@ use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
 use crate::layout::{Columns, Key, Layout};
+use crate::linear::LinearPlaces;
 use crate::machine::Machine;
 use crate::program::{Program, TransformKey, TransformKind};
 use crate::slot_map::SlotMap;
@@ -268,11 +269,33 @@ where
         })
     }
 
-    /// Linear maps between the halves of a bootstrap. The results of all places.
+    /// Linear maps between the halves of a bootstrap. The results of all places, one level lower if they lie side by
+    /// side.
     pub fn linear_on_coefficients(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
         let matrix = self.program.matrix(places)?;
         let inputs: Vec<&M::Vector> = input.iter().collect();
-        Ok(self.machine.refresh_product(&matrix, self.parts(), &inputs)?)
+        let results = self.machine.refresh_product(&matrix, self.parts(), &inputs)?;
+        match LinearPlaces::new(&self.program.model.config, self.layout(), places).side_by_side {
+            Some(period) => Ok(self.apart(&results, (places.len(), period))?),
+            None => Ok(results),
+        }
+    }
+
+    /// Takes `count` results apart that lie side by side in a vector, each in `period` dimensions, and repeats each
+    /// through all slots. All parts of one result, then those of the next. One level.
+    fn apart(&self, input: &[M::Vector], (count, period): (usize, usize)) -> Result<Vec<M::Vector>, CkksError> {
+        let (a, layout) = (self.arithmetic(), self.layout());
+        let own = layout.tokens * period;
+        let repeat = InnerSum::new(own as i64, layout.slots / own)?;
+        let results: Vec<(usize, &M::Vector)> =
+            (0..count).flat_map(|result| input.iter().map(move |vector| (result, vector))).collect();
+        self.each(&results, |_, &(result, vector)| {
+            let level = a.level(vector);
+            let scale = a.parameters().scale() * a.parameters().level_modulus(level) / a.scale(vector);
+            let mask = (0..layout.slots).map(|slot| Complex64::from(if slot / own == result { 1.0 } else { 0.0 }));
+            let mask = PreparedVector::new(mask.collect(), level, scale)?;
+            repeat.apply(a, &a.rescale(&a.mul_prepared(vector, &mask)?)?)
+        })
     }
 
     /// RoPE, with a factor for each head. The first token of the chunk is at `position`. One level.

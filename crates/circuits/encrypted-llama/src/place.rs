@@ -206,7 +206,7 @@ impl<'a> Prices<'a> {
     fn way(&self, step: &Step, way: usize, own: f64, (entry, top): (usize, usize)) -> Result<Way, PassError> {
         let (level, own) = match (way == step.choice.way, step.methods[way]) {
             (true, _) => (step.choice.level, own),
-            (false, Method::Refreshes) => (entry, self.linear(step, entry)?),
+            (false, Method::Refreshes(_)) => (entry, self.linear(step, entry)?),
             (false, _) => (top, self.linear(step, top)?),
         };
         // Rows are one level below the cache, which is the input behind the tensors with vectors.
@@ -222,7 +222,9 @@ impl<'a> Prices<'a> {
         Ok(match step.methods[way] {
             Method::Spends(spent) => spending(spent),
             Method::Skews => spending(1),
-            Method::Refreshes => Way { least: entry, above, landing: Landing::At(top), seconds: every(&|_| own) },
+            Method::Refreshes(spent) => {
+                Way { least: entry, above, landing: Landing::At(top - spent), seconds: every(&|_| own) }
+            }
         })
     }
 

@@ -251,8 +251,9 @@ impl Bootstrapper {
     /// bootstraps. There are `parts` vectors (one or two, with other tokens each) for each vector of the matrix, next
     /// to each other; two go through the bootstrap as one. There are as many first halves as vectors of the matrix's
     /// inputs; as many second halves as vectors of its outputs, or half as many if there is one part; and no level for
-    /// the product. The inputs are as for [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs have values of at most 1, at the
-    /// scale of the parameters and [`Bootstrap::output_level`]; inputs may be as large as the precision allows.
+    /// the product. The inputs are as for [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs
+    /// have values of at most 1, at the scale of the parameters and [`Bootstrap::output_level`]; inputs may be as large
+    /// as the precision allows.
     ///
     /// # Errors
     /// If the plan was not made by [`Bootstrap::for_products`] with the same bits, the number of inputs is not that of

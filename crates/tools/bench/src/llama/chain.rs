@@ -59,7 +59,7 @@ pub(super) const QUICK: Case = Case { private: 6, tokens: 3, ..SMALL };
 /// A chunk of 64 private tokens, all of them of the prompt.
 pub(super) const PREFILL: Case = Case { chunk: 64, public: 257, private: 64, tokens: 1, ..FULL };
 /// A chunk of the prompt, and passes of 8 tokens behind it.
-pub(super) const STEPS: Case = Case { chunk: 8, public: 257, private: 8, tokens: 3, ..FULL };
+pub(super) const STEPS: Case = Case { chunk: 8, public: 257, private: 8, tokens: 2, ..FULL };
 
 impl Case {
     /// Whether the ring is for tests only.
