@@ -3,7 +3,7 @@
 mod common;
 
 use common::run::{Client, program};
-use common::{Setting, random, shared};
+use common::{Setting, shared, wide_heads};
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Complex64, Encoder, Simulator};
 use unspoken_encrypted_llama::{PassError, Program, SimulatedMachine, TokenEncoding};
@@ -81,7 +81,7 @@ fn embeddings_of_tokens_are_looked_up() {
 
 #[test]
 fn chunks_in_two_parts_have_one_query() {
-    let setting = random(50);
+    let setting = wide_heads(50);
     let program = program(&setting, SMALL, 16, 512);
     check(&setting, &program, &[0, 49, 1, 2, 3, 30, 31, 32, 33, 9, 9, 9, 48, 7, 5, 20]);
 }

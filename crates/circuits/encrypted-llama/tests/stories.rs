@@ -3,7 +3,7 @@
 mod common;
 
 use common::run::{CHUNKS, check, encrypted, program, simulated};
-use common::{PUBLIC, print, random, shared};
+use common::{PUBLIC, narrow_heads, print, shared, wide_heads};
 use unspoken_ckks::{Arithmetic, CostModel, Encoder, Simulator, vector_bytes};
 use unspoken_encrypted_llama::{ExplainedStep, PassArithmetic, SimulatedMachine};
 use unspoken_llama::Quantity;
@@ -67,7 +67,7 @@ fn sessions_take_as_much_memory_as_announced_behind_any_public_text() {
 
 #[test]
 fn chunks_in_two_parts_and_heads_in_several_vectors_agree_too() {
-    let setting = random(50);
+    let setting = wide_heads(50);
     let program = program(&setting, SMALL, 16, 512);
     let layout = program.layout();
     assert_eq!((layout.parts, layout.tokens, layout.blocks, layout.lanes), (2, 8, 2, 1));
@@ -81,8 +81,29 @@ fn chunks_in_two_parts_and_heads_in_several_vectors_agree_too() {
 }
 
 #[test]
+fn results_that_fit_one_vector_share_its_bootstrap() {
+    let setting = narrow_heads();
+    let program = program(&setting, SMALL, 8, 512);
+    let layout = program.layout();
+    assert_eq!((layout.parts, layout.blocks, layout.lanes, layout.activation_vectors(150)), (1, 1, 4, 2));
+    let sample = &setting.held_out[0];
+    let run = [(true, &sample.private[..8]), (true, &sample.private[8..16])];
+    let passes = (&sample.public[..], &run[..]);
+    let (predicted, keys) = simulated(&setting, &program, passes);
+    let found = encrypted(&setting, &program, passes, &keys);
+    print(&found[1]);
+    check(&found, &predicted, 7.0);
+    let encoder = Encoder::new(program.bootstrap().parameters());
+    let model = CostModel::nominal(encoder.parameters());
+    let explained = program.explain(&encoder, (sample.public.len(), CHUNKS), &model).unwrap();
+    let shared = explained.iter().filter(|step| step.places.len() > 1);
+    let counts: Vec<_> = shared.map(|step| (step.places.len(), step.outputs, step.fresh)).collect();
+    assert_eq!(counts, [(3, 3, 1), (2, 2, 1), (3, 3, 1), (2, 2, 1)]);
+}
+
+#[test]
 fn the_result_of_a_large_vocabulary_is_the_output_of_the_last_norm() {
-    let setting = random(1100);
+    let setting = wide_heads(1100);
     let mut program = program(&setting, SMALL, 8, 512);
     let encoder = Encoder::new(program.bootstrap().parameters());
     program.place(&encoder, 20, &CostModel::nominal(encoder.parameters())).unwrap();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, LinearPlan,
-    LinearTransform, PreparedMatrix, PreparedVector, Preset,
+    LinearTransform, PreparedMatrix, PreparedVector, Preset, Simulator,
 };
 use unspoken_ring::{Poly, RingKind, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
@@ -185,6 +185,10 @@ fn products_that_wait_to_be_relinearised() {
         s.assert_close(&e.relinearise_rescale(&fused).unwrap(), expected, 36);
         assert!(matches!(e.sum_tensors(&[]), Err(CkksError::Shape { found: 0, .. })));
         assert!(matches!(e.sum_tensors(&[(&a, &a), (&a, &sum)]), Err(CkksError::Scale { .. })));
+        let simulator = Simulator::new(&s.encoder, 1);
+        let [p, q] = [(&x, 3), (&y, 4)].map(|(values, level)| simulator.encrypt(values, level, a.scale()).unwrap());
+        let simulated = simulator.sum_tensors(&[(&p, &q), (&p, &p)]).unwrap();
+        assert_eq!((simulator.level(&simulated), simulator.scale(&simulated)), (fused.level(), fused.scale()));
         let rescaled = e.rescale(&e.relinearise(&sum).unwrap()).unwrap();
         let three = e.tensor(&rescaled, &rescaled).unwrap();
         let same = e.tensor(&a, &b).unwrap();

@@ -49,7 +49,8 @@ fn help_lists_suites_and_parts_and_mistakes_are_refused() {
     for name in ["engine", "lookup", "matrix", "encrypt", "pir", "llama", "audit", "bootstrap", "table6", "updates"] {
         assert!(help.contains(name), "{name}: {help}");
     }
-    for mistake in [&["engines"][..], &[], &["engine", "--only", "table3"], &["audit"]] {
+    let alone = &["llama", "--only", "prefill"];
+    for mistake in [&["engines"][..], &[], &["engine", "--only", "table3"], &["audit"], alone] {
         let output = unspoken_bench(mistake);
         assert!(!output.status.success() && !output.stderr.is_empty(), "{mistake:?}");
     }

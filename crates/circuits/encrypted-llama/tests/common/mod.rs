@@ -54,8 +54,8 @@ pub fn setting(bits: f64, layers: usize) -> Setting {
 
 /// A model with random weights whose heads do not fit one vector of the small ring, and whose chunks of 16 tokens do
 /// not either.
-pub fn random(vocabulary: usize) -> Setting {
-    let config = Config {
+pub fn wide_heads(vocabulary: usize) -> Setting {
+    random(Config {
         width: 128,
         layers: 2,
         heads: 8,
@@ -66,7 +66,27 @@ pub fn random(vocabulary: usize) -> Setting {
         context: 128,
         norm_epsilon: 1e-5,
         rope_frequencies: (0..16).map(|pair| 0.7f64.powi(pair)).collect(),
-    };
+    })
+}
+
+/// A model with random weights whose activations need two vectors of the small ring, but whose queries, keys and values
+/// fit one together, and gates and their factors another one.
+pub fn narrow_heads() -> Setting {
+    random(Config {
+        width: 150,
+        layers: 2,
+        heads: 2,
+        kv_heads: 1,
+        head_width: 16,
+        ffn_width: 60,
+        vocabulary: 50,
+        context: 128,
+        norm_epsilon: 1e-5,
+        rope_frequencies: (0..8).map(|pair| 0.5f64.powi(pair)).collect(),
+    })
+}
+
+fn random(config: Config) -> Setting {
     let mut state = 1u64;
     let mut draw = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -75,20 +95,22 @@ pub fn random(vocabulary: usize) -> Setting {
     let mut matrix = |rows: usize, columns: usize, gain: f32| {
         Array2::from_shape_simple_fn((rows, columns), || gain * draw() / (columns as f32).sqrt())
     };
+    let Config { width, ffn_width: ffn, .. } = config;
+    let (queries, keys) = (config.query_width(), config.kv_width());
     let layer = |matrix: &mut dyn FnMut(usize, usize, f32) -> Array2<f32>| LayerWeights {
-        attention_norm: Array1::ones(128),
-        query: matrix(256, 128, 1.5),
-        key: matrix(128, 128, 1.5),
-        value: matrix(128, 128, 1.0),
-        output: matrix(128, 256, 2.0),
-        ffn_norm: Array1::ones(128),
-        gate: matrix(150, 128, 2.0),
-        up: matrix(150, 128, 1.0),
-        down: matrix(128, 150, 2.0),
+        attention_norm: Array1::ones(width),
+        query: matrix(queries, width, 1.5),
+        key: matrix(keys, width, 1.5),
+        value: matrix(keys, width, 1.0),
+        output: matrix(width, queries, 2.0),
+        ffn_norm: Array1::ones(width),
+        gate: matrix(ffn, width, 2.0),
+        up: matrix(ffn, width, 1.0),
+        down: matrix(width, ffn, 2.0),
     };
     let layers = vec![layer(&mut matrix), layer(&mut matrix)];
-    let embedding = matrix(vocabulary, 128, 12.0);
-    let weights = Weights { embedding, layers, norm: Array1::ones(128), head: None };
+    let embedding = matrix(config.vocabulary, width, 12.0);
+    let weights = Weights { embedding, layers, norm: Array1::ones(width), head: None };
     let model = Model { config, weights };
     let text = |seed: usize| -> Sample {
         let token = |i: usize| ((i * i * (7 + seed) + 13 * i + seed * seed) % 50) as u32;
