@@ -102,7 +102,7 @@ SHARE_PHASES = {
 LAYERS = 32
 
 # Metrics with tables of their own.
-SPECIAL = ("phase_", "predicted_", "block_")
+SPECIAL = ("phase_", "predicted_", "block_", "chain_")
 
 
 def targets(heading: str) -> object:
@@ -138,6 +138,43 @@ def phases(found: list[dict]) -> str:
         counts = float(params["bootstraps"]), float(params["key_switches"])
         times = row["ours"], within.get(row["case"]), params.get("cpu_seconds")
         lines.append(line(row["case"], *times, *counts, params["predicted_seconds"]))
+    return "\n".join(lines)
+
+
+# Columns of the table of chains: metrics of their rows.
+CHAIN_COLUMNS = (
+    ("seconds of a pass", "chain_pass_time"),
+    ("CPU seconds", "chain_pass_cpu_time"),
+    ("seconds per token", "chain_time_per_token"),
+    ("tokens per pass", "chain_tokens_per_pass"),
+    ("same top token", "chain_same_top_token"),
+    ("divergence, nats", "chain_divergence"),
+    ("largest logit error", "chain_largest_logit_error"),
+    ("bytes of keys", "chain_key_bytes"),
+)
+
+
+def chains(found: list[dict]) -> str:
+    """What chains of tokens took, and how well they agree with the model in the clear."""
+    about = paragraph(
+        "Seconds of a pass are the median of the passes. A margin is the distance between the two most likely tokens "
+        "in the clear. The same text is the number of generated tokens up to the first that differs from those of the "
+        "model in the clear."
+    )
+    names = [name for name, _ in CHAIN_COLUMNS]
+    further = ["tokens compared", "largest margin of another top token", "passes", "guessed", "same text"]
+    lines = [
+        "### Chains\n",
+        about,
+        "| chain | " + " | ".join([*names, *further]) + " |",
+        "| --- |" + " ---: |" * (len(names) + len(further)),
+    ]
+    for case in dict.fromkeys(row["case"] for row in found if row["metric"] == "chain_pass_time"):
+        own = {row["metric"]: row for row in found if row["case"] == case}
+        params = own["chain_pass_time"]["params"]
+        counts = (params["compared"], params["largest_lost_margin"], params["passes"], params["guessed"])
+        values = [own[metric]["ours"] for _, metric in CHAIN_COLUMNS]
+        lines.append(line(case, *values, *map(float, counts), own["chain_same_text"]["ours"]))
     return "\n".join(lines)
 
 
@@ -200,7 +237,7 @@ def memory(found: list[dict]) -> str:
 
 TABLES = {
     PRODUCTS: (targets(PRODUCTS),),
-    PASSES: (targets(PASSES), phases),
+    PASSES: (targets(PASSES), phases, chains),
     BLOCKS: (phases, table_five, memory),
-    SMOLLM2: (targets(SMOLLM2),),
+    SMOLLM2: (targets(SMOLLM2), chains),
 }
