@@ -1,6 +1,6 @@
 //! Tokenizers: byte-level merges (GPT-2, Llama 3, SmolLM) and SentencePiece merges by score (Llama 2).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use tokenizers::decoders::byte_fallback::ByteFallback;
@@ -208,6 +208,11 @@ impl Tokenizer {
             return Err("a precompiled normalizer, which models of this architecture do not have".into());
         }
         let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(wrong)?;
+        // The library writes one of several tokens with the same id, and cannot read what it wrote.
+        let mut ids = HashSet::new();
+        if let Some((token, id)) = inner.get_vocab(false).iter().find(|(_, id)| !ids.insert(**id)) {
+            return Err(format!("the token {token:?} with id {id}, which another token has too"));
+        }
         // Texts are neither cut nor filled up.
         inner.with_padding(None).with_truncation(None).map_err(wrong)?;
         Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
