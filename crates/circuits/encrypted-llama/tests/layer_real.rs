@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::run::{check, encrypted, program, simulated};
-use common::{PUBLIC, print, setting};
+use common::run::{agree, program};
+use common::{PUBLIC, setting};
 use unspoken_ckks::{CostModel, Encoder};
 
 #[test]
@@ -14,9 +14,5 @@ fn a_layer_at_real_parameters_agrees_with_the_model_and_the_simulator() {
     program.place(&encoder, PUBLIC, &CostModel::nominal(encoder.parameters())).unwrap();
     let sample = &setting.held_out[0];
     let run = [(true, &sample.private[..16])];
-    let passes = (&sample.public[..], &run[..]);
-    let (predicted, keys) = simulated(&setting, &program, passes);
-    let found = encrypted(&setting, &program, passes, &keys);
-    print(&found[0]);
-    check(&found, &predicted, 9.0);
+    agree(&setting, &program, (&sample.public, &run), 9.0);
 }

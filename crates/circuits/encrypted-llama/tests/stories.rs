@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::run::{CHUNKS, check, encrypted, program, simulated};
-use common::{PUBLIC, narrow_heads, print, shared, wide_heads};
+use common::run::{CHUNKS, agree, program};
+use common::{PUBLIC, narrow_heads, shared, wide_heads};
 use unspoken_ckks::{Arithmetic, CostModel, Encoder, Simulator, vector_bytes};
 use unspoken_encrypted_llama::{ExplainedStep, PassArithmetic, SimulatedMachine};
 use unspoken_llama::Quantity;
@@ -20,11 +20,7 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let sample = &setting.held_out[0];
     // A chunk with other tokens than the ones that replace it; then another chunk.
     let run = [(true, &sample.private[8..16]), (false, &sample.private[..8]), (true, &sample.private[8..16])];
-    let passes = (&sample.public[..], &run[..]);
-    let (predicted, keys) = simulated(setting, &program, passes);
-    let found = encrypted(setting, &program, passes, &keys);
-    print(&found[2]);
-    check(&found, &predicted, 9.0);
+    let (found, keys) = agree(setting, &program, (&sample.public, &run), 9.0);
     let requirements = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap();
     // What is explained is what was run, and takes what the placement predicted.
     let model = CostModel::nominal(encoder.parameters());
@@ -73,11 +69,7 @@ fn chunks_in_two_parts_and_heads_in_several_vectors_agree_too() {
     assert_eq!((layout.parts, layout.tokens, layout.blocks, layout.lanes), (2, 8, 2, 1));
     let sample = &setting.held_out[0];
     let run = [(true, &sample.private[..16]), (true, &sample.private[16..32])];
-    let passes = (&sample.public[..], &run[..]);
-    let (predicted, keys) = simulated(&setting, &program, passes);
-    let found = encrypted(&setting, &program, passes, &keys);
-    print(&found[1]);
-    check(&found, &predicted, 7.0);
+    agree(&setting, &program, (&sample.public, &run), 7.0);
 }
 
 #[test]
@@ -88,11 +80,7 @@ fn results_that_fit_one_vector_share_its_bootstrap() {
     assert_eq!((layout.parts, layout.blocks, layout.lanes, layout.activation_vectors(150)), (1, 1, 4, 2));
     let sample = &setting.held_out[0];
     let run = [(true, &sample.private[..8]), (true, &sample.private[8..16])];
-    let passes = (&sample.public[..], &run[..]);
-    let (predicted, keys) = simulated(&setting, &program, passes);
-    let found = encrypted(&setting, &program, passes, &keys);
-    print(&found[1]);
-    check(&found, &predicted, 7.0);
+    agree(&setting, &program, (&sample.public, &run), 7.0);
     let encoder = Encoder::new(program.bootstrap().parameters());
     let model = CostModel::nominal(encoder.parameters());
     let explained = program.explain(&encoder, (sample.public.len(), CHUNKS), &model).unwrap();
@@ -111,9 +99,6 @@ fn the_result_of_a_large_vocabulary_is_the_output_of_the_last_norm() {
     let sample = &setting.held_out[0];
     // Three chunks: a factor of a norm is one number for each token, too few of one chunk for a comparison.
     let run = [0, 8, 16].map(|first| (true, &sample.private[first..first + 8]));
-    let passes = (&sample.public[..], &run[..]);
-    let (predicted, keys) = simulated(&setting, &program, passes);
-    let found = encrypted(&setting, &program, passes, &keys);
+    let (found, _) = agree(&setting, &program, (&sample.public, &run), 7.0);
     assert_eq!(found[0].last().unwrap().place.quantity, Quantity::LastNorm);
-    check(&found, &predicted, 7.0);
 }

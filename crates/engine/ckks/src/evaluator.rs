@@ -193,13 +193,13 @@ impl Arithmetic for Evaluator<'_> {
             second.push((index, b1));
         }
         let ring = self.parameters().ring();
-        let mut sums = ring.product_sums(&inputs, &[&first, &second])?.into_iter().flatten();
-        let (c0, c1, other, c2) = (sums.next(), sums.next(), sums.next(), sums.next());
-        let mut components: Vec<Poly> = [c0, c1, c2].into_iter().flatten().collect();
-        if let (Some(middle), Some(other)) = (components.get_mut(1), other) {
-            ring.add_assign(middle, &other)?;
-        }
-        Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale })
+        let sums = <[[Poly; 2]; 2]>::try_from(ring.product_sums(&inputs, &[&first, &second])?);
+        let [[c0, mut c1], [other, c2]] = sums.map_err(|sums| {
+            let needed = "a sum for each component".into();
+            CkksError::Shape { operation: OPERATION, found: sums.len(), needed }
+        })?;
+        ring.add_assign(&mut c1, &other)?;
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(vec![c0, c1, c2])?, level, scale })
     }
 
     fn relinearise_rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {

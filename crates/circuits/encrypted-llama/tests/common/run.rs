@@ -13,7 +13,7 @@ use unspoken_llama::{Noise, Simulated};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey, SeededSmallRingKeys, SmallRingKeys};
 
-use super::{Beside, Row, Setting};
+use super::{Beside, Row, Setting, print};
 
 pub fn program(setting: &Setting, preset: &str, tokens: usize, small_degree: usize) -> Program {
     let parameters = Preset::find(preset).unwrap().build().unwrap();
@@ -70,7 +70,7 @@ fn restored<V: Clone + Send + Sync>(program: &Program, session: &Session<V>, pub
 }
 
 /// Runs simulated passes. Returns the rows of each, and the keys.
-pub fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
+fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
     let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
@@ -121,12 +121,7 @@ impl Client {
 }
 
 /// Runs encrypted passes with exactly these keys and those of bootstraps.
-pub fn encrypted(
-    setting: &Setting,
-    program: &Program,
-    (public, run): (&[u32], &Run<'_>),
-    keys: &KeyPlan,
-) -> Vec<Vec<Row>> {
+fn encrypted(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>), keys: &KeyPlan) -> Vec<Vec<Row>> {
     let parameters = program.bootstrap().parameters();
     let mut rng = SecretRng::insecure_from_seed(3);
     let mut keys = keys.clone();
@@ -142,7 +137,7 @@ pub fn encrypted(
 
 /// Checks that errors are small, and those of encrypted passes as the simulator predicts: within a bit over all passes,
 /// for each place.
-pub fn check(found: &[Vec<Row>], predicted: &[Vec<Row>], bits: f64) {
+fn check(found: &[Vec<Row>], predicted: &[Vec<Row>], bits: f64) {
     assert_eq!(found.len(), predicted.len());
     for step in 0..found[0].len() {
         let rms = |passes: &[Vec<Row>]| {
@@ -158,4 +153,13 @@ pub fn check(found: &[Vec<Row>], predicted: &[Vec<Row>], bits: f64) {
         let most = if (row.largest / rms(found)).log2() > 20.0 { 2.0 } else { 1.0 };
         assert!(ratio.log2().abs() < most, "{place}: measured over predicted 2^{:.1}", ratio.log2());
     }
+}
+
+/// Runs passes simulated and encrypted, and [checks](check) them. Returns the rows of the encrypted ones, and the keys.
+pub fn agree(setting: &Setting, program: &Program, passes: (&[u32], &Run<'_>), bits: f64) -> (Vec<Vec<Row>>, KeyPlan) {
+    let (predicted, keys) = simulated(setting, program, passes);
+    let found = encrypted(setting, program, passes, &keys);
+    found.last().into_iter().for_each(|rows| print(rows));
+    check(&found, &predicted, bits);
+    (found, keys)
 }

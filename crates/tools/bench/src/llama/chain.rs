@@ -8,7 +8,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
-
 use unspoken_chat::{
     Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, Logits, PrivateGeneration, Question,
     ServedModel, ServerOptions, SessionId,
@@ -189,12 +188,7 @@ impl Steps<'_> {
     }
 }
 
-pub(super) fn run(
-    harness: &mut Harness<'_>,
-    case: Case,
-    subject: impl FnOnce(&mut Harness<'_>) -> Result<Subject, BenchError>,
-) -> Result<(), BenchError> {
-    let subject = subject(harness)?;
+pub(super) fn run(harness: &mut Harness<'_>, case: Case, subject: Subject) -> Result<(), BenchError> {
     harness.progress(format!("{}: the service's matrices", subject.name));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let all = pool(threads)?;

@@ -14,7 +14,7 @@ mod slim;
 mod stories;
 mod subject;
 
-use self::subject::{Prepared, Subject};
+use self::subject::Subject;
 use crate::error::BenchError;
 use crate::harness::Harness;
 
@@ -71,16 +71,15 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 }
 
 fn run_chain(harness: &mut Harness<'_>, case: chain::Case) -> Result<(), BenchError> {
-    chain::run(harness, case, |harness| {
-        harness.progress("stories260K: stories, polynomials");
-        Subject::stories(&harness.options.root, case.chunk)
-    })
+    harness.progress("stories260K: stories, polynomials");
+    let subject = Subject::stories(&harness.options.root, case.chunk)?;
+    chain::run(harness, case, subject)
 }
 
 /// Runs a part that needs a preparation and a text: only if they are named.
 fn run_prepared(harness: &mut Harness<'_>, part: &'static str, case: chain::Case) -> Result<(), BenchError> {
     let options = harness.options;
-    let (Some(directory), Some(text)) = (options.preparation.clone(), options.text.clone()) else {
+    let (Some(directory), Some(text)) = (&options.preparation, &options.text) else {
         return match options.only.iter().any(|only| only == part) {
             true => Err(BenchError::Prepared { part }),
             false => Ok(()),
@@ -89,5 +88,5 @@ fn run_prepared(harness: &mut Harness<'_>, part: &'static str, case: chain::Case
     if !harness.includes(part) {
         return Ok(());
     }
-    chain::run(harness, case, |_| Subject::prepared(&Prepared { directory, text }))
+    chain::run(harness, case, Subject::prepared(directory, text)?)
 }

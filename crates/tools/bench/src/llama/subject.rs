@@ -1,6 +1,6 @@
 //! What a chain continues: a served model and a text.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use unspoken_chat::ServedModel;
@@ -28,8 +28,7 @@ impl Subject {
     }
 
     /// A preparation, named by its directory, and the beginning of a file of text.
-    pub(super) fn prepared(prepared: &Prepared) -> Result<Self, BenchError> {
-        let Prepared { directory, text } = prepared;
+    pub(super) fn prepared(directory: &Path, text: &Path) -> Result<Self, BenchError> {
         let [record, ranges] = Preparation::FILES.map(|name| read(&directory.join(name)));
         let preparation = Preparation::from_bytes(&record?, &ranges?)?;
         let served = ServedModel::new(&preparation, TamedModel::load(directory)?)?;
@@ -61,10 +60,4 @@ impl Subject {
 
 fn read(path: &Path) -> Result<Vec<u8>, BenchError> {
     std::fs::read(path).map_err(|error| BenchError::File { path: path.to_owned(), reason: error.to_string() })
-}
-
-/// A preparation and a text, as they were named.
-pub(super) struct Prepared {
-    pub(super) directory: PathBuf,
-    pub(super) text: PathBuf,
 }
