@@ -15,10 +15,9 @@ noise over the predicted one; `log2_failure` is that of the probability that a q
 Respire's program (github.com/AMACB/respire, its own benchmark, native processor features, one thread) ran after ours on
 the same machine: both tables together do not fit. Its expansion makes the selectors, too. Records are encoded, and
 keys made and loaded, once: those times are of one run.
-`projected_time` at 8 GB, one thread: expansion in proportion to the bits of the index, sums over rows and selection in
-proportion to the bytes, selectors and compression as measured, all from the largest table measured. Compact and
-session queries to more than 2^22 cells (1 GB) are refused, because they would fail more than once in 2^40; for them
-`projected_time` says what the same steps would take.
+`projected_time` at 8 GB, one thread: expansion in proportion to the blind rotations, one for each bit of the index and
+one for each bit that is refreshed, sums over rows and selection in proportion to the bytes, selectors and compression
+as measured, all from the largest table measured.
 """,
     DATABASE: """\
 On disk, by key, two candidates: values of 192 bytes, one for each 256 bytes of the size. `build_time` and `open_time`
@@ -94,8 +93,7 @@ def table_seven(found: list[dict]) -> str:
         "### By size and mode (Table 7)\n",
         paragraph(
             "One thread; the paper's are of one core of another machine: for comparison of shape, not of speed. "
-            "`packed` beside the paper's Respire. Keys are sent once. Compact queries are answered up to 2^22 cells, "
-            "which is 1 GB."
+            "`packed` beside the paper's Respire. Keys are sent once."
         ),
         "| size | mode | keys, MB | query, bytes | response, bytes | seconds | MB/s | all cores, s | Respire here, s "
         "| keys (paper) | query (paper) | seconds (paper) | MB/s (paper) |",

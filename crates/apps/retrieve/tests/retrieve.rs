@@ -225,7 +225,7 @@ fn one_query_of_256_bytes_travels_in_44_and_comes_back_in_2008() {
     let layout = Layout::Index { records: 500, length: Length::Fixed(256) };
     let cells: Vec<Vec<u8>> = (0..500).map(|i| vec![i as u8; 256]).collect();
     let cells = Cells::new(&parameters(), layout, 1, &cells);
-    for (mode, bytes) in [(Mode::Compact, 36), (Mode::Session, 8), (Mode::Bits, 32 + 4 * 9)] {
+    for (mode, bytes) in [(Mode::Compact, 36), (Mode::Session, 8), (Mode::Bits, 32 + (5 * 9usize).div_ceil(8))] {
         let options = options(mode);
         let (mut pair, _) = Pair::new(Arc::clone(&cells), options);
         let query = pair.query(&[Question::Index(300)]).unwrap();

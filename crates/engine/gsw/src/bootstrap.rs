@@ -139,10 +139,32 @@ impl CircuitBootstrapKey {
     /// If the ciphertext has another dimension.
     pub fn rotate(&self, ciphertext: &LweCiphertext, number: i64) -> Result<RotatedBit, GswError> {
         let parameters = &self.conversion.parameters;
-        let ring = parameters.ring();
-        let mut switched = ciphertext.switched(log2_order(ring));
-        switched.add_constant((parameters.block() / 2) as u32);
-        Ok(RotatedBit(self.rotation.rotate(&table(parameters, number)?, &switched)?))
+        let rotated = self.rotated(ciphertext, &table(parameters, number)?, parameters.block())?;
+        Ok(RotatedBit(rotated))
+    }
+
+    /// An LWE ciphertext modulo 2^32 of the same bit, with the phase `2^31 bit` and the noise of one blind rotation,
+    /// under the coefficients of the ring's secret.
+    ///
+    /// The noise of the phase, including the rounding modulo `2N`, must stay below `2^30`: it may be as many times
+    /// larger than that of [`CircuitBootstrapKey::rotate`] as there are blocks.
+    ///
+    /// # Errors
+    /// If the ciphertext has another dimension.
+    pub fn refresh(&self, ciphertext: &LweCiphertext) -> Result<LweCiphertext, GswError> {
+        let ring = self.conversion.parameters.ring();
+        let quarter = (ring.log2_modulus() - 2.0).exp2().round() as i64;
+        let table = ring.from_i64(&vec![-quarter; ring.degree()], ring.basis())?;
+        let mut bit = self.rotated(ciphertext, &table, ring.degree())?.coefficient(ring, 0)?;
+        bit.body = bit.body.wrapping_add(1 << 30);
+        Ok(bit)
+    }
+
+    /// The rotation of a table whose blocks have this many coefficients. The phase is in the middle of a block.
+    fn rotated(&self, ciphertext: &LweCiphertext, table: &Poly, block: usize) -> Result<RlweCiphertext, GswError> {
+        let mut switched = ciphertext.switched(log2_order(self.conversion.parameters.ring()));
+        switched.add_constant((block / 2) as u32);
+        self.rotation.rotate(table, &switched)
     }
 
     /// The number of [`CircuitBootstrapKey::rotate`], or minus the number if the bit is zero, as an LWE ciphertext

@@ -46,21 +46,27 @@ impl RingSecret {
     /// If the message is not a polynomial of the ring in the evaluation domain over all its primes.
     pub fn encrypt(&self, message: &Poly, rng: &mut SecretRng) -> Result<RlweCiphertext, GswError> {
         let seed = rng.seed();
-        RlweCiphertext::expand(&self.ring, &self.encrypt_seeded(message, &seed, rng)?, &seed)
+        RlweCiphertext::expand(&self.ring, &self.encrypt_seeded(message, (&seed, 0), rng)?, &seed)
     }
 
-    /// The first component of an encryption whose second component is expanded from `seed`. Each seed must be used only
-    /// once.
+    /// The first component of an encryption whose second component is expanded from a stream of a seed
+    /// ([`Ring::uniform`]). Each stream must be used only once under a secret.
     ///
     /// # Errors
     /// As for [`RingSecret::encrypt`].
-    pub fn encrypt_seeded(&self, message: &Poly, seed: &Seed, rng: &mut SecretRng) -> Result<Poly, GswError> {
+    pub fn encrypt_seeded(&self, message: &Poly, stream: (&Seed, u32), rng: &mut SecretRng) -> Result<Poly, GswError> {
         let (ring, error) = (&self.ring, rng.gaussian(self.ring.degree()));
-        let mut body = ring.small_minus_uniform_product(&error, (seed, 0), &self.poly, ring.basis())?;
+        let mut body = ring.small_minus_uniform_product(&error, stream, &self.poly, ring.basis())?;
         ring.add_assign(&mut body, message)?;
         // `a s + e + m`.
         body.declare_public();
         Ok(body)
+    }
+
+    /// The secret as a polynomial in the evaluation domain, for messages that encrypt it under another secret. It is
+    /// marked secret.
+    pub fn poly(&self) -> &Poly {
+        &self.poly
     }
 
     /// The message and the noise, in the coefficient domain: `c_0 + c_1 s`. Secret.

@@ -231,6 +231,41 @@ impl Ring {
         Ok(Digits { words, gadget, rows })
     }
 
+    /// The residues of the only digit of one decomposed polynomial, for one prime.
+    pub(crate) fn only_digit<'a>(
+        &self,
+        digits: &'a Digits,
+        chain: usize,
+        prime: usize,
+    ) -> Result<&'a [u32], RingError> {
+        const OPERATION: &str = "use a digit as a polynomial";
+        if !digits.words.belongs_to(self.pool()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        if digits.rows != 1 || digits.gadget.chain != chain {
+            let (what, found) = ("the digits of a polynomial", digits.rows);
+            return Err(RingError::Length { what, found, needed: "one, over the same primes" });
+        }
+        Ok(&digits.words[prime * self.stride()..][..self.degree()])
+    }
+
+    /// The only digit of one decomposed polynomial, as a polynomial in the evaluation domain.
+    ///
+    /// # Errors
+    /// If there are several digits or polynomials, or they are of another ring.
+    pub fn digit_value(&self, digits: &Digits) -> Result<Poly, RingError> {
+        let chain = digits.gadget.chain;
+        self.only_digit(digits, chain, 0)?;
+        let mut poly = self.blank(Basis::chain(chain), Domain::Evaluation);
+        poly.words.inherit(digits.words.is_secret());
+        for prime in 0..chain {
+            let (modulus, limb) = (self.modulus(prime), poly.limb_mut(prime));
+            limb.copy_from_slice(self.only_digit(digits, chain, prime)?);
+            self.kernels().scale_assign(modulus, limb, modulus.shoup(modulus.r));
+        }
+        Ok(poly)
+    }
+
     /// `sum digit * row` for both components of the rows, in the evaluation domain.
     ///
     /// # Errors

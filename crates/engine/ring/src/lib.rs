@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod automorphism;
+mod byte_table;
 mod coefficients;
 mod declassify;
 mod digits;
@@ -19,6 +20,7 @@ pub mod modular;
 mod module_rows;
 mod modulus_switch;
 mod ntt;
+mod orbit;
 mod poly;
 mod product_sums;
 mod ring;
@@ -28,6 +30,7 @@ mod stack_tests;
 mod subring;
 mod table;
 
+pub use byte_table::{BYTE_BLOCK, byte_sums};
 pub use declassify::declassify;
 pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;
@@ -39,6 +42,7 @@ pub use kernels::Backend;
 pub use matrix::RingMatrix;
 pub use module_rows::ModuleRows;
 pub use ntt::RingKind;
+pub use orbit::{GaloisSums, OrbitShape};
 pub use poly::{Basis, Domain, Poly, Special};
 pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
-    Backend, Basis, Decomposed, DigitGadget, DigitKey, Digits, Domain, GadgetKey, Poly, Ring, RingKind, RingLiteral,
-    Seed, TableShape,
+    Backend, Basis, Decomposed, DigitGadget, DigitKey, Digits, Domain, GadgetKey, OrbitShape, Poly, Ring, RingKind,
+    RingLiteral, Seed, TableShape,
 };
 
 const DEGREE: usize = 512;
@@ -196,6 +196,19 @@ fn operations() -> Vec<Operation> {
         let sums = ring.table_sums(shape, &words, 0..2, &[[&polys[0], &polys[1]]]).unwrap();
         sums.into_iter().flatten().collect()
     });
+    add(&["orbit_sums"], &[values, values], |ring, polys| {
+        let shape = OrbitShape { factors: 3, chain: CHAIN };
+        let words = vec![7; ring.orbit_words(shape)];
+        ring.orbit_sums(shape, &words, &[&polys[0], &polys[1]]).unwrap()
+    });
+    add(&["galois_sums", "galois_sum"], &[values], |ring, polys| {
+        let sums = ring.galois_sums(&vec![polys[0].clone(); DEGREE]).unwrap();
+        vec![ring.galois_sum(&sums, 5).unwrap()]
+    });
+    add(&["digit_value"], &[coefficients], |ring, polys| {
+        let gadget = ring.digit_gadget(CHAIN, 9, 1).unwrap();
+        vec![ring.digit_value(&ring.digits(gadget, &[&polys[0]]).unwrap()).unwrap()]
+    });
     add(&["merge_from", "split_from"], &[coefficients, coefficients], |ring, polys| {
         let large = ring_of_degree(2 * DEGREE);
         let merged = large.merge_from(ring, &polys).unwrap();
@@ -244,7 +257,7 @@ fn results_are_secret_where_an_operand_is() {
 /// Reads the source for every method that returns or changes a polynomial, and checks that none is missing above.
 #[test]
 fn every_operation_is_in_the_table() {
-    const SOURCES: [&str; 14] = [
+    const SOURCES: [&str; 15] = [
         include_str!("../src/coefficients.rs"),
         include_str!("../src/digits.rs"),
         include_str!("../src/division.rs"),
@@ -255,6 +268,7 @@ fn every_operation_is_in_the_table() {
         include_str!("../src/matrix.rs"),
         include_str!("../src/modulus_switch.rs"),
         include_str!("../src/module_rows.rs"),
+        include_str!("../src/orbit.rs"),
         include_str!("../src/product_sums.rs"),
         include_str!("../src/ring.rs"),
         include_str!("../src/subring.rs"),

@@ -29,9 +29,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let failures = Mode::ALL.map(|mode| parameters.log2_failure(shape, mode));
     println!("log2 of failure (compact, session, bits, packed): {failures:.1?}");
     println!("log2 deviation of a response: {:.2}", parameters.response_noise(shape).log2_deviation());
-    println!("log2 deviation of a bit: {:.2}", parameters.bit_noise(None).log2_deviation());
-    let compact = parameters.bit_noise(Some(shape.index_bits())).log2_deviation();
-    println!("log2 deviation of a compact bit: {compact:.2}");
+    println!("log2 deviation of a bit: {:.2}", parameters.bit_noise().log2_deviation());
+    let bits = shape.index_bits();
+    let compact = parameters.extracted_bit_noise(bits, 0).log2_deviation();
+    println!("log2 deviation of the lowest bit of a compact query: {compact:.2}");
+    println!("bits of a compact query that are refreshed first: {}", parameters.refreshed_bits(bits));
     let secret = PirSecret::generate(&parameters, &mut rng)?;
     for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
         if wanted.len() > usize::from(backend.is_some()) && !wanted.contains(&mode.to_string()) {

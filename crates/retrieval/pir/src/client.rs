@@ -144,22 +144,35 @@ impl PirSecret {
             }
             Mode::Bits => {
                 let lwe = literal.bootstrap.lwe;
-                let bodies = (0..bits).map(|i| self.lwe.encrypt(bit(i) << 31, (&seed, i.into()), lwe, rng));
-                Query::Bits { seed, bodies: bodies.collect() }
+                // Bodies are public, and so is their rounding.
+                let (shift, half) = self.parameters.bit_body_rounding();
+                let rounded = |body: u32| body.wrapping_add(half) >> shift;
+                let body = |i: u32| self.lwe.encrypt(bit(i) << 31, (&seed, i.into()), lwe, rng);
+                Query::Bits { seed, bodies: (0..bits).map(body).map(rounded).collect() }
             }
-            Mode::Packed => {
-                let (ring, output) = (self.parameters.ring(), self.parameters.bootstrap().output());
-                let count = (bits as usize * output.levels()).next_power_of_two();
-                let mut coefficients = Zeroizing::new(vec![0i64; ring.degree()]);
-                for (i, level) in (0..bits).flat_map(|i| (0..output.levels()).map(move |level| (i, level))) {
-                    let place = (i as usize * output.levels() + level) * (ring.degree() / count);
-                    coefficients[place] = i64::from(bit(i)) << output.log2_weight(level);
-                }
-                let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
-                message.mark_secret();
-                Query::Packed { seed, body: self.ring.encrypt_seeded(&message, &seed, rng)? }
-            }
+            Mode::Packed => Query::Packed { body: self.packed_bits(bits, index, &seed, rng)?, seed },
         })
+    }
+
+    /// The lowest bits of a number in one RLWE ciphertext: all gadget weights of each bit ([`Query::Packed`]). Each
+    /// seed must be used only once.
+    pub(crate) fn packed_bits(
+        &self,
+        bits: u32,
+        number: u64,
+        seed: &Seed,
+        rng: &mut SecretRng,
+    ) -> Result<Poly, PirError> {
+        let (ring, output) = (self.parameters.ring(), self.parameters.bootstrap().output());
+        let count = (bits as usize * output.levels()).next_power_of_two();
+        let mut coefficients = Zeroizing::new(vec![0i64; ring.degree()]);
+        for (i, level) in (0..bits).flat_map(|i| (0..output.levels()).map(move |level| (i, level))) {
+            let place = (i as usize * output.levels() + level) * (ring.degree() / count);
+            coefficients[place] = ((number >> i & 1) as i64) << output.log2_weight(level);
+        }
+        let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
+        message.mark_secret();
+        Ok(self.ring.encrypt_seeded(&message, (seed, 0), rng)?)
     }
 
     /// Decrypts a piece. `plane` and `index` are those of the table and the query that the response was computed from.

@@ -62,7 +62,7 @@ impl PirSecret {
         let mut message = encode_secret(parameters, pieces)?;
         parameters.ring().scale_assign(&mut message, parameters.delta())?;
         let seed = rng.seed();
-        Ok(EncryptedEntry { body: self.ring().encrypt_seeded(&message, &seed, rng)?, seed })
+        Ok(EncryptedEntry { body: self.ring().encrypt_seeded(&message, (&seed, 0), rng)?, seed })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext, RotatedBit};
-use unspoken_ring::Domain;
+use unspoken_ring::{Domain, Poly, Seed};
 
 use crate::error::{PirError, range};
 use crate::keys::PreparedKeys;
@@ -23,14 +23,15 @@ pub(crate) fn bits(
     let wrong = || PirError::Mode { found: keys.mode(), needed: query.mode() };
     let dimension = keys.parameters.literal().compact.dimension;
     match query {
-        Query::Packed { .. } => packed(keys, bits, query),
+        Query::Packed { seed, body } => packed(keys, bits, (seed, body)),
         Query::Bits { seed, bodies } => {
             let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
             if bodies.len() != bits as usize {
-                return Err(range("read a query", bodies.len() as u64, format!("a word for each of {bits} bits")));
+                return Err(range("read a query", bodies.len() as u64, format!("a body for each of {bits} bits")));
             }
             let dimension = keys.parameters.literal().bootstrap.lwe.dimension;
-            let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body, (seed, i as u64), dimension);
+            let (shift, _) = keys.parameters.bit_body_rounding();
+            let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body << shift, (seed, i as u64), dimension);
             let ciphertexts: Vec<LweCiphertext> = bodies.iter().enumerate().map(expand).collect();
             bootstrapped(key, &ciphertexts, cancel)
         }
@@ -64,7 +65,8 @@ pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
 /// Extracts the bits of an encrypted index, the lowest first. The rest of the index is shifted so that its lowest bit
 /// is the highest bit of the word, and switched to the bootstrap's secret. The blind rotation that gives the RGSW
 /// ciphertext of the bit also gives an encryption of the bit at its place, which is subtracted (Pirouette, Algorithm 3,
-/// with digits of one bit and one rotation for both).
+/// with digits of one bit and one rotation for both). The shift multiplies the noise, so the lowest bits of a long
+/// index are refreshed first.
 fn decomposed(
     keys: &PreparedKeys,
     mut rest: LweCiphertext,
@@ -74,12 +76,18 @@ fn decomposed(
     let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
     let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).ok_or_else(wrong)?;
     let converted: Vec<OnceLock<Result<Rgsw, GswError>>> = (0..bits).map(|_| OnceLock::new()).collect();
+    let refreshed = keys.parameters.refreshed_bits(bits);
     // Each rotation depends on the previous one. Other threads convert finished rotations meanwhile.
     rayon::in_place_scope(|scope| {
         for (bit, converted) in converted.iter().enumerate() {
             check(cancel)?;
             let above = bits - 1 - bit as u32;
-            let rotated = key.rotate(&switch.switch(&rest.shifted(above))?, half_place(keys, above))?;
+            let mut highest = switch.switch(&rest.shifted(above))?;
+            if bit < refreshed as usize {
+                check(cancel)?;
+                highest = switch.switch(&key.refresh(&highest)?)?;
+            }
+            let rotated = key.rotate(&highest, half_place(keys, above))?;
             if above > 0 {
                 subtract_bit(key, &rotated, above, &mut rest)?;
             }
@@ -112,10 +120,7 @@ pub(crate) fn subtract_bit(
 }
 
 /// Extracts the bits from a packed query: the gadget weights of all bits are coefficients of one ciphertext.
-fn packed(keys: &PreparedKeys, bits: u32, query: &Query) -> Result<Vec<Rgsw>, PirError> {
-    let Query::Packed { seed, body } = query else {
-        return Err(PirError::Mode { found: keys.mode(), needed: query.mode() });
-    };
+pub(crate) fn packed(keys: &PreparedKeys, bits: u32, (seed, body): (&Seed, &Poly)) -> Result<Vec<Rgsw>, PirError> {
     let (ring, output) = (keys.parameters.ring(), keys.parameters.bootstrap().output());
     if body.domain() != Domain::Evaluation || body.basis() != ring.basis() {
         return Err(range("read a query", body.basis().chain as u64, "a polynomial over all primes, transformed"));

@@ -2,6 +2,7 @@
 
 mod client;
 mod database;
+pub mod dense;
 mod encrypted;
 mod entry;
 mod error;
@@ -11,6 +12,7 @@ pub mod layout;
 mod mode;
 #[cfg(test)]
 mod noise_tests;
+mod packing;
 mod parameters;
 mod preset;
 mod query;

@@ -12,7 +12,7 @@ pub enum Mode {
     /// As `Compact`, in 4 bytes per query and 4 per request: the seed is sent once with the keys, and a counter
     /// replaces it in queries (closing remark of Pirouette). The client must never use a counter value twice.
     Session,
-    /// 4 bytes for each bit of the index (Pirouette^H).
+    /// A seed and a few bits for each bit of the index: 45 bytes for 20 bits (Pirouette^H).
     Bits,
     /// One RLWE ciphertext of about 13 KB, and keys of a few MB (similar to Respire).
     Packed,

@@ -46,6 +46,8 @@ pub struct PirLiteral {
     pub plaintext_bits: u32,
     /// Maximum bits of an index that select a row of the table.
     pub row_bits: u32,
+    /// Bits that the bodies of queries with a word for each bit are rounded to.
+    pub bit_body_bits: u32,
 }
 
 /// Checked parameters. Cheap to clone.
@@ -142,6 +144,13 @@ impl PirParameters {
         &self.0.response
     }
 
+    /// How bodies of queries with a word for each bit are rounded: the number of bits that are dropped, and half of
+    /// their unit.
+    pub(crate) fn bit_body_rounding(&self) -> (u32, u32) {
+        let shift = u32::BITS - self.0.literal.bit_body_bits;
+        (shift, 1 << (shift - 1))
+    }
+
     pub(crate) fn response_gadget(&self) -> DigitGadget {
         self.0.response_gadget
     }
@@ -216,23 +225,67 @@ impl PirParameters {
         key.plus(Noise::switching(self.ring().degree(), log2_modulus)).plus(body)
     }
 
-    /// Noise of the phase that a bit of a query is bootstrapped from. With `None`, of a query with a word for each bit;
-    /// with `Some(index_bits)`, of a compact query whose index has `index_bits` bits.
-    pub fn bit_noise(&self, compact: Option<u32>) -> Noise {
-        let literal = &self.0.literal;
-        let lwe = literal.bootstrap.lwe;
-        let log2_order = (self.ring().degree() as f64).log2() + 1.0;
-        let rounding = Noise::switching(lwe.dimension, log2_order);
-        let Some(index_bits) = compact else {
-            return Noise((lwe.sigma().log2() - 32.0).exp2().powi(2)).plus(rounding);
+    /// Noise of the phase that a bit of a query with a word for each bit is bootstrapped from, without the error of
+    /// rounding its body.
+    pub fn bit_noise(&self) -> Noise {
+        let lwe = self.0.literal.bootstrap.lwe;
+        Noise((lwe.sigma().log2() - 32.0).exp2().powi(2)).plus(self.order_noise())
+    }
+
+    /// Noise of the phase of a bit that is extracted from a compact query whose index has `index_bits` bits: the noise
+    /// of the query and of the rotations for the bits below, which the shift multiplies, and that of the switch to the
+    /// bootstrap's secret.
+    pub fn extracted_bit_noise(&self, index_bits: u32, bit: u32) -> Noise {
+        let fresh = Noise((ERROR_SIGMA.log2() - 32.0).exp2().powi(2));
+        let below = self.compact_rotation_noise().times(f64::from(bit));
+        fresh.plus(below).times((2.0 * f64::from(index_bits - 1 - bit)).exp2()).plus(self.compact_switch_noise())
+    }
+
+    /// Number of the lowest bits of a compact index that are refreshed before they are bootstrapped: those that would
+    /// fail once in 2^64 or more often without it. A refresh costs a blind rotation and tolerates as many times more
+    /// noise as a bootstrap has blocks.
+    pub fn refreshed_bits(&self, index_bits: u32) -> u32 {
+        const MOST: f64 = -64.0;
+        let fails = |&bit: &u32| self.extraction_log2_failure(self.extracted_bit_noise(index_bits, bit)) > MOST;
+        (0..index_bits).rev().find(fails).map_or(0, |highest| highest + 1)
+    }
+
+    /// `log2` of the probability that a bit of a query with this noise is bootstrapped to another one.
+    fn extraction_log2_failure(&self, noise: Noise) -> f64 {
+        log2_failure(noise, self.bootstrap_bound(), 1.0)
+    }
+
+    /// The largest error of a phase, as a fraction of the modulus, that a bootstrap of a bit tolerates.
+    fn bootstrap_bound(&self) -> f64 {
+        0.25 / self.bootstrap().blocks() as f64
+    }
+
+    /// `log2` of the probability that one of the bits of a compact query is wrong.
+    fn compact_log2_failure(&self, index_bits: u32) -> f64 {
+        let refreshed = self.refreshed_bits(index_bits);
+        let after_refresh =
+            self.extraction_log2_failure(self.compact_rotation_noise().plus(self.compact_switch_noise()));
+        let bit = |bit: u32| {
+            let noise = self.extracted_bit_noise(index_bits, bit);
+            match bit < refreshed {
+                true => log2_failure(noise, 0.25, 1.0).exp2() + after_refresh.exp2(),
+                false => self.extraction_log2_failure(noise).exp2(),
+            }
         };
-        let fresh = Noise((ERROR_SIGMA.log2() - 32.0).exp2().powi(2)).times((2.0 * f64::from(index_bits - 1)).exp2());
-        // After the first bit is extracted, the factor of the noise is half as large: the rotations' noise has a factor
-        // of `2^(index_bits - 2)`.
-        let rotation = self.compact_rotation_noise().times((2.0 * f64::from(index_bits - 2)).exp2() * 4.0 / 3.0);
-        let switch = LweSwitchKey::noise(literal.compact.dimension, lwe, literal.compact_switch);
-        let before = if fresh > rotation { fresh } else { rotation };
-        before.plus(switch).plus(rounding)
+        (0..index_bits).map(bit).sum::<f64>().log2().min(0.0)
+    }
+
+    /// Noise of the switch of a compact query to the bootstrap's secret, and of the rounding to exponents.
+    fn compact_switch_noise(&self) -> Noise {
+        let literal = &self.0.literal;
+        let (source, target) = (literal.compact.dimension, literal.bootstrap.lwe);
+        LweSwitchKey::noise(source, target, literal.compact_switch).plus(self.order_noise())
+    }
+
+    /// Noise of rounding an LWE ciphertext to exponents of a blind rotation.
+    fn order_noise(&self) -> Noise {
+        let log2_order = (self.ring().degree() as f64).log2() + 1.0;
+        Noise::switching(self.0.literal.bootstrap.lwe.dimension, log2_order)
     }
 
     /// Noise that extracting one bit adds to a compact query, as a fraction of 2^32.
@@ -265,12 +318,14 @@ impl PirParameters {
             self.response().degree() as f64,
             self.bootstrap().output().levels(),
         );
-        let blocks = self.bootstrap().blocks() as f64;
-        let bit = |compact| log2_failure(self.bit_noise(compact), 0.25 / blocks, f64::from(bits));
         let expansion = match mode {
             Mode::Packed => return response,
-            Mode::Bits => bit(None),
-            Mode::Compact | Mode::Session => bit(Some(bits)),
+            Mode::Bits => {
+                // The error of rounding a body is not Gaussian: it counts with its largest value.
+                let bound = self.bootstrap_bound() - (-f64::from(self.0.literal.bit_body_bits + 1)).exp2();
+                log2_failure(self.bit_noise(), bound, f64::from(bits))
+            }
+            Mode::Compact | Mode::Session => self.compact_log2_failure(bits),
         };
         (response.exp2() + expansion.exp2()).log2()
     }
@@ -283,7 +338,7 @@ fn top_digit_square(log2_base: u32) -> f64 {
 
 /// BLAKE3 of all numbers, in the order of their fields.
 fn fingerprint(literal: &PirLiteral) -> [u8; 16] {
-    let PirLiteral { bootstrap, compact, compact_switch, response, plaintext_bits, row_bits } = literal;
+    let PirLiteral { bootstrap, compact, compact_switch, response, plaintext_bits, row_bits, bit_body_bits } = literal;
     let BootstrapLiteral { ring, lwe, rotation, trace, output } = bootstrap;
     let mut numbers = vec![ring.degree as u64, ring.primes.len() as u64];
     numbers.extend(ring.primes.iter().map(|&q| u64::from(q)));
@@ -294,7 +349,7 @@ fn fingerprint(literal: &PirLiteral) -> [u8; 16] {
         numbers.extend([u64::from(*log2_base), *levels as u64]);
     }
     numbers.extend([response.degree as u64, response.prime.into(), response.body_bits.into()]);
-    numbers.extend([*plaintext_bits, *row_bits].map(u64::from));
+    numbers.extend([*plaintext_bits, *row_bits, *bit_body_bits].map(u64::from));
     let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 parameters of private retrieval");
     numbers.iter().for_each(|number| {
         hasher.update(&number.to_le_bytes());

@@ -83,6 +83,7 @@ impl Preset {
             },
             plaintext_bits: 4,
             row_bits: 6,
+            bit_body_bits: 5,
         }
     }
 }

@@ -4,6 +4,7 @@ use unspoken_ring::{Domain, Poly, Seed};
 
 use crate::error::PirError;
 use crate::mode::Mode;
+use crate::packing::{packed, packed_bytes, unpacked};
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
 
@@ -24,11 +25,11 @@ pub enum Query {
         /// The body.
         body: u32,
     },
-    /// An LWE ciphertext for each bit of the index, the lowest first.
+    /// An LWE ciphertext for each bit of the index, the lowest first. Bodies are rounded.
     Bits {
         /// Seed of the masks.
         seed: Seed,
-        /// The bodies.
+        /// The highest [`PirLiteral::bit_body_bits`](crate::PirLiteral::bit_body_bits) bits of each body.
         bodies: Vec<u32>,
     },
     /// All gadget weights of all bits in one RLWE ciphertext.
@@ -57,7 +58,10 @@ impl Query {
         match mode {
             Mode::Compact => size_of::<Seed>() + word,
             Mode::Session => 2 * word,
-            Mode::Bits => size_of::<Seed>() + shape.index_bits() as usize * word,
+            Mode::Bits => {
+                let bits = parameters.literal().bit_body_bits;
+                size_of::<Seed>() + packed_bytes(shape.index_bits() as usize, bits)
+            }
             Mode::Packed => size_of::<Seed>() + parameters.ring().residue_bytes(parameters.ring().basis()),
         }
     }
@@ -67,9 +71,7 @@ impl Query {
         match self {
             Query::Compact { seed, body } => [&seed.0[..], &body.to_le_bytes()].concat(),
             Query::Session { counter, body } => [counter.to_le_bytes(), body.to_le_bytes()].concat(),
-            Query::Bits { seed, bodies } => {
-                seed.0.into_iter().chain(bodies.iter().flat_map(|body| body.to_le_bytes())).collect()
-            }
+            Query::Bits { seed, bodies } => [&seed.0[..], &packed(bodies, parameters.literal().bit_body_bits)].concat(),
             Query::Packed { seed, body } => {
                 let mut bytes = seed.0.to_vec();
                 parameters.ring().write_residues(body, &mut bytes);
@@ -108,7 +110,11 @@ impl Query {
                 let [body] = words(rest)[..] else { return Err(wrong()) };
                 Ok(Query::Compact { seed, body })
             }
-            Mode::Bits => Ok(Query::Bits { seed, bodies: words(rest) }),
+            Mode::Bits => {
+                let (bits, count) = (parameters.literal().bit_body_bits, shape.index_bits() as usize);
+                let unused = || PirError::format("query", "bits that are not used", "zeros there");
+                Ok(Query::Bits { seed, bodies: unpacked(rest, bits, count).ok_or_else(unused)? })
+            }
             Mode::Packed => {
                 let ring = parameters.ring();
                 Ok(Query::Packed { seed, body: ring.read_residues(rest, ring.basis(), Domain::Evaluation)? })

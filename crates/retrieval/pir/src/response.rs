@@ -5,6 +5,7 @@ use unspoken_ring::Poly;
 
 use crate::error::PirError;
 use crate::keys::PreparedKeys;
+use crate::packing::{packed, packed_bytes, unpacked};
 use crate::parameters::PirParameters;
 
 /// An encrypted piece in the ring of responses.
@@ -41,11 +42,15 @@ impl Response {
         }
         let literal = &parameters.literal().response;
         let (mask, body) = bytes.split_at(mask_bytes(parameters));
-        let mask = unpacked(mask, literal.prime.ilog2() + 1);
+        let unpacked = |bytes: &[u8], bits| {
+            let malformed = || PirError::format("response", "other bytes", "packed residues");
+            unpacked(bytes, bits, literal.degree).ok_or_else(malformed)
+        };
+        let mask = unpacked(mask, literal.prime.ilog2() + 1)?;
         if let Some(found) = mask.iter().find(|&&residue| residue >= literal.prime) {
             return Err(PirError::format("response", found, format!("residues below {}", literal.prime)));
         }
-        Ok(Response { mask, body: unpacked(body, literal.body_bits) })
+        Ok(Response { mask, body: unpacked(body, literal.body_bits)? })
     }
 
     pub(crate) fn body(&self) -> &[u32] {
@@ -99,42 +104,10 @@ impl Response {
 
 fn mask_bytes(parameters: &PirParameters) -> usize {
     let literal = &parameters.literal().response;
-    literal.degree * (literal.prime.ilog2() as usize + 1) / 8
+    packed_bytes(literal.degree, literal.prime.ilog2() + 1)
 }
 
 fn body_bytes(parameters: &PirParameters) -> usize {
     let literal = &parameters.literal().response;
-    literal.degree * literal.body_bits as usize / 8
-}
-
-/// Packs numbers of `bits` bits, the lowest bit first. Their count is a multiple of 8.
-fn packed(numbers: &[u32], bits: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(numbers.len() * bits as usize / 8);
-    let (mut pending, mut filled) = (0u64, 0);
-    for &number in numbers {
-        pending |= u64::from(number) << filled;
-        filled += bits;
-        while filled >= 8 {
-            bytes.push(pending as u8);
-            pending >>= 8;
-            filled -= 8;
-        }
-    }
-    bytes
-}
-
-/// The inverse of [`packed`].
-fn unpacked(bytes: &[u8], bits: u32) -> Vec<u32> {
-    let mut numbers = Vec::with_capacity(bytes.len() * 8 / bits as usize);
-    let (mut pending, mut filled) = (0u64, 0);
-    for &byte in bytes {
-        pending |= u64::from(byte) << filled;
-        filled += 8;
-        while filled >= bits {
-            numbers.push((pending & ((1 << bits) - 1)) as u32);
-            pending >>= bits;
-            filled -= bits;
-        }
-    }
-    numbers
+    packed_bytes(literal.degree, literal.body_bits)
 }

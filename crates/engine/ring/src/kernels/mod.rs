@@ -33,6 +33,9 @@ pub(crate) const LAZY_TERMS: usize = 12;
 /// Residues per block of a table of polynomials ([`TableShape`](crate::TableShape)): a cache line.
 pub(crate) const TABLE_BLOCK: usize = 16;
 
+/// Columns per block of a table of bytes: a cache line.
+pub const BYTE_BLOCK: usize = 64;
+
 /// Most products of residues of a prime that a 64-bit accumulator can hold before Montgomery reduction.
 pub(crate) fn lazy_terms(modulus: &Modulus) -> usize {
     ((3u64 << 32) / u64::from(modulus.q)) as usize
@@ -172,6 +175,14 @@ pub(crate) trait Kernels: Send + Sync {
     /// `sums_c = sum_r entries_r * factors_{r,c} / R` for one block of residues: `entries` are a block of each row,
     /// `factors` for each row a block of both components, `sums` a block of both components.
     fn table_sum(&self, modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32]);
+
+    /// `sums_j = sum_i factors_i,j * key_(i+j) / R` for one block of residues: `factors` are a block of each factor,
+    /// `key` is a window of residues, one fewer than there are factors and residues in a block.
+    fn window_sum(&self, modulus: &Modulus, factors: &[u32], key: &[u32], sums: &mut [u32]);
+
+    /// `sums_q,c += sum_r bytes_r,c * factors_q,r` modulo 2^32 for one block of columns of signed bytes and the factors
+    /// of several queries, one for each row.
+    fn byte_sum(&self, bytes: &[u8], factors: &[&[u32]], sums: &mut [[u32; BYTE_BLOCK]]);
 
     /// `output_r = sum_c matrix[r][c] * input_c` (no Montgomery factor: the form of the inputs is kept).
     fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]);

@@ -1,6 +1,6 @@
 //! The reference kernels: one residue at a time.
 
-use super::{ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix, TABLE_BLOCK};
+use super::{BYTE_BLOCK, ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix, TABLE_BLOCK};
 use crate::automorphism::Permutation;
 use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup, reduce_once};
@@ -167,6 +167,24 @@ impl Kernels for Portable {
         for (i, sum) in sums.iter_mut().enumerate() {
             let rows = entries.chunks_exact(TABLE_BLOCK).zip(factors.chunks_exact(2 * TABLE_BLOCK));
             *sum = dot_product(modulus, 0, rows.map(|(entries, factors)| (entries[i % TABLE_BLOCK], factors[i])));
+        }
+    }
+
+    fn window_sum(&self, modulus: &Modulus, factors: &[u32], key: &[u32], sums: &mut [u32]) {
+        for (j, sum) in sums.iter_mut().enumerate() {
+            let terms = factors.chunks_exact(TABLE_BLOCK).zip(&key[j..]);
+            *sum = dot_product(modulus, 0, terms.map(|(factor, &key)| (factor[j], key)));
+        }
+    }
+
+    fn byte_sum(&self, bytes: &[u8], factors: &[&[u32]], sums: &mut [[u32; BYTE_BLOCK]]) {
+        for (factors, sums) in factors.iter().zip(sums) {
+            for (row, &factor) in bytes.chunks_exact(BYTE_BLOCK).zip(*factors) {
+                for (sum, &byte) in sums.iter_mut().zip(row) {
+                    let byte = i32::from(byte.cast_signed()).cast_unsigned();
+                    *sum = sum.wrapping_add(byte.wrapping_mul(factor));
+                }
+            }
         }
     }
 

@@ -200,8 +200,8 @@ fn keys(harness: &mut Harness<'_>, parameters: &PirParameters) {
     }
 }
 
-/// Time of one thread at 8 GB, from the phases of the largest measured table: expansion grows with the bits of the
-/// index, selectors and compression do not grow, sums over rows and selection grow with the bytes.
+/// Time of one thread at 8 GB, from the phases of the largest measured table: expansion grows with the rotations for the
+/// bits of the index, selectors and compression do not grow, sums over rows and selection grow with the bytes.
 fn projection(
     harness: &mut Harness<'_>,
     size: Size,
@@ -212,7 +212,9 @@ fn projection(
     let (name, bytes) = PROJECTED_SIZE;
     let pieces = bytes / parameters.piece_bytes() as u64;
     let (bits, times) = (pieces.ilog2(), bytes as f64 / size.bytes as f64);
-    let growth = [f64::from(bits) / f64::from(shape.index_bits()), 1.0, times, times, 1.0];
+    let refreshed = matches!(found.mode, Mode::Compact | Mode::Session);
+    let rotations = |bits: u32| f64::from(bits + if refreshed { parameters.refreshed_bits(bits) } else { 0 });
+    let growth = [rotations(bits) / rotations(shape.index_bits()), 1.0, times, times, 1.0];
     let seconds: f64 = growth.iter().enumerate().map(|(i, growth)| growth * median(&found.phase(i))).sum();
     let larger = DatabaseShape::new(parameters, pieces);
     let answered = larger.is_ok_and(|larger| parameters.check_failure(larger, found.mode).is_ok());

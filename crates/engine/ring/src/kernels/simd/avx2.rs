@@ -64,6 +64,12 @@ impl Vector for Register {
     }
 
     #[inline(always)]
+    unsafe fn load_bytes_from(source: *const u8) -> Self {
+        // SAFETY: the caller vouches for AVX2 and the memory; the load needs no alignment.
+        Register(unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(source.cast())) })
+    }
+
+    #[inline(always)]
     unsafe fn store_to(self, target: *mut u32) {
         // SAFETY: the caller vouches for the memory, `self` for AVX2; the store needs no alignment.
         unsafe { _mm256_storeu_si256(target.cast(), self.0) }

@@ -51,6 +51,12 @@ impl Vector for Register {
     }
 
     #[inline(always)]
+    unsafe fn load_bytes_from(source: *const u8) -> Self {
+        // SAFETY: the caller vouches for AVX-512 and the memory; the load needs no alignment.
+        Register(unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(source.cast())) })
+    }
+
+    #[inline(always)]
     unsafe fn store_to(self, target: *mut u32) {
         // SAFETY: the caller vouches for the memory, `self` for AVX-512; the store needs no alignment.
         unsafe { _mm512_storeu_si512(target.cast(), self.0) }

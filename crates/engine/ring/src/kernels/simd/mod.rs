@@ -9,6 +9,7 @@
 
 mod avx2;
 mod avx512;
+mod bytes;
 mod matrix;
 mod ntt;
 mod pointwise;
@@ -18,7 +19,7 @@ mod vector;
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
-use super::{ConversionTarget, Kernels, PackedMatrix, portable};
+use super::{BYTE_BLOCK, ConversionTarget, Kernels, PackedMatrix, portable};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup};
@@ -126,6 +127,10 @@ macro_rules! kernels {
                     = pointwise::rotation_difference::<$module::Register>(modulus, powers, exponent, out);
                 fn table_sum(modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32])
                     = sums::table_sum::<$module::Register>(modulus, entries, factors, sums);
+                fn window_sum(modulus: &Modulus, factors: &[u32], key: &[u32], sums: &mut [u32])
+                    = sums::window_sum::<$module::Register>(modulus, factors, key, sums);
+                fn byte_sum(bytes: &[u8], factors: &[&[u32]], sums: &mut [[u32; BYTE_BLOCK]])
+                    = bytes::sum::<$module::Register>(bytes, factors, sums);
                 fn matrix_product(
                     modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]
                 ) = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);

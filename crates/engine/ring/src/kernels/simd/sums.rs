@@ -282,3 +282,32 @@ pub(super) unsafe fn table_sum<V: Vector>(modulus: &Modulus, entries: &[u32], fa
         }
     }
 }
+
+/// See [`Kernels::window_sum`](crate::kernels::Kernels::window_sum). The factors come from memory, the key stays in the
+/// first-level cache.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn window_sum<V: Vector>(modulus: &Modulus, factors: &[u32], key: &[u32], sums: &mut [u32]) {
+    let count = factors.len() / TABLE_BLOCK;
+    assert!(count > 0 && factors.len() == count * TABLE_BLOCK && key.len() == count + TABLE_BLOCK - 1);
+    assert!(sums.len() == TABLE_BLOCK && TABLE_BLOCK.is_multiple_of(V::LANES));
+    let step = lazy_terms(modulus);
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let zero = prime.q.sub(prime.q);
+        for x in (0..TABLE_BLOCK).step_by(V::LANES) {
+            let mut result = zero;
+            for first in (0..count).step_by(step) {
+                let mut wide = Wide { even: zero, odd: zero };
+                for i in first..count.min(first + step) {
+                    wide = wide.add(Wide::product(V::load(factors, i * TABLE_BLOCK + x), V::load(key, i + x)));
+                }
+                result = prime.add(result, prime.canonical_from_4q(prime.montgomery_lazy(wide)));
+            }
+            result.store(sums, x);
+        }
+    }
+}

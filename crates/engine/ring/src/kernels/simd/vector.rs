@@ -34,6 +34,12 @@ pub(super) trait Vector: Copy {
     /// The machine has the instruction set, and `source` is valid for reading `L` words.
     unsafe fn load_from(source: *const u32) -> Self;
 
+    /// The `L` signed bytes at `source`, each extended to a lane.
+    ///
+    /// # Safety
+    /// The machine has the instruction set, and `source` is valid for reading `L` bytes.
+    unsafe fn load_bytes_from(source: *const u8) -> Self;
+
     /// Writes the lanes to `target`, of any alignment.
     ///
     /// # Safety

@@ -1,0 +1,326 @@
+//! Sums over the images of polynomials under automorphisms, for packing many LWE ciphertexts into one RLWE ciphertext
+//! (Mahdavi et al., "InsPIRe", ring packing with preprocessed masks).
+//!
+//! In *orbit order* the values of a polynomial at the roots `psi^(5^t)` come first, for `t` below `n/2`, then those at
+//! `psi^(-5^t)`. There the automorphism `X -> X^5` rotates each half by one place. So the products of many polynomials
+//! with the images of one under `X -> X^(5^i)` are sums over windows of its values, which move by one place.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use zeroize::Zeroize;
+
+use crate::digits::Digits;
+use crate::error::RingError;
+use crate::kernels::TABLE_BLOCK;
+use crate::ntt::{RingKind, bit_reverse};
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+/// The shape of a list of factors `d_0, d_1, ..` for sums `sum_i d_i sigma^i(key)`, where `sigma` is `X -> X^5`.
+///
+/// The words of a list may be in any memory, such as a mapped file. Their order is: for each prime and each block of 16
+/// values in orbit order, for each factor, that block of that factor. A sum reads them once from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrbitShape {
+    /// Number of factors, at most `n/2`.
+    pub factors: usize,
+    /// Number of chain primes.
+    pub chain: usize,
+}
+
+/// The sums `sum_l X^l sigma(m_l)` over polynomials `m_0, .., m_(n-1)`, for all automorphisms `sigma`.
+///
+/// The value of such a sum at a root `z` is the value at `z` of the polynomial whose coefficients are the values of all
+/// `m_l` at `sigma(z)`. So `n` transforms give all sums.
+pub struct GaloisSums {
+    /// For each position `u` of the evaluation domain, the transform of the values of all polynomials at `u`.
+    transformed: Vec<Poly>,
+}
+
+impl std::fmt::Debug for GaloisSums {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GaloisSums").field("polynomials", &self.transformed.len()).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Prepares the sums over `n` polynomials in the evaluation domain, all over the same chain primes. Runs on all
+    /// threads. Standard ring.
+    ///
+    /// # Errors
+    /// If there are not `n` polynomials, or one is in another domain or basis, or the ring is conjugate-invariant.
+    pub fn galois_sums(&self, polys: &[Poly]) -> Result<GaloisSums, RingError> {
+        const OPERATION: &str = "sum over automorphisms";
+        self.check_standard(OPERATION)?;
+        let n = self.degree();
+        let Some(basis) = polys.first().map(Poly::basis).filter(|_| polys.len() == n) else {
+            let (what, found) = ("the polynomials of a sum over automorphisms", polys.len());
+            return Err(RingError::Length { what, found, needed: "as many as the degree" });
+        };
+        for poly in polys {
+            self.check_values(OPERATION, poly, Basis::chain(basis.chain))?;
+        }
+        let secret = polys.iter().any(Poly::is_secret);
+        let transform = |positions: Range<usize>| -> Vec<Poly> {
+            let blank = |_| {
+                let mut column = self.blank(basis, Domain::Evaluation);
+                column.words.inherit(secret);
+                column
+            };
+            let mut columns: Vec<Poly> = positions.clone().map(blank).collect();
+            for prime in 0..basis.chain {
+                for (l, poly) in polys.iter().enumerate() {
+                    let values = &poly.limb(prime)[positions.clone()];
+                    columns.iter_mut().zip(values).for_each(|(column, value)| column.limb_mut(prime)[l] = *value);
+                }
+                let mut limbs: Vec<&mut [u32]> = columns.iter_mut().map(|column| column.limb_mut(prime)).collect();
+                self.forward(prime, &mut limbs);
+            }
+            columns
+        };
+        let blocks = (0..n / TABLE_BLOCK).into_par_iter();
+        let blocks = blocks.map(|block| transform(block * TABLE_BLOCK..(block + 1) * TABLE_BLOCK));
+        Ok(GaloisSums { transformed: blocks.flatten().collect() })
+    }
+
+    /// The sum for the automorphism `X -> X^galois`, in the evaluation domain.
+    ///
+    /// # Errors
+    /// If `galois` is even or not below `2n`, or the sums are of another ring.
+    pub fn galois_sum(&self, sums: &GaloisSums, galois: u64) -> Result<Poly, RingError> {
+        let permutation = self.permutation(galois)?;
+        let first = &sums.transformed[0];
+        self.check_own("sum over automorphisms", first)?;
+        let mut sum = self.blank_from(&[first], first.basis(), Domain::Evaluation);
+        self.for_each_limb(&mut sum, |i, _, limb| {
+            for (at, value) in limb.iter_mut().enumerate() {
+                *value = sums.transformed[permutation.source_of(at)].limb(i)[at];
+            }
+        });
+        Ok(sum)
+    }
+
+    /// Number of words of a list of factors.
+    pub fn orbit_words(&self, shape: OrbitShape) -> usize {
+        shape.factors * shape.chain * self.degree()
+    }
+
+    /// Writes factor `index` of a list: the only digit of a decomposed polynomial.
+    ///
+    /// # Errors
+    /// If the words are not a list of this shape, it has no such factor, or the digits are not one digit of one
+    /// polynomial over the list's primes.
+    pub fn write_orbit_factor(
+        &self,
+        shape: OrbitShape,
+        words: &mut [u32],
+        index: usize,
+        digits: &Digits,
+    ) -> Result<(), RingError> {
+        self.check_orbit(shape, words)?;
+        if index >= shape.factors {
+            let what = "the number of a factor";
+            return Err(RingError::Length { what, found: index, needed: "a number within the shape" });
+        }
+        let order = self.orbit_order();
+        let blocks = self.degree() / TABLE_BLOCK;
+        for (number, unit) in words.chunks_exact_mut(shape.factors * TABLE_BLOCK).enumerate() {
+            let values = self.only_digit(digits, shape.chain, number / blocks)?;
+            let places = &order[number % blocks * TABLE_BLOCK..][..TABLE_BLOCK];
+            let target = &mut unit[index * TABLE_BLOCK..][..TABLE_BLOCK];
+            target.iter_mut().zip(places).for_each(|(word, &place)| *word = values[place as usize]);
+        }
+        Ok(())
+    }
+
+    /// For each of some keys, `sum_i d_i sigma^i(key)` over the factors of a list, where `sigma` is `X -> X^5`, in the
+    /// evaluation domain. Reads the list once for all keys. Runs on all threads. Words that are not below their prime
+    /// give wrong sums but are memory-safe.
+    ///
+    /// # Errors
+    /// If the words are not a list of this shape, or a key is in the coefficient domain or over other primes.
+    pub fn orbit_sums(&self, shape: OrbitShape, words: &[u32], keys: &[&Poly]) -> Result<Vec<Poly>, RingError> {
+        self.check_orbit(shape, words)?;
+        let basis = Basis::chain(shape.chain);
+        for key in keys {
+            self.check_values("sum over an orbit", key, basis)?;
+        }
+        let (order, half, blocks) = (self.orbit_order(), self.degree() / 2, self.degree() / TABLE_BLOCK);
+        // Twice the values of each half, so that every window is contiguous. Factors are plain residues, so the key
+        // takes the factor that products lose.
+        let doubled = |key: &Poly, prime: usize| {
+            let (modulus, limb) = (self.modulus(prime), key.limb(prime));
+            let mut values: Vec<u32> = order.iter().map(|&place| limb[place as usize]).collect();
+            self.kernels().scale_assign(modulus, &mut values, modulus.shoup(modulus.r));
+            let (first, second) = values.split_at(half);
+            [first, first, second, second].concat()
+        };
+        let secret = keys.iter().any(|key| key.is_secret());
+        let mut doubled: Vec<Vec<Vec<u32>>> =
+            keys.iter().map(|key| (0..shape.chain).map(|prime| doubled(key, prime)).collect()).collect();
+        let unit_sums = |(number, unit): (usize, &[u32])| {
+            let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
+            let start = at / half * 2 * half + at % half;
+            let window = start..start + shape.factors + TABLE_BLOCK - 1;
+            let mut sums = vec![0; keys.len() * TABLE_BLOCK];
+            for (key, sums) in doubled.iter().zip(sums.chunks_exact_mut(TABLE_BLOCK)) {
+                self.kernels().window_sum(self.modulus(prime), unit, &key[prime][window.clone()], sums);
+            }
+            sums
+        };
+        let units = words.par_chunks_exact(shape.factors * TABLE_BLOCK).enumerate();
+        let mut units: Vec<Vec<u32>> = units.map(unit_sums).collect();
+        let gather = |key: usize| {
+            let mut sum = self.blank(basis, Domain::Evaluation);
+            sum.words.inherit(secret);
+            for (number, sums) in units.iter().enumerate() {
+                let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
+                let limb = sum.limb_mut(prime);
+                let places = &order[at..at + TABLE_BLOCK];
+                let sums = &sums[key * TABLE_BLOCK..][..TABLE_BLOCK];
+                places.iter().zip(sums).for_each(|(&place, value)| limb[place as usize] = *value);
+            }
+            sum
+        };
+        let sums = (0..keys.len()).map(gather).collect();
+        if secret {
+            doubled.zeroize();
+            units.zeroize();
+        }
+        Ok(sums)
+    }
+
+    /// For each place in orbit order, the position in the evaluation domain.
+    fn orbit_order(&self) -> Vec<u32> {
+        let (n, order) = (self.degree(), 2 * self.degree() as u64);
+        let position = |exponent: u64| bit_reverse((exponent / 2) as usize, n.trailing_zeros()) as u32;
+        let powers = || std::iter::successors(Some(1u64), move |power| Some(power * 5 % order)).take(n / 2);
+        powers().map(position).chain(powers().map(|power| position(order - power))).collect()
+    }
+
+    fn check_standard(&self, operation: &'static str) -> Result<(), RingError> {
+        match self.kind() {
+            RingKind::Standard => Ok(()),
+            RingKind::ConjugateInvariant => Err(RingError::Kind { operation, needed: RingKind::Standard }),
+        }
+    }
+
+    fn check_values(&self, operation: &'static str, poly: &Poly, needed: Basis) -> Result<(), RingError> {
+        self.check_domain(operation, poly, Domain::Evaluation)?;
+        match poly.basis() == needed {
+            true => Ok(()),
+            false => Err(RingError::Basis { operation, found: poly.basis(), needed }),
+        }
+    }
+
+    fn check_orbit(&self, shape: OrbitShape, words: &[u32]) -> Result<(), RingError> {
+        self.check_standard("sum over an orbit")?;
+        let OrbitShape { factors, chain } = shape;
+        let fits = (1..=self.chain().len()).contains(&chain) && (1..=self.degree() / 2).contains(&factors);
+        if fits && words.len() == self.orbit_words(shape) {
+            return Ok(());
+        }
+        Err(RingError::Length {
+            what: "the words of a list of factors",
+            found: words.len(),
+            needed: "those of its shape",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modular::primes_descending;
+    use crate::{Backend, RingLiteral, SecretRng};
+
+    const N: usize = 512;
+
+    fn rings() -> impl Iterator<Item = Ring> {
+        let backends = Backend::ALL.into_iter().filter(|backend| backend.is_available());
+        backends.flat_map(|backend| {
+            [26, 30].map(|bits| {
+                let chain = primes_descending(1 << (bits - 1), 1 << bits, 2 * N as u32).take(2).collect();
+                let kind = RingKind::Standard;
+                let literal = RingLiteral { degree: N, kind, chain, terminal: vec![], special: vec![], digit_len: 1 };
+                Ring::new(literal, backend).unwrap()
+            })
+        })
+    }
+
+    fn bytes(ring: &Ring, poly: &Poly) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        ring.write_residues(poly, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn sums_over_an_orbit_are_sums_of_products_with_images() {
+        for ring in rings() {
+            let (seed, basis) = (SecretRng::insecure_from_seed(4).seed(), Basis::chain(2));
+            let gadget = ring.digit_gadget(2, 20, 1).unwrap();
+            for factors in [1, 7, N / 2 - 1, N / 2] {
+                let shape = OrbitShape { factors, chain: 2 };
+                let mut words = vec![9; ring.orbit_words(shape)];
+                let keys = [0, 1, 2].map(|stream| ring.uniform(&seed, stream, basis));
+                let mut expected = keys.each_ref().map(|_| ring.zero(basis, Domain::Evaluation));
+                let mut galois = 1;
+                for index in 0..factors {
+                    let mut operand = ring.uniform(&seed, 100 + index as u32, basis);
+                    ring.to_coefficients(&mut operand).unwrap();
+                    let digits = ring.digits(gadget, &[&operand]).unwrap();
+                    ring.write_orbit_factor(shape, &mut words, index, &digits).unwrap();
+                    let factor = ring.digit_value(&digits).unwrap();
+                    for (sum, key) in expected.iter_mut().zip(&keys) {
+                        ring.mul_add_assign(sum, &factor, &ring.automorphism(key, galois).unwrap()).unwrap();
+                    }
+                    galois = galois * 5 % (2 * N as u64);
+                }
+                let found = ring.orbit_sums(shape, &words, &keys.each_ref()).unwrap();
+                assert_eq!(found.len(), 3);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_eq!(bytes(&ring, found), bytes(&ring, expected), "{factors} factors");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_over_automorphisms_are_those_of_the_definition() {
+        let ring = rings().last().unwrap();
+        let (seed, basis) = (SecretRng::insecure_from_seed(5).seed(), Basis::chain(2));
+        let polys: Vec<Poly> = (0..N as u32).map(|stream| ring.uniform(&seed, stream, basis)).collect();
+        let sums = ring.galois_sums(&polys).unwrap();
+        for galois in [1, 5, 25, 2 * N as u64 - 1, 2 * N as u64 - 5] {
+            let mut expected = ring.zero(basis, Domain::Evaluation);
+            for (l, poly) in polys.iter().enumerate() {
+                let power: Vec<i32> = (0..N).map(|i| i32::from(i == l)).collect();
+                let power = ring.evaluate_i32(&power, basis).unwrap();
+                ring.mul_add_assign(&mut expected, &power, &ring.automorphism(poly, galois).unwrap()).unwrap();
+            }
+            let found = ring.galois_sum(&sums, galois).unwrap();
+            assert_eq!(bytes(&ring, &found), bytes(&ring, &expected), "{galois}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let ring = rings().next().unwrap();
+        let poly = ring.zero(Basis::chain(2), Domain::Evaluation);
+        assert!(matches!(ring.galois_sums(std::slice::from_ref(&poly)), Err(RingError::Length { .. })));
+        let shape = OrbitShape { factors: 2, chain: 2 };
+        let mut words = vec![0; ring.orbit_words(shape)];
+        assert!(matches!(ring.orbit_sums(shape, &words[1..], &[&poly]), Err(RingError::Length { .. })));
+        let narrow = ring.zero(Basis::chain(1), Domain::Evaluation);
+        assert!(matches!(ring.orbit_sums(shape, &words, &[&narrow]), Err(RingError::Basis { .. })));
+        let coefficients = ring.zero(Basis::chain(2), Domain::Coefficient);
+        let digits = ring.digits(ring.digit_gadget(2, 20, 1).unwrap(), &[&coefficients]).unwrap();
+        assert!(ring.write_orbit_factor(shape, &mut words, 2, &digits).is_err());
+        let several = ring.digits(ring.digit_gadget(2, 20, 2).unwrap(), &[&coefficients]).unwrap();
+        assert!(ring.write_orbit_factor(shape, &mut words, 0, &several).is_err());
+        let too_many = OrbitShape { factors: N / 2 + 1, chain: 1 };
+        let words = vec![0; ring.orbit_words(too_many)];
+        assert!(ring.orbit_sums(too_many, &words, &[&narrow]).is_err());
+    }
+}

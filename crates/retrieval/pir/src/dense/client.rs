@@ -1,0 +1,116 @@
+//! The client's half: queries to dense tables, and reading their responses.
+
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+use unspoken_gsw::{Noise, RingSecret};
+use unspoken_ring::{Poly, SecretRng, declassify, nearest_integer};
+use zeroize::Zeroizing;
+
+use crate::client::PirSecret;
+use crate::dense::query::DenseQuery;
+use crate::dense::response::DenseResponse;
+use crate::dense::shape::DenseShape;
+use crate::dense::{
+    BODY_BITS, CONJUGATION_STREAM, FIRST_ROW_STREAM, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, ROTATION_STREAM,
+    check_failure, delta, packing_gadget, public_seed, unreadable,
+};
+use crate::error::PirError;
+
+impl PirSecret {
+    /// A query for a cell of a dense table, with a fresh secret of its own. No branch and no address depends on the
+    /// cell.
+    ///
+    /// # Errors
+    /// If there is no such cell.
+    pub fn dense_query(&self, shape: DenseShape, cell: u64, rng: &mut SecretRng) -> Result<DenseQuery, PirError> {
+        let parameters = self.parameters();
+        let (row, selected) = shape.position(parameters, cell)?;
+        check_failure(parameters, shape)?;
+        let (ring, seed) = (parameters.ring(), public_seed(parameters));
+        let weight = 1 << packing_gadget(parameters)?.log2_weight(0);
+        let fresh = RingSecret::generate(ring, rng)?;
+        let image = |galois: u64| -> Result<Poly, PirError> {
+            let mut image = ring.automorphism(fresh.poly(), galois)?;
+            ring.scale_assign(&mut image, weight)?;
+            Ok(image)
+        };
+        let rotation = fresh.encrypt_seeded(&image(5)?, (&seed, ROTATION_STREAM), rng)?;
+        let conjugate = image(2 * ring.degree() as u64 - 1)?;
+        let conjugation = fresh.encrypt_seeded(&conjugate, (&seed, CONJUGATION_STREAM), rng)?;
+        let switch_seed = rng.seed();
+        let switch = (switch_seed, self.ring().encrypt_seeded(&image(1)?, (&switch_seed, 0), rng)?);
+        let bits_seed = rng.seed();
+        let bits = self.packed_bits(shape.selection_bits(parameters), selected, &bits_seed, rng)?;
+        let words = self.unit_vector(&fresh, shape.rows, row, rng)?;
+        Ok(DenseQuery { words, rotation, conjugation, switch, selection: (bits_seed, bits) })
+    }
+
+    /// The bodies of an encrypted unit vector, rounded. The secret must be fresh: the masks are public and the same in
+    /// all queries.
+    fn unit_vector(
+        &self,
+        fresh: &RingSecret,
+        rows: usize,
+        row: u64,
+        rng: &mut SecretRng,
+    ) -> Result<Vec<u32>, PirError> {
+        let (parameters, degree) = (self.parameters(), self.parameters().ring().degree());
+        let (ring, seed, unit) = (parameters.ring(), public_seed(parameters), delta(parameters));
+        let mut words = Vec::with_capacity(rows);
+        for block in 0..rows.div_ceil(degree) {
+            let first = (block * degree) as u64;
+            let value = |at: u64| i64::conditional_select(&0, &unit, at.ct_eq(&row));
+            let coefficients: Zeroizing<Vec<i64>> = Zeroizing::new((first..first + degree as u64).map(value).collect());
+            let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
+            message.mark_secret();
+            let mut body = fresh.encrypt_seeded(&message, (&seed, FIRST_ROW_STREAM + block as u32), rng)?;
+            ring.to_coefficients(&mut body)?;
+            words.extend(ring.fractions(&body)?.iter().map(|&word| rounded(word)));
+        }
+        words.truncate(rows);
+        Ok(words)
+    }
+
+    /// Decrypts a cell. No branch and no address depends on it, except that an unreadable response is an error.
+    ///
+    /// # Errors
+    /// If the response has another shape, or its noise is too large: it was not computed from a query and keys of this
+    /// secret, or a part of the computation failed.
+    pub fn dense_extract(&self, response: &DenseResponse, shape: DenseShape) -> Result<Zeroizing<Vec<u8>>, PirError> {
+        let units = self.dense_units(response, shape)?;
+        let noise: f64 = units.iter().map(|&unit| (unit - nearest_integer(unit) as f64).powi(2)).sum();
+        let noise = Noise(noise / units.len() as f64 * (-2.0 * f64::from(PLAINTEXT_BITS)).exp2());
+        let cell: Vec<u8> = units.iter().map(|&unit| nearest_integer(unit) as u8).collect();
+        let cell = Zeroizing::new(cell);
+        let readable = noise <= unreadable(self.parameters(), shape)?;
+        if declassify(readable) { Ok(cell) } else { Err(PirError::Unreadable) }
+    }
+
+    /// The decrypted coefficients, in units of the plaintext.
+    pub(crate) fn dense_units(
+        &self,
+        response: &DenseResponse,
+        shape: DenseShape,
+    ) -> Result<Zeroizing<Vec<f64>>, PirError> {
+        let ring = self.parameters().ring();
+        if response.body.len() != shape.cell_bytes {
+            return Err(PirError::format("response", response.body.len(), format!("{} bytes", shape.cell_bytes)));
+        }
+        let mask: Vec<i64> = response.mask.iter().map(|&word| word.into()).collect();
+        let mut product = ring.evaluate_i64(&mask, ring.basis())?;
+        ring.mul_assign(&mut product, self.ring().poly())?;
+        ring.to_coefficients(&mut product)?;
+        let products = ring.to_f64(&product)?;
+        let per = |bits: u32| (f64::from(PLAINTEXT_BITS) - f64::from(bits)).exp2();
+        let pairs = products.iter().step_by(shape.places(self.parameters())).zip(&response.body);
+        let unit = |(product, &body): (&f64, &u32)| product * per(MASK_BITS) + f64::from(body) * per(BODY_BITS);
+        Ok(Zeroizing::new(pairs.map(unit).collect()))
+    }
+}
+
+/// The highest bits of a word; ties go to even numbers. If all ties were rounded up, a table of equal bytes would add up
+/// the errors to a bias.
+fn rounded(word: u32) -> u32 {
+    const SHIFT: u32 = u32::BITS - QUERY_BITS;
+    let odd = word >> SHIFT & 1;
+    word.wrapping_add((1 << (SHIFT - 1)) - 1 + odd) >> SHIFT
+}

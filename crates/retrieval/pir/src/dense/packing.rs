@@ -1,0 +1,138 @@
+//! Packing the sums of a group into one RLWE ciphertext: what depends on the table alone.
+
+use rayon::prelude::*;
+use unspoken_gsw::SmallRing;
+use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitShape, Poly};
+
+use crate::dense::query::DenseQuery;
+use crate::dense::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, packing_gadget, public_seed};
+use crate::error::PirError;
+use crate::parameters::PirParameters;
+
+/// The digits of the masks of a group, for all switches of its packing.
+#[derive(Debug)]
+pub(crate) struct Packing {
+    /// The factors of the images of the rotation key, then those of the images of its conjugate.
+    words: Vec<u32>,
+    /// The factor of the conjugation key.
+    conjugation: Poly,
+    /// The factor of the key that switches to the client's lasting secret.
+    switch: Poly,
+}
+
+/// Words between the coefficients of consecutive columns.
+const PADDING: usize = 16;
+
+/// Shape of each of the two lists of factors.
+fn shape(ring: &SmallRing) -> OrbitShape {
+    OrbitShape { factors: ring.degree() / 2 - 1, chain: ring.chain().len() }
+}
+
+impl Packing {
+    /// Bytes in memory.
+    pub(crate) fn byte_len(parameters: &PirParameters) -> usize {
+        let ring = parameters.ring();
+        2 * ring.orbit_words(shape(ring)) * size_of::<u32>() + 2 * ring.poly_bytes(ring.basis())
+    }
+
+    /// Prepares the packing of a group with these bytes ([`DenseTable`](crate::dense::DenseTable)). Uses all threads.
+    pub(crate) fn new(parameters: &PirParameters, bytes: &[u8], rows: usize) -> Result<Self, PirError> {
+        let (ring, seed, gadget) = (parameters.ring(), public_seed(parameters), packing_gadget(parameters)?);
+        let shape = shape(ring);
+        let mut masks = masks(parameters, bytes, rows)?;
+        // The packing is the sum over all automorphisms of 1/n of these sums.
+        masks.iter_mut().try_for_each(|mask| ring.unscale_assign(mask, ring.degree() as u32))?;
+        let sums = ring.galois_sums(&masks)?;
+        drop(masks);
+        let order = 2 * ring.degree() as u64;
+        let rotation = ring.uniform(&seed, ROTATION_STREAM, ring.basis());
+        let conjugation = ring.uniform(&seed, CONJUGATION_STREAM, ring.basis());
+        let powers: Vec<u64> =
+            std::iter::successors(Some(1), |power| Some(power * 5 % order)).take(ring.degree() / 2).collect();
+        let digits = |poly: &Poly| -> Result<Digits, PirError> {
+            let mut poly = poly.clone();
+            ring.to_coefficients(&mut poly)?;
+            Ok(ring.digits(gadget, &[&poly])?)
+        };
+        // From the last image to the first: the mask of each switch is added to the sum of the image before.
+        let chain = |sign: u64| -> Result<(Vec<u32>, Poly), PirError> {
+            let mut words = vec![0; ring.orbit_words(shape)];
+            let galois = |power: u64| if sign == 1 { power } else { order - power };
+            let mut sum = ring.galois_sum(&sums, galois(powers[shape.factors]))?;
+            for index in (0..shape.factors).rev() {
+                let digit = digits(&sum)?;
+                ring.write_orbit_factor(shape, &mut words, index, &digit)?;
+                sum = ring.galois_sum(&sums, galois(powers[index]))?;
+                let image = ring.automorphism(&rotation, galois(powers[index]))?;
+                ring.mul_add_assign(&mut sum, &ring.digit_value(&digit)?, &image)?;
+            }
+            Ok((words, sum))
+        };
+        let (upper, lower) = rayon::join(|| chain(1), || chain(order - 1));
+        let ((mut words, mut sum), (lower, conjugate)) = (upper?, lower?);
+        words.extend(lower);
+        let conjugate = ring.digit_value(&digits(&conjugate)?)?;
+        ring.mul_add_assign(&mut sum, &conjugate, &conjugation)?;
+        let switch = ring.digit_value(&digits(&sum)?)?;
+        Ok(Packing { words, conjugation: conjugate, switch })
+    }
+
+    /// The packed ciphertexts of some queries, under the lasting secrets of their clients. `bodies` are the sums of
+    /// this group, modulo the ring's modulus and in the evaluation domain.
+    pub(crate) fn packed(
+        &self,
+        parameters: &PirParameters,
+        queries: &[&DenseQuery],
+        bodies: Vec<Poly>,
+    ) -> Result<Vec<[Poly; 2]>, PirError> {
+        let ring = parameters.ring();
+        let (shape, order) = (shape(ring), 2 * ring.degree() as u64);
+        let (upper, lower) = self.words.split_at(ring.orbit_words(shape));
+        let rotations: Vec<&Poly> = queries.iter().map(|query| &query.rotation).collect();
+        let images = rotations.iter().map(|key| ring.automorphism(key, order - 1));
+        let images: Vec<Poly> = images.collect::<Result<_, _>>()?;
+        let upper = ring.orbit_sums(shape, upper, &rotations)?;
+        let lower = ring.orbit_sums(shape, lower, &images.iter().collect::<Vec<_>>())?;
+        let finish = |(((query, mut body), upper), lower): (((&&DenseQuery, Poly), Poly), Poly)| {
+            ring.add_assign(&mut body, &upper)?;
+            ring.add_assign(&mut body, &lower)?;
+            ring.mul_add_assign(&mut body, &self.conjugation, &query.conjugation)?;
+            let (seed, switch) = &query.switch;
+            ring.mul_add_assign(&mut body, &self.switch, switch)?;
+            let mask = ring.mul(&self.switch, &ring.uniform(seed, 0, ring.basis()))?;
+            Ok([body, mask])
+        };
+        queries.iter().zip(bodies).zip(upper).zip(lower).map(finish).collect()
+    }
+}
+
+/// The masks of the sums over rows, one for each column: polynomials of whose products with a query's secret the
+/// constant coefficient counts.
+fn masks(parameters: &PirParameters, bytes: &[u8], rows: usize) -> Result<Vec<Poly>, PirError> {
+    let (ring, seed, degree) = (parameters.ring(), public_seed(parameters), parameters.ring().degree());
+    let random = |block: usize| ring.uniform(&seed, FIRST_ROW_STREAM + block as u32, ring.basis());
+    let random: Vec<Poly> = (0..rows.div_ceil(degree)).into_par_iter().map(random).collect();
+    let columns = |bytes: &[u8]| -> Result<Vec<Poly>, PirError> {
+        let zero = || ring.zero(ring.basis(), Domain::Evaluation);
+        let mut masks: Vec<Poly> = (0..BYTE_BLOCK).map(|_| zero()).collect();
+        // Padded, so that the places of a row in all columns are not in the same cache sets.
+        let stride = degree + PADDING;
+        let mut coefficients = vec![0; stride * BYTE_BLOCK];
+        for (random, bytes) in random.iter().zip(bytes.chunks(degree * BYTE_BLOCK)) {
+            // The sum over j of the bytes times X^-j.
+            coefficients.fill(0);
+            for (row, bytes) in bytes.chunks_exact(BYTE_BLOCK).enumerate() {
+                let (place, sign) = if row == 0 { (0, 1) } else { (degree - row, -1) };
+                let places = coefficients.iter_mut().skip(place).step_by(stride);
+                places.zip(bytes).for_each(|(place, byte)| *place = sign * i32::from(byte.cast_signed()));
+            }
+            for (mask, coefficients) in masks.iter_mut().zip(coefficients.chunks_exact(stride)) {
+                let sum = ring.evaluate_i32(&coefficients[..degree], ring.basis())?;
+                ring.mul_add_assign(mask, &sum, random)?;
+            }
+        }
+        Ok(masks)
+    };
+    let blocks: Vec<Vec<Poly>> = bytes.par_chunks(rows * BYTE_BLOCK).map(columns).collect::<Result<_, _>>()?;
+    Ok(blocks.into_iter().flatten().collect())
+}

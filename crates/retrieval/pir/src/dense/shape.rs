@@ -1,0 +1,86 @@
+//! Positions of cells in a dense table.
+
+use crate::dense::check_failure;
+use crate::error::{PirError, range};
+use crate::parameters::PirParameters;
+
+/// Rows that [`DenseShape::new`] aims at, at most. With more rows queries are longer; with fewer, packings take more
+/// memory than the data.
+const ROWS: u64 = 1 << 15;
+
+/// Most rows, so that queries stay below 4 MB.
+const MAX_ROWS: u64 = 1 << 20;
+
+/// Most groups of columns.
+const MAX_GROUP_BITS: u32 = 10;
+
+/// The shape of a dense table. The number of a cell is, from the highest to the lowest bits, its row, its group of
+/// columns and its place in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DenseShape {
+    /// Number of cells.
+    pub cells: u64,
+    /// Bytes of a cell, a power of two.
+    pub cell_bytes: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Bits that choose a group of columns. A group has as many columns of bytes as the ring has coefficients.
+    pub group_bits: u32,
+}
+
+impl DenseShape {
+    /// The shape for a number of cells.
+    ///
+    /// # Errors
+    /// If there are no cells or too many, or the bytes of a cell are not a power of two from 32 to the ring's degree.
+    pub fn new(parameters: &PirParameters, cells: u64, cell_bytes: usize) -> Result<Self, PirError> {
+        let degree = parameters.ring().degree();
+        if !cell_bytes.is_power_of_two() || !(32..=degree).contains(&cell_bytes) {
+            let needed = format!("a power of two from 32 to {degree}");
+            return Err(range("lay out a dense table: bytes of a cell", cell_bytes as u64, needed));
+        }
+        let places = (degree / cell_bytes) as u64;
+        let wide_rows = cells.div_ceil(places);
+        let group_bits = wide_rows.div_ceil(ROWS).next_power_of_two().ilog2().min(MAX_GROUP_BITS);
+        let rows = wide_rows.div_ceil(1 << group_bits);
+        if cells == 0 || rows > MAX_ROWS {
+            let most = (MAX_ROWS << MAX_GROUP_BITS) * places;
+            return Err(range("lay out a dense table: cells", cells, format!("1 to {most}")));
+        }
+        let shape = DenseShape { cells, cell_bytes, rows: rows as usize, group_bits };
+        check_failure(parameters, shape)?;
+        Ok(shape)
+    }
+
+    /// Number of groups of columns.
+    pub fn groups(&self) -> usize {
+        1 << self.group_bits
+    }
+
+    /// Cells in a row of a group.
+    pub fn places(&self, parameters: &PirParameters) -> usize {
+        parameters.ring().degree() / self.cell_bytes
+    }
+
+    /// Number of encrypted bits that select a group and a place.
+    pub fn selection_bits(&self, parameters: &PirParameters) -> u32 {
+        self.group_bits + self.places(parameters).ilog2()
+    }
+
+    /// Bytes of the table.
+    pub fn table_bytes(&self, parameters: &PirParameters) -> usize {
+        self.groups() * self.rows * parameters.ring().degree()
+    }
+
+    /// Row of a cell, and the number of its group and place.
+    ///
+    /// # Errors
+    /// If there is no such cell.
+    pub(crate) fn position(&self, parameters: &PirParameters, cell: u64) -> Result<(u64, u64), PirError> {
+        if cell >= self.cells {
+            return Err(PirError::Index { pieces: self.cells });
+        }
+        let bits = self.selection_bits(parameters);
+        Ok((cell >> bits, cell & ((1 << bits) - 1)))
+    }
+}

@@ -1,0 +1,155 @@
+//! Tests of dense tables from query to response.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_gsw::Noise;
+use unspoken_ring::SecretRng;
+
+use crate::dense::{DenseQuery, DenseResponse, DenseShape, DenseTable, PLAINTEXT_BITS, answer, response_noise};
+use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
+
+struct Fixture {
+    parameters: PirParameters,
+    shape: DenseShape,
+    table: DenseTable,
+    clients: Vec<(PirSecret, PreparedKeys)>,
+    rng: SecretRng,
+}
+
+/// The content of a cell: bytes that depend on its number, or one extreme byte everywhere.
+fn content(extreme: bool, length: usize, cell: u64) -> Vec<u8> {
+    let byte = |i: u64| (cell * 4096 + i).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[7];
+    if extreme { vec![0x80; length] } else { (0..length as u64).map(byte).collect() }
+}
+
+impl Fixture {
+    fn new(cells: u64, cell_bytes: usize, group_bits: u32, clients: usize, extreme: bool) -> Self {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let mut rng = SecretRng::insecure_from_seed(cells);
+        let mut shape = DenseShape::new(&parameters, cells, cell_bytes).unwrap();
+        let places = shape.places(&parameters) as u64;
+        shape.group_bits = group_bits;
+        shape.rows = cells.div_ceil(places << group_bits) as usize;
+        let table = DenseTable::build(&parameters, shape, |cell| content(extreme, cell_bytes, cell)).unwrap();
+        let client = |_| {
+            let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+            let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
+            (secret, keys)
+        };
+        let clients = (0..clients).map(client).collect();
+        Fixture { parameters, shape, table, clients, rng }
+    }
+
+    /// The responses to one query of each client, in one pass, over their bytes.
+    fn ask(&mut self, cells: &[u64]) -> Vec<DenseResponse> {
+        let (parameters, shape) = (&self.parameters, self.shape);
+        let query = |((secret, _), &cell): (&(PirSecret, PreparedKeys), &u64)| {
+            let bytes = secret.dense_query(shape, cell, &mut self.rng).unwrap().to_bytes(parameters);
+            assert_eq!(bytes.len(), DenseQuery::byte_len(parameters, shape));
+            DenseQuery::from_bytes(parameters, shape, &bytes).unwrap()
+        };
+        let queries: Vec<DenseQuery> = self.clients.iter().zip(cells).map(query).collect();
+        let pairs: Vec<_> = self.clients.iter().zip(&queries).map(|((_, keys), query)| (keys, query)).collect();
+        let (responses, _) = answer(&self.table, &pairs, &AtomicBool::new(false)).unwrap();
+        let read = |response: DenseResponse| {
+            let bytes = response.to_bytes();
+            assert_eq!(bytes.len(), DenseResponse::byte_len(parameters, shape));
+            DenseResponse::from_bytes(parameters, shape, &bytes).unwrap()
+        };
+        responses.into_iter().map(read).collect()
+    }
+
+    fn noise(&self, client: usize, response: &DenseResponse) -> f64 {
+        let units = self.clients[client].0.dense_units(response, self.shape).unwrap();
+        let squares: f64 = units.iter().map(|unit| (unit - unit.round()).powi(2)).sum();
+        squares / units.len() as f64 * (-2.0 * f64::from(PLAINTEXT_BITS)).exp2()
+    }
+}
+
+#[test]
+fn every_cell_comes_back_whatever_its_length() {
+    for (cells, cell_bytes, group_bits) in [(1, 32, 0), (700, 256, 1), (4100, 1024, 0), (40, 2048, 3)] {
+        let mut fixture = Fixture::new(cells, cell_bytes, group_bits, 1, false);
+        for cell in [0, cells / 3, cells - 1] {
+            let response = &fixture.ask(&[cell])[0];
+            let found = fixture.clients[0].0.dense_extract(response, fixture.shape).unwrap();
+            assert_eq!(*found, content(false, cell_bytes, cell), "cell {cell} of {cells}");
+        }
+    }
+}
+
+#[test]
+fn many_clients_share_a_pass() {
+    let mut fixture = Fixture::new(3000, 512, 1, 6, false);
+    let cells = [0, 2999, 17, 1500, 17, 4];
+    for (client, (response, &cell)) in fixture.ask(&cells).iter().zip(&cells).enumerate() {
+        let found = fixture.clients[client].0.dense_extract(response, fixture.shape).unwrap();
+        assert_eq!(*found, content(false, 512, cell), "client {client}");
+        // Nobody else can read it.
+        let other = &fixture.clients[(client + 1) % 6].0;
+        assert!(matches!(other.dense_extract(response, fixture.shape), Err(PirError::Unreadable)));
+    }
+}
+
+#[test]
+fn changed_cells_are_seen() {
+    let mut fixture = Fixture::new(3000, 512, 1, 1, false);
+    fixture.table.change(&[(2999, b"new"), (0, &[7; 512])]).unwrap();
+    for (cell, expected) in [(2999, [&b"new"[..], &[0; 509]].concat()), (0, vec![7; 512]), (1, content(false, 512, 1))]
+    {
+        let response = &fixture.ask(&[cell])[0];
+        assert_eq!(*fixture.clients[0].0.dense_extract(response, fixture.shape).unwrap(), expected, "cell {cell}");
+    }
+    assert!(matches!(fixture.table.change(&[(3000, b"x")]), Err(PirError::Index { .. })));
+    assert!(matches!(fixture.table.change(&[(0, &[0; 513])]), Err(PirError::Range { .. })));
+}
+
+#[test]
+fn noise_is_as_predicted_for_any_content() {
+    for extreme in [false, true] {
+        let mut fixture = Fixture::new(1 << 14, 256, 1, 8, extreme);
+        let responses = fixture.ask(&[1, 2, 3, 5000, 5001, 9999, 12_000, 16_383]);
+        let squares: Vec<f64> = responses.iter().enumerate().map(|(i, response)| fixture.noise(i, response)).collect();
+        let predicted = response_noise(&fixture.parameters, fixture.shape).unwrap();
+        let measured = Noise(squares.iter().sum::<f64>() / squares.len() as f64);
+        let ratio = (measured.0 / predicted.0).sqrt();
+        assert!((0.7..1.3).contains(&ratio), "extreme content {extreme}: {ratio:.3} times the predicted deviation");
+    }
+}
+
+#[test]
+fn shapes_and_queries_that_do_not_fit_are_refused() {
+    let mut fixture = Fixture::new(700, 256, 0, 1, false);
+    let parameters = fixture.parameters.clone();
+    for (cells, bytes) in [(0, 256), (1, 31), (1, 48), (1, 4096)] {
+        assert!(matches!(DenseShape::new(&parameters, cells, bytes), Err(PirError::Range { .. })), "{cells} {bytes}");
+    }
+    let (secret, keys) = &fixture.clients[0];
+    assert!(matches!(secret.dense_query(fixture.shape, 700, &mut fixture.rng), Err(PirError::Index { .. })));
+    let query = secret.dense_query(fixture.shape, 3, &mut fixture.rng).unwrap();
+    let bytes = query.to_bytes(&parameters);
+    for wrong in [&bytes[1..], &[&bytes[..], &[0]].concat()[..], &[]] {
+        assert!(matches!(DenseQuery::from_bytes(&parameters, fixture.shape, wrong), Err(PirError::Format { .. })));
+    }
+    let mut large = bytes.clone();
+    large[bytes.len() - 16..].fill(0xFF);
+    assert!(DenseQuery::from_bytes(&parameters, fixture.shape, &large).is_err());
+    let shape = DenseShape { cells: 6000, rows: 750, ..fixture.shape };
+    let other = secret.dense_query(shape, 3, &mut fixture.rng).unwrap();
+    let stop = AtomicBool::new(false);
+    assert!(matches!(answer(&fixture.table, &[(keys, &other)], &stop), Err(PirError::Format { .. })));
+    let stopped = answer(&fixture.table, &[(keys, &query)], &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(PirError::Interrupted)));
+    assert!(DenseResponse::from_bytes(&parameters, fixture.shape, &[0; 10]).is_err());
+}
+
+#[test]
+fn shapes_keep_queries_short_and_packings_smaller_than_the_data() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    for (cells, cell_bytes) in [(1u64 << 20, 256), (1 << 22, 256), (1 << 25, 256), (97_584, 512)] {
+        let shape = DenseShape::new(&parameters, cells, cell_bytes).unwrap();
+        assert!(shape.rows <= 1 << 15, "{shape:?}");
+        assert!(shape.table_bytes(&parameters) as u64 >= cells * cell_bytes as u64);
+        assert!(DenseQuery::byte_len(&parameters, shape) < 170_000);
+    }
+}
