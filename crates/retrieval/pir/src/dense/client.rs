@@ -107,8 +107,8 @@ impl PirSecret {
     }
 }
 
-/// The highest bits of a word; ties go to even numbers. If all ties were rounded up, a table of equal bytes would add up
-/// the errors to a bias.
+/// The highest bits of a word; ties go to even numbers. If all ties were rounded up, a table of equal bytes would add
+/// up the errors to a bias.
 fn rounded(word: u32) -> u32 {
     const SHIFT: u32 = u32::BITS - QUERY_BITS;
     let odd = word >> SHIFT & 1;

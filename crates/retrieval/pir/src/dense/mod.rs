@@ -52,8 +52,8 @@ const PACKING: GadgetLiteral = GadgetLiteral { log2_base: 25, levels: 1 };
 const MASK_BITS: u32 = 17;
 const BODY_BITS: u32 = 12;
 
-/// Streams of the public seed: the masks of the key for `X -> X^5`, of the key for `X -> X^-1`, and from here on those of
-/// blocks of rows.
+/// Streams of the public seed: the masks of the key for `X -> X^5`, of the key for `X -> X^-1`, and from here on those
+/// of blocks of rows.
 const ROTATION_STREAM: u32 = 0;
 const CONJUGATION_STREAM: u32 = 1;
 const FIRST_ROW_STREAM: u32 = 2;

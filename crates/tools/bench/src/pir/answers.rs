@@ -200,8 +200,8 @@ fn keys(harness: &mut Harness<'_>, parameters: &PirParameters) {
     }
 }
 
-/// Time of one thread at 8 GB, from the phases of the largest measured table: expansion grows with the rotations for the
-/// bits of the index, selectors and compression do not grow, sums over rows and selection grow with the bytes.
+/// Time of one thread at 8 GB, from the phases of the largest measured table: expansion grows with the rotations for
+/// the bits of the index, selectors and compression do not grow, sums over rows and selection grow with the bytes.
 fn projection(
     harness: &mut Harness<'_>,
     size: Size,
