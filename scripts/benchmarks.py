@@ -35,6 +35,7 @@ SECTIONS = (
     ("encrypt: schemes", "encrypt", ("schemes",), False),
     ("encrypt: tables", "encrypt", ("tables",), False),
     (pir_tables.ANSWERS, "pir", ("rows", "answers"), False),
+    (pir_tables.DENSE, "pir", ("dense",), False),
     (pir_tables.DATABASE, "pir", ("updates",), True),
     (pir_tables.SERVICE, "pir", ("service",), True),
     (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),

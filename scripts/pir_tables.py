@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from page import line, number, paragraph
 
-ANSWERS, DATABASE, SERVICE = "pir: answers", "pir: database", "pir: service"
+ANSWERS, DENSE, DATABASE, SERVICE = "pir: answers", "pir: dense", "pir: database", "pir: service"
 
 NOTES = {
     ANSWERS: """\
@@ -18,6 +18,12 @@ keys made and loaded, once: those times are of one run.
 `projected_time` at 8 GB, one thread: expansion in proportion to the blind rotations, one for each bit of the index and
 one for each bit that is refreshed, sums over rows and selection in proportion to the bytes, selectors and compression
 as measured, all from the largest table measured.
+""",
+    DENSE: """\
+Records of 256 bytes, random, in memory; 1 GB is 2^30 bytes, and a rate of 1 GB/s is 10^9 bytes of records a second, for
+all queries of a pass together. Each query is of a client with keys of its own. Seconds are those of the server from
+queries that were read to responses that are not yet written; every response is opened and compared. The baseline reads
+all bytes of the table once, on one thread, and adds them up. Loads take turns.
 """,
     DATABASE: """\
 On disk, by key, two candidates: values of 192 bytes, one for each 256 bytes of the size. `build_time` and `open_time`
@@ -42,7 +48,8 @@ TABLE_7 = {
 PHASES = ("expansion_time", "selectors_time", "rows_time", "selection_time", "compression_time")
 
 # Metrics that have tables of their own.
-SPECIAL = (*PHASES, "projected_time")
+DENSE_PHASES = ("dense_rows_time", "dense_packing_time", "dense_expansion_time", "dense_selection_time")
+SPECIAL = (*PHASES, "projected_time", "dense_pass_time", "dense_rate", *DENSE_PHASES)
 
 # Targets: metric, case, and maximum.
 TARGETS = (
@@ -148,4 +155,37 @@ def projected(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-TABLES = {ANSWERS: (targets, table_seven, phases, projected)}
+# Least rate of one query on one thread, GB/s, from this many bytes on; and most bytes of memory for each byte.
+DENSE_RATE, DENSE_FROM, DENSE_MEMORY = 4.0, ("1 GB", "8 GB"), 2.0
+
+
+def dense_targets(found: list[dict]) -> str:
+    """Targets of dense tables and measured values."""
+    lines = ["### Targets\n", "| what | case | target | found | met |", "| --- | --- | --- | ---: | --- |"]
+    for size in DENSE_FROM:
+        ours = value(found, "dense_rate", f"{size}, 1 query")
+        if ours is not None:
+            met = "yes" if ours >= DENSE_RATE else "no"
+            lines.append(line("rate (GB/s)", f"{size}, 1 query, one thread", f"at least {DENSE_RATE:g}", ours, met))
+        memory = value(found, "memory_per_byte", f"{size}, dense")
+        if memory is not None:
+            met = "yes" if memory <= DENSE_MEMORY else "no"
+            lines.append(line("memory_per_byte (bytes)", size, f"at most {DENSE_MEMORY:g}", memory, met))
+    return "\n".join(lines)
+
+
+def dense_passes(found: list[dict]) -> str:
+    """Seconds, rates and phases of passes over dense tables."""
+    lines = [
+        "### Passes\n",
+        "| pass | seconds | GB/s | sums over rows | packing | expansion | selection | reading, s | GB/s read |",
+        "| --- |" + " ---: |" * 8,
+    ]
+    for row in (row for row in found if row["metric"] == "dense_pass_time"):
+        rate = find(found, "dense_rate", row["case"])
+        phases = (value(found, phase, row["case"]) for phase in DENSE_PHASES)
+        lines.append(line(row["case"], row["ours"], rate["ours"], *phases, row["baseline"], rate["baseline"]))
+    return "\n".join(lines)
+
+
+TABLES = {ANSWERS: (targets, table_seven, phases, projected), DENSE: (dense_targets, dense_passes)}

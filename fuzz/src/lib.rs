@@ -100,6 +100,7 @@ pub const TARGETS: [&Target; 61] = [
     &retrieve::KEYS,
     &retrieve::BUCKET,
     &retrieve::CIPHERTEXTS,
+    &retrieve::DENSE_MESSAGES,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
+use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
     Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters,
@@ -254,6 +255,7 @@ static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
         response: ResponseLiteral { degree: 512, prime: 16_760_833, gadget: one(12), body_bits: 7 },
         plaintext_bits: 4,
         row_bits: 6,
+        bit_body_bits: 5,
     };
     PirParameters::new(literal).expect("a possible set")
 });
@@ -328,5 +330,38 @@ pub static CIPHERTEXTS: Target = Target {
         let secret = PirSecret::generate(&SMALL, &mut rng()).expect("a secret");
         let entry = secret.encrypt_entry(&[5; 200], &mut rng()).expect("an entry");
         vec![entry.to_bytes(&SMALL), vec![0; Response::byte_len(&SMALL)]]
+    },
+};
+
+/// A dense table of a few rows.
+static DENSE: LazyLock<(PirParameters, DenseShape)> = LazyLock::new(|| {
+    let parameters = Preset::InsecureN11.build().expect("a preset");
+    let shape = DenseShape::new(&parameters, 21, 1024).expect("a shape");
+    (parameters, shape)
+});
+
+/// `DenseQuery::from_bytes` and `DenseResponse::from_bytes`: encoding gives the same bytes.
+pub static DENSE_MESSAGES: Target = Target {
+    name: "retrieve_dense",
+    run: |data| {
+        let (parameters, shape) = &*DENSE;
+        if let Ok(response) = DenseResponse::from_bytes(parameters, *shape, data) {
+            assert!(response.to_bytes() == data, "the bytes changed");
+            return true;
+        }
+        let Ok(query) = DenseQuery::from_bytes(parameters, *shape, data) else { return false };
+        assert!(query.to_bytes(parameters) == data, "the bytes changed");
+        true
+    },
+    repair: |data| {
+        let (parameters, shape) = &*DENSE;
+        let lengths = [DenseQuery::byte_len(parameters, *shape), DenseResponse::byte_len(parameters, *shape)];
+        data.resize(lengths[data.len() % 2], 0);
+    },
+    seeds: || {
+        let (parameters, shape) = &*DENSE;
+        let secret = PirSecret::generate(parameters, &mut rng()).expect("a secret");
+        let query = secret.dense_query(*shape, 20, &mut rng()).expect("a query");
+        vec![query.to_bytes(parameters), vec![0; DenseResponse::byte_len(parameters, *shape)]]
     },
 };

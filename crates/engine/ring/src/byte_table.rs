@@ -16,6 +16,10 @@ const ROWS: usize = 1024;
 /// If the bytes are not whole rows, or a query has another number of factors.
 pub fn byte_sums(backend: Backend, bytes: &[u8], factors: &[&[u32]]) -> Result<Vec<[u32; BYTE_BLOCK]>, RingError> {
     let rows = bytes.len() / BYTE_BLOCK;
+    if !bytes.len().is_multiple_of(BYTE_BLOCK) {
+        let (what, found) = ("the bytes of a block", bytes.len());
+        return Err(RingError::Length { what, found, needed: "whole rows" });
+    }
     if let Some(found) = factors.iter().map(|factors| factors.len()).find(|&found| found * BYTE_BLOCK != bytes.len()) {
         let what = "the factors of a table of bytes";
         return Err(RingError::Length { what, found, needed: "one for each row" });
@@ -65,5 +69,6 @@ mod tests {
     fn other_numbers_of_factors_are_refused() {
         assert!(byte_sums(Backend::detect(), &[0; 2 * BYTE_BLOCK], &[&[1]]).is_err());
         assert!(byte_sums(Backend::detect(), &[0; BYTE_BLOCK + 1], &[&[1]]).is_err());
+        assert!(byte_sums(Backend::detect(), &[0; BYTE_BLOCK + 1], &[]).is_err());
     }
 }

@@ -242,9 +242,13 @@ impl Ring {
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
-        if digits.rows != 1 || digits.gadget.chain != chain {
+        if digits.rows != 1 {
             let (what, found) = ("the digits of a polynomial", digits.rows);
-            return Err(RingError::Length { what, found, needed: "one, over the same primes" });
+            return Err(RingError::Length { what, found, needed: "one" });
+        }
+        if digits.gadget.chain != chain {
+            let (found, needed) = (Basis::chain(digits.gadget.chain), Basis::chain(chain));
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
         Ok(&digits.words[prime * self.stride()..][..self.degree()])
     }

@@ -54,11 +54,14 @@ impl Ring {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
         // x / Q is sum_i z_i / q_i modulo 1. With reciprocals rounded to nearest, the error of each term is less than
-        // 2^-34, and the errors have both signs.
+        // 2^-34. Its mean is subtracted: words of a mask multiply the bits of a secret, whose mean is not zero.
         let terms: Vec<(Shoup, u64)> =
             (0..found.chain).map(|i| (self.digit_inverse(i, found), reciprocal(self.modulus(i).q))).collect();
+        let mean: i64 =
+            terms.iter().enumerate().map(|(i, &(_, reciprocal))| mean_error(self.modulus(i).q, reciprocal)).sum();
+        let start = (1u64 << 31).wrapping_sub(mean.cast_unsigned());
         let coefficient = |x: usize| {
-            let sum = terms.iter().enumerate().fold(1u64 << 31, |sum, (i, &(inverse, reciprocal))| {
+            let sum = terms.iter().enumerate().fold(start, |sum, (i, &(inverse, reciprocal))| {
                 let digit = self.modulus(i).mul_shoup(poly.limb(i)[x], inverse);
                 sum.wrapping_add(u64::from(digit).wrapping_mul(reciprocal))
             });
@@ -196,4 +199,10 @@ impl Ring {
 /// `2^64 / q`, rounded to nearest.
 fn reciprocal(q: u32) -> u64 {
     (((1u128 << 64) + u128::from(q / 2)) / u128::from(q)) as u64
+}
+
+/// The mean error of a uniform residue times the rounded reciprocal of its prime, in units of `2^-64`.
+fn mean_error(q: u32, reciprocal: u64) -> i64 {
+    // The low word of q r is q r - 2^64, below q / 2 in magnitude.
+    reciprocal.wrapping_mul(q.into()).cast_signed() / 2
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroize;
 use crate::digits::Digits;
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
-use crate::ntt::{RingKind, bit_reverse};
+use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -147,6 +147,7 @@ impl Ring {
             self.check_values("sum over an orbit", key, basis)?;
         }
         let (order, half, blocks) = (self.orbit_order(), self.degree() / 2, self.degree() / TABLE_BLOCK);
+        let secret = keys.iter().any(|key| key.is_secret());
         // Twice the values of each half, so that every window is contiguous. Factors are plain residues, so the key
         // takes the factor that products lose.
         let doubled = |key: &Poly, prime: usize| {
@@ -154,9 +155,12 @@ impl Ring {
             let mut values: Vec<u32> = order.iter().map(|&place| limb[place as usize]).collect();
             self.kernels().scale_assign(modulus, &mut values, modulus.shoup(modulus.r));
             let (first, second) = values.split_at(half);
-            [first, first, second, second].concat()
+            let doubled = [first, first, second, second].concat();
+            if secret {
+                values.zeroize();
+            }
+            doubled
         };
-        let secret = keys.iter().any(|key| key.is_secret());
         let mut doubled: Vec<Vec<Vec<u32>>> =
             keys.iter().map(|key| (0..shape.chain).map(|prime| doubled(key, prime)).collect()).collect();
         let unit_sums = |(number, unit): (usize, &[u32])| {
@@ -189,14 +193,6 @@ impl Ring {
             units.zeroize();
         }
         Ok(sums)
-    }
-
-    /// For each place in orbit order, the position in the evaluation domain.
-    fn orbit_order(&self) -> Vec<u32> {
-        let (n, order) = (self.degree(), 2 * self.degree() as u64);
-        let position = |exponent: u64| bit_reverse((exponent / 2) as usize, n.trailing_zeros()) as u32;
-        let powers = || std::iter::successors(Some(1u64), move |power| Some(power * 5 % order)).take(n / 2);
-        powers().map(position).chain(powers().map(|power| position(order - power))).collect()
     }
 
     fn check_standard(&self, operation: &'static str) -> Result<(), RingError> {

@@ -13,7 +13,7 @@ use crate::gadget::DecompositionTable;
 use crate::kernels::{Backend, Kernels};
 use crate::memory::{Pool, Words};
 use crate::modular::{Modulus, Shoup, is_prime, primitive_root_of_unity};
-use crate::ntt::{NttTable, RingKind};
+use crate::ntt::{NttTable, RingKind, bit_reverse};
 use crate::poly::{Basis, Domain, Poly, Special, in_blocks};
 use crate::sampling::Seed;
 
@@ -75,6 +75,7 @@ struct Inner {
     divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
     decompositions: RwLock<HashMap<Basis, Arc<DecompositionTable>>>,
     root_powers: OnceLock<Vec<Vec<u32>>>,
+    orbit_order: OnceLock<Vec<u32>>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -108,6 +109,7 @@ impl Ring {
             divisions: RwLock::default(),
             decompositions: RwLock::default(),
             root_powers: OnceLock::new(),
+            orbit_order: OnceLock::new(),
         })))
     }
 
@@ -248,6 +250,17 @@ impl Ring {
                 std::iter::successors(Some(modulus.r), next).take(step as usize).collect()
             };
             (0..self.chain().len()).map(powers).collect()
+        })
+    }
+
+    /// For each place in orbit order, the position in the evaluation domain: first those of `psi^(5^t)`, then those of
+    /// `psi^(-5^t)`. Standard ring.
+    pub(crate) fn orbit_order(&self) -> &[u32] {
+        self.0.orbit_order.get_or_init(|| {
+            let (n, order) = (self.degree(), 2 * self.degree() as u64);
+            let position = |exponent: u64| bit_reverse((exponent / 2) as usize, n.trailing_zeros()) as u32;
+            let powers = || std::iter::successors(Some(1u64), move |power| Some(power * 5 % order)).take(n / 2);
+            powers().map(position).chain(powers().map(|power| position(order - power))).collect()
         })
     }
 

@@ -123,3 +123,29 @@ fn what_does_not_fit_is_refused() {
     let large = vec![other.chain()[0]; DEGREE];
     assert!(matches!(other.from_values(&large), Err(RingError::Residue { .. })));
 }
+
+#[test]
+fn the_errors_of_fractions_have_mean_zero() {
+    // Two primes whose reciprocals are both rounded up: without a correction the mean is 0.0076 of a unit.
+    let chain: Vec<u32> = primes_descending(1 << 25, 1 << 26, 4096).take(2).collect();
+    let modulus: f64 = chain.iter().map(|&q| f64::from(q)).product();
+    let literal =
+        RingLiteral { degree: 2048, kind: RingKind::Standard, chain, terminal: vec![], special: vec![], digit_len: 1 };
+    let ring = Ring::new(literal, Backend::detect()).unwrap();
+    let seed = SecretRng::insecure_from_seed(8).seed();
+    let (mut sum, mut count) = (0.0, 0.0);
+    for stream in 0..200 {
+        let mut poly = ring.uniform(&seed, stream, Basis::chain(2));
+        ring.to_coefficients(&mut poly).unwrap();
+        let (exact, found) = (ring.to_f64(&poly).unwrap(), ring.fractions(&poly).unwrap());
+        for (exact, &found) in exact.iter().zip(found.iter()) {
+            let units = exact / modulus * 32f64.exp2();
+            let error = f64::from(found) - units;
+            // Centred coefficients are below zero for the upper half of the fractions.
+            sum += error - (error / 32f64.exp2()).round() * 32f64.exp2();
+            count += 1.0;
+        }
+    }
+    let mean: f64 = sum / count;
+    assert!(mean.abs() < 0.0025, "the mean error is {mean:.5} units");
+}

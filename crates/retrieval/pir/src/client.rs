@@ -210,9 +210,7 @@ impl PirSecret {
     }
 
     fn noise(&self, units: &[f64]) -> Noise {
-        let squares: f64 = units.iter().map(|&unit| (unit - nearest(unit) as f64).powi(2)).sum();
-        let unit = (-2.0 * f64::from(self.parameters.literal().plaintext_bits)).exp2();
-        Noise(squares / units.len() as f64 * unit)
+        noise_of(units, self.parameters.literal().plaintext_bits)
     }
 
     /// The coefficients of the decrypted response, in units of the plaintext.
@@ -256,9 +254,16 @@ impl PirSecret {
     }
 }
 
+/// The mean square of the distances of decrypted coefficients from integers, as a fraction of the modulus. The
+/// coefficients are in units of a plaintext of so many bits.
+pub(crate) fn noise_of(units: &[f64], plaintext_bits: u32) -> Noise {
+    let squares: f64 = units.iter().map(|&unit| (unit - nearest(unit) as f64).powi(2)).sum();
+    Noise(squares / units.len() as f64 * (-2.0 * f64::from(plaintext_bits)).exp2())
+}
+
 /// The nearest integer of a decrypted coefficient, without a branch. [`f64::round`] has one where the processor has no
 /// instruction for it.
-fn nearest(unit: f64) -> i64 {
+pub(crate) fn nearest(unit: f64) -> i64 {
     nearest_integer(unit) as i64
 }
 

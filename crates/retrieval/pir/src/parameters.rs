@@ -86,6 +86,13 @@ impl PirParameters {
     pub fn with_backend(literal: PirLiteral, backend: Backend) -> Result<Self, PirError> {
         let bootstrap = BootstrapParameters::with_backend(literal.bootstrap.clone(), backend)?;
         let ring = bootstrap.ring();
+        // Half a unit of a rounded body must be less than a bootstrap tolerates.
+        let least = (2 * bootstrap.blocks()).ilog2() + 1;
+        if !(least..u32::BITS).contains(&literal.bit_body_bits) {
+            let (name, what) = (ring.name(), "bits of a body of bits queries");
+            let (found, needed) = (f64::from(literal.bit_body_bits), f64::from(least));
+            return Err(PirError::Parameters { name, what, found, needed });
+        }
         SmallRing::check_lwe(ring.name(), literal.compact)?;
         let ResponseLiteral { degree, prime, gadget, .. } = literal.response;
         let kind = RingKind::Standard;
@@ -172,8 +179,13 @@ impl PirParameters {
 
     /// Scale of a unit of a record in the computation: `Q` divided by the plaintext modulus, rounded.
     pub(crate) fn delta(&self) -> i128 {
+        self.scale(self.0.literal.plaintext_bits)
+    }
+
+    /// Scale of a unit of data of so many bits: `Q` divided by the plaintext modulus, rounded.
+    pub(crate) fn scale(&self, plaintext_bits: u32) -> i128 {
         let product: i128 = self.ring().chain().iter().map(|&q| i128::from(q)).product();
-        let modulus = 1i128 << self.0.literal.plaintext_bits;
+        let modulus = 1i128 << plaintext_bits;
         (product + modulus / 2) / modulus
     }
 

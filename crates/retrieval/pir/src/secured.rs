@@ -33,6 +33,7 @@ impl PirParameters {
         let lwe = |what, literal: LweLiteral| binary(what, literal.dimension, f64::from(u32::BITS), literal.sigma());
         vec![
             binary("ring key and packed query", ring.degree(), ring.log2_modulus(), ERROR_SIGMA),
+            binary("dense query and its keys", ring.degree(), ring.log2_modulus(), ERROR_SIGMA),
             lwe("compact query", literal.compact),
             lwe("bits query", literal.bootstrap.lwe),
             lwe("LWE switch key", literal.bootstrap.lwe),
@@ -74,7 +75,7 @@ mod tests {
         assert!(objects.iter().all(|object| object.security_bits >= 128.0), "{objects:?}");
         let weak = Preset::InsecureN11.build().unwrap().secured_objects();
         let found: Vec<bool> = weak.iter().map(|object| object.security_bits >= 128.0).collect();
-        assert_eq!(found, [true, true, false, false, true], "only its LWE secret is short");
+        assert_eq!(found, [true, true, true, false, false, true], "only its LWE secret is short");
     }
 
     #[test]

@@ -45,17 +45,8 @@ pub fn answer(
     expansion::check(cancel)?;
     let mut phases = DensePhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
-    let words: Vec<Vec<u32>> = queries.iter().map(|(_, query)| shifted(&query.words)).collect();
-    let words: Vec<&[u32]> = words.iter().map(Vec::as_slice).collect();
     let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
-    let mut packed: Vec<Vec<RlweCiphertext>> = queries.iter().map(|_| Vec::with_capacity(shape.groups())).collect();
-    for group in 0..shape.groups() {
-        let bodies = group_sums(parameters, table.group(group), shape.rows, &words)?;
-        watch.lap(&mut phases.rows)?;
-        let ciphertexts = table.packing(group).packed(parameters, &only, bodies)?;
-        packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
-        watch.lap(&mut phases.packing)?;
-    }
+    let packed = packed_groups(table, &only, Some((&mut watch, &mut phases)))?;
     let (ring, places) = (parameters.ring(), shape.places(parameters));
     let mut responses = Vec::with_capacity(queries.len());
     for ((keys, query), groups) in queries.iter().zip(packed) {
@@ -68,6 +59,30 @@ pub fn answer(
         watch.lap(&mut phases.selection)?;
     }
     Ok((responses, phases))
+}
+
+/// For each query, the packed sums of each group. Adds the durations to those of the phases.
+pub(crate) fn packed_groups(
+    table: &DenseTable,
+    queries: &[&DenseQuery],
+    mut timing: Option<(&mut Stopwatch<'_>, &mut DensePhaseTimes)>,
+) -> Result<Vec<Vec<RlweCiphertext>>, PirError> {
+    let (parameters, shape) = (&table.parameters, table.shape());
+    let words: Vec<Vec<u32>> = queries.iter().map(|query| shifted(&query.words)).collect();
+    let words: Vec<&[u32]> = words.iter().map(Vec::as_slice).collect();
+    let mut packed: Vec<Vec<RlweCiphertext>> = queries.iter().map(|_| Vec::with_capacity(shape.groups())).collect();
+    for group in 0..shape.groups() {
+        let bodies = group_sums(parameters, table.group(group), shape.rows, &words)?;
+        if let Some((watch, phases)) = &mut timing {
+            watch.lap(&mut phases.rows)?;
+        }
+        let ciphertexts = table.packing(group).packed(parameters, queries, bodies)?;
+        packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
+        if let Some((watch, phases)) = &mut timing {
+            watch.lap(&mut phases.packing)?;
+        }
+    }
+    Ok(packed)
 }
 
 fn check(table: &DenseTable, keys: &PreparedKeys, query: &DenseQuery) -> Result<(), PirError> {

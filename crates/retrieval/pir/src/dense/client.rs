@@ -1,17 +1,17 @@
 //! The client's half: queries to dense tables, and reading their responses.
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
-use unspoken_gsw::{Noise, RingSecret};
-use unspoken_ring::{Poly, SecretRng, declassify, nearest_integer};
+use unspoken_gsw::RingSecret;
+use unspoken_ring::{Poly, SecretRng, declassify};
 use zeroize::Zeroizing;
 
-use crate::client::PirSecret;
+use crate::client::{PirSecret, nearest, noise_of};
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::{
     BODY_BITS, CONJUGATION_STREAM, FIRST_ROW_STREAM, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, ROTATION_STREAM,
-    check_failure, delta, packing_gadget, public_seed, unreadable,
+    check_failure, packing_gadget, public_seed, unreadable,
 };
 use crate::error::PirError;
 
@@ -54,7 +54,7 @@ impl PirSecret {
         rng: &mut SecretRng,
     ) -> Result<Vec<u32>, PirError> {
         let (parameters, degree) = (self.parameters(), self.parameters().ring().degree());
-        let (ring, seed, unit) = (parameters.ring(), public_seed(parameters), delta(parameters));
+        let (ring, seed, unit) = (parameters.ring(), public_seed(parameters), parameters.scale(PLAINTEXT_BITS) as i64);
         let mut words = Vec::with_capacity(rows);
         for block in 0..rows.div_ceil(degree) {
             let first = (block * degree) as u64;
@@ -77,11 +77,8 @@ impl PirSecret {
     /// secret, or a part of the computation failed.
     pub fn dense_extract(&self, response: &DenseResponse, shape: DenseShape) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let units = self.dense_units(response, shape)?;
-        let noise: f64 = units.iter().map(|&unit| (unit - nearest_integer(unit) as f64).powi(2)).sum();
-        let noise = Noise(noise / units.len() as f64 * (-2.0 * f64::from(PLAINTEXT_BITS)).exp2());
-        let cell: Vec<u8> = units.iter().map(|&unit| nearest_integer(unit) as u8).collect();
-        let cell = Zeroizing::new(cell);
-        let readable = noise <= unreadable(self.parameters(), shape)?;
+        let cell: Zeroizing<Vec<u8>> = Zeroizing::new(units.iter().map(|&unit| nearest(unit) as u8).collect());
+        let readable = noise_of(&units, PLAINTEXT_BITS) <= unreadable(self.parameters(), shape)?;
         if declassify(readable) { Ok(cell) } else { Err(PirError::Unreadable) }
     }
 

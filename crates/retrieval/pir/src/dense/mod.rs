@@ -1,4 +1,4 @@
-//! Retrieval from dense tables: one byte of table for each byte of data, and larger queries.
+//! Retrieval from dense tables: a byte of table and half a byte of packings for each byte of data, and larger queries.
 //!
 //! A table has a row of bytes for each word of a query. The first step multiplies it with the query, modulo 2^32, at
 //! the speed of memory, as in SimplePIR (Henzinger et al., USENIX Security 2023). Its results are LWE ciphertexts whose
@@ -32,11 +32,10 @@ pub use response::DenseResponse;
 pub use shape::DenseShape;
 pub use table::DenseTable;
 
-use unspoken_gsw::{GadgetLiteral, Noise, log2_failure};
+use unspoken_gsw::{GadgetLiteral, Noise};
 use unspoken_ring::{DigitGadget, Seed, derive_bytes};
 
-use crate::error::PirError;
-use crate::mode::Mode;
+use crate::error::{PirError, range};
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 
 /// Bits of data in each coefficient.
@@ -58,7 +57,8 @@ const ROTATION_STREAM: u32 = 0;
 const CONJUGATION_STREAM: u32 = 1;
 const FIRST_ROW_STREAM: u32 = 2;
 
-/// Seed of the masks that all clients share. It is public.
+/// Seed of the masks that all clients share. It is public, and the same for all services, so that keys and queries do
+/// not depend on a service. An attacker could spend a precomputation on these masks once, for all queries.
 fn public_seed(parameters: &PirParameters) -> Seed {
     let mut seed = Seed([0; 32]);
     derive_bytes("unspoken 2026 masks of dense retrieval tables", &[&parameters.fingerprint()], &mut seed.0);
@@ -70,48 +70,54 @@ fn packing_gadget(parameters: &PirParameters) -> Result<DigitGadget, PirError> {
     Ok(parameters.ring().gadget(PACKING)?)
 }
 
-/// Scale of a unit of data: `Q` divided by 256, rounded.
-fn delta(parameters: &PirParameters) -> i64 {
-    (parameters.ring().log2_modulus() - f64::from(PLAINTEXT_BITS)).exp2().round() as i64
-}
-
-/// Predicted noise of a response, as a fraction of the modulus, for the worst content of the table.
+/// Predicted noise of a response, as a fraction of the modulus, for the worst content of the table that was chosen
+/// without regard to the public masks.
 fn response_noise(parameters: &PirParameters, shape: DenseShape) -> Result<Noise, PirError> {
     let ring = parameters.ring();
     let most = f64::from(1 << (PLAINTEXT_BITS - 1));
-    let rounding = Noise((-2.0 * f64::from(QUERY_BITS)).exp2() / 12.0);
-    let rows = Noise::fresh(ring).plus(rounding).times(shape.rows as f64 * most * most);
-    let switch = Noise::product(ring, packing_gadget(parameters)?, 1, Noise::fresh(ring));
-    let packed = switch.times(ring.degree() as f64);
+    let packed = packed_noise(parameters, shape, most * most)?;
     let selected =
         Noise::bootstrapped_product(parameters.bootstrap()).times(f64::from(shape.selection_bits(parameters)));
     let body = Noise((-2.0 * f64::from(BODY_BITS)).exp2() / 12.0);
     let rounded = Noise::switching(ring.degree(), f64::from(MASK_BITS)).plus(body);
-    Ok(rows.plus(packed).plus(selected).plus(rounded))
+    Ok(packed.plus(selected).plus(rounded))
+}
+
+/// Noise of a packed ciphertext, for bytes of this mean square.
+fn packed_noise(parameters: &PirParameters, shape: DenseShape, bytes_square: f64) -> Result<Noise, PirError> {
+    let ring = parameters.ring();
+    let rounding = Noise((-2.0 * f64::from(QUERY_BITS)).exp2() / 12.0);
+    let rows = Noise::fresh(ring).plus(rounding).times(shape.rows as f64 * bytes_square);
+    let switch = Noise::product(ring, packing_gadget(parameters)?, 1, Noise::fresh(ring));
+    Ok(rows.plus(switch.times(ring.degree() as f64)))
 }
 
 /// `log2` of the probability that the response to a query is wrong.
 ///
 /// # Errors
 /// If a gadget does not fit the ring, which does not happen with the named parameters.
-pub fn dense_log2_failure(parameters: &PirParameters, shape: DenseShape) -> Result<f64, PirError> {
+pub fn log2_failure(parameters: &PirParameters, shape: DenseShape) -> Result<f64, PirError> {
     let bound = (-f64::from(PLAINTEXT_BITS + 1)).exp2();
-    Ok(log2_failure(response_noise(parameters, shape)?, bound, shape.cell_bytes as f64))
+    Ok(unspoken_gsw::log2_failure(response_noise(parameters, shape)?, bound, shape.cell_bytes as f64))
 }
 
-/// Noise above which a response is rejected: five standard deviations. A response that was not computed from the query
-/// has about eleven. Noise varies from response to response, because the errors of rounding the mask multiply a binary
-/// secret, whose mean is one half: a quarter of the noise is common to all coefficients.
+/// Noise above which a response is rejected: five standard deviations, and at most a third of the noise of a response
+/// that was not computed from the query, which is uniform. Noise varies from response to response, because the errors
+/// of rounding the mask multiply a binary secret, whose mean is one half: a quarter of the noise is common to all
+/// coefficients.
 fn unreadable(parameters: &PirParameters, shape: DenseShape) -> Result<Noise, PirError> {
-    Ok(response_noise(parameters, shape)?.times(25.0))
+    let uniform = Noise((-2.0 * f64::from(PLAINTEXT_BITS)).exp2() / 12.0);
+    let (planned, most) = (response_noise(parameters, shape)?.times(25.0), uniform.times(1.0 / 3.0));
+    Ok(if planned < most { planned } else { most })
 }
 
 /// Checks that queries fail at most once in 2^40.
 fn check_failure(parameters: &PirParameters, shape: DenseShape) -> Result<(), PirError> {
-    let found = dense_log2_failure(parameters, shape)?;
-    if found <= MAX_LOG2_FAILURE {
-        return Ok(());
+    match log2_failure(parameters, shape)? <= MAX_LOG2_FAILURE {
+        true => Ok(()),
+        false => {
+            let needed = format!("so few that a query fails at most once in 2^{:.0}", -MAX_LOG2_FAILURE);
+            Err(range("lay out a dense table: rows", shape.rows as u64, needed))
+        }
     }
-    let bits = shape.cells.max(1).ilog2();
-    Err(PirError::Failure { name: parameters.name(), mode: Mode::Packed, bits, found, needed: MAX_LOG2_FAILURE })
 }

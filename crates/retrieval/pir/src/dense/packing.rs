@@ -35,6 +35,12 @@ impl Packing {
         2 * ring.orbit_words(shape(ring)) * size_of::<u32>() + 2 * ring.poly_bytes(ring.basis())
     }
 
+    /// Bytes of memory that preparing a packing needs beside it: the masks of all columns, and their transforms.
+    pub(crate) fn work_bytes(parameters: &PirParameters) -> usize {
+        let ring = parameters.ring();
+        2 * ring.degree() * ring.poly_bytes(ring.basis())
+    }
+
     /// Prepares the packing of a group with these bytes ([`DenseTable`](crate::dense::DenseTable)). Uses all threads.
     pub(crate) fn new(parameters: &PirParameters, bytes: &[u8], rows: usize) -> Result<Self, PirError> {
         let (ring, seed, gadget) = (parameters.ring(), public_seed(parameters), packing_gadget(parameters)?);

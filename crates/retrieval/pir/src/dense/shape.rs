@@ -1,5 +1,7 @@
 //! Positions of cells in a dense table.
 
+use unspoken_ring::declassify;
+
 use crate::dense::check_failure;
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
@@ -18,14 +20,12 @@ const MAX_GROUP_BITS: u32 = 10;
 /// columns and its place in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DenseShape {
-    /// Number of cells.
-    pub cells: u64,
-    /// Bytes of a cell, a power of two.
-    pub cell_bytes: usize,
-    /// Number of rows.
-    pub rows: usize,
-    /// Bits that choose a group of columns. A group has as many columns of bytes as the ring has coefficients.
-    pub group_bits: u32,
+    pub(crate) cells: u64,
+    /// A power of two.
+    pub(crate) cell_bytes: usize,
+    pub(crate) rows: usize,
+    /// Bits that choose a group of columns.
+    pub(crate) group_bits: u32,
 }
 
 impl DenseShape {
@@ -52,7 +52,22 @@ impl DenseShape {
         Ok(shape)
     }
 
-    /// Number of groups of columns.
+    /// Number of cells.
+    pub fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    /// Bytes of a cell.
+    pub fn cell_bytes(&self) -> usize {
+        self.cell_bytes
+    }
+
+    /// Number of rows, and of words of a query.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of groups of columns. A group has as many columns of bytes as the ring has coefficients.
     pub fn groups(&self) -> usize {
         1 << self.group_bits
     }
@@ -77,10 +92,11 @@ impl DenseShape {
     /// # Errors
     /// If there is no such cell.
     pub(crate) fn position(&self, parameters: &PirParameters, cell: u64) -> Result<(u64, u64), PirError> {
-        if cell >= self.cells {
-            return Err(PirError::Index { pieces: self.cells });
-        }
         let bits = self.selection_bits(parameters);
-        Ok((cell >> bits, cell & ((1 << bits) - 1)))
+        // Whether there is such a cell is not secret.
+        match declassify(cell < self.cells) {
+            true => Ok((cell >> bits, cell & ((1 << bits) - 1))),
+            false => Err(PirError::Index { pieces: self.cells }),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Dense tables.
 
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 use unspoken_ring::BYTE_BLOCK;
 
@@ -45,13 +47,17 @@ impl DenseTable {
     /// If there is no such cell, or it is too long.
     pub fn change(&mut self, cells: &[(u64, &[u8])]) -> Result<(), PirError> {
         let (parameters, shape) = (self.parameters.clone(), self.shape);
-        let mut changed = std::collections::BTreeSet::new();
-        for (cell, content) in cells {
-            let (row, selected) = shape.position(&parameters, *cell)?;
-            let place = selected as usize % shape.places(&parameters);
-            let group = selected as usize / shape.places(&parameters);
-            write_cell(&parameters, shape, self.group_mut(group), (row as usize, place), content)?;
-            changed.insert(group);
+        let places = shape.places(&parameters);
+        // Everything is checked before anything changes: bytes and packings must belong together.
+        let position = |&(cell, content): &(u64, &[u8])| {
+            check_length(shape, content)?;
+            let (row, selected) = shape.position(&parameters, cell)?;
+            Ok((selected as usize / places, (row as usize, selected as usize % places)))
+        };
+        let positions: Vec<_> = cells.iter().map(position).collect::<Result<_, PirError>>()?;
+        let changed: BTreeSet<usize> = positions.iter().map(|(group, _)| *group).collect();
+        for ((group, place), (_, content)) in positions.into_iter().zip(cells) {
+            write_cell(&parameters, shape, self.group_mut(group), place, content);
         }
         for group in changed {
             self.packings[group] = Packing::new(&parameters, self.group(group), shape.rows)?;
@@ -64,9 +70,25 @@ impl DenseTable {
         self.shape
     }
 
+    /// The parameters.
+    pub fn parameters(&self) -> &PirParameters {
+        &self.parameters
+    }
+
+    /// The bytes of all groups.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Bytes in memory: of the table and of the packings.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.packings.len() * Packing::byte_len(&self.parameters)
+    }
+
+    /// Bytes of memory that building a table of a shape needs: the table, the packings and the work for one of them.
+    pub fn needed_bytes(parameters: &PirParameters, shape: DenseShape) -> u64 {
+        let packings = shape.groups() * Packing::byte_len(parameters);
+        (shape.table_bytes(parameters) + packings + Packing::work_bytes(parameters)) as u64
     }
 
     pub(crate) fn group(&self, group: usize) -> &[u8] {
@@ -96,7 +118,9 @@ fn fill_group<C: AsRef<[u8]>>(
     for (row, place) in (0..shape.rows).flat_map(|row| (0..places).map(move |place| (row, place))) {
         let number = ((row << shape.group_bits | group) * places + place) as u64;
         if number < shape.cells {
-            write_cell(parameters, shape, bytes, (row, place), cell(number).as_ref())?;
+            let content = cell(number);
+            check_length(shape, content.as_ref())?;
+            write_cell(parameters, shape, bytes, (row, place), content.as_ref());
         }
     }
     Ok(())
@@ -109,16 +133,21 @@ fn write_cell(
     bytes: &mut [u8],
     (row, place): (usize, usize),
     content: &[u8],
-) -> Result<(), PirError> {
-    if content.len() > shape.cell_bytes {
-        let needed = format!("at most {} bytes", shape.cell_bytes);
-        return Err(range("write a cell of a dense table", content.len() as u64, needed));
-    }
+) {
     let places = shape.places(parameters);
     let padded = content.iter().copied().chain(std::iter::repeat(0)).take(shape.cell_bytes);
     for (i, byte) in padded.enumerate() {
         let column = i * places + place;
         bytes[(column / BYTE_BLOCK * shape.rows + row) * BYTE_BLOCK + column % BYTE_BLOCK] = byte;
     }
-    Ok(())
+}
+
+fn check_length(shape: DenseShape, content: &[u8]) -> Result<(), PirError> {
+    match content.len() <= shape.cell_bytes {
+        true => Ok(()),
+        false => {
+            let needed = format!("at most {} bytes", shape.cell_bytes);
+            Err(range("write a cell of a dense table", content.len() as u64, needed))
+        }
+    }
 }

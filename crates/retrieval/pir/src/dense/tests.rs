@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use unspoken_gsw::Noise;
 use unspoken_ring::SecretRng;
 
-use crate::dense::{DenseQuery, DenseResponse, DenseShape, DenseTable, PLAINTEXT_BITS, answer, response_noise};
+use crate::dense::{
+    DenseQuery, DenseResponse, DenseShape, DenseTable, PLAINTEXT_BITS, answer, packed_noise, response_noise,
+};
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
 
 struct Fixture {
@@ -16,10 +18,14 @@ struct Fixture {
     rng: SecretRng,
 }
 
-/// The content of a cell: bytes that depend on its number, or one extreme byte everywhere.
+/// The content of a cell: pseudorandom bytes that depend on its number, or one extreme byte everywhere.
 fn content(extreme: bool, length: usize, cell: u64) -> Vec<u8> {
-    let byte = |i: u64| (cell * 4096 + i).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[7];
-    if extreme { vec![0x80; length] } else { (0..length as u64).map(byte).collect() }
+    if extreme {
+        return vec![0x80; length];
+    }
+    let mut bytes = vec![0; length];
+    SecretRng::insecure_from_seed(cell).fill(&mut bytes);
+    bytes
 }
 
 impl Fixture {
@@ -68,7 +74,7 @@ impl Fixture {
 
 #[test]
 fn every_cell_comes_back_whatever_its_length() {
-    for (cells, cell_bytes, group_bits) in [(1, 32, 0), (700, 256, 1), (4100, 1024, 0), (40, 2048, 3)] {
+    for (cells, cell_bytes, group_bits) in [(1, 32, 0), (700, 256, 1), (4100, 1024, 0), (40, 2048, 3), (5, 2048, 0)] {
         let mut fixture = Fixture::new(cells, cell_bytes, group_bits, 1, false);
         for cell in [0, cells / 3, cells - 1] {
             let response = &fixture.ask(&[cell])[0];
@@ -100,8 +106,36 @@ fn changed_cells_are_seen() {
         let response = &fixture.ask(&[cell])[0];
         assert_eq!(*fixture.clients[0].0.dense_extract(response, fixture.shape).unwrap(), expected, "cell {cell}");
     }
-    assert!(matches!(fixture.table.change(&[(3000, b"x")]), Err(PirError::Index { .. })));
-    assert!(matches!(fixture.table.change(&[(0, &[0; 513])]), Err(PirError::Range { .. })));
+    // A change that fails changes nothing.
+    assert!(matches!(fixture.table.change(&[(1, b"y"), (3000, b"x")]), Err(PirError::Index { .. })));
+    assert!(matches!(fixture.table.change(&[(1, b"y"), (0, &[0; 513])]), Err(PirError::Range { .. })));
+    let response = &fixture.ask(&[1])[0];
+    assert_eq!(*fixture.clients[0].0.dense_extract(response, fixture.shape).unwrap(), content(false, 512, 1));
+}
+
+/// The noise of packed ciphertexts, before selection and rounding hide it.
+#[test]
+fn noise_of_rows_and_packing_is_as_predicted() {
+    // With few rows the packing has nearly all of the noise, with many the rows have a third.
+    for rows in [2000, 1 << 15] {
+        let mut fixture = Fixture::new(rows, 2048, 0, 1, false);
+        let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
+        let (ring, cell) = (parameters.ring(), rows / 2);
+        let secret = &fixture.clients[0].0;
+        let query = secret.dense_query(shape, cell, &mut fixture.rng).unwrap();
+        let packed = super::answer::packed_groups(&fixture.table, &[&query], None).unwrap();
+        let mut phase = secret.ring().phase(&packed[0][0]).unwrap();
+        let unit = parameters.scale(PLAINTEXT_BITS);
+        let bytes = content(false, 2048, cell);
+        let message: Vec<i128> = bytes.iter().map(|&byte| i128::from(byte as i8) * unit).collect();
+        ring.sub_assign(&mut phase, &ring.from_i128(&message, ring.basis()).unwrap()).unwrap();
+        let errors = ring.to_f64(&phase).unwrap();
+        let squares: f64 = errors.iter().map(|error| (error / ring.log2_modulus().exp2()).powi(2)).sum();
+        let bytes_square = (256.0 * 256.0 - 1.0) / 12.0;
+        let predicted = packed_noise(&parameters, shape, bytes_square).unwrap();
+        let ratio = (squares / 2048.0 / predicted.0).sqrt();
+        assert!((0.92..1.08).contains(&ratio), "{rows} rows: {ratio:.3} times the predicted deviation");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod answers;
 mod client;
+mod dense;
 mod rows;
 mod service;
 mod table;
@@ -18,11 +19,12 @@ use crate::harness::Harness;
 use crate::row::Metric;
 
 const ANSWERS: &str = "answers";
+const DENSE: &str = "dense";
 const ROWS: &str = "rows";
 const UPDATES: &str = "updates";
 const SERVICE: &str = "service";
 
-pub(crate) const PARTS: [&str; 4] = [ANSWERS, ROWS, UPDATES, SERVICE];
+pub(crate) const PARTS: [&str; 5] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE];
 
 /// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
@@ -49,6 +51,10 @@ struct Case {
     repetitions: Repetitions,
     /// Loads of a service.
     loads: &'static [service::Load],
+    /// Sizes of dense tables.
+    dense: &'static [Size],
+    /// Queries in a pass over a dense table.
+    passes: &'static [usize],
 }
 
 const FULL: Case = Case {
@@ -59,6 +65,12 @@ const FULL: Case = Case {
     ],
     repetitions: Repetitions { min: 5, max: 9, budget: Duration::from_secs(90) },
     loads: &[(Mode::Packed, 128), (Mode::Bits, 32), (Mode::Compact, 32)],
+    dense: &[
+        Size { name: "256 MB", bytes: 256 << 20, respire: "256m256" },
+        Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
+        Size { name: "8 GB", bytes: 8 << 30, respire: "none" },
+    ],
+    passes: &[1, 8, 64],
 };
 
 const QUICK: Case = Case {
@@ -66,6 +78,8 @@ const QUICK: Case = Case {
     sizes: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
     repetitions: Repetitions { min: 1, max: 3, budget: Duration::from_secs(4) },
     loads: &[(Mode::Packed, 16)],
+    dense: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
+    passes: &[1, 8],
 };
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
@@ -81,6 +95,10 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     }
     if let Some(&smallest) = case.sizes.first().filter(|_| harness.includes(SERVICE)) {
         service::run(harness, case, smallest)?;
+    }
+    let dense = harness.includes(DENSE);
+    for &size in case.dense.iter().filter(|_| dense) {
+        dense::run(harness, case, size, &parameters)?;
     }
     let in_memory = harness.includes(ANSWERS) || harness.includes(ROWS);
     for &size in case.sizes.iter().filter(|_| in_memory) {
@@ -115,7 +133,8 @@ mod tests {
             Size { name: "1 MB", bytes: 1 << 20, respire: "none" },
         ];
         let repetitions = Repetitions::exactly(2);
-        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads: &[(Mode::Packed, 8)] };
+        let (loads, passes, dense) = (&[(Mode::Packed, 8)], &[1, 3], sizes);
+        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes };
         test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
 
@@ -141,6 +160,16 @@ mod tests {
         assert_eq!(find("query_bytes", "1 MB, compact").ours, 36.0);
         assert_eq!(find("query_bytes", "1 MB, session").ours, 8.0, "a number and a body");
         assert!(find("key_bytes", "compact").ours > find("key_bytes", "packed").ours);
+        for case in ["1 MB, 1 query", "1 MB, 3 queries"] {
+            let (all, rate) = (find("dense_pass_time", case), find("dense_rate", case));
+            let phases: f64 = ["rows", "packing", "expansion", "selection"]
+                .iter()
+                .map(|phase| find(&format!("dense_{phase}_time"), case).ours)
+                .sum();
+            assert!((0.5..1.5).contains(&(phases / all.ours)), "{case}: phases {phases}, all {}", all.ours);
+            assert!(all.baseline.is_some() && rate.ours > 0.0);
+        }
+        assert_eq!(find("response_bytes", "1 MB, dense").ours, 2048.0 * 17.0 / 8.0 + 256.0 * 12.0 / 8.0);
         for batch in [1, 100] {
             assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
         }

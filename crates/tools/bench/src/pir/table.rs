@@ -21,7 +21,7 @@ impl Table {
     pub(super) fn build(parameters: &PirParameters, bytes: u64) -> Result<Self, BenchError> {
         let pieces = bytes / parameters.piece_bytes() as u64;
         let started = Instant::now();
-        let database = Database::from_pieces(parameters, 0, pieces, |index| piece(parameters, index))?;
+        let database = Database::from_pieces(parameters, 0, pieces, |index| record(index, parameters.piece_bytes()))?;
         let seconds = started.elapsed().as_secs_f64();
         Ok(Table { parameters: parameters.clone(), shape: database.shape(), database, seconds })
     }
@@ -49,13 +49,13 @@ impl Table {
     }
 
     pub(super) fn piece(&self, index: u64) -> Vec<u8> {
-        piece(&self.parameters, index)
+        record(index, self.parameters.piece_bytes())
     }
 }
 
-/// The content of the piece with this index: pseudorandom bytes (SplitMix64), so that every coefficient is in use.
-fn piece(parameters: &PirParameters, index: u64) -> Vec<u8> {
-    let words = parameters.piece_bytes() as u64 / 8;
+/// The content of the record with this index: pseudorandom bytes (SplitMix64), so that every coefficient is in use.
+pub(super) fn record(index: u64, bytes: usize) -> Vec<u8> {
+    let words = bytes as u64 / 8;
     let word = |i: u64| {
         let mut x = (index * words + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use anyhow::Context;
 use unspoken_database::{Builder, Database as Stored, Record};
+use unspoken_pir::dense::{self, DenseResponse, DenseShape, DenseTable};
 use unspoken_pir::{
     Database, DatabaseShape, Mode, PirParameters, PirSecret, PreparedKeys, Preset, Query, Response, answer,
 };
@@ -57,10 +58,20 @@ pub fn queries(_: &Path) -> anyhow::Result<()> {
         secret.query(mode, shape, secret_index(), &mut generator)?.to_bytes(&parameters);
     }
     secret.session_query(5, shape, secret_index(), &mut generator)?.to_bytes(&parameters);
+    secret.dense_query(dense_shape(&parameters)?, secret_index(), &mut generator)?.to_bytes(&parameters);
     Ok(())
 }
 
-/// Writes the response to a query for [`INDEX`].
+/// Some rows, and eight places in each.
+fn dense_shape(parameters: &PirParameters) -> anyhow::Result<DenseShape> {
+    Ok(DenseShape::new(parameters, PIECES, 256)?)
+}
+
+fn dense_cell(cell: u64) -> Vec<u8> {
+    (cell..cell + 256).map(|i| (i * 131) as u8).collect()
+}
+
+/// Writes the responses to queries for [`INDEX`], from a table of each kind.
 pub fn prepare_reading(directory: &Path) -> anyhow::Result<()> {
     let parameters = parameters()?;
     let records: Vec<u8> = (0..PIECES as usize * parameters.piece_bytes()).map(|i| (i * 131 + i / 251) as u8).collect();
@@ -73,6 +84,10 @@ pub fn prepare_reading(directory: &Path) -> anyhow::Result<()> {
     let query: Query = secret.query(Mode::Packed, database.shape(), INDEX, &mut generator)?;
     let (responses, _) = answer(&keys, database.shape(), &[database.view()], &query, &AtomicBool::new(false))?;
     std::fs::write(directory.join("response"), responses[0].to_bytes(&parameters))?;
+    let table = DenseTable::build(&parameters, dense_shape(&parameters)?, dense_cell)?;
+    let query = secret.dense_query(table.shape(), INDEX, &mut generator)?;
+    let (responses, _) = dense::answer(&table, &[(&keys, &query)], &AtomicBool::new(false))?;
+    std::fs::write(directory.join("dense-response"), responses[0].to_bytes())?;
     Ok(())
 }
 
@@ -85,6 +100,11 @@ pub fn reading(directory: &Path) -> anyhow::Result<()> {
     let expected: Vec<u8> =
         (INDEX as usize * piece.len()..).map(|i| (i * 131 + i / 251) as u8).take(piece.len()).collect();
     anyhow::ensure!(*piece == expected, "the response of the prepared query decrypts to another piece");
+    let shape = dense_shape(&parameters)?;
+    let response = DenseResponse::from_bytes(&parameters, shape, &std::fs::read(directory.join("dense-response"))?)?;
+    let mut cell = secret.dense_extract(&response, shape)?;
+    mark_public(&mut cell);
+    anyhow::ensure!(*cell == dense_cell(INDEX), "the response of the prepared dense query decrypts to another cell");
     Ok(())
 }
 

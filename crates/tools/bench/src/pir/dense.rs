@@ -1,0 +1,192 @@
+//! Answers from dense tables: several waiting queries in one pass, each of a client with keys of its own, beside one
+//! reading of the table.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use rayon::ThreadPool;
+use serde_json::{Map, Value};
+use unspoken_pir::dense::{DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, answer, log2_failure};
+use unspoken_pir::{Mode, PirParameters, PirSecret, PreparedKeys};
+use unspoken_ring::SecretRng;
+
+use super::table::record;
+use super::{Case, Size};
+use crate::clock::{TimedOperation, alternate, median};
+use crate::error::BenchError;
+use crate::harness::{Harness, pool};
+use crate::machine::{Machine, available_memory_bytes};
+use crate::row::{Metric, params};
+
+const PASS: Metric = Metric::less("dense_pass_time", "s");
+const RATE: Metric = Metric::more("dense_rate", "GB/s");
+const READING: &str = "reading the table once, one thread";
+
+const PHASES: [Metric; 4] = [
+    Metric::less("dense_rows_time", "s"),
+    Metric::less("dense_packing_time", "s"),
+    Metric::less("dense_expansion_time", "s"),
+    Metric::less("dense_selection_time", "s"),
+];
+
+/// Bytes of a record.
+const RECORD: usize = 256;
+
+/// Memory that is left free beside a table.
+const SPARE_BYTES: u64 = 1 << 30;
+
+/// One pass: its times.
+struct Pass {
+    seconds: f64,
+    phases: DensePhaseTimes,
+}
+
+/// What is measured in turn.
+#[derive(Clone, Copy)]
+struct Load {
+    queries: usize,
+    threads: usize,
+}
+
+impl Load {
+    fn case(self, size: Size) -> String {
+        let queries = if self.queries == 1 { "1 query".into() } else { format!("{} queries", self.queries) };
+        let cores = if self.threads == 1 { "" } else { ", all cores" };
+        format!("{}, {queries}{cores}", size.name)
+    }
+}
+
+/// Clients with keys of their own.
+struct Clients {
+    all: Vec<(PirSecret, PreparedKeys)>,
+    rng: SecretRng,
+    asked: u64,
+}
+
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirParameters) -> Result<(), BenchError> {
+    let shape = DenseShape::new(pir, size.bytes / RECORD as u64, RECORD)?;
+    let needed = DenseTable::needed_bytes(pir, shape) + SPARE_BYTES;
+    if available_memory_bytes().is_some_and(|free| free < needed) {
+        harness.progress(format!("dense, {}: not measured, it needs {needed} bytes of memory", size.name));
+        return Ok(());
+    }
+    harness.progress(format!("dense, {}: table", size.name));
+    let started = Instant::now();
+    let table = DenseTable::build(pir, shape, |cell| record(cell, RECORD))?;
+    facts(harness, size, &table, started.elapsed().as_secs_f64())?;
+    let clients = RefCell::new(Clients::new(pir, case.passes.iter().copied().max().unwrap_or(1))?);
+    let cores = Machine::detect().cores;
+    let several = pool(cores)?;
+    let mut loads = Vec::new();
+    for &queries in case.passes {
+        loads.push(Load { queries, threads: 1 });
+        loads.extend((cores > 1).then_some(Load { queries, threads: cores }));
+    }
+    harness.progress(format!("dense, {}: passes in turn", size.name));
+    let single = &harness.single_thread;
+    let mut operations: Vec<TimedOperation<'_, Pass>> = Vec::new();
+    operations.push(Box::new(|| Ok(read(&table, single))));
+    for &Load { queries, threads } in &loads {
+        let (table, clients, pool) = (&table, &clients, if threads == 1 { single } else { &several });
+        operations.push(Box::new(move || clients.borrow_mut().pass(table, queries, pool)));
+    }
+    let samples = alternate(case.repetitions, &mut operations)?;
+    drop(operations);
+    let Some((reading, passes)) = samples.split_first() else { return Ok(()) };
+    let reading: Vec<f64> = reading.iter().map(|pass| pass.seconds).collect();
+    for (&load, passes) in loads.iter().zip(passes) {
+        let params = params! {
+            "preset": pir.name(), "rows": shape.rows(), "groups": shape.groups(), "queries": load.queries,
+            "threads": load.threads, "backend": pir.ring().backend().name(), "clock": "wall",
+            "repetitions": passes.len(),
+        };
+        report(harness, (size, load), passes, &reading, &params);
+    }
+    Ok(())
+}
+
+/// Bytes, time of building, probability of failure.
+fn facts(harness: &mut Harness<'_>, size: Size, table: &DenseTable, seconds: f64) -> Result<(), BenchError> {
+    let (pir, shape) = (table.parameters(), table.shape());
+    let mut row = |metric, value| {
+        harness.value(metric, format!("{}, dense", size.name), value, None, params! { "clock": "wall" });
+    };
+    row(Metric::less("build_time", "s"), seconds);
+    row(Metric::less("memory_per_byte", "bytes"), table.memory_bytes() as f64 / size.bytes as f64);
+    row(Metric::less("query_bytes", "bytes"), DenseQuery::byte_len(pir, shape) as f64);
+    row(Metric::less("response_bytes", "bytes"), DenseResponse::byte_len(pir, shape) as f64);
+    row(Metric::less("log2_failure", "bits"), log2_failure(pir, shape)?);
+    Ok(())
+}
+
+/// Reads all bytes of the table.
+fn read(table: &DenseTable, pool: &ThreadPool) -> Pass {
+    let started = Instant::now();
+    let sum = pool.install(|| {
+        let words = table.bytes().as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word));
+        words.fold(0u64, u64::wrapping_add)
+    });
+    std::hint::black_box(sum);
+    Pass { seconds: started.elapsed().as_secs_f64(), phases: DensePhaseTimes::default() }
+}
+
+fn report(
+    harness: &mut Harness<'_>,
+    (size, load): (Size, Load),
+    passes: &[Pass],
+    reading: &[f64],
+    params: &Map<String, Value>,
+) {
+    let case = load.case(size);
+    let seconds: Vec<f64> = passes.iter().map(|pass| pass.seconds).collect();
+    harness.row(PASS, &case, &seconds, Some((READING, reading)), params.clone());
+    let rate = |queries: usize, seconds: &[f64]| [size.bytes as f64 * queries as f64 / median(seconds) / 1e9];
+    let (ours, once) = (rate(load.queries, &seconds), rate(1, reading));
+    harness.row(RATE, &case, &ours, Some((READING, &once)), params.clone());
+    for (i, metric) in PHASES.into_iter().enumerate() {
+        let phase = |pass: &Pass| {
+            let DensePhaseTimes { rows, packing, expansion, selection } = pass.phases;
+            [rows, packing, expansion, selection][i].as_secs_f64()
+        };
+        harness.row(metric, &case, &passes.iter().map(phase).collect::<Vec<f64>>(), None, params.clone());
+    }
+}
+
+impl Clients {
+    fn new(pir: &PirParameters, count: usize) -> Result<Self, BenchError> {
+        let mut rng = SecretRng::insecure_from_seed(64);
+        let client = |_| {
+            let secret = PirSecret::generate(pir, &mut rng)?;
+            let keys = secret.keys(Mode::Packed, &mut rng)?.expand()?;
+            Ok((secret, keys))
+        };
+        let all = (0..count).map(client).collect::<Result<_, BenchError>>()?;
+        Ok(Clients { all, rng, asked: 0 })
+    }
+
+    /// A query of each of the first clients, each for another record, and their answers in one pass, which is timed
+    /// alone. All records are compared.
+    fn pass(&mut self, table: &DenseTable, count: usize, pool: &ThreadPool) -> Result<Pass, BenchError> {
+        let (shape, clients) = (table.shape(), &self.all[..count]);
+        let mut queries = Vec::with_capacity(count);
+        for (secret, _) in clients {
+            self.asked += 1;
+            let cell = self.asked.wrapping_mul(0x9e37_79b1) % shape.cells();
+            queries.push((cell, secret.dense_query(shape, cell, &mut self.rng)?));
+        }
+        let asked: Vec<_> = clients.iter().zip(&queries).map(|((_, keys), (_, query))| (keys, query)).collect();
+        let started = Instant::now();
+        let (responses, phases) = pool.install(|| answer(table, &asked, &AtomicBool::new(false)))?;
+        let seconds = started.elapsed().as_secs_f64();
+        for (((secret, _), (cell, _)), response) in clients.iter().zip(&queries).zip(&responses) {
+            let found = secret.dense_extract(response, shape)?;
+            let differ = found.iter().zip(record(*cell, RECORD)).filter(|(a, b)| **a != *b).count();
+            if differ > 0 || found.len() != RECORD {
+                let case = format!("dense query for record {cell}, bytes that differ");
+                return Err(BenchError::Wrong { case, found: differ as f64, needed: 0.0 });
+            }
+        }
+        Ok(Pass { seconds, phases })
+    }
+}
