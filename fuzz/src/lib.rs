@@ -38,7 +38,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 61] = [
+pub const TARGETS: [&Target; 62] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,

@@ -213,6 +213,12 @@ impl Tokenizer {
         if let Some((token, id)) = inner.get_vocab(false).iter().find(|(_, id)| !ids.insert(**id)) {
             return Err(format!("the token {token:?} with id {id}, which another token has too"));
         }
+        // The library panics at tokens that are shorter than what such a decoder cuts off.
+        if inner.get_decoder().is_some_and(cuts_ends) {
+            return Err(
+                "a decoder that cuts off the end of tokens, which models of this architecture do not have".into()
+            );
+        }
         // Texts are neither cut nor filled up.
         inner.with_padding(None).with_truncation(None).map_err(wrong)?;
         Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
@@ -320,6 +326,15 @@ fn has_type(part: &serde_json::Value, name: &str) -> bool {
             fields.get("type").is_some_and(|found| found == name) || fields.values().any(|part| has_type(part, name))
         }
         serde_json::Value::Array(parts) => parts.iter().any(|part| has_type(part, name)),
+        _ => false,
+    }
+}
+
+/// Whether a decoder, or a part of it, cuts characters off the end of tokens.
+fn cuts_ends(decoder: &DecoderWrapper) -> bool {
+    match decoder {
+        DecoderWrapper::Strip(strip) => strip.stop > 0,
+        DecoderWrapper::Sequence(parts) => parts.get_decoders().iter().any(cuts_ends),
         _ => false,
     }
 }

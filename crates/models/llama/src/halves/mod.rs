@@ -157,6 +157,8 @@ mod tests {
         assert!(read(&tokenizer[..tokenizer.len() / 2]).contains("EOF"));
         let precompiled = r#"{"normalizer": {"type": "Sequence", "normalizers": [{"type": "Precompiled"}]}}"#;
         assert!(read(precompiled).contains("precompiled"));
+        assert!(tokenizer.contains(r#""stop":0"#), "{tokenizer}");
+        assert!(read(&tokenizer.replacen(r#""stop":0"#, r#""stop":1"#, 1)).contains("cuts off the end of tokens"));
         // It could not read again what it would write of this.
         let twice = r#"{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 1}, "merges": [["a", "b"]]}}"#;
         assert!(read(twice).contains("with id 1, which another token has too"), "{}", read(twice));
