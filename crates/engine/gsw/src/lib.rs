@@ -15,7 +15,7 @@ mod trace;
 pub use bootstrap::{CircuitBootstrapKey, ConversionKey, RotatedBit, SeededConversionKey};
 pub use error::GswError;
 pub use lwe::{LweCiphertext, LweSecret, SwitchedLwe};
-pub use lwe_switch::{LweSwitchKey, SeededLweSwitchKey};
+pub use lwe_switch::{LweSwitchKey, SeededLweSwitchKey, rounded_to_even};
 pub use noise::{Noise, digit_square, log2_failure, log2_failure_of_shared};
 pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
 pub use rgsw::{Rgsw, RlweCiphertext};

@@ -76,7 +76,7 @@ impl LweSwitchKey {
         let offset = (0..levels).fold(0u32, |sum, level| sum.wrapping_add(half << log2_weight(self.gadget, level)));
         let mut sums = vec![0u32; width];
         for (word, rows) in ciphertext.mask.iter().zip(self.rows.chunks_exact(levels * width)) {
-            let shifted = rounded(*word, log2_weight(self.gadget, 0)).wrapping_add(offset);
+            let shifted = rounded_to_even(*word, log2_weight(self.gadget, 0)).wrapping_add(offset);
             for (level, row) in rows.chunks_exact(width).enumerate() {
                 let digit = (shifted >> log2_weight(self.gadget, level) & ((1 << log2_base) - 1)).wrapping_sub(half);
                 sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = sum.wrapping_add(x.wrapping_mul(digit)));
@@ -110,9 +110,9 @@ impl fmt::Debug for LweSwitchKey {
     }
 }
 
-/// Rounds to a multiple of `2^log2_unit`; ties go to even multiples. Many words of a shifted ciphertext are ties. If
-/// all ties were rounded up, a binary secret would add up their errors to a bias.
-fn rounded(word: u32, log2_unit: u32) -> u32 {
+/// Rounds a word to a multiple of `2^log2_unit`, modulo 2^32; ties go to even multiples. Many words of a shifted
+/// ciphertext are ties. If all ties were rounded up, a binary secret would add up their errors to a bias.
+pub fn rounded_to_even(word: u32, log2_unit: u32) -> u32 {
     if log2_unit == 0 {
         return word;
     }

@@ -13,7 +13,6 @@ use crate::error::RingError;
 use crate::kernels::KEY_BLOCK;
 use crate::memory::{Pool, Words};
 use crate::modular::{Modulus, Shoup};
-use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -138,9 +137,7 @@ impl Ring {
     /// 28, or `levels` is zero or more than the modulus has digits.
     pub fn digit_gadget(&self, chain: usize, log2_base: u32, levels: usize) -> Result<DigitGadget, RingError> {
         let refuse = |what, found, needed| Err(RingError::Length { what, found, needed });
-        if self.kind() != RingKind::Standard {
-            return Err(RingError::Kind { operation: "signed digits", needed: RingKind::Standard });
-        }
+        self.check_standard("signed digits")?;
         if !(1..=2).contains(&chain) || chain > self.chain().len() {
             return refuse("the chain of a digit gadget", chain, "1 or 2, and no more than the ring has");
         }
@@ -166,12 +163,7 @@ impl Ring {
             return Err(RingError::Length { what: "the list of gadget rows", found: rows.len(), needed });
         }
         let needed = Basis::chain(gadget.chain);
-        for component in rows.iter().flatten() {
-            self.check_domain("digit key", component, Domain::Evaluation)?;
-            if component.basis() != needed {
-                return Err(RingError::Basis { operation: "digit key", found: component.basis(), needed });
-            }
-        }
+        rows.iter().flatten().try_for_each(|component| self.check_values("digit key", component, needed))?;
         let len = 2 * self.degree();
         let mut words = Pool::new(0).take(gadget.chain * rows.len() * len);
         words.inherit(rows.iter().flatten().any(|component| component.is_secret()));
@@ -300,12 +292,7 @@ impl Ring {
     ) -> Result<(), RingError> {
         const OPERATION: &str = "add rotated differences";
         let needed = Basis::chain(digits.gadget.chain);
-        for poly in acc.iter() {
-            self.check_domain(OPERATION, poly, Domain::Evaluation)?;
-            if poly.basis() != needed {
-                return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed });
-            }
-        }
+        acc.iter().try_for_each(|poly| self.check_values(OPERATION, poly, needed))?;
         terms.iter().try_for_each(|(_, key)| self.check_digit_key(digits, key))?;
         let n = self.degree();
         let powers = self.root_powers();
@@ -333,9 +320,7 @@ impl Ring {
     /// If the polynomial is in the evaluation domain, or the ring is conjugate-invariant.
     pub fn rotated(&self, poly: &Poly, exponent: u32) -> Result<Poly, RingError> {
         self.check_domain("multiply by a power of X", poly, Domain::Coefficient)?;
-        if self.kind() != RingKind::Standard {
-            return Err(RingError::Kind { operation: "multiply by a power of X", needed: RingKind::Standard });
-        }
+        self.check_standard("multiply by a power of X")?;
         let n = self.degree();
         let exponent = exponent as usize % (2 * n);
         let (shift, negated) = (exponent % n, exponent >= n);
@@ -391,7 +376,7 @@ impl Ring {
 mod tests {
     use super::*;
     use crate::modular::primes_descending;
-    use crate::{Backend, RingLiteral, SecretRng};
+    use crate::{Backend, RingKind, RingLiteral, SecretRng};
 
     const N: usize = 512;
 

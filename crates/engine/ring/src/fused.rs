@@ -6,7 +6,6 @@ use zeroize::{Zeroizing, zeroize_stack};
 
 use crate::error::RingError;
 use crate::integer::{self, MAX_LOG2_INTEGER};
-use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::{Ring, SPILLED_BYTES};
 use crate::sampling::Seed;
@@ -94,9 +93,7 @@ impl Ring {
     /// # Errors
     /// In the conjugate-invariant ring, which has no `i`.
     pub fn complex_constant(&self, [re, im]: [i128; 2], basis: Basis) -> Result<Poly, RingError> {
-        if self.kind() != RingKind::Standard {
-            return Err(RingError::Kind { operation: "make a complex constant", needed: RingKind::Standard });
-        }
+        self.check_standard("make a complex constant")?;
         let mut poly = self.blank(basis, Domain::Evaluation);
         self.for_each_limb(&mut poly, |_, prime, limb| {
             let (modulus, imaginary) = (self.modulus(prime), self.table(prime).imaginary);

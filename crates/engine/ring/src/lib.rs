@@ -42,7 +42,7 @@ pub use kernels::Backend;
 pub use matrix::RingMatrix;
 pub use module_rows::ModuleRows;
 pub use ntt::RingKind;
-pub use orbit::{GaloisSums, OrbitShape};
+pub use orbit::{GaloisSums, OrbitKey, OrbitShape};
 pub use poly::{Basis, Domain, Poly, Special};
 pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};

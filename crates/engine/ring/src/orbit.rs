@@ -13,7 +13,7 @@ use zeroize::Zeroize;
 use crate::digits::Digits;
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
-use crate::ntt::RingKind;
+use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -36,6 +36,19 @@ pub struct OrbitShape {
 pub struct GaloisSums {
     /// For each position `u` of the evaluation domain, the transform of the values of all polynomials at `u`.
     transformed: Vec<Poly>,
+}
+
+/// A polynomial whose images are multiplied with factors. Made by [`Ring::orbit_key`].
+pub struct OrbitKey {
+    /// For each prime and each half in orbit order, its values twice, so that every window is contiguous.
+    words: Words,
+    chain: usize,
+}
+
+impl std::fmt::Debug for OrbitKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OrbitKey").field("chain", &self.chain).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for GaloisSums {
@@ -134,49 +147,65 @@ impl Ring {
         Ok(())
     }
 
+    /// Prepares a polynomial in the evaluation domain, over chain primes, for sums over its images. Standard ring.
+    ///
+    /// # Errors
+    /// If the polynomial is in the coefficient domain or over other than chain primes, or the ring is
+    /// conjugate-invariant.
+    pub fn orbit_key(&self, key: &Poly) -> Result<OrbitKey, RingError> {
+        const OPERATION: &str = "sum over an orbit";
+        self.check_standard(OPERATION)?;
+        let chain = key.basis().chain;
+        self.check_values(OPERATION, key, Basis::chain(chain))?;
+        let (n, order) = (self.degree(), self.orbit_order());
+        let mut words = self.scratch(2 * n * chain, key.is_secret());
+        for (prime, doubled) in words.chunks_exact_mut(2 * n).enumerate() {
+            let (modulus, limb) = (self.modulus(prime), key.limb(prime));
+            for (doubled, order) in doubled.chunks_exact_mut(n).zip(order.chunks_exact(n / 2)) {
+                let places = order.iter().chain(order);
+                doubled.iter_mut().zip(places).for_each(|(word, &place)| *word = limb[place as usize]);
+            }
+            // Factors are plain residues, so the key takes the factor that products lose.
+            self.kernels().scale_assign(modulus, doubled, modulus.shoup(modulus.r));
+        }
+        Ok(OrbitKey { words, chain })
+    }
+
     /// For each of some keys, `sum_i d_i sigma^i(key)` over the factors of a list, where `sigma` is `X -> X^5`, in the
     /// evaluation domain. Reads the list once for all keys. Runs on all threads. Words that are not below their prime
     /// give wrong sums but are memory-safe.
     ///
     /// # Errors
-    /// If the words are not a list of this shape, or a key is in the coefficient domain or over other primes.
-    pub fn orbit_sums(&self, shape: OrbitShape, words: &[u32], keys: &[&Poly]) -> Result<Vec<Poly>, RingError> {
+    /// If the words are not a list of this shape, or a key is of another ring or over other primes.
+    pub fn orbit_sums(&self, shape: OrbitShape, words: &[u32], keys: &[OrbitKey]) -> Result<Vec<Poly>, RingError> {
+        const OPERATION: &str = "sum over an orbit";
         self.check_orbit(shape, words)?;
-        let basis = Basis::chain(shape.chain);
         for key in keys {
-            self.check_values("sum over an orbit", key, basis)?;
-        }
-        let (order, half, blocks) = (self.orbit_order(), self.degree() / 2, self.degree() / TABLE_BLOCK);
-        let secret = keys.iter().any(|key| key.is_secret());
-        // Twice the values of each half, so that every window is contiguous. Factors are plain residues, so the key
-        // takes the factor that products lose.
-        let doubled = |key: &Poly, prime: usize| {
-            let (modulus, limb) = (self.modulus(prime), key.limb(prime));
-            let mut values: Vec<u32> = order.iter().map(|&place| limb[place as usize]).collect();
-            self.kernels().scale_assign(modulus, &mut values, modulus.shoup(modulus.r));
-            let (first, second) = values.split_at(half);
-            let doubled = [first, first, second, second].concat();
-            if secret {
-                values.zeroize();
+            if !key.words.belongs_to(self.pool()) {
+                return Err(RingError::ForeignOperand { operation: OPERATION });
             }
-            doubled
-        };
-        let mut doubled: Vec<Vec<Vec<u32>>> =
-            keys.iter().map(|key| (0..shape.chain).map(|prime| doubled(key, prime)).collect()).collect();
+            if key.chain != shape.chain {
+                let (found, needed) = (Basis::chain(key.chain), Basis::chain(shape.chain));
+                return Err(RingError::Basis { operation: OPERATION, found, needed });
+            }
+        }
+        let (n, half, blocks) = (self.degree(), self.degree() / 2, self.degree() / TABLE_BLOCK);
+        let secret = keys.iter().any(|key| key.words.is_secret());
         let unit_sums = |(number, unit): (usize, &[u32])| {
             let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
-            let start = at / half * 2 * half + at % half;
+            let start = 2 * n * prime + at / half * n + at % half;
             let window = start..start + shape.factors + TABLE_BLOCK - 1;
             let mut sums = vec![0; keys.len() * TABLE_BLOCK];
-            for (key, sums) in doubled.iter().zip(sums.chunks_exact_mut(TABLE_BLOCK)) {
-                self.kernels().window_sum(self.modulus(prime), unit, &key[prime][window.clone()], sums);
+            for (key, sums) in keys.iter().zip(sums.chunks_exact_mut(TABLE_BLOCK)) {
+                self.kernels().window_sum(self.modulus(prime), unit, &key.words[window.clone()], sums);
             }
             sums
         };
         let units = words.par_chunks_exact(shape.factors * TABLE_BLOCK).enumerate();
         let mut units: Vec<Vec<u32>> = units.map(unit_sums).collect();
+        let order = self.orbit_order();
         let gather = |key: usize| {
-            let mut sum = self.blank(basis, Domain::Evaluation);
+            let mut sum = self.blank(Basis::chain(shape.chain), Domain::Evaluation);
             sum.words.inherit(secret);
             for (number, sums) in units.iter().enumerate() {
                 let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
@@ -189,25 +218,9 @@ impl Ring {
         };
         let sums = (0..keys.len()).map(gather).collect();
         if secret {
-            doubled.zeroize();
             units.zeroize();
         }
         Ok(sums)
-    }
-
-    fn check_standard(&self, operation: &'static str) -> Result<(), RingError> {
-        match self.kind() {
-            RingKind::Standard => Ok(()),
-            RingKind::ConjugateInvariant => Err(RingError::Kind { operation, needed: RingKind::Standard }),
-        }
-    }
-
-    fn check_values(&self, operation: &'static str, poly: &Poly, needed: Basis) -> Result<(), RingError> {
-        self.check_domain(operation, poly, Domain::Evaluation)?;
-        match poly.basis() == needed {
-            true => Ok(()),
-            false => Err(RingError::Basis { operation, found: poly.basis(), needed }),
-        }
     }
 
     fn check_orbit(&self, shape: OrbitShape, words: &[u32]) -> Result<(), RingError> {
@@ -229,7 +242,7 @@ impl Ring {
 mod tests {
     use super::*;
     use crate::modular::primes_descending;
-    use crate::{Backend, RingLiteral, SecretRng};
+    use crate::{Backend, RingKind, RingLiteral, SecretRng};
 
     const N: usize = 512;
 
@@ -273,7 +286,8 @@ mod tests {
                     }
                     galois = galois * 5 % (2 * N as u64);
                 }
-                let found = ring.orbit_sums(shape, &words, &keys.each_ref()).unwrap();
+                let keys = keys.map(|key| ring.orbit_key(&key).unwrap());
+                let found = ring.orbit_sums(shape, &words, &keys).unwrap();
                 assert_eq!(found.len(), 3);
                 for (found, expected) in found.iter().zip(&expected) {
                     assert_eq!(bytes(&ring, found), bytes(&ring, expected), "{factors} factors");
@@ -307,9 +321,17 @@ mod tests {
         assert!(matches!(ring.galois_sums(std::slice::from_ref(&poly)), Err(RingError::Length { .. })));
         let shape = OrbitShape { factors: 2, chain: 2 };
         let mut words = vec![0; ring.orbit_words(shape)];
-        assert!(matches!(ring.orbit_sums(shape, &words[1..], &[&poly]), Err(RingError::Length { .. })));
-        let narrow = ring.zero(Basis::chain(1), Domain::Evaluation);
-        assert!(matches!(ring.orbit_sums(shape, &words, &[&narrow]), Err(RingError::Basis { .. })));
+        let key = ring.orbit_key(&poly).unwrap();
+        assert!(matches!(ring.orbit_sums(shape, &words[1..], &[key]), Err(RingError::Length { .. })));
+        let narrow = || ring.orbit_key(&ring.zero(Basis::chain(1), Domain::Evaluation)).unwrap();
+        assert!(matches!(ring.orbit_sums(shape, &words, &[narrow()]), Err(RingError::Basis { .. })));
+        let other = rings().next().unwrap();
+        let foreign = other.orbit_key(&other.zero(Basis::chain(2), Domain::Evaluation)).unwrap();
+        assert!(matches!(ring.orbit_sums(shape, &words, &[foreign]), Err(RingError::ForeignOperand { .. })));
+        assert!(matches!(
+            ring.orbit_key(&ring.zero(Basis::chain(1), Domain::Coefficient)),
+            Err(RingError::Domain { .. })
+        ));
         let coefficients = ring.zero(Basis::chain(2), Domain::Coefficient);
         let digits = ring.digits(ring.digit_gadget(2, 20, 1).unwrap(), &[&coefficients]).unwrap();
         assert!(ring.write_orbit_factor(shape, &mut words, 2, &digits).is_err());
@@ -317,6 +339,6 @@ mod tests {
         assert!(ring.write_orbit_factor(shape, &mut words, 0, &several).is_err());
         let too_many = OrbitShape { factors: N / 2 + 1, chain: 1 };
         let words = vec![0; ring.orbit_words(too_many)];
-        assert!(ring.orbit_sums(too_many, &words, &[&narrow]).is_err());
+        assert!(ring.orbit_sums(too_many, &words, &[narrow()]).is_err());
     }
 }

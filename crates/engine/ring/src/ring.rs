@@ -352,6 +352,19 @@ impl Ring {
         if poly.domain == needed { Ok(()) } else { Err(RingError::Domain { operation, found: poly.domain, needed }) }
     }
 
+    /// Checks that a polynomial is in the evaluation domain and over these primes.
+    pub(crate) fn check_values(&self, operation: &'static str, poly: &Poly, needed: Basis) -> Result<(), RingError> {
+        self.check_domain(operation, poly, Domain::Evaluation)?;
+        let found = poly.basis;
+        if found == needed { Ok(()) } else { Err(RingError::Basis { operation, found, needed }) }
+    }
+
+    /// Checks that the ring is the standard one.
+    pub(crate) fn check_standard(&self, operation: &'static str) -> Result<(), RingError> {
+        let needed = RingKind::Standard;
+        if self.kind() == needed { Ok(()) } else { Err(RingError::Kind { operation, needed }) }
+    }
+
     /// `b` may be over more primes than `a`: the surplus limbs are ignored.
     fn check_pair(&self, operation: &'static str, a: &Poly, b: &Poly) -> Result<(), RingError> {
         self.check_own(operation, a)?;

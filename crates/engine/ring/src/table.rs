@@ -56,17 +56,13 @@ impl Ring {
         (row, column): (usize, usize),
         poly: &Poly,
     ) -> Result<(), RingError> {
-        const OPERATION: &str = "write an entry of a table";
         self.check_table(shape, words)?;
         for (what, found, end) in [("row of a table", row, shape.rows), ("column of a table", column, shape.columns)] {
             if found >= end {
                 return Err(RingError::Length { what, found, needed: "a number within the shape" });
             }
         }
-        self.check_domain(OPERATION, poly, Domain::Evaluation)?;
-        if poly.basis() != shape.basis() {
-            return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed: shape.basis() });
-        }
+        self.check_values("write an entry of a table", poly, shape.basis())?;
         let blocks = self.degree() / TABLE_BLOCK;
         for (number, unit) in words.chunks_exact_mut(shape.unit()).enumerate() {
             let target = &mut unit[(column * shape.rows + row) * TABLE_BLOCK..][..TABLE_BLOCK];
@@ -90,7 +86,6 @@ impl Ring {
         columns: Range<usize>,
         factors: &[[&Poly; 2]],
     ) -> Result<Vec<[Poly; 2]>, RingError> {
-        const OPERATION: &str = "sum over a table";
         self.check_table(shape, words)?;
         if columns.start > columns.end || columns.end > shape.columns {
             let (what, found) = ("the last column of a sum", columns.end);
@@ -100,12 +95,7 @@ impl Ring {
             let (what, found) = ("the factors of a table", factors.len());
             return Err(RingError::Length { what, found, needed: "one pair for each row" });
         }
-        for poly in factors.iter().flatten() {
-            self.check_domain(OPERATION, poly, Domain::Evaluation)?;
-            if poly.basis() != shape.basis() {
-                return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed: shape.basis() });
-            }
-        }
+        factors.iter().flatten().try_for_each(|poly| self.check_values("sum over a table", poly, shape.basis()))?;
         let blocks = self.degree() / TABLE_BLOCK;
         let secret = factors.iter().flatten().any(|factor| factor.is_secret());
         let sum_unit = |packed: &mut Words, (number, unit): (usize, &[u32])| {

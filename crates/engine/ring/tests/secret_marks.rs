@@ -199,7 +199,8 @@ fn operations() -> Vec<Operation> {
     add(&["orbit_sums"], &[values, values], |ring, polys| {
         let shape = OrbitShape { factors: 3, chain: CHAIN };
         let words = vec![7; ring.orbit_words(shape)];
-        ring.orbit_sums(shape, &words, &[&polys[0], &polys[1]]).unwrap()
+        let keys = [&polys[0], &polys[1]].map(|key| ring.orbit_key(key).unwrap());
+        ring.orbit_sums(shape, &words, &keys).unwrap()
     });
     add(&["galois_sums", "galois_sum"], &[values], |ring, polys| {
         let sums = ring.galois_sums(&vec![polys[0].clone(); DEGREE]).unwrap();

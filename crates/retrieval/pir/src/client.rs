@@ -10,6 +10,7 @@ use crate::entry::{bytes_of, remove_pad};
 use crate::error::PirError;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
+use crate::packing::highest;
 use crate::parameters::{PirParameters, RESPONSE_WEIGHTS};
 use crate::query::Query;
 use crate::response::Response;
@@ -145,9 +146,8 @@ impl PirSecret {
             Mode::Bits => {
                 let lwe = literal.bootstrap.lwe;
                 // Bodies are public, and so is their rounding.
-                let (shift, half) = self.parameters.bit_body_rounding();
-                let rounded = |body: u32| body.wrapping_add(half) >> shift;
                 let body = |i: u32| self.lwe.encrypt(bit(i) << 31, (&seed, i.into()), lwe, rng);
+                let rounded = |body: u32| highest(body, literal.bit_body_bits);
                 Query::Bits { seed, bodies: (0..bits).map(body).map(rounded).collect() }
             }
             Mode::Packed => Query::Packed { body: self.packed_bits(bits, index, &seed, rng)?, seed },

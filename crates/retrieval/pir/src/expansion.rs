@@ -30,7 +30,7 @@ pub(crate) fn bits(
                 return Err(range("read a query", bodies.len() as u64, format!("a body for each of {bits} bits")));
             }
             let dimension = keys.parameters.literal().bootstrap.lwe.dimension;
-            let (shift, _) = keys.parameters.bit_body_rounding();
+            let shift = u32::BITS - keys.parameters.literal().bit_body_bits;
             let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body << shift, (seed, i as u64), dimension);
             let ciphertexts: Vec<LweCiphertext> = bodies.iter().enumerate().map(expand).collect();
             bootstrapped(key, &ciphertexts, cancel)

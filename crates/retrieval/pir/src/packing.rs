@@ -1,4 +1,10 @@
-//! Numbers of few bits, packed into bytes.
+//! Numbers of few bits: fractions rounded to them, and their packing into bytes.
+
+/// The highest bits of a fraction in units of `2^-32`, rounded, modulo 1.
+pub(crate) fn highest(fraction: u32, bits: u32) -> u32 {
+    let shift = u32::BITS - bits;
+    fraction.wrapping_add(1 << (shift - 1)) >> shift
+}
 
 /// Bytes of `count` numbers of `bits` bits.
 pub(crate) fn packed_bytes(count: usize, bits: u32) -> usize {

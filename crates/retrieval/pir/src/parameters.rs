@@ -151,13 +151,6 @@ impl PirParameters {
         &self.0.response
     }
 
-    /// How bodies of queries with a word for each bit are rounded: the number of bits that are dropped, and half of
-    /// their unit.
-    pub(crate) fn bit_body_rounding(&self) -> (u32, u32) {
-        let shift = u32::BITS - self.0.literal.bit_body_bits;
-        (shift, 1 << (shift - 1))
-    }
-
     pub(crate) fn response_gadget(&self) -> DigitGadget {
         self.0.response_gadget
     }

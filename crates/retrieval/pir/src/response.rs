@@ -5,7 +5,7 @@ use unspoken_ring::Poly;
 
 use crate::error::PirError;
 use crate::keys::PreparedKeys;
-use crate::packing::{packed, packed_bytes, unpacked};
+use crate::packing::{highest, packed, packed_bytes, unpacked};
 use crate::parameters::PirParameters;
 
 /// An encrypted piece in the ring of responses.
@@ -95,9 +95,7 @@ impl Response {
         small.to_coefficients(&mut body)?;
         small.to_coefficients(&mut mask)?;
         small.add_assign(&mut body, &part(&c0, 0)?)?;
-        let shift = u32::BITS - literal.body_bits;
-        let round = |x: &u32| (u64::from(*x) + (1 << (shift - 1))) >> shift;
-        let body = small.fractions(&body)?.iter().map(|x| round(x) as u32 & ((1 << literal.body_bits) - 1)).collect();
+        let body = small.fractions(&body)?.iter().map(|&x| highest(x, literal.body_bits)).collect();
         Ok(Response { mask: small.residues(&mask)?.to_vec(), body })
     }
 }

@@ -8,6 +8,7 @@ use unspoken_gsw::RlweCiphertext;
 use unspoken_ring::{BYTE_BLOCK, Poly, byte_sums};
 
 use crate::dense::QUERY_BITS;
+use crate::dense::packing::PackingKeys;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::table::DenseTable;
@@ -40,13 +41,13 @@ pub fn answer(
     queries: &[(&PreparedKeys, &DenseQuery)],
     cancel: &AtomicBool,
 ) -> Result<(Vec<DenseResponse>, DensePhaseTimes), PirError> {
-    let (parameters, shape) = (&table.parameters, table.shape());
+    let (parameters, shape) = (table.parameters(), table.shape());
     queries.iter().try_for_each(|(keys, query)| check(table, keys, query))?;
     expansion::check(cancel)?;
     let mut phases = DensePhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
     let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
-    let packed = packed_groups(table, &only, Some((&mut watch, &mut phases)))?;
+    let packed = packed_groups(table, &only, &mut watch, &mut phases)?;
     let (ring, places) = (parameters.ring(), shape.places(parameters));
     let mut responses = Vec::with_capacity(queries.len());
     for ((keys, query), groups) in queries.iter().zip(packed) {
@@ -65,29 +66,28 @@ pub fn answer(
 pub(crate) fn packed_groups(
     table: &DenseTable,
     queries: &[&DenseQuery],
-    mut timing: Option<(&mut Stopwatch<'_>, &mut DensePhaseTimes)>,
+    watch: &mut Stopwatch<'_>,
+    phases: &mut DensePhaseTimes,
 ) -> Result<Vec<Vec<RlweCiphertext>>, PirError> {
-    let (parameters, shape) = (&table.parameters, table.shape());
+    let (parameters, shape) = (table.parameters(), table.shape());
     let words: Vec<Vec<u32>> = queries.iter().map(|query| shifted(&query.words)).collect();
     let words: Vec<&[u32]> = words.iter().map(Vec::as_slice).collect();
+    let keys = PackingKeys::new(parameters, queries)?;
+    watch.lap(&mut phases.packing)?;
     let mut packed: Vec<Vec<RlweCiphertext>> = queries.iter().map(|_| Vec::with_capacity(shape.groups())).collect();
     for group in 0..shape.groups() {
         let bodies = group_sums(parameters, table.group(group), shape.rows, &words)?;
-        if let Some((watch, phases)) = &mut timing {
-            watch.lap(&mut phases.rows)?;
-        }
-        let ciphertexts = table.packing(group).packed(parameters, queries, bodies)?;
+        watch.lap(&mut phases.rows)?;
+        let ciphertexts = table.packing(group).packed(parameters, &keys, bodies)?;
         packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
-        if let Some((watch, phases)) = &mut timing {
-            watch.lap(&mut phases.packing)?;
-        }
+        watch.lap(&mut phases.packing)?;
     }
     Ok(packed)
 }
 
 fn check(table: &DenseTable, keys: &PreparedKeys, query: &DenseQuery) -> Result<(), PirError> {
-    if keys.parameters.fingerprint() != table.parameters.fingerprint() {
-        return Err(PirError::OtherParameters { needed: table.parameters.name() });
+    if keys.parameters.fingerprint() != table.parameters().fingerprint() {
+        return Err(PirError::OtherParameters { needed: table.parameters().name() });
     }
     let (found, needed) = (query.words.len(), table.shape().rows);
     match found == needed {

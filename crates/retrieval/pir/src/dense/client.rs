@@ -1,7 +1,7 @@
 //! The client's half: queries to dense tables, and reading their responses.
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
-use unspoken_gsw::RingSecret;
+use unspoken_gsw::{RingSecret, rounded_to_even};
 use unspoken_ring::{Poly, SecretRng, declassify};
 use zeroize::Zeroizing;
 
@@ -55,7 +55,7 @@ impl PirSecret {
     ) -> Result<Vec<u32>, PirError> {
         let (parameters, degree) = (self.parameters(), self.parameters().ring().degree());
         let (ring, seed, unit) = (parameters.ring(), public_seed(parameters), parameters.scale(PLAINTEXT_BITS) as i64);
-        let mut words = Vec::with_capacity(rows);
+        let (shift, mut words) = (u32::BITS - QUERY_BITS, Vec::with_capacity(rows));
         for block in 0..rows.div_ceil(degree) {
             let first = (block * degree) as u64;
             let value = |at: u64| i64::conditional_select(&0, &unit, at.ct_eq(&row));
@@ -64,7 +64,8 @@ impl PirSecret {
             message.mark_secret();
             let mut body = fresh.encrypt_seeded(&message, (&seed, FIRST_ROW_STREAM + block as u32), rng)?;
             ring.to_coefficients(&mut body)?;
-            words.extend(ring.fractions(&body)?.iter().map(|&word| rounded(word)));
+            // If all ties were rounded up, a table of equal bytes would add up the errors to a bias.
+            words.extend(ring.fractions(&body)?.iter().map(|&word| rounded_to_even(word, shift) >> shift));
         }
         words.truncate(rows);
         Ok(words)
@@ -102,12 +103,4 @@ impl PirSecret {
         let unit = |(product, &body): (&f64, &u32)| product * per(MASK_BITS) + f64::from(body) * per(BODY_BITS);
         Ok(Zeroizing::new(pairs.map(unit).collect()))
     }
-}
-
-/// The highest bits of a word; ties go to even numbers. If all ties were rounded up, a table of equal bytes would add
-/// up the errors to a bias.
-fn rounded(word: u32) -> u32 {
-    const SHIFT: u32 = u32::BITS - QUERY_BITS;
-    let odd = word >> SHIFT & 1;
-    word.wrapping_add((1 << (SHIFT - 1)) - 1 + odd) >> SHIFT
 }

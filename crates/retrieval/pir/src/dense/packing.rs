@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 use unspoken_gsw::SmallRing;
-use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitShape, Poly};
+use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitKey, OrbitShape, Poly};
 
 use crate::dense::query::DenseQuery;
 use crate::dense::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, packing_gadget, public_seed};
@@ -88,27 +88,54 @@ impl Packing {
     pub(crate) fn packed(
         &self,
         parameters: &PirParameters,
-        queries: &[&DenseQuery],
+        keys: &PackingKeys<'_>,
         bodies: Vec<Poly>,
     ) -> Result<Vec<[Poly; 2]>, PirError> {
-        let ring = parameters.ring();
-        let (shape, order) = (shape(ring), 2 * ring.degree() as u64);
+        let (ring, shape) = (parameters.ring(), shape(parameters.ring()));
         let (upper, lower) = self.words.split_at(ring.orbit_words(shape));
-        let rotations: Vec<&Poly> = queries.iter().map(|query| &query.rotation).collect();
-        let images = rotations.iter().map(|key| ring.automorphism(key, order - 1));
-        let images: Vec<Poly> = images.collect::<Result<_, _>>()?;
-        let upper = ring.orbit_sums(shape, upper, &rotations)?;
-        let lower = ring.orbit_sums(shape, lower, &images.iter().collect::<Vec<_>>())?;
-        let finish = |(((query, mut body), upper), lower): (((&&DenseQuery, Poly), Poly), Poly)| {
-            ring.add_assign(&mut body, &upper)?;
-            ring.add_assign(&mut body, &lower)?;
-            ring.mul_add_assign(&mut body, &self.conjugation, &query.conjugation)?;
+        let upper = ring.orbit_sums(shape, upper, &keys.rotations)?;
+        let lower = ring.orbit_sums(shape, lower, &keys.conjugates)?;
+        let mut packed = Vec::with_capacity(bodies.len());
+        for (((mut body, upper), lower), last) in bodies.into_iter().zip(&upper).zip(&lower).zip(&keys.last) {
+            ring.add_assign(&mut body, upper)?;
+            ring.add_assign(&mut body, lower)?;
+            ring.mul_add_assign(&mut body, &self.conjugation, last.conjugation)?;
+            ring.mul_add_assign(&mut body, &self.switch, last.switch)?;
+            packed.push([body, ring.mul(&self.switch, &last.mask)?]);
+        }
+        Ok(packed)
+    }
+}
+
+/// The keys of some queries, prepared once for the packings of all groups.
+pub(crate) struct PackingKeys<'a> {
+    rotations: Vec<OrbitKey>,
+    /// The images of `rotations` under `X -> X^-1`.
+    conjugates: Vec<OrbitKey>,
+    last: Vec<LastKeys<'a>>,
+}
+
+/// The keys of a query for the last two switches.
+struct LastKeys<'a> {
+    conjugation: &'a Poly,
+    /// Body and mask of the key that switches to the client's lasting secret.
+    switch: &'a Poly,
+    mask: Poly,
+}
+
+impl<'a> PackingKeys<'a> {
+    pub(crate) fn new(parameters: &PirParameters, queries: &[&'a DenseQuery]) -> Result<Self, PirError> {
+        let (ring, minus_one) = (parameters.ring(), 2 * parameters.ring().degree() as u64 - 1);
+        let conjugate = |query: &&DenseQuery| ring.orbit_key(&ring.automorphism(&query.rotation, minus_one)?);
+        let last = |query: &&'a DenseQuery| {
             let (seed, switch) = &query.switch;
-            ring.mul_add_assign(&mut body, &self.switch, switch)?;
-            let mask = ring.mul(&self.switch, &ring.uniform(seed, 0, ring.basis()))?;
-            Ok([body, mask])
+            LastKeys { conjugation: &query.conjugation, switch, mask: ring.uniform(seed, 0, ring.basis()) }
         };
-        queries.iter().zip(bodies).zip(upper).zip(lower).map(finish).collect()
+        Ok(PackingKeys {
+            rotations: queries.iter().map(|query| ring.orbit_key(&query.rotation)).collect::<Result<_, _>>()?,
+            conjugates: queries.iter().map(conjugate).collect::<Result<_, _>>()?,
+            last: queries.iter().map(last).collect(),
+        })
     }
 }
 

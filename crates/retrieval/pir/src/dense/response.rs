@@ -5,7 +5,7 @@ use unspoken_gsw::RlweCiphertext;
 use crate::dense::shape::DenseShape;
 use crate::dense::{BODY_BITS, MASK_BITS};
 use crate::error::PirError;
-use crate::packing::{packed, packed_bytes, unpacked};
+use crate::packing::{highest, packed, packed_bytes, unpacked};
 use crate::parameters::PirParameters;
 
 /// An encrypted cell: the rounded mask of a ciphertext, and the rounded bodies of the cell's coefficients.
@@ -48,14 +48,10 @@ impl DenseResponse {
     ) -> Result<Self, PirError> {
         let ring = parameters.ring();
         let [body, mask] = ciphertext.coefficients(ring)?;
-        let round = |word: u32, bits: u32| {
-            let shift = u32::BITS - bits;
-            word.wrapping_add(1 << (shift - 1)) >> shift
-        };
         let (body, mask) = (ring.fractions(&body)?, ring.fractions(&mask)?);
         Ok(DenseResponse {
-            mask: mask.iter().map(|&word| round(word, MASK_BITS)).collect(),
-            body: body.iter().step_by(places).map(|&word| round(word, BODY_BITS)).collect(),
+            mask: mask.iter().map(|&word| highest(word, MASK_BITS)).collect(),
+            body: body.iter().step_by(places).map(|&word| highest(word, BODY_BITS)).collect(),
         })
     }
 }

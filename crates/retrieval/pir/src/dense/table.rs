@@ -16,8 +16,8 @@ use crate::parameters::PirParameters;
 /// the cell at place `k` of a group is in column `i places + k`.
 #[derive(Debug)]
 pub struct DenseTable {
-    pub(crate) parameters: PirParameters,
-    pub(crate) shape: DenseShape,
+    parameters: PirParameters,
+    shape: DenseShape,
     bytes: Vec<u8>,
     packings: Vec<Packing>,
 }

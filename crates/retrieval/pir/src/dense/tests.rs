@@ -5,9 +5,12 @@ use std::sync::atomic::AtomicBool;
 use unspoken_gsw::Noise;
 use unspoken_ring::SecretRng;
 
+use crate::dense::answer::packed_groups;
 use crate::dense::{
-    DenseQuery, DenseResponse, DenseShape, DenseTable, PLAINTEXT_BITS, answer, packed_noise, response_noise,
+    DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, PLAINTEXT_BITS, answer, packed_noise,
+    response_noise,
 };
+use crate::server::Stopwatch;
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
 
 struct Fixture {
@@ -123,7 +126,8 @@ fn noise_of_rows_and_packing_is_as_predicted() {
         let (ring, cell) = (parameters.ring(), rows / 2);
         let secret = &fixture.clients[0].0;
         let query = secret.dense_query(shape, cell, &mut fixture.rng).unwrap();
-        let packed = super::answer::packed_groups(&fixture.table, &[&query], None).unwrap();
+        let (never, mut phases) = (AtomicBool::new(false), DensePhaseTimes::default());
+        let packed = packed_groups(&fixture.table, &[&query], &mut Stopwatch::new(&never), &mut phases).unwrap();
         let mut phase = secret.ring().phase(&packed[0][0]).unwrap();
         let unit = parameters.scale(PLAINTEXT_BITS);
         let bytes = content(false, 2048, cell);

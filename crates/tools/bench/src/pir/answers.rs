@@ -9,7 +9,7 @@ use unspoken_pir::{DatabaseShape, Mode, PirParameters, PreparedKeys, Query, Seed
 
 use super::client::{MeasuredAnswer, PirClient};
 use super::table::Table;
-use super::{PHASES, Size};
+use super::{GB_8, PHASES, Size};
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
 use crate::error::BenchError;
 use crate::harness::{Harness, pool};
@@ -25,9 +25,6 @@ const PROJECTED: Metric = Metric::less("projected_time", "s");
 
 /// Modes that are timed. A session query is answered as a compact one is.
 const TIMED: [Mode; 3] = [Mode::Compact, Mode::Bits, Mode::Packed];
-
-/// Name and size of the projected table: the paper's largest.
-const PROJECTED_SIZE: (&str, u64) = ("8 GB", 8 << 30);
 
 /// Answers of one mode on a number of threads.
 struct ModeMeasurement {
@@ -66,7 +63,10 @@ pub(super) fn run(
     let (parameters, shape) = (table.parameters.clone(), table.shape);
     let bytes = table.bytes();
     drop(table);
-    let respire = Respire::measure(harness, size.respire, bytes, repetitions.min)?;
+    let respire = match size.respire {
+        Some(program) => Respire::measure(harness, program, bytes, repetitions.min)?,
+        None => None,
+    };
     let common = params! {
         "preset": parameters.name(), "pieces": shape.pieces, "row_bits": shape.row_bits,
         "column_bits": shape.column_bits, "backend": parameters.ring().backend().name(), "clock": "wall",
@@ -200,8 +200,9 @@ fn keys(harness: &mut Harness<'_>, parameters: &PirParameters) {
     }
 }
 
-/// Time of one thread at 8 GB, from the phases of the largest measured table: expansion grows with the rotations for
-/// the bits of the index, selectors and compression do not grow, sums over rows and selection grow with the bytes.
+/// Time of one thread at 8 GB, the largest size of the paper, from the phases of the largest measured table: expansion
+/// grows with the rotations for the bits of the index, selectors and compression do not grow, sums over rows and
+/// selection grow with the bytes.
 fn projection(
     harness: &mut Harness<'_>,
     size: Size,
@@ -209,7 +210,7 @@ fn projection(
     shape: DatabaseShape,
     found: &ModeMeasurement,
 ) {
-    let (name, bytes) = PROJECTED_SIZE;
+    let Size { name, bytes, .. } = GB_8;
     let pieces = bytes / parameters.piece_bytes() as u64;
     let (bits, times) = (pieces.ilog2(), bytes as f64 / size.bytes as f64);
     let refreshed = matches!(found.mode, Mode::Compact | Mode::Session);

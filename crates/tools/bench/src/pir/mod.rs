@@ -40,9 +40,14 @@ const PHASES: [Metric; 5] = [
 struct Size {
     name: &'static str,
     bytes: u64,
-    /// Respire's program for this size.
-    respire: &'static str,
+    /// Respire's program for this size, if it has one.
+    respire: Option<&'static str>,
 }
+
+const MB_16: Size = Size { name: "16 MB", bytes: 16 << 20, respire: Some("16m256") };
+const MB_256: Size = Size { name: "256 MB", bytes: 256 << 20, respire: Some("256m256") };
+const GB_1: Size = Size { name: "1 GB", bytes: 1 << 30, respire: Some("1g256") };
+const GB_8: Size = Size { name: "8 GB", bytes: 8 << 30, respire: None };
 
 /// The measured sizes and loads.
 struct Case {
@@ -59,26 +64,19 @@ struct Case {
 
 const FULL: Case = Case {
     preset: Preset::N11,
-    sizes: &[
-        Size { name: "256 MB", bytes: 256 << 20, respire: "256m256" },
-        Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
-    ],
+    sizes: &[MB_256, GB_1],
     repetitions: Repetitions { min: 5, max: 9, budget: Duration::from_secs(90) },
     loads: &[(Mode::Packed, 128), (Mode::Bits, 32), (Mode::Compact, 32)],
-    dense: &[
-        Size { name: "256 MB", bytes: 256 << 20, respire: "256m256" },
-        Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
-        Size { name: "8 GB", bytes: 8 << 30, respire: "none" },
-    ],
+    dense: &[MB_256, GB_1, GB_8],
     passes: &[1, 8, 64],
 };
 
 const QUICK: Case = Case {
     preset: Preset::N11,
-    sizes: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
+    sizes: &[MB_16],
     repetitions: Repetitions { min: 1, max: 3, budget: Duration::from_secs(4) },
     loads: &[(Mode::Packed, 16)],
-    dense: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
+    dense: &[MB_16],
     passes: &[1, 8],
 };
 
@@ -129,8 +127,8 @@ mod tests {
 
     fn tiny_run() -> Vec<Row> {
         let sizes = &[
-            Size { name: "128 KB", bytes: 128 << 10, respire: "none" },
-            Size { name: "1 MB", bytes: 1 << 20, respire: "none" },
+            Size { name: "128 KB", bytes: 128 << 10, respire: None },
+            Size { name: "1 MB", bytes: 1 << 20, respire: None },
         ];
         let repetitions = Repetitions::exactly(2);
         let (loads, passes, dense) = (&[(Mode::Packed, 8)], &[1, 3], sizes);
