@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unspoken_ring::{DigitKey, Poly, SecretRng};
+use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 
 use crate::error::{GswError, shape};
 use crate::lwe::LweCiphertext;
@@ -69,16 +69,15 @@ impl ConversionKey {
         &self.trace
     }
 
-    /// The RGSW ciphertext of `m` from RLWE ciphertexts of `weight_i m` for each level of the output gadget.
+    /// The RGSW ciphertext of `m` from RLWE ciphertexts of `weight_i m` for each level of a gadget.
     ///
     /// # Errors
     /// If the number of ciphertexts is not the number of levels, or they belong to another ring.
-    pub fn rgsw(&self, levels: &[RlweCiphertext]) -> Result<Rgsw, GswError> {
-        let output = self.parameters.output();
-        shape("make an RGSW ciphertext", levels.len(), output.levels())?;
+    pub fn rgsw(&self, gadget: DigitGadget, levels: &[RlweCiphertext]) -> Result<Rgsw, GswError> {
+        shape("make an RGSW ciphertext", levels.len(), gadget.levels())?;
         let by_secret = levels.iter().map(|row| self.times_secret(row)).collect::<Result<Vec<_>, _>>()?;
         let rows: Vec<[&Poly; 2]> = levels.iter().chain(&by_secret).map(|RlweCiphertext([a, b])| [a, b]).collect();
-        Ok(Rgsw(self.parameters.ring().digit_key(output, &rows)?))
+        Ok(Rgsw(self.parameters.ring().digit_key(gadget, &rows)?))
     }
 
     /// Converts an encryption of `m` to one of `m s`: `c_0 s + c_1 s^2`.
@@ -190,7 +189,7 @@ impl CircuitBootstrapKey {
             // The table holds minus or plus half the weight.
             ring.add_constant_assign(&mut ciphertext.0[0], 1 << (output.log2_weight(level) - 1))?;
         }
-        self.conversion.rgsw(&levels)
+        self.conversion.rgsw(output, &levels)
     }
 }
 

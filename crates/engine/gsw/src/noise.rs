@@ -89,7 +89,13 @@ impl Noise {
 
     /// The noise that an external product with a result of a circuit bootstrap adds.
     pub fn bootstrapped_product(parameters: &BootstrapParameters) -> Noise {
-        let (ring, gadget) = (parameters.ring(), parameters.output());
+        Self::rgsw_product(parameters, parameters.output())
+    }
+
+    /// The noise that an external product adds with an RGSW ciphertext of a gadget that a conversion has made from
+    /// ciphertexts with the noise of a circuit bootstrap.
+    pub fn rgsw_product(parameters: &BootstrapParameters, gadget: DigitGadget) -> Noise {
+        let ring = parameters.ring();
         let (body, by_secret) = Self::bootstrap(parameters);
         let rows = (gadget.levels() * ring.degree()) as f64 * digit_square(gadget.log2_base());
         body.plus(by_secret).times(rows).plus(Self::rounding(ring, gadget))

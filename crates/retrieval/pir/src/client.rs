@@ -3,7 +3,7 @@
 use unspoken_gsw::{
     LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
 };
-use unspoken_ring::{Poly, SecretRng, Seed, declassify, derive_bytes, nearest_integer};
+use unspoken_ring::{DigitGadget, Poly, SecretRng, Seed, declassify, derive_bytes, nearest_integer};
 use zeroize::Zeroizing;
 
 use crate::entry::{bytes_of, remove_pad};
@@ -150,25 +150,29 @@ impl PirSecret {
                 let rounded = |body: u32| highest(body, literal.bit_body_bits);
                 Query::Bits { seed, bodies: (0..bits).map(body).map(rounded).collect() }
             }
-            Mode::Packed => Query::Packed { body: self.packed_bits(bits, index, &seed, rng)?, seed },
+            Mode::Packed => {
+                let gadget = self.parameters.bootstrap().output();
+                Query::Packed { body: self.packed_bits(gadget, bits, index, &seed, rng)?, seed }
+            }
         })
     }
 
-    /// The lowest bits of a number in one RLWE ciphertext: all gadget weights of each bit ([`Query::Packed`]). Each
+    /// The lowest bits of a number in one RLWE ciphertext: all weights of a gadget of each bit ([`Query::Packed`]). Each
     /// seed must be used only once.
     pub(crate) fn packed_bits(
         &self,
+        gadget: DigitGadget,
         bits: u32,
         number: u64,
         seed: &Seed,
         rng: &mut SecretRng,
     ) -> Result<Poly, PirError> {
-        let (ring, output) = (self.parameters.ring(), self.parameters.bootstrap().output());
-        let count = (bits as usize * output.levels()).next_power_of_two();
+        let (ring, levels) = (self.parameters.ring(), gadget.levels());
+        let count = (bits as usize * levels).next_power_of_two();
         let mut coefficients = Zeroizing::new(vec![0i64; ring.degree()]);
-        for (i, level) in (0..bits).flat_map(|i| (0..output.levels()).map(move |level| (i, level))) {
-            let place = (i as usize * output.levels() + level) * (ring.degree() / count);
-            coefficients[place] = ((number >> i & 1) as i64) << output.log2_weight(level);
+        for (i, level) in (0..bits).flat_map(|i| (0..levels).map(move |level| (i, level))) {
+            let place = (i as usize * levels + level) * (ring.degree() / count);
+            coefficients[place] = ((number >> i & 1) as i64) << gadget.log2_weight(level);
         }
         let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
         message.mark_secret();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext, RotatedBit};
-use unspoken_ring::{Domain, Poly, Seed};
+use unspoken_ring::{DigitGadget, Domain, Poly, Seed};
 
 use crate::error::{PirError, range};
 use crate::keys::PreparedKeys;
@@ -23,7 +23,7 @@ pub(crate) fn bits(
     let wrong = || PirError::Mode { found: keys.mode(), needed: query.mode() };
     let dimension = keys.parameters.literal().compact.dimension;
     match query {
-        Query::Packed { seed, body } => packed(keys, bits, (seed, body)),
+        Query::Packed { seed, body } => packed(keys, keys.parameters.bootstrap().output(), bits, (seed, body)),
         Query::Bits { seed, bodies } => {
             let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
             if bodies.len() != bits as usize {
@@ -119,16 +119,21 @@ pub(crate) fn subtract_bit(
     rest.sub_assign(&sign)
 }
 
-/// Extracts the bits from a packed query: the gadget weights of all bits are coefficients of one ciphertext.
-pub(crate) fn packed(keys: &PreparedKeys, bits: u32, (seed, body): (&Seed, &Poly)) -> Result<Vec<Rgsw>, PirError> {
-    let (ring, output) = (keys.parameters.ring(), keys.parameters.bootstrap().output());
+/// Extracts the bits from a packed query: the weights of a gadget of all bits are coefficients of one ciphertext.
+pub(crate) fn packed(
+    keys: &PreparedKeys,
+    gadget: DigitGadget,
+    bits: u32,
+    (seed, body): (&Seed, &Poly),
+) -> Result<Vec<Rgsw>, PirError> {
+    let ring = keys.parameters.ring();
     if body.domain() != Domain::Evaluation || body.basis() != ring.basis() {
         return Err(range("read a query", body.basis().chain as u64, "a polynomial over all primes, transformed"));
     }
     let whole = RlweCiphertext::expand(ring, body, seed)?;
-    let levels = output.levels();
+    let levels = gadget.levels();
     let count = (bits as usize * levels).next_power_of_two();
     let weights = keys.conversion.trace().coefficients(&whole, count)?;
-    let convert = |levels: &[RlweCiphertext]| keys.conversion.rgsw(levels);
+    let convert = |levels: &[RlweCiphertext]| keys.conversion.rgsw(gadget, levels);
     Ok(weights[..bits as usize * levels].par_chunks(levels).map(convert).collect::<Result<_, _>>()?)
 }

@@ -7,12 +7,12 @@ use rayon::prelude::*;
 use unspoken_gsw::{Rgsw, RlweCiphertext};
 use unspoken_ring::{BYTE_BLOCK, Poly, byte_sums};
 
-use crate::dense::QUERY_BITS;
 use crate::dense::packing::PackingKeys;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::view::{GroupView, check_plane};
+use crate::dense::{QUERY_BITS, SELECTION, selection_gadget};
 use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
@@ -52,10 +52,11 @@ pub fn answer(
     let mut watch = Stopwatch::new(cancel);
     let words = Words::new(parameters, queries)?;
     watch.lap(&mut phases.packing)?;
+    let gadget = selection_gadget(parameters)?;
     let expand = |(keys, query): &(&PreparedKeys, &DenseQuery)| {
         expansion::check(cancel)?;
         let (seed, body) = &query.selection;
-        expansion::packed(keys, shape.selection_bits(parameters), (seed, body))
+        expansion::packed(keys, gadget, shape.selection_bits(parameters), (seed, body))
     };
     let bits: Vec<Vec<Rgsw>> = queries.par_iter().map(expand).collect::<Result<_, _>>()?;
     watch.lap(&mut phases.expansion)?;
@@ -79,7 +80,7 @@ pub fn answer_memory_bytes(parameters: &PirParameters, shape: DenseShape) -> u64
     let words = 2 * shape.rows * size_of::<u32>();
     let keys = 12 * poly;
     let packed = (2 * shape.groups() + 4) * poly;
-    let rgsw = 4 * parameters.bootstrap().output().levels() * poly;
+    let rgsw = 4 * SELECTION.levels * poly;
     (words + keys + packed + shape.selection_bits(parameters) as usize * rgsw) as u64
 }
 

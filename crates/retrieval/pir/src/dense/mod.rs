@@ -53,6 +53,9 @@ const QUERY_BITS: u32 = 28;
 /// Gadget of the switches of a packing: one digit. More digits would make tables larger and queries slower.
 const PACKING: GadgetLiteral = GadgetLiteral { log2_base: 25, levels: 1 };
 
+/// Gadget of the encrypted bits that select a group and a place. Their noise is small beside that of the packing.
+const SELECTION: GadgetLiteral = GadgetLiteral { log2_base: 7, levels: 3 };
+
 /// Bits that the components of a response are rounded to.
 const MASK_BITS: u32 = 17;
 const BODY_BITS: u32 = 12;
@@ -76,14 +79,19 @@ fn packing_gadget(parameters: &PirParameters) -> Result<DigitGadget, PirError> {
     Ok(parameters.ring().gadget(PACKING)?)
 }
 
+/// The gadget of the selecting bits.
+fn selection_gadget(parameters: &PirParameters) -> Result<DigitGadget, PirError> {
+    Ok(parameters.ring().gadget(SELECTION)?)
+}
+
 /// Predicted noise of a response, as a fraction of the modulus, for the worst content of the table that was chosen
 /// without regard to the public masks.
 fn response_noise(parameters: &PirParameters, shape: DenseShape) -> Result<Noise, PirError> {
     let ring = parameters.ring();
     let most = f64::from(1 << (PLAINTEXT_BITS - 1));
     let packed = packed_noise(parameters, shape, most * most)?;
-    let selected =
-        Noise::bootstrapped_product(parameters.bootstrap()).times(f64::from(shape.selection_bits(parameters)));
+    let product = Noise::rgsw_product(parameters.bootstrap(), selection_gadget(parameters)?);
+    let selected = product.times(f64::from(shape.selection_bits(parameters)));
     let body = Noise((-2.0 * f64::from(BODY_BITS)).exp2() / 12.0);
     let rounded = Noise::switching(ring.degree(), f64::from(MASK_BITS)).plus(body);
     Ok(packed.plus(selected).plus(rounded))

@@ -11,7 +11,9 @@ mod updates;
 use std::time::Duration;
 
 use table::Table;
-use unspoken_pir::{Mode, PirParameters, Preset};
+use unspoken_pir::{Mode, PirParameters, Preset, TableKind};
+
+use self::service::Load;
 
 use crate::clock::Repetitions;
 use crate::error::BenchError;
@@ -55,7 +57,7 @@ struct Case {
     sizes: &'static [Size],
     repetitions: Repetitions,
     /// Loads of a service.
-    loads: &'static [service::Load],
+    loads: &'static [Load],
     /// Sizes of dense tables.
     dense: &'static [Size],
     /// Queries in a pass over a dense table.
@@ -66,7 +68,12 @@ const FULL: Case = Case {
     preset: Preset::N11,
     sizes: &[MB_256, GB_1],
     repetitions: Repetitions { min: 5, max: 9, budget: Duration::from_secs(90) },
-    loads: &[(Mode::Packed, 128), (Mode::Bits, 32), (Mode::Compact, 32)],
+    loads: &[
+        Load { tables: TableKind::Transformed, mode: Mode::Packed, clients: &[1, 8, 64, 256], queries: 64 },
+        Load { tables: TableKind::Transformed, mode: Mode::Bits, clients: &[1, 8], queries: 16 },
+        Load { tables: TableKind::Transformed, mode: Mode::Compact, clients: &[1, 8], queries: 16 },
+        Load { tables: TableKind::Dense, mode: Mode::Packed, clients: &[1, 8, 64, 256], queries: 256 },
+    ],
     dense: &[MB_256, GB_1, GB_8],
     passes: &[1, 8, 64],
 };
@@ -75,7 +82,10 @@ const QUICK: Case = Case {
     preset: Preset::N11,
     sizes: &[MB_16],
     repetitions: Repetitions { min: 1, max: 3, budget: Duration::from_secs(4) },
-    loads: &[(Mode::Packed, 16)],
+    loads: &[
+        Load { tables: TableKind::Transformed, mode: Mode::Packed, clients: &[1, 8], queries: 16 },
+        Load { tables: TableKind::Dense, mode: Mode::Packed, clients: &[1, 8], queries: 16 },
+    ],
     dense: &[MB_16],
     passes: &[1, 8],
 };
@@ -131,7 +141,10 @@ mod tests {
             Size { name: "1 MB", bytes: 1 << 20, respire: None },
         ];
         let repetitions = Repetitions::exactly(2);
-        let (loads, passes, dense) = (&[(Mode::Packed, 8)], &[1, 3], sizes);
+        const CLIENTS: &[usize] = &[1, 8];
+        let load = |tables| Load { tables, mode: Mode::Packed, clients: CLIENTS, queries: 8 };
+        let loads = Vec::leak(vec![load(TableKind::Transformed), load(TableKind::Dense)]);
+        let (passes, dense) = (&[1, 3], sizes);
         let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes };
         test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
@@ -171,10 +184,10 @@ mod tests {
         for batch in [1, 100] {
             assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
         }
-        for clients in [1, 8, 64] {
-            let case = format!("128 KB, packed, {clients} at a time");
+        for (tables, clients) in [("transformed", 1), ("transformed", 8), ("dense", 1), ("dense", 8)] {
+            let case = format!("128 KB, {tables}, packed, {clients} at a time");
             assert!(find("queries_per_second", &case).ours > 0.1 && find("latency", &case).ours > 0.0);
-            assert_eq!(find("latency", &case).params["queries"], clients.max(8));
+            assert_eq!(find("latency", &case).params["queries"], 8);
         }
         for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
             assert!(find(metric, "128 KB").ours > 0.0);

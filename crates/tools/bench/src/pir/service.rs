@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
-use unspoken_pir::{Mode, Preset};
+use unspoken_pir::{Mode, Preset, TableKind};
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, ServiceLimits};
 
@@ -26,33 +26,60 @@ const APPLICATION: &str = "pir/bench";
 const RATE: Metric = Metric::more("queries_per_second", "queries/s");
 const LATENCY: Metric = Metric::less("latency", "s");
 
-/// Numbers of concurrent clients.
-const CLIENT_COUNTS: [usize; 3] = [1, 8, 64];
+/// Memory of the service: keys of all modes for the clients that ask at the same time.
+const MEMORY_BYTES: u64 = 8 << 30;
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 256;
 
-/// A mode, and the total number of queries, or one per client if there are more clients.
-pub(super) type Load = (Mode, usize);
+/// Queries that concurrent clients send to tables of a kind. Each client has a secret and keys of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub tables: TableKind,
+    pub mode: Mode,
+    /// Numbers of clients at a time.
+    pub clients: &'static [usize],
+    /// Total number of queries, or one per client if there are more clients.
+    pub queries: usize,
+}
 
-/// Serves a database with one record per 256 bytes, by index, from this process, and queries it.
+/// Serves databases with one record per 256 bytes, by index, from this process, and queries them.
 pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
-    harness.progress(format!("a service of {}", size.name));
-    let folder = tempfile::tempdir().map_err(unavailable)?;
-    let service = Service::start(folder.path(), case.preset, size.bytes / RECORD_BYTES as u64)?;
-    for &(mode, queries) in case.loads {
-        for clients in CLIENT_COUNTS {
-            harness.progress(format!("{}: {mode}, {clients} clients", size.name));
-            let concurrent = ConcurrentClients { mode, clients, each: queries.div_ceil(clients) };
-            let (elapsed, latencies) = concurrent.measure(&service, &folder.path().join(format!("client-{mode}")))?;
-            let params = params! {
-                "clients": clients, "queries": latencies.len(), "threads": Machine::detect().cores, "clock": "wall",
-                "keys": "one set for all clients",
-            };
-            let case = format!("{}, {mode}, {clients} at a time", size.name);
-            harness.value(RATE, &case, latencies.len() as f64 / elapsed, None, params.clone());
-            harness.value(LATENCY, &case, median(&latencies), None, params);
+    for kind in [TableKind::Transformed, TableKind::Dense] {
+        let loads: Vec<&Load> = case.loads.iter().filter(|load| load.tables == kind).collect();
+        if loads.is_empty() {
+            continue;
         }
+        harness.progress(format!("a service of {}, {kind} tables", size.name));
+        let folder = tempfile::tempdir().map_err(unavailable)?;
+        let most = loads.iter().flat_map(|load| load.clients).copied().max().unwrap_or(1);
+        let service = Service::start(folder.path(), (case.preset, kind), size.bytes / RECORD_BYTES as u64, most)?;
+        for load in loads {
+            measure_load(harness, size, &service, load, folder.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn measure_load(
+    harness: &mut Harness<'_>,
+    size: Size,
+    service: &Service,
+    load: &Load,
+    folder: &Path,
+) -> Result<(), BenchError> {
+    let &Load { tables, mode, queries, .. } = load;
+    for &clients in load.clients {
+        harness.progress(format!("{}, {tables}: {mode}, {clients} clients", size.name));
+        let concurrent = ConcurrentClients { mode, clients, each: queries.div_ceil(clients) };
+        let (elapsed, latencies) = concurrent.measure(service, &folder.join(format!("client-{mode}")))?;
+        let params = params! {
+            "clients": clients, "queries": latencies.len(), "threads": Machine::detect().cores, "clock": "wall",
+            "tables": tables.to_string(), "keys": "each client has its own",
+        };
+        let case = format!("{}, {tables}, {mode}, {clients} at a time", size.name);
+        harness.value(RATE, &case, latencies.len() as f64 / elapsed, None, params.clone());
+        harness.value(LATENCY, &case, median(&latencies), None, params);
     }
     Ok(())
 }
@@ -67,16 +94,29 @@ struct Service {
 }
 
 impl Service {
-    fn start(folder: &Path, preset: Preset, records: u64) -> Result<Self, BenchError> {
+    fn start(
+        folder: &Path,
+        (preset, tables): (Preset, TableKind),
+        records: u64,
+        most: usize,
+    ) -> Result<Self, BenchError> {
         let directory = folder.join("database");
         let all = (0..records).map(|i| Ok::<_, Infallible>(Record { key: None, value: record(i) }));
-        Builder::new(preset).build(&directory, all, |_| (), &AtomicBool::new(false))?;
+        Builder { tables, ..Builder::new(preset) }.build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
         let application = ProtocolApplication::new(APPLICATION, RetrieveServer::new(database)?);
         let applications = Applications::new().with(application).map_err(unavailable)?;
-        let most = 2 * CLIENT_COUNTS[CLIENT_COUNTS.len() - 1];
-        let limits = ServiceLimits { queue_per_client: most, queries_per_client: most, ..ServiceLimits::default() };
+        let (queue, connections) = ((2 * most).max(256), (4 * most).max(1024));
+        let limits = ServiceLimits {
+            memory_bytes: MEMORY_BYTES,
+            queue,
+            queue_per_client: queue,
+            queries_per_client: queue,
+            connections,
+            connections_per_address: connections,
+            ..ServiceLimits::default()
+        };
         let listen = ([127, 0, 0, 1], 0).into();
         let config = ServerConfig { listen, data_dir: folder.join("keys"), limits, ..ServerConfig::default() };
         let runtime = RuntimeBuilder::new_multi_thread().enable_all().build().map_err(unavailable)?;
@@ -109,15 +149,17 @@ struct ConcurrentClients {
 }
 
 impl ConcurrentClients {
-    /// Seconds from the first query to the last answer, and of each answer. Connections and keys are set up before.
+    /// Seconds from the first query to the last answer, and of each answer. Connections and keys are set up before, and
+    /// each client has asked once, so that the service has its keys in memory if there is room. `state` is the beginning
+    /// of the names of the clients' directories.
     fn measure(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
-        // The first client generates the keys that all clients use.
-        let mut clients: Vec<ServiceClient<RetrieveClient>> =
-            (0..self.clients).map(|_| self.connect(service, state)).collect::<Result<_, _>>()?;
-        if let Some(client) = clients.first_mut() {
-            // After this query the service has the keys in memory.
-            self.check(client, service, 0)?;
-        }
+        let client = |number| {
+            let mut client = self.connect(service, &state.with_extension(format!("{number}")))?;
+            self.check(&mut client, service, 0)?;
+            Ok(client)
+        };
+        let clients: Vec<ServiceClient<RetrieveClient>> =
+            (0..self.clients).map(client).collect::<Result<_, BenchError>>()?;
         let barrier = Barrier::new(self.clients + 1);
         let (elapsed, asked) = std::thread::scope(|scope| {
             let threads: Vec<_> = clients
