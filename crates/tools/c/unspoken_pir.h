@@ -109,8 +109,8 @@ typedef struct UnspokenPirCounters {
   int (*start)(void *context, const uint8_t *name);
   /**
    * Writes the next number of the counter to `first`, and stores that number plus `count`, before it returns. It
-   * fails if there is no such counter, since it was lost then, or if the sum is 2^32 or more. Two processes that share
-   * a secret must not take the same number: lock what is stored.
+   * fails if there is no such counter, since it was lost then, or if the sum is 2^32 or more. Two processes that
+   * share a secret must not take the same number: lock what is stored.
    */
   int (*take)(void *context, const uint8_t *name, uint32_t count, uint32_t *first);
 } UnspokenPirCounters;
@@ -196,9 +196,9 @@ enum UnspokenPirStatus unspoken_pir_secret(const struct UnspokenPirClient *clien
 enum UnspokenPirStatus unspoken_pir_key_bytes(const struct UnspokenPirClient *client, uint64_t *length);
 
 /**
- * Makes evaluation keys, which the service needs for the answers: up to 105 MB. `write` receives their bytes, in chunks
- * of at most 65536. Their BLAKE3 hash of UNSPOKEN_PIR_HASH_BYTES bytes is written to `hash`. Each call makes other keys
- * for the same secret; all of them are as good.
+ * Makes evaluation keys, which the service needs for the answers: up to 105 MB. `write` receives their bytes, in
+ * chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_PIR_HASH_BYTES bytes is written to `hash`. Each call makes
+ * other keys for the same secret; all of them are as good.
  *
  * # Safety
  * `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
@@ -258,8 +258,8 @@ enum UnspokenPirStatus unspoken_pir_ask_keys(const struct UnspokenPirClient *cli
                                              struct UnspokenPirRequest **request);
 
 /**
- * Writes where the bytes to send are, and how many, to `bytes` and `length`. They are valid until the request is freed.
- * A request is sent once: ask again instead of sending it a second time with other keys.
+ * Writes where the bytes to send are, and how many, to `bytes` and `length`. They are valid until the request is
+ * freed.
  *
  * # Safety
  * `request` is not freed; `bytes` and `length` are valid.

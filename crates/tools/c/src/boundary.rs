@@ -147,9 +147,9 @@ pub unsafe extern "C" fn unspoken_pir_key_bytes(
     unsafe { run_opened(client, |opened| store("length", length, opened.key_bytes())) }
 }
 
-/// Makes evaluation keys, which the service needs for the answers: up to 105 MB. `write` receives their bytes, in chunks
-/// of at most 65536. Their BLAKE3 hash of UNSPOKEN_PIR_HASH_BYTES bytes is written to `hash`. Each call makes other keys
-/// for the same secret; all of them are as good.
+/// Makes evaluation keys, which the service needs for the answers: up to 105 MB. `write` receives their bytes, in
+/// chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_PIR_HASH_BYTES bytes is written to `hash`. Each call makes
+/// other keys for the same secret; all of them are as good.
 ///
 /// # Safety
 /// `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
@@ -268,8 +268,8 @@ pub unsafe extern "C" fn unspoken_pir_ask_keys(
     }
 }
 
-/// Writes where the bytes to send are, and how many, to `bytes` and `length`. They are valid until the request is freed.
-/// A request is sent once: ask again instead of sending it a second time with other keys.
+/// Writes where the bytes to send are, and how many, to `bytes` and `length`. They are valid until the request is
+/// freed.
 ///
 /// # Safety
 /// `request` is not freed; `bytes` and `length` are valid.

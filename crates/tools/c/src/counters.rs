@@ -23,8 +23,8 @@ pub struct UnspokenPirCounters {
     /// Stores 0 as the next number of the counter with this name of 16 bytes, which is new.
     pub start: Option<unsafe extern "C" fn(context: *mut c_void, name: *const u8) -> c_int>,
     /// Writes the next number of the counter to `first`, and stores that number plus `count`, before it returns. It
-    /// fails if there is no such counter, since it was lost then, or if the sum is 2^32 or more. Two processes that share
-    /// a secret must not take the same number: lock what is stored.
+    /// fails if there is no such counter, since it was lost then, or if the sum is 2^32 or more. Two processes that
+    /// share a secret must not take the same number: lock what is stored.
     pub take: Option<unsafe extern "C" fn(context: *mut c_void, name: *const u8, count: u32, first: *mut u32) -> c_int>,
 }
 

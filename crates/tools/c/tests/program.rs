@@ -1,13 +1,14 @@
 //! C programs are compiled with the system's compiler, and run against a server of this process.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_database::{Builder, Database, Record};
+use unspoken_database::{Builder, Database, Record, Writer};
 use unspoken_pir::{KEY_FORMAT, PreparedKeys, Preset};
 use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
 use unspoken_retrieve::RetrieveServer;
@@ -55,28 +56,40 @@ struct Service {
 }
 
 impl Service {
-    fn new() -> Self {
+    /// Records by key: "title 0" of "C00" to "title 39" of "C39".
+    fn by_key() -> Self {
+        let record = |i: u32| (Some(format!("C{i:02}")), format!("title {i}"));
+        Service::new(0, (0..40).map(record).collect(), |_| ())
+    }
+
+    fn new(capacity: u64, records: Vec<(Option<String>, String)>, change: impl FnOnce(&Path)) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let record =
-            |i: u32| Record { key: Some(format!("C{i:02}").into_bytes()), value: format!("title {i}").into_bytes() };
-        let records = (0..40).map(record).map(Ok::<_, std::io::Error>);
-        let codes = home.path().join("codes");
-        Builder::new(Preset::N11).build(&codes, records, |_| (), &AtomicBool::new(false)).unwrap();
-        let server = RetrieveServer::new(Database::open(&codes).unwrap()).unwrap();
+        let record = |(key, value): (Option<String>, String)| Record { key: key.map(Into::into), value: value.into() };
+        let records = records.into_iter().map(record).map(Ok::<_, std::io::Error>);
+        let directory = home.path().join("database");
+        let builder = Builder { capacity, ..Builder::new(Preset::N11) };
+        builder.build(&directory, records, |_| (), &AtomicBool::new(false)).unwrap();
+        change(&directory);
+        let server = RetrieveServer::new(Database::open(&directory).unwrap()).unwrap();
         Service { home, server }
+    }
+
+    /// A program in C of this crate, compiled; `None` without a compiler.
+    fn compile(&self, source: &str) -> Option<PathBuf> {
+        compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join(source), self.home.path())
+    }
+
+    /// A new directory with the description.
+    fn exchange(&self, name: &str) -> PathBuf {
+        let exchanged = self.home.path().join(name);
+        fs::create_dir(&exchanged).unwrap();
+        fs::write(exchanged.join("description"), self.server.describe()).unwrap();
+        exchanged
     }
 
     fn load_keys(&self, exchanged: &Path) -> PreparedKeys {
         let mut keys = fs::File::open(exchanged.join("keys")).unwrap();
-        let keys = self.server.load_keys(&mut keys).unwrap();
-        let declared = KeyDeclaration::decode(&*fs::read(exchanged.join("declaration")).unwrap()).unwrap();
-        let bundle = fs::read(exchanged.join("keys")).unwrap();
-        assert_eq!((declared.application.as_str(), declared.key_format), ("pir/codes", KEY_FORMAT));
-        assert_eq!(
-            (declared.length, declared.blake3),
-            (bundle.len() as u64, blake3::hash(&bundle).as_bytes().to_vec())
-        );
-        keys
+        self.server.load_keys(&mut keys).unwrap()
     }
 
     fn answer(&self, keys: &PreparedKeys, exchanged: &Path) -> Vec<u8> {
@@ -85,63 +98,78 @@ impl Service {
     }
 }
 
-/// A run of `examples/get.c` that has written its request.
-struct Asked {
-    child: std::process::Child,
+/// A running program that writes requests.
+struct Running {
+    child: Child,
     input: ChildStdin,
-    output: BufReader<std::process::ChildStdout>,
-    answer_bytes: usize,
+    output: BufReader<ChildStdout>,
 }
 
-fn ask(program: &Path, kind: &str, exchanged: &Path, key: &str) -> Asked {
-    let mut command = Command::new(program);
-    command.arg(kind).arg(exchanged).arg(key).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let (input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    let answer_bytes = line.trim().strip_prefix("asked ").and_then(|bytes| bytes.parse().ok());
-    let Some(answer_bytes) = answer_bytes else {
-        panic!("{line:?}: {}", text(&child.wait_with_output().unwrap().stderr))
-    };
-    Asked { child, input, output, answer_bytes }
-}
+impl Running {
+    fn start(program: &Path, arguments: &[&OsStr]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Running { child, input, output }
+    }
 
-impl Asked {
-    /// What the program prints and does after the answer was written.
-    fn finish(mut self) -> (String, Output) {
+    /// Waits for a request, and returns the length of the answer that the program expects.
+    fn asked(&mut self) -> usize {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let answer_bytes = line.trim().strip_prefix("asked ").and_then(|bytes| bytes.parse().ok());
+        answer_bytes.unwrap_or_else(|| {
+            let mut error = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+            panic!("{line:?}: {error}")
+        })
+    }
+
+    /// Tells the program that there is an answer.
+    fn answered(&mut self) {
         self.input.write_all(b"answered\n").unwrap();
+    }
+
+    /// What the program prints and does until its end.
+    fn finish(mut self) -> (String, Output) {
         let mut printed = String::new();
         self.output.read_to_string(&mut printed).unwrap();
         (printed, self.child.wait_with_output().unwrap())
     }
 }
 
+/// The declaration is that of the keys.
+fn check_declaration(exchanged: &Path) {
+    let declared = KeyDeclaration::decode(&*fs::read(exchanged.join("declaration")).unwrap()).unwrap();
+    let keys = fs::read(exchanged.join("keys")).unwrap();
+    assert_eq!((declared.application.as_str(), declared.key_format), ("pir/codes", KEY_FORMAT));
+    assert_eq!((declared.length, declared.blake3), (keys.len() as u64, blake3::hash(&keys).as_bytes().to_vec()));
+}
+
 #[test]
 fn the_example_fetches_records() {
-    let service = Service::new();
-    let Some(program) = compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/get.c"), service.home.path())
-    else {
-        return;
-    };
+    let service = Service::by_key();
+    let Some(program) = service.compile("examples/get.c") else { return };
     for kind in ["packed", "session"] {
-        let exchanged = service.home.path().join(kind);
-        fs::create_dir(&exchanged).unwrap();
-        fs::write(exchanged.join("description"), service.server.describe()).unwrap();
+        let exchanged = service.exchange(kind);
         let mut keys = None;
         let mut lengths = Vec::new();
         for (key, expected) in [("C07", "record title 7"), ("X99", "absent")] {
-            let asked = ask(&program, kind, &exchanged, key);
+            let mut running = Running::start(&program, &[kind.as_ref(), exchanged.as_ref(), key.as_ref()]);
+            let answer_bytes = running.asked();
             // Keys are made once: the second run reads the secret.
             let keys = keys.get_or_insert_with(|| {
+                check_declaration(&exchanged);
                 let keys = service.load_keys(&exchanged);
                 fs::remove_file(exchanged.join("keys")).unwrap();
                 keys
             });
             let answer = service.answer(keys, &exchanged);
-            assert_eq!(answer.len(), asked.answer_bytes);
+            assert_eq!(answer.len(), answer_bytes);
             fs::write(exchanged.join("answer"), answer).unwrap();
-            let (printed, output) = asked.finish();
+            running.answered();
+            let (printed, output) = running.finish();
             assert!(output.status.success(), "{}", text(&output.stderr));
             assert_eq!(printed, format!("version 1\n{expected}\n"));
             lengths.push(fs::metadata(exchanged.join("request")).unwrap().len());
@@ -153,19 +181,16 @@ fn the_example_fetches_records() {
 
 #[test]
 fn wrong_answers_and_lost_numbers_are_refused() {
-    let service = Service::new();
-    let Some(program) = compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/get.c"), service.home.path())
-    else {
-        return;
-    };
-    let exchanged = service.home.path().join("exchanged");
-    fs::create_dir(&exchanged).unwrap();
-    fs::write(exchanged.join("description"), service.server.describe()).unwrap();
-    let asked = ask(&program, "packed", &exchanged, "C07");
+    let service = Service::by_key();
+    let Some(program) = service.compile("examples/get.c") else { return };
+    let exchanged = service.exchange("exchanged");
+    let mut running = Running::start(&program, &["packed".as_ref(), exchanged.as_ref(), "C07".as_ref()]);
+    running.asked();
     let mut answer = service.answer(&service.load_keys(&exchanged), &exchanged);
     answer[100] ^= 1;
     fs::write(exchanged.join("answer"), answer).unwrap();
-    let (printed, output) = asked.finish();
+    running.answered();
+    let (printed, output) = running.finish();
     assert_eq!((printed.as_str(), output.status.code()), ("", Some(1)));
     let damaged = text(&output.stderr);
     assert!(damaged.contains("read: status 5: ") && damaged.contains("damaged"), "{damaged}");
@@ -179,22 +204,37 @@ fn wrong_answers_and_lost_numbers_are_refused() {
 }
 
 #[test]
+fn records_are_read_by_index() {
+    let records = ["zero", "", "deleted"].map(|record| (None, record.to_owned()));
+    let service = Service::new(5, records.into(), |directory| {
+        let mut writer = Writer::open(directory).unwrap();
+        writer.clear(2).unwrap();
+        writer.commit().unwrap();
+    });
+    let Some(program) = service.compile("tests/indices.c") else { return };
+    let exchanged = service.exchange("exchanged");
+    let mut running = Running::start(&program, &[exchanged.as_ref()]);
+    running.asked();
+    let keys = service.load_keys(&exchanged);
+    fs::write(exchanged.join("answer"), service.answer(&keys, &exchanged)).unwrap();
+    running.answered();
+    running.asked();
+    fs::write(exchanged.join("answer"), service.answer(&keys, &exchanged)).unwrap();
+    running.answered();
+    let (printed, output) = running.finish();
+    assert_eq!(printed, "passed\n", "{}", text(&output.stderr));
+}
+
+#[test]
 fn the_boundary_refuses_what_it_must() {
-    let service = Service::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/boundary.c");
-    let Some(program) = compile(&source, service.home.path()) else { return };
-    let description = service.home.path().join("description");
-    fs::write(&description, service.server.describe()).unwrap();
-    // Another layout of the same database.
-    let codes = service.home.path().join("codes");
-    let records = [("C00", "x".repeat(600))]
-        .map(|(key, value)| Ok::<_, std::io::Error>(Record { key: Some(key.into()), value: value.into() }));
-    let builder = Builder { replace: true, ..Builder::new(Preset::N11) };
-    builder.build(&codes, records, |_| (), &AtomicBool::new(false)).unwrap();
-    let changed = RetrieveServer::new(Database::open(&codes).unwrap()).unwrap().describe();
-    let newer = service.home.path().join("newer");
-    fs::write(&newer, changed).unwrap();
-    let output = Command::new(program).arg(description).arg(newer).output().unwrap();
+    let service = Service::by_key();
+    let Some(program) = service.compile("tests/boundary.c") else { return };
+    let exchanged = service.exchange("exchanged");
+    // The same database in another layout.
+    let other = Service::new(0, vec![(Some("C00".into()), "x".repeat(600))], |_| ());
+    let newer = exchanged.join("newer");
+    fs::write(&newer, other.server.describe()).unwrap();
+    let output = Command::new(program).arg(exchanged.join("description")).arg(newer).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(text(&output.stdout), "passed\n");
 }
