@@ -9,7 +9,8 @@
  *
  * Threads: functions may be called from any thread. A client that is in use by a call refuses others meanwhile with
  * UNSPOKEN_PIR_STATUS_BUSY, also calls from its own callbacks. Requests and records are never changed, so several
- * threads may read them. A handle must not be freed while a call uses it.
+ * threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads of its own,
+ * which stay until the process ends.
  *
  * Errors: no function lets a panic through. After UNSPOKEN_PIR_STATUS_INTERNAL the client has lost its state: free it.
  *
