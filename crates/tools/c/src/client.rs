@@ -15,7 +15,7 @@ use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
 use crate::boundary::{UNSPOKEN_PIR_HASH_BYTES, UNSPOKEN_PIR_SECRET_BYTES};
-use crate::counters::UnspokenPirCounters;
+use crate::counters::{NoCounters, UnspokenPirCounters};
 use crate::failure::Failure;
 use crate::status::UnspokenPirStatus;
 
@@ -92,17 +92,19 @@ impl Opened {
         secret: Option<&[u8; UNSPOKEN_PIR_SECRET_BYTES]>,
         counters: Option<UnspokenPirCounters>,
     ) -> Result<Self, Failure> {
-        let mode: Mode = kind.parse().map_err(|_| Failure::Argument {
+        let mode = kind.parse().map_err(|_| Failure::Argument {
             what: "open a client: kind of queries",
             found: format!("{kind:?}"),
             needed: Mode::ALL.map(|mode| mode.to_string()).join(", "),
         })?;
-        if mode == Mode::Session && counters.is_none() {
-            let needed = "functions that store the numbers of session queries; or use another kind".to_owned();
-            return Err(Failure::Argument { what: "open a client: counters", found: "none".to_owned(), needed });
-        }
-        let none = UnspokenPirCounters { context: std::ptr::null_mut(), start: None, take: None };
-        let options = RetrieveOptions::new(mode, counters.unwrap_or(none));
+        let options = match (mode, counters) {
+            (mode, Some(counters)) => RetrieveOptions::new(mode, counters),
+            (Mode::Session, None) => {
+                let needed = "functions that store the numbers of session queries; or use another kind".to_owned();
+                return Err(Failure::Argument { what: "open a client: counters", found: "none".to_owned(), needed });
+            }
+            (mode, None) => RetrieveOptions::new(mode, NoCounters),
+        };
         let description = Description::read(description, false)?;
         let half = RetrieveClient::open(
             description,
