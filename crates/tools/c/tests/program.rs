@@ -1,5 +1,6 @@
 //! C programs are compiled with the system's compiler, and run against a server of this process.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,16 +20,25 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 /// The crate's library for C, beside this test.
 fn library_directory() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let mut near = test.ancestors().skip(1).take(2);
-    let found = near.find(|directory| directory.join("libunspoken_c.so").exists());
-    found.unwrap_or_else(|| panic!("no libunspoken_c.so near {}", test.display())).to_path_buf()
+    let name = format!("{DLL_PREFIX}unspoken_c{DLL_SUFFIX}");
+    let directory = test.parent().unwrap();
+    assert!(directory.join(&name).exists(), "no {name} in {}", directory.display());
+    directory.to_path_buf()
+}
+
+/// Runs a compiled program with the library that it was linked to. Cargo sets the path of libraries to directories that
+/// may contain an older one.
+fn run(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("LD_LIBRARY_PATH");
+    command
 }
 
 /// Compiles a program with every warning as an error; `None` without a compiler.
 fn compile(source: &Path, directory: &Path) -> Option<PathBuf> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let (program, libraries) = (directory.join("program"), library_directory());
-    let run = Command::new(&compiler)
+    let compiled = Command::new(&compiler)
         .args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I"])
         .arg(env!("CARGO_MANIFEST_DIR"))
         .arg(source)
@@ -38,7 +48,7 @@ fn compile(source: &Path, directory: &Path) -> Option<PathBuf> {
         .arg("-o")
         .arg(&program)
         .output();
-    let Ok(output) = run else {
+    let Ok(output) = compiled else {
         eprintln!("SKIPPED: there is no C compiler {compiler:?}; set CC, so that the C interface is tested");
         return None;
     };
@@ -107,7 +117,7 @@ struct Running {
 
 impl Running {
     fn start(program: &Path, arguments: &[&OsStr]) -> Self {
-        let mut command = Command::new(program);
+        let mut command = run(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -196,7 +206,10 @@ fn wrong_answers_and_lost_numbers_are_refused() {
     assert!(damaged.contains("read: status 5: ") && damaged.contains("damaged"), "{damaged}");
 
     // A session whose numbers are gone: the stored secret is opened, and no request is made.
-    let mut command = Command::new(&program);
+    if exchanged.join("numbers").exists() {
+        fs::remove_file(exchanged.join("numbers")).unwrap();
+    }
+    let mut command = run(&program);
     let lost = command.arg("session").arg(&exchanged).arg("C07").stdin(Stdio::null()).output().unwrap();
     assert_eq!(lost.status.code(), Some(1));
     let lost = text(&lost.stderr);
@@ -234,7 +247,7 @@ fn the_boundary_refuses_what_it_must() {
     let other = Service::new(0, vec![(Some("C00".into()), "x".repeat(600))], |_| ());
     let newer = exchanged.join("newer");
     fs::write(&newer, other.server.describe()).unwrap();
-    let output = Command::new(program).arg(exchanged.join("description")).arg(newer).output().unwrap();
+    let output = run(&program).arg(exchanged.join("description")).arg(newer).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(text(&output.stdout), "passed\n");
 }
