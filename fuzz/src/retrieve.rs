@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
-use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape};
+use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, TABLE_FORMAT};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
     Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters,
-    PirSecret, PreparedKeys, Preset, Response, ResponseLiteral, TableView, VersionedDatabase,
+    PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, TableKind, Tables, VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
@@ -39,6 +39,8 @@ struct DescriptionMessage {
     most_queries: u32,
     #[prost(uint32, tag = "7")]
     entry_format: u32,
+    #[prost(uint32, tag = "8")]
+    tables: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -75,14 +77,17 @@ impl DatabaseVersion for Cells {
         1
     }
 
-    fn layout(&self) -> Layout {
-        LAYOUT
+    fn tables(&self) -> &Tables {
+        &TABLES
     }
 
-    fn planes(&self) -> Vec<TableView<'_>> {
-        self.0.iter().map(Database::view).collect()
+    fn planes(&self) -> Planes<'_> {
+        Planes::Transformed(self.0.iter().map(Database::view).collect())
     }
 }
+
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| Tables::new(&PARAMETERS, LAYOUT, TableKind::Transformed).expect("tables"));
 
 struct Shelf(Arc<Cells>);
 
@@ -117,7 +122,7 @@ static CLIENTS: LazyLock<Vec<(Mode, PreparedKeys)>> = LazyLock::new(|| {
     [Mode::Compact, Mode::Bits, Mode::Packed].map(keys).into()
 });
 
-/// No counters: no query mode used here needs them.
+/// No counters: the clients here never begin, and no query mode used here needs them.
 struct NoCounters;
 
 impl DurableCounters for NoCounters {
@@ -141,20 +146,21 @@ pub static DESCRIBED: Target = Target {
     run: |data| {
         let Ok(description) = Description::read(data, true) else { return false };
         let again = Description::read(&description.to_bytes(), true).expect("its own bytes");
-        assert_eq!(again.layout(), description.layout());
+        assert_eq!(again.tables(), description.tables());
         assert!((1..=description.most_queries()).contains(&description.most_questions()));
-        let sizes = Mode::ALL.map(|mode| description.query_bytes(mode));
-        assert!(sizes.iter().all(|&bytes| bytes < 1 << 20));
+        let modes = description.tables().kind().modes();
+        assert!(modes.iter().all(|&mode| description.query_bytes(mode) < 1 << 22));
         assert!(description.answer_bytes(description.most_queries()) < 1 << 30);
         true
     },
     repair: |data| {
         let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
-        message.entry_format = ENTRY_FORMAT;
+        message.tables %= 2;
+        message.entry_format = if message.tables == 1 { TABLE_FORMAT } else { ENTRY_FORMAT };
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
-        message.most_queries = message.most_queries.clamp(3, 16);
+        message.most_queries = message.most_queries.clamp(3, if message.tables == 1 { 8 } else { 16 });
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }
@@ -169,8 +175,11 @@ pub static DESCRIBED: Target = Target {
             by_key: None,
             most_queries: 16,
             entry_format: ENTRY_FORMAT,
+            tables: 0,
         };
-        vec![RETRIEVER.describe(), messages::description(Description::PROTOCOL, &by_index)]
+        let dense = DescriptionMessage { most_queries: 8, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
+        let described = [by_index, dense].map(|message| messages::description(Description::PROTOCOL, &message));
+        [vec![RETRIEVER.describe()], described.into()].concat()
     },
 };
 
@@ -180,6 +189,12 @@ const CHECKSUM_BYTES: usize = 8;
 fn append_checksum(bytes: &mut Vec<u8>) {
     let hash = blake3::hash(bytes);
     bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
+}
+
+/// Appends the checksum of a request for queries of a mode.
+fn append_request_checksum(mode: Mode, bytes: &mut Vec<u8>) {
+    let hash = blake3::derive_key(&format!("unspoken 2026 request of private retrieval, {mode} queries"), bytes);
+    bytes.extend(&hash[..CHECKSUM_BYTES]);
 }
 
 /// `RetrieveServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
@@ -199,7 +214,7 @@ pub static REQUEST: Target = Target {
         let mut request = request.to_vec();
         request.truncate(request.len().saturating_sub(CHECKSUM_BYTES));
         request.resize(each * (request.len() / each).clamp(1, 16), 0);
-        append_checksum(&mut request);
+        append_request_checksum(CLIENTS[kind].0, &mut request);
         *data = [vec![kind as u8], request].concat();
     },
     seeds: || {

@@ -54,6 +54,31 @@ pub trait KeyLoader: Send + Sync + 'static {
     fn check_keys(&self, keys: &Self::Keys) -> Result<(), Self::KeyError>;
 }
 
+/// A request of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a, K> {
+    /// The client.
+    pub client: ClientId,
+    /// Its keys.
+    pub keys: &'a K,
+    /// The untrusted bytes of its query.
+    pub query: &'a [u8],
+}
+
+/// Requests that [`ServerHalf::answer_together`] answers together: those with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Number of the group.
+    pub id: u32,
+    /// Maximum number of its requests that are answered together.
+    pub most: usize,
+}
+
+impl Group {
+    /// The group of requests that are answered alone.
+    pub const ALONE: Group = Group { id: 0, most: 1 };
+}
+
 /// The server's half of an application: a model or a database that never sees the questions.
 pub trait ServerHalf: KeyLoader {
     /// Errors of answers.
@@ -114,6 +139,28 @@ pub trait ServerHalf: KeyLoader {
         _progress: &AnswerProgress,
     ) -> Result<Vec<u8>, Self::Error> {
         self.answer(client, keys, query, cancel)
+    }
+
+    /// Maximum number of requests that may wait to be answered together. With 1, the default, every request is answered
+    /// alone.
+    fn most_together(&self) -> usize {
+        1
+    }
+
+    /// The group of a request with untrusted bytes.
+    fn group(&self, _keys: &Self::Keys, _query: &[u8]) -> Group {
+        Group::ALONE
+    }
+
+    /// Answers requests of one group together, each as [`answer`](Self::answer) would, in their order; stops soon after
+    /// `cancel` is set. A request that cannot be answered must not keep the others from their answers.
+    fn answer_together(
+        &self,
+        requests: &[Request<'_, Self::Keys>],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, Self::Error>> {
+        let answer = |request: &Request<'_, _>| self.answer(request.client, request.keys, request.query, cancel);
+        requests.iter().map(answer).collect()
     }
 }
 

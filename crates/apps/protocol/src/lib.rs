@@ -18,7 +18,7 @@ mod replay;
 mod share;
 mod transfer;
 
-pub use application::{ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf};
+pub use application::{ApplicationDescription, ClientHalf, Group, KeyGenerator, KeyLoader, Request, ServerHalf};
 pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf};
 pub use client_id::ClientId;

@@ -6,14 +6,14 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, Query, Response, SeededKeys};
+use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, PlaneShape, SeededKeys};
 use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::description::{Description, candidates};
+use crate::description::Description;
 use crate::error::RetrieveError;
-use crate::message;
+use crate::message::{self, PlaneResponse, Queries};
 
 /// Bytes of a stored secret.
 const SECRET_BYTES: usize = 32;
@@ -63,7 +63,8 @@ pub struct RetrieveOptions {
 }
 
 impl RetrieveOptions {
-    /// Queries of this kind. Session queries take their numbers from `counters`; the other kinds need none.
+    /// Queries of this kind. Session queries take their numbers from `counters`; the other kinds need none, but a new
+    /// secret starts them.
     pub fn new(mode: Mode, counters: impl DurableCounters + 'static) -> Self {
         RetrieveOptions { mode, counters: Arc::new(counters) }
     }
@@ -87,6 +88,11 @@ pub struct RetrieveClient {
 type Cells = Vec<Zeroizing<Vec<u8>>>;
 
 impl RetrieveClient {
+    /// Describes the keys for a kind of queries.
+    fn contents(&self, mode: Mode) -> Vec<u8> {
+        [&self.description.parameters().fingerprint()[..], mode.to_string().as_bytes()].concat()
+    }
+
     /// The kind of its queries.
     pub fn mode(&self) -> Mode {
         self.options.mode
@@ -114,13 +120,12 @@ impl RetrieveClient {
         &self,
         answer: &[u8],
         questions: &[EncodedQuestion],
-        mut extract: impl FnMut(&Response, usize, u64) -> Result<Zeroizing<Vec<u8>>, PirError>,
+        mut extract: impl FnMut(&PlaneResponse, usize, u64) -> Result<Zeroizing<Vec<u8>>, PirError>,
     ) -> Result<Vec<Answer>, RetrieveError> {
-        let layout = self.description.layout();
-        let each = candidates(layout) as usize;
+        let each = self.description.tables().queries();
         let (version, responses) = message::read_answer(&self.description, each * questions.len(), answer)?;
-        let piece_bytes = self.description.parameters().piece_bytes();
-        let mut decrypt = |planes: &[Response], cell: u64| {
+        let piece_bytes = self.description.tables().piece_bytes();
+        let mut decrypt = |planes: &[PlaneResponse], cell: u64| {
             let mut bytes = Zeroizing::new(Vec::with_capacity(planes.len() * piece_bytes));
             let mut first = Ok(());
             for (plane, response) in planes.iter().enumerate() {
@@ -131,7 +136,7 @@ impl RetrieveClient {
             }
             first.map(|()| bytes)
         };
-        let decrypt_cells = |(question, responses): (&EncodedQuestion, &[Vec<Response>])| {
+        let decrypt_cells = |(question, responses): (&EncodedQuestion, &[Vec<PlaneResponse>])| {
             let cells = responses.iter().zip(question.cells.iter());
             // All of them, before an error ends it.
             let decrypted: Vec<_> = cells.map(|(planes, &cell)| decrypt(planes, cell)).collect();
@@ -177,8 +182,17 @@ impl KeyGenerator for RetrieveClient {
     /// The parameters and the kind of queries. The keys do not depend on the database: they serve all databases of
     /// these parameters, and stay valid when one is rebuilt.
     fn bundle_contents(&self) -> Vec<u8> {
-        let fingerprint = self.description.parameters().fingerprint();
-        [&fingerprint[..], self.options.mode.to_string().as_bytes()].concat()
+        self.contents(self.options.mode)
+    }
+
+    /// Keys for larger kinds of keys serve queries of smaller ones too.
+    fn is_covered_by(&self, contents: &[u8]) -> bool {
+        Mode::ALL.into_iter().any(|held| contents == self.contents(held) && held.keys_serve(self.options.mode))
+    }
+
+    /// The bundle has the keys of this client's kind of queries. They may serve those of the other bundle too.
+    fn set_shared_keys(&mut self, contents: &[u8], _most_bytes: u64) -> bool {
+        Mode::ALL.into_iter().any(|held| contents == self.contents(held) && self.options.mode.keys_serve(held))
     }
 
     fn key_bytes(&self) -> u64 {
@@ -212,13 +226,15 @@ impl ClientHalf for RetrieveClient {
 
     const VERB: &'static str = "retrieving";
 
-    /// Each kind of queries has a secret of its own, because their keys differ.
-    fn secret_name(description: &Description, options: &RetrieveOptions) -> KeySetId {
-        let kind = format!("private retrieval, {} queries", options.mode);
-        KeySetId::new(&kind, &description.parameters().fingerprint())
+    /// One secret for all kinds of queries, so that the keys of one serve others.
+    fn secret_name(description: &Description, _options: &RetrieveOptions) -> KeySetId {
+        KeySetId::new("private retrieval, queries of all kinds", &description.parameters().fingerprint())
     }
 
     fn open(description: Description, options: RetrieveOptions, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        if !description.tables().kind().modes().contains(&options.mode) {
+            return Err(message::other_tables(&description, options.mode));
+        }
         let mut key = Box::new(Zeroizing::new([0; SECRET_BYTES]));
         match stored {
             Some(bytes) if bytes.len() == SECRET_BYTES => key.copy_from_slice(bytes),
@@ -233,12 +249,10 @@ impl ClientHalf for RetrieveClient {
         Ok(RetrieveClient { description, options, key, secret })
     }
 
-    /// Starts the numbers of session queries.
+    /// Starts the numbers of session queries, whatever the kind of this client's queries: another client with the same
+    /// secret may ask them.
     fn begin(&self) -> Result<(), RetrieveError> {
-        match self.options.mode {
-            Mode::Session => self.options.counters.start(&self.secret.session_name()).map_err(numbers_not_stored),
-            Mode::Packed | Mode::Bits | Mode::Compact => Ok(()),
-        }
+        self.options.counters.start(&self.secret.session_name()).map_err(numbers_not_stored)
     }
 
     fn description(&self) -> &Description {
@@ -270,12 +284,12 @@ impl ClientHalf for RetrieveClient {
     }
 
     fn query_bytes(&self, questions: usize) -> usize {
-        let queries = candidates(self.description.layout()) as usize * questions;
+        let queries = self.description.tables().queries() * questions;
         message::request_bytes(&self.description, self.options.mode, queries)
     }
 
     fn answer_bytes(&self, questions: usize) -> usize {
-        self.description.answer_bytes(candidates(self.description.layout()) as usize * questions)
+        self.description.answer_bytes(self.description.tables().queries() * questions)
     }
 
     /// An index that does not exist causes no error here; [`ClientHalf::read`] reports it.
@@ -290,8 +304,9 @@ impl ClientHalf for RetrieveClient {
             let needed = format!("1 to {most}");
             return Err(RetrieveError::mismatch("request", format!("{} questions", questions.len()), needed));
         }
+        let mode = self.options.mode;
         let cells = || questions.iter().flat_map(|question| question.cells.iter().copied());
-        let first = match self.options.mode {
+        let first = match mode {
             Mode::Session => {
                 let taken = self.options.counters.take(&self.secret.session_name(), cells().count() as u32);
                 Some(taken.map_err(numbers_not_stored)?)
@@ -299,27 +314,40 @@ impl ClientHalf for RetrieveClient {
             _ => None,
         };
         let mut rng = SecretRng::from_os()?;
-        let shape = self.description.shape();
-        let query = |(i, cell): (usize, u64)| match first {
-            Some(first) => {
-                let spent = || RetrieveError::mismatch("numbers of session queries", "none left", "a new secret key");
-                let number = first.checked_add(i as u32).ok_or_else(spent)?;
-                Ok::<_, RetrieveError>(self.secret.session_query(number, shape, cell, &mut rng)?)
+        let queries = match self.description.tables().shape() {
+            PlaneShape::Transformed(shape) => {
+                let query = |(i, cell): (usize, u64)| match first {
+                    Some(first) => {
+                        let spent =
+                            || RetrieveError::mismatch("numbers of session queries", "none left", "a new secret key");
+                        let number = first.checked_add(i as u32).ok_or_else(spent)?;
+                        Ok::<_, RetrieveError>(self.secret.session_query(number, shape, cell, &mut rng)?)
+                    }
+                    None => Ok(self.secret.query(mode, shape, cell, &mut rng)?),
+                };
+                Queries::Transformed(cells().enumerate().map(query).collect::<Result<_, _>>()?)
             }
-            None => Ok(self.secret.query(self.options.mode, shape, cell, &mut rng)?),
+            PlaneShape::Dense(shape) => {
+                let query = |cell| self.secret.dense_query(shape, cell, &mut rng);
+                Queries::Dense(cells().map(query).collect::<Result<_, _>>()?)
+            }
         };
-        let queries: Vec<Query> = cells().enumerate().map(query).collect::<Result<_, _>>()?;
-        Ok(message::write_request(&self.description, &queries))
+        Ok(message::write_request(&self.description, mode, &queries))
     }
 
     fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), RetrieveError> {
-        let each = candidates(self.description.layout()) as usize;
+        let each = self.description.tables().queries();
         message::read_answer(&self.description, each * questions, answer).map(drop)
     }
 
     /// Decrypts all responses before it returns an error, also those for an index that does not exist.
     fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
-        self.read_with(answer, questions, |response, plane, cell| self.secret.extract(response, plane, cell))
+        let shape = self.description.tables().shape();
+        self.read_with(answer, questions, |response, plane, cell| match (response, shape) {
+            (PlaneResponse::Transformed(response), _) => self.secret.extract(response, plane, cell),
+            (PlaneResponse::Dense(response), PlaneShape::Dense(shape)) => self.secret.dense_extract(response, shape),
+            (PlaneResponse::Dense(_), PlaneShape::Transformed(_)) => Err(PirError::Unreadable),
+        })
     }
 }
 
@@ -339,7 +367,7 @@ fn numbers_not_stored(source: std::io::Error) -> RetrieveError {
 mod tests {
     use std::io;
 
-    use unspoken_pir::{Length, Preset};
+    use unspoken_pir::{Length, Preset, Response, TableKind, Tables};
 
     use super::*;
 
@@ -360,11 +388,13 @@ mod tests {
     fn all_responses_are_decrypted_whatever_they_contain() {
         let parameters = Preset::InsecureN11.build().unwrap();
         let layout = Layout::Index { records: 50, length: Length::Fixed(3 * parameters.piece_bytes() as u32) };
-        let description = Description::new(&parameters, layout).unwrap();
+        let tables = Tables::new(&parameters, layout, TableKind::Transformed).unwrap();
+        let description = Description::new(&tables).unwrap();
         let options = RetrieveOptions::new(Mode::Packed, NoCounters);
         let client = RetrieveClient::open(description.clone(), options, None).unwrap();
-        let planes = 4 * layout.planes(&parameters);
+        let planes = 4 * tables.planes();
         let zero = Response::from_bytes(&parameters, &vec![0; Response::byte_len(&parameters)]).unwrap();
+        let zero = PlaneResponse::Transformed(zero);
         let answer = message::write_answer(&description, 1, std::iter::repeat_n(&zero, planes));
         // Reads with a failure at every response in `failing`, and counts the responses.
         let read = |indices: [u64; 4], failing: &[usize]| {
@@ -377,7 +407,7 @@ mod tests {
             });
             (calls, result)
         };
-        let all = 4 * layout.planes(&parameters);
+        let all = 4 * tables.planes();
         assert!(all >= 12);
         let (calls, sound) = read([0, 1, 2, 3], &[]);
         assert_eq!((calls, sound.unwrap().len()), (all, 4));

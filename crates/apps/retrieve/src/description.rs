@@ -1,7 +1,8 @@
 //! The description of a database, which client and service must both know.
 
 use prost::Message;
-use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
+use unspoken_pir::dense::TABLE_FORMAT;
+use unspoken_pir::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, TableKind, Tables};
 use unspoken_protocol::{
     ApplicationDescription, Handshake, KeySetId, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
     checked_description, limits,
@@ -12,13 +13,18 @@ use crate::message::ANSWER_OVERHEAD_BYTES;
 use crate::proto::{self, description};
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Kind and version of the application.
 const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSION };
 
 /// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
-const MOST_QUERIES: u32 = 16;
+fn most_queries(kind: TableKind) -> u32 {
+    match kind {
+        TableKind::Transformed => 16,
+        TableKind::Dense => 8,
+    }
+}
 
 /// Length of an answer, in bytes, above which a request has fewer queries.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
@@ -26,9 +32,7 @@ const MOST_ANSWER_BYTES: usize = 64 << 20;
 /// Data that a client needs to ask questions: made by the service, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
-    parameters: PirParameters,
-    layout: Layout,
-    shape: DatabaseShape,
+    tables: Tables,
     most_queries: u32,
 }
 
@@ -36,28 +40,26 @@ impl Description {
     /// The description of a database.
     ///
     /// # Errors
-    /// If the parameters allow no tables for the layout.
-    pub fn new(parameters: &PirParameters, layout: Layout) -> Result<Self, RetrieveError> {
-        layout.check(parameters)?;
-        let answer = layout.planes(parameters) * Response::byte_len(parameters);
-        let fitting = (MOST_ANSWER_BYTES / answer).min(MOST_QUERIES as usize) as u32;
-        Self::checked(parameters.clone(), layout, fitting.max(candidates(layout)))
+    /// If answers would be too long.
+    pub fn new(tables: &Tables) -> Result<Self, RetrieveError> {
+        let answer = tables.planes() * tables.response_bytes();
+        let fitting = (MOST_ANSWER_BYTES / answer).min(most_queries(tables.kind()) as usize) as u32;
+        Self::checked(tables.clone(), fitting.max(tables.queries() as u32))
     }
 
-    fn checked(parameters: PirParameters, layout: Layout, most_queries: u32) -> Result<Self, RetrieveError> {
-        layout.check(&parameters)?;
-        let shape = layout.shape(&parameters)?;
-        let answer = layout.planes(&parameters) * Response::byte_len(&parameters);
-        if most_queries > candidates(layout) && most_queries as usize * answer > MOST_ANSWER_BYTES {
+    fn checked(tables: Tables, queries: u32) -> Result<Self, RetrieveError> {
+        let (least, most) = (tables.queries() as u32, most_queries(tables.kind()));
+        let answer = tables.planes() * tables.response_bytes();
+        if queries > least && queries as usize * answer > MOST_ANSWER_BYTES {
             let needed = format!("as many as answers of {MOST_ANSWER_BYTES} bytes are for; do not trust this service");
-            return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));
+            return Err(RetrieveError::mismatch("description: queries of a request", queries, needed));
         }
-        if !(candidates(layout)..=MOST_QUERIES).contains(&most_queries) {
-            let needed = format!("{} to {MOST_QUERIES}", candidates(layout));
-            return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));
+        if !(least..=most).contains(&queries) {
+            let needed = format!("{least} to {most}");
+            return Err(RetrieveError::mismatch("description: queries of a request", queries, needed));
         }
-        let description = Description { parameters, layout, shape, most_queries };
-        let bytes = description.answer_bytes(most_queries as usize);
+        let description = Description { tables, most_queries: queries };
+        let bytes = description.answer_bytes(queries as usize);
         limits::check_answer_bytes(bytes as u64).map_err(ProtocolError::from)?;
         Ok(description)
     }
@@ -66,11 +68,12 @@ impl Description {
     pub fn to_bytes(&self) -> Vec<u8> {
         let message = proto::Description {
             version: PROTOCOL_VERSION,
-            preset: self.parameters.name().into(),
-            fingerprint: self.parameters.fingerprint().to_vec(),
-            layout: Some(layout_message(self.layout)),
+            preset: self.parameters().name().into(),
+            fingerprint: self.parameters().fingerprint().to_vec(),
+            layout: Some(layout_message(self.layout())),
             most_queries: self.most_queries,
-            entry_format: ENTRY_FORMAT,
+            entry_format: entry_format(self.tables.kind()),
+            tables: kind_message(self.tables.kind()).into(),
             checksum: Vec::new(),
         };
         let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
@@ -80,17 +83,17 @@ impl Description {
 
     /// The parameters.
     pub fn parameters(&self) -> &PirParameters {
-        &self.parameters
+        self.tables.parameters()
     }
 
     /// How records are stored in cells.
     pub fn layout(&self) -> Layout {
-        self.layout
+        self.tables.layout()
     }
 
-    /// The shape of the tables.
-    pub fn shape(&self) -> DatabaseShape {
-        self.shape
+    /// How cells are stored in tables.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Maximum number of queries in one request.
@@ -101,30 +104,26 @@ impl Description {
     /// Maximum number of questions in one request: a question by key needs a query for each candidate bucket of its
     /// record.
     pub fn most_questions(&self) -> usize {
-        (self.most_queries / candidates(self.layout)) as usize
+        self.most_queries as usize / self.tables.queries()
     }
 
     /// Length in bytes of a query of this kind.
     pub fn query_bytes(&self, mode: Mode) -> usize {
-        Query::byte_len(&self.parameters, mode, self.shape)
+        self.tables.query_bytes(mode)
     }
 
     /// Length in bytes of the answer to a request of that many queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
-        let responses = queries * self.responses() * Response::byte_len(&self.parameters);
-        responses + ANSWER_OVERHEAD_BYTES
+        queries * self.tables.planes() * self.tables.response_bytes() + ANSWER_OVERHEAD_BYTES
     }
 
-    /// Number of responses to each query.
-    pub(crate) fn responses(&self) -> usize {
-        self.layout.planes(&self.parameters)
-    }
-
-    /// Hash that distinguishes layouts, so that an answer for one layout is not read as an answer for another.
+    /// Hash that distinguishes layouts and kinds of tables, so that an answer for one layout is not read as an answer for
+    /// another.
     pub(crate) fn layout_id(&self) -> [u8; 8] {
-        let message = proto::Description { layout: Some(layout_message(self.layout)), ..Default::default() };
+        let (layout, tables) = (Some(layout_message(self.layout())), kind_message(self.tables.kind()).into());
+        let message = proto::Description { layout, tables, ..Default::default() };
         let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 layout of a retrieval database");
-        hasher.update(&self.parameters.fingerprint()).update(&message.encode_to_vec());
+        hasher.update(&self.parameters().fingerprint()).update(&message.encode_to_vec());
         let mut id = [0; 8];
         hasher.finalize_xof().fill(&mut id);
         id
@@ -165,23 +164,39 @@ impl ApplicationDescription for Description {
         let handshake =
             Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
         let parameters = handshake.accept::<PirPresets>(PROTOCOL_VERSION, accept_insecure)?;
-        if message.entry_format != ENTRY_FORMAT {
-            let needed = format!("version {ENTRY_FORMAT}; update the older side");
+        let kind = match proto::TableKind::try_from(message.tables) {
+            Ok(proto::TableKind::Transformed) => TableKind::Transformed,
+            Ok(proto::TableKind::Dense) => TableKind::Dense,
+            Err(_) => {
+                let needed = "a kind that this release knows; update the older side";
+                return Err(RetrieveError::mismatch("kind of tables", message.tables, needed));
+            }
+        };
+        let format = entry_format(kind);
+        if message.entry_format != format {
+            let needed = format!("version {format}; update the older side");
             return Err(RetrieveError::mismatch("entries", format!("version {}", message.entry_format), needed));
         }
-        Self::checked(parameters, read_layout(message.layout)?, message.most_queries)
+        Self::checked(Tables::new(&parameters, read_layout(message.layout)?, kind)?, message.most_queries)
     }
 
     fn key_set(&self) -> KeySetId {
-        KeySetId::new("private retrieval", &self.parameters.fingerprint())
+        KeySetId::new("private retrieval", &self.parameters().fingerprint())
     }
 }
 
-/// Number of queries that one question needs.
-pub(crate) fn candidates(layout: Layout) -> u32 {
-    match layout {
-        Layout::Index { .. } => 1,
-        Layout::Keys { candidates, .. } => candidates,
+/// Version of the mapping from records to tables of a kind.
+fn entry_format(kind: TableKind) -> u32 {
+    match kind {
+        TableKind::Transformed => ENTRY_FORMAT,
+        TableKind::Dense => TABLE_FORMAT,
+    }
+}
+
+fn kind_message(kind: TableKind) -> proto::TableKind {
+    match kind {
+        TableKind::Transformed => proto::TableKind::Transformed,
+        TableKind::Dense => proto::TableKind::Dense,
     }
 }
 

@@ -1,11 +1,40 @@
-//! Serialisation of requests and answers. Both end with a checksum, the first 8 bytes of BLAKE3 of the bytes before it:
-//! a request is not much longer, and damage stays unnoticed once in 2^64.
+//! Serialisation of requests and answers. Both end with a checksum of 8 bytes: a request is not much longer, and damage
+//! stays unnoticed once in 2^64. The checksum of a request depends on the mode of its queries and tells it.
 
-use unspoken_pir::{Mode, Query, Response};
+use unspoken_pir::dense::{DenseQuery, DenseResponse};
+use unspoken_pir::{Mode, PlaneShape, Query, Response};
 use unspoken_protocol::ProtocolError;
 
 use crate::description::Description;
 use crate::error::RetrieveError;
+
+/// The queries of a request, by the kind of the tables.
+#[derive(Debug)]
+pub(crate) enum Queries {
+    /// To transformed tables, all of one mode.
+    Transformed(Vec<Query>),
+    /// To dense tables.
+    Dense(Vec<DenseQuery>),
+}
+
+impl Queries {
+    /// Number of queries.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Queries::Transformed(queries) => queries.len(),
+            Queries::Dense(queries) => queries.len(),
+        }
+    }
+}
+
+/// The response of one plane.
+#[derive(Debug)]
+pub(crate) enum PlaneResponse {
+    /// From transformed tables.
+    Transformed(Response),
+    /// From dense tables.
+    Dense(DenseResponse),
+}
 
 /// Bytes before the responses of an answer: the version, and the id of the layout.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -24,8 +53,43 @@ const WORD: usize = size_of::<u32>();
 
 /// Maximum length of a request of any kind, in bytes.
 pub(crate) fn most_request_bytes(description: &Description) -> usize {
-    let longest = Mode::ALL.into_iter().map(|mode| description.query_bytes(mode)).max().unwrap_or_default();
+    let modes = description.tables().kind().modes().iter();
+    let longest = modes.map(|&mode| description.query_bytes(mode)).max().unwrap_or_default();
     longest * description.most_queries() + REQUEST_OVERHEAD_BYTES
+}
+
+/// Checksum of a request whose queries are of a mode.
+fn request_checksum(mode: Mode, content: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let context = match mode {
+        Mode::Compact => "unspoken 2026 request of private retrieval, compact queries",
+        Mode::Session => "unspoken 2026 request of private retrieval, session queries",
+        Mode::Bits => "unspoken 2026 request of private retrieval, bits queries",
+        Mode::Packed => "unspoken 2026 request of private retrieval, packed queries",
+    };
+    let mut checksum = [0; CHECKSUM_BYTES];
+    blake3::Hasher::new_derive_key(context).update(content).finalize_xof().fill(&mut checksum);
+    checksum
+}
+
+/// The mode of the queries of a request, and the bytes before the checksum, after a comparison with it.
+pub(crate) fn mode_of<'a>(description: &Description, bytes: &'a [u8]) -> Result<(Mode, &'a [u8]), RetrieveError> {
+    let (content, checksum) =
+        bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(ProtocolError::Damaged { what: "request" })?;
+    let found = Mode::ALL.into_iter().find(|&mode| request_checksum(mode, content) == *checksum);
+    let mode = found.ok_or(ProtocolError::Damaged { what: "request" })?;
+    let modes = description.tables().kind().modes();
+    if !modes.contains(&mode) {
+        return Err(other_tables(description, mode));
+    }
+    Ok((mode, content))
+}
+
+/// The error of queries of a mode that the tables do not answer.
+pub(crate) fn other_tables(description: &Description, mode: Mode) -> RetrieveError {
+    let kind = description.tables().kind();
+    let modes: Vec<String> = kind.modes().iter().map(Mode::to_string).collect();
+    let needed = format!("{}: the database has {kind} tables", modes.join(" or "));
+    RetrieveError::mismatch("kind of queries", mode, needed)
 }
 
 fn append_checksum(bytes: &mut Vec<u8>) {
@@ -33,11 +97,11 @@ fn append_checksum(bytes: &mut Vec<u8>) {
     bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
 }
 
-/// The bytes before the checksum, after a comparison with it.
-fn checked<'a>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], RetrieveError> {
+/// The bytes of an answer before the checksum, after a comparison with it.
+fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
     match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
         Some((content, checksum)) if blake3::hash(content).as_bytes().starts_with(checksum) => Ok(content),
-        _ => Err(ProtocolError::Damaged { what }.into()),
+        _ => Err(ProtocolError::Damaged { what: "answer" }.into()),
     }
 }
 
@@ -48,23 +112,29 @@ pub(crate) fn request_bytes(description: &Description, mode: Mode, queries: usiz
 }
 
 /// Concatenates queries. Those of a session must have consecutive numbers, of which only the first is written.
-pub(crate) fn write_request(description: &Description, queries: &[Query]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for query in queries {
-        let query_bytes = query.to_bytes(description.parameters());
-        let repeated = if query.mode() == Mode::Session && !bytes.is_empty() { WORD } else { 0 };
-        bytes.extend(query_bytes.into_iter().skip(repeated));
+pub(crate) fn write_request(description: &Description, mode: Mode, queries: &Queries) -> Vec<u8> {
+    let (mut bytes, parameters) = (Vec::new(), description.parameters());
+    match queries {
+        Queries::Transformed(queries) => {
+            for query in queries {
+                let repeated = if mode == Mode::Session && !bytes.is_empty() { WORD } else { 0 };
+                bytes.extend(query.to_bytes(parameters).into_iter().skip(repeated));
+            }
+        }
+        Queries::Dense(queries) => queries.iter().for_each(|query| bytes.extend(query.to_bytes(parameters))),
     }
-    append_checksum(&mut bytes);
+    let checksum = request_checksum(mode, &bytes);
+    bytes.extend(checksum);
     bytes
 }
 
 /// Reads a request from untrusted bytes.
 ///
 /// # Errors
-/// If it is damaged, is not a whole number of queries of that kind, has no queries or too many, or one is malformed.
-pub(crate) fn read_request(description: &Description, mode: Mode, bytes: &[u8]) -> Result<Vec<Query>, RetrieveError> {
-    let bytes = checked("request", bytes)?;
+/// If it is damaged, is not a whole number of queries of a mode that the tables answer, has no queries or too many, or
+/// one is malformed.
+pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Queries, RetrieveError> {
+    let (mode, bytes) = mode_of(description, bytes)?;
     let length = description.query_bytes(mode);
     let first = if mode == Mode::Session { WORD } else { 0 };
     let each = length - first;
@@ -73,32 +143,47 @@ pub(crate) fn read_request(description: &Description, mode: Mode, bytes: &[u8]) 
         let needed = format!("1 to {} {mode} queries of {length} bytes each", description.most_queries());
         return Err(RetrieveError::mismatch("request", format!("{} bytes", bytes.len()), needed));
     }
-    let parameters = description.parameters();
-    let (front, queries) = bytes.split_at(first);
-    let read = |(number, query): (usize, &[u8])| {
-        let counted = front.first_chunk().map(|&front| u32::from_le_bytes(front).checked_add(number as u32));
-        let front = match counted {
-            None => vec![],
-            Some(Some(counter)) => counter.to_le_bytes().to_vec(),
-            Some(None) => {
-                let needed = "numbers below 2^32; make new keys with a new secret";
-                return Err(RetrieveError::mismatch("number of a session query", "one too large", needed));
-            }
-        };
-        Ok(Query::from_bytes(parameters, mode, description.shape(), &[&front, query].concat())?)
-    };
-    queries.chunks_exact(each).enumerate().map(read).collect()
+    let (parameters, (front, queries)) = (description.parameters(), bytes.split_at(first));
+    match description.tables().shape() {
+        PlaneShape::Transformed(shape) => {
+            let read = |(number, query): (usize, &[u8])| {
+                let front = numbered(front, number)?;
+                Ok(Query::from_bytes(parameters, mode, shape, &[&front, query].concat())?)
+            };
+            let read: Result<_, RetrieveError> = queries.chunks_exact(each).enumerate().map(read).collect();
+            Ok(Queries::Transformed(read?))
+        }
+        PlaneShape::Dense(shape) => {
+            let read = |query| Ok(DenseQuery::from_bytes(parameters, shape, query)?);
+            Ok(Queries::Dense(queries.chunks_exact(each).map(read).collect::<Result<_, RetrieveError>>()?))
+        }
+    }
+}
+
+/// The number of a session query, from that of the first one of its request. Empty for queries of other modes.
+fn numbered(first: &[u8], position: usize) -> Result<Vec<u8>, RetrieveError> {
+    match first.first_chunk().map(|&first| u32::from_le_bytes(first).checked_add(position as u32)) {
+        None => Ok(Vec::new()),
+        Some(Some(number)) => Ok(number.to_le_bytes().to_vec()),
+        Some(None) => {
+            let needed = "numbers below 2^32; make new keys with a new secret";
+            Err(RetrieveError::mismatch("number of a session query", "one too large", needed))
+        }
+    }
 }
 
 /// The answer computed from a version: the responses to all queries, in the order of the queries.
 pub(crate) fn write_answer<'a>(
     description: &Description,
     version: u64,
-    responses: impl Iterator<Item = &'a Response>,
+    responses: impl Iterator<Item = &'a PlaneResponse>,
 ) -> Vec<u8> {
     let mut bytes = version.to_le_bytes().to_vec();
     bytes.extend(description.layout_id());
-    responses.for_each(|response| bytes.extend(response.to_bytes(description.parameters())));
+    responses.for_each(|response| match response {
+        PlaneResponse::Transformed(response) => bytes.extend(response.to_bytes(description.parameters())),
+        PlaneResponse::Dense(response) => bytes.extend(response.to_bytes()),
+    });
     append_checksum(&mut bytes);
     bytes
 }
@@ -112,13 +197,13 @@ pub(crate) fn read_answer(
     description: &Description,
     queries: usize,
     bytes: &[u8],
-) -> Result<(u64, Vec<Vec<Response>>), RetrieveError> {
+) -> Result<(u64, Vec<Vec<PlaneResponse>>), RetrieveError> {
     let needed = description.answer_bytes(queries);
     let wrong = || {
         let needed = format!("{needed} bytes for {queries} queries");
         RetrieveError::mismatch("answer", format!("{} bytes", bytes.len()), needed)
     };
-    let content = checked("answer", bytes)?;
+    let content = checked(bytes)?;
     let (version, rest) = content.split_first_chunk().ok_or_else(wrong)?;
     let (id, rest) = rest.split_first_chunk().ok_or_else(wrong)?;
     if *id != description.layout_id() {
@@ -128,10 +213,14 @@ pub(crate) fn read_answer(
     if bytes.len() != needed {
         return Err(wrong());
     }
-    let parameters = description.parameters();
-    let response = |bytes: &[u8]| Ok(Response::from_bytes(parameters, bytes)?);
-    let length = Response::byte_len(parameters);
+    let (parameters, length) = (description.parameters(), description.tables().response_bytes());
+    let response = |bytes: &[u8]| -> Result<PlaneResponse, RetrieveError> {
+        Ok(match description.tables().shape() {
+            PlaneShape::Transformed(_) => PlaneResponse::Transformed(Response::from_bytes(parameters, bytes)?),
+            PlaneShape::Dense(shape) => PlaneResponse::Dense(DenseResponse::from_bytes(parameters, shape, bytes)?),
+        })
+    };
     let responses = |bytes: &[u8]| bytes.chunks_exact(length).map(response).collect::<Result<Vec<_>, _>>();
-    let all = rest.chunks_exact(description.responses() * length).map(responses);
+    let all = rest.chunks_exact(description.tables().planes() * length).map(responses);
     Ok((u64::from_le_bytes(*version), all.collect::<Result<_, RetrieveError>>()?))
 }

@@ -5,16 +5,20 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rayon::prelude::*;
+use unspoken_pir::dense;
 use unspoken_pir::{
-    DatabaseVersion, KEY_FORMAT, KeyHeader, Layout, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Staleness,
-    VersionedDatabase, answer, answer_memory_bytes,
+    DatabaseVersion, KEY_FORMAT, KeyHeader, Mode, PirParameters, PlaneShape, Planes, PreparedKeys, Query, SeededKeys,
+    Staleness, TableKind, Tables, VersionedDatabase, answer, answer_memory_bytes,
 };
-use unspoken_protocol::{ApplicationDescription, ClientId, KeyLoader, KeySetId, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
-use crate::message;
+use crate::message::{self, PlaneResponse, Queries};
 use crate::session_guard::SessionGuard;
+
+/// Maximum number of requests that are answered in one pass over dense tables.
+const DENSE_PASS: usize = 64;
 
 /// A database that answers queries without learning the indices. It follows the database, also into another layout.
 pub struct RetrieveServer<V> {
@@ -30,7 +34,7 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
     /// # Errors
     /// If the database's parameters allow no tables for its layout.
     pub fn new(versions: V) -> Result<Self, RetrieveError> {
-        let description = Description::new(versions.parameters(), versions.current().layout())?;
+        let description = Description::new(versions.current().tables())?;
         Ok(RetrieveServer { versions, described: RwLock::new(Arc::new(description)), sessions: SessionGuard::new() })
     }
 
@@ -40,7 +44,7 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
 
     /// The description of the current version, or of the last one that could be served.
     fn description(&self) -> Arc<Description> {
-        let current = self.description_of(self.versions.current().layout());
+        let current = self.description_of(self.versions.current().tables());
         current.unwrap_or_else(|_| self.last_description())
     }
 
@@ -48,27 +52,113 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
         Arc::clone(&self.described.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The description of a version with this layout.
-    fn description_of(&self, layout: Layout) -> Result<Arc<Description>, RetrieveError> {
+    /// The description of a version with these tables.
+    fn description_of(&self, tables: &Tables) -> Result<Arc<Description>, RetrieveError> {
         let last = self.last_description();
-        if last.layout() == layout {
+        if last.tables() == tables {
             return Ok(last);
         }
-        let description = Arc::new(Description::new(self.parameters(), layout)?);
+        let description = Arc::new(Description::new(tables)?);
         *self.described.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&description);
         Ok(description)
     }
+
+    /// The queries of a request, whose numbers have not been used before.
+    fn read(&self, description: &Description, request: &Request<'_, PreparedKeys>) -> Result<Queries, RetrieveError> {
+        let queries = message::read_request(description, request.query)?;
+        if let Queries::Transformed(queries) = &queries {
+            self.sessions.admit(request.client, request.keys.session_seed(), queries)?;
+        }
+        Ok(queries)
+    }
 }
 
-/// Number of queries of a request that are answered at the same time.
+/// Number of queries to transformed tables that are answered at the same time.
 fn at_once(description: &Description) -> usize {
     rayon::current_num_threads().clamp(1, description.most_queries())
+}
+
+/// The answers to some requests, in their order.
+fn answers<V: DatabaseVersion>(
+    version: &V,
+    description: &Description,
+    requests: &[(&PreparedKeys, &Queries)],
+    cancel: &AtomicBool,
+) -> Vec<Result<Vec<u8>, RetrieveError>> {
+    let write = |responses: &Vec<_>| message::write_answer(description, version.version(), responses.iter());
+    match respond(version, description, requests, cancel) {
+        Ok(responses) => responses.iter().map(|responses| Ok(write(responses))).collect(),
+        Err(error) if requests.len() == 1 => vec![Err(error)],
+        // It may be due to one of them.
+        Err(_) => requests.chunks(1).flat_map(|one| answers(version, description, one, cancel)).collect(),
+    }
+}
+
+/// The responses to the queries of some requests, for each request those to its queries one after the other.
+fn respond<V: DatabaseVersion>(
+    version: &V,
+    description: &Description,
+    requests: &[(&PreparedKeys, &Queries)],
+    cancel: &AtomicBool,
+) -> Result<Vec<Vec<PlaneResponse>>, RetrieveError> {
+    let (tables, planes) = (description.tables(), version.planes());
+    match (tables.shape(), &planes) {
+        (PlaneShape::Transformed(shape), Planes::Transformed(planes)) => {
+            let respond = |(keys, query): &(&PreparedKeys, &Query)| {
+                let (responses, _) = answer(keys, shape, planes, query, cancel)?;
+                Ok(responses.into_iter().map(PlaneResponse::Transformed).collect())
+            };
+            let all = each_query(requests, |queries| match queries {
+                Queries::Transformed(queries) => queries.as_slice(),
+                Queries::Dense(_) => &[],
+            });
+            let mut responses: Vec<Vec<PlaneResponse>> = Vec::with_capacity(all.len());
+            // Not all queries at the same time: a thread that waits for others begins the next query.
+            for some in all.chunks(at_once(description)) {
+                responses.extend(some.par_iter().map(respond).collect::<Result<Vec<_>, RetrieveError>>()?);
+            }
+            Ok(by_request(requests, responses))
+        }
+        (PlaneShape::Dense(shape), Planes::Dense(planes)) => {
+            let all = each_query(requests, |queries| match queries {
+                Queries::Transformed(_) => &[],
+                Queries::Dense(queries) => queries.as_slice(),
+            });
+            let mut responses = Vec::with_capacity(all.len());
+            for some in all.chunks(DENSE_PASS) {
+                let (answered, _) = dense::answer(tables.parameters(), shape, planes, some, cancel)?;
+                let planes = answered.into_iter().map(|planes| planes.into_iter().map(PlaneResponse::Dense).collect());
+                responses.extend(planes);
+            }
+            Ok(by_request(requests, responses))
+        }
+        _ => Err(RetrieveError::mismatch("tables of the database", "another kind than described", "one kind")),
+    }
+}
+
+/// All queries of some requests with the keys of their clients.
+fn each_query<'a, Q>(
+    requests: &[(&'a PreparedKeys, &'a Queries)],
+    queries: impl Fn(&'a Queries) -> &'a [Q],
+) -> Vec<(&'a PreparedKeys, &'a Q)> {
+    requests.iter().flat_map(|&(keys, of)| queries(of).iter().map(move |query| (keys, query))).collect()
+}
+
+/// Divides the responses to all queries among the requests.
+fn by_request(requests: &[(&PreparedKeys, &Queries)], responses: Vec<Vec<PlaneResponse>>) -> Vec<Vec<PlaneResponse>> {
+    let mut rest = responses.into_iter();
+    requests.iter().map(|(_, queries)| rest.by_ref().take(queries.len()).flatten().collect()).collect()
 }
 
 /// The error of a database that was replaced by one that cannot be served in its place.
 fn replaced() -> RetrieveError {
     let found = "one that was replaced, and cannot be taken up by a running service";
     RetrieveError::mismatch("database", found, "a restart of the service by its owner, whose log says why")
+}
+
+/// The error of a database whose tables cannot be described.
+fn not_described(error: &RetrieveError) -> RetrieveError {
+    RetrieveError::mismatch("database", error, "one that can be served; the service's owner must rebuild it")
 }
 
 impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
@@ -130,7 +220,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     }
 
     fn check_ready(&self) -> Result<(), RetrieveError> {
-        self.description_of(self.versions.current().layout())?;
+        self.description_of(self.versions.current().tables())?;
         match self.versions.staleness() {
             None => Ok(()),
             Some(Staleness::Replaced) => Err(replaced()),
@@ -156,7 +246,14 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
 
     fn working_bytes(&self) -> u64 {
         let description = self.description();
-        let answers = at_once(&description) as u64 * answer_memory_bytes(self.parameters(), description.shape());
+        let answers = match description.tables().shape() {
+            PlaneShape::Transformed(shape) => {
+                at_once(&description) as u64 * answer_memory_bytes(self.parameters(), shape)
+            }
+            PlaneShape::Dense(shape) => {
+                description.most_queries() as u64 * dense::answer_memory_bytes(self.parameters(), shape)
+            }
+        };
         // Responses need twice their length before they are packed.
         answers + 2 * description.answer_bytes(description.most_queries()) as u64
     }
@@ -165,8 +262,6 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         self.parameters().release_idle();
     }
 
-    /// All queries of a request are answered from one version. Queries for an earlier layout are refused, or answered
-    /// with the id of the current one, which their client does not accept.
     fn answer(
         &self,
         client: ClientId,
@@ -174,20 +269,42 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, RetrieveError> {
+        let mut answers = self.answer_together(&[Request { client, keys, query }], cancel);
+        answers.pop().unwrap_or_else(|| Err(replaced()))
+    }
+
+    fn most_together(&self) -> usize {
+        match self.description().tables().kind() {
+            TableKind::Transformed => 1,
+            TableKind::Dense => DENSE_PASS,
+        }
+    }
+
+    /// Requests to dense tables are answered together.
+    fn group(&self, _keys: &PreparedKeys, _query: &[u8]) -> Group {
+        Group { id: 0, most: self.most_together() }
+    }
+
+    /// All queries of all requests are answered from one version. Queries for an earlier layout are refused, or
+    /// answered with the id of the current one, which their client does not accept.
+    fn answer_together(
+        &self,
+        requests: &[Request<'_, PreparedKeys>],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, RetrieveError>> {
         if self.versions.staleness() == Some(Staleness::Replaced) {
-            return Err(replaced());
+            return requests.iter().map(|_| Err(replaced())).collect();
         }
         let version = self.versions.current();
-        let description = self.description_of(version.layout())?;
-        let queries = message::read_request(&description, keys.mode(), query)?;
-        self.sessions.admit(client, keys.session_seed(), &queries)?;
-        let (shape, planes) = (description.shape(), version.planes());
-        let respond = |query| Ok(answer(keys, shape, &planes, query, cancel)?.0);
-        let mut responses: Vec<Vec<Response>> = Vec::with_capacity(queries.len());
-        // Not all queries of a request at the same time: a thread that waits for others begins the next query.
-        for some in queries.chunks(at_once(&description)) {
-            responses.extend(some.par_iter().map(respond).collect::<Result<Vec<_>, RetrieveError>>()?);
-        }
-        Ok(message::write_answer(&description, version.version(), responses.iter().flatten()))
+        let description = match self.description_of(version.tables()) {
+            Ok(description) => description,
+            Err(error) => return requests.iter().map(|_| Err(not_described(&error))).collect(),
+        };
+        let read: Vec<Result<Queries, _>> = requests.iter().map(|request| self.read(&description, request)).collect();
+        let sound = requests.iter().zip(&read);
+        let sound: Vec<_> = sound.filter_map(|(request, read)| Some((request.keys, read.as_ref().ok()?))).collect();
+        let mut answers = answers(&*version, &description, &sound, cancel).into_iter();
+        let answer = |read: Result<_, _>| read.and_then(|_| answers.next().unwrap_or_else(|| Err(replaced())));
+        read.into_iter().map(answer).collect()
     }
 }

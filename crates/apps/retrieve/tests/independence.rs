@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_pir::{Database, DatabaseVersion, Layout, Mode, PirParameters, Preset, TableView, VersionedDatabase};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Mode, PirParameters, Planes, Preset, TableKind, Tables, VersionedDatabase,
+};
 use unspoken_protocol::{
     ApplicationDescription, ClientHalf, ClientId, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
 };
@@ -18,19 +20,19 @@ const ANSWERS: usize = 100;
 /// Standard deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
 const MOST_DEVIATIONS: f64 = 4.0;
 
-struct Cells(Database, PirParameters, Layout);
+struct Cells(Database, Tables);
 
 impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         0
     }
 
-    fn layout(&self) -> Layout {
-        self.2
+    fn tables(&self) -> &Tables {
+        &self.1
     }
 
-    fn planes(&self) -> Vec<TableView<'_>> {
-        vec![self.0.view()]
+    fn planes(&self) -> Planes<'_> {
+        Planes::Transformed(vec![self.0.view()])
     }
 }
 
@@ -40,7 +42,7 @@ impl VersionedDatabase for TestDatabase {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
-        &self.0.1
+        self.0.1.parameters()
     }
 
     fn current(&self) -> Arc<Cells> {
@@ -69,7 +71,8 @@ impl DurableCounters for NoCounters {
 fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>; 2] {
     let parameters = Preset::InsecureN11.build().unwrap();
     let database = Database::new(&parameters, 0, &cells).unwrap();
-    let server = RetrieveServer::new(TestDatabase(Arc::new(Cells(database, parameters, layout)))).unwrap();
+    let tables = Tables::new(&parameters, layout, TableKind::Transformed).unwrap();
+    let server = RetrieveServer::new(TestDatabase(Arc::new(Cells(database, tables)))).unwrap();
     let description = Description::read(&server.describe(), true).unwrap();
     let options = RetrieveOptions::new(Mode::Packed, NoCounters);
     let mut client = RetrieveClient::open(description, options, None).unwrap();

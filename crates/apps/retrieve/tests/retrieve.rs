@@ -8,14 +8,15 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use unspoken_pir::dense::DenseTable;
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, Staleness,
-    TableView, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PlaneShape, Planes, PreparedKeys,
+    Preset, Staleness, TableKind, Tables, VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
-    KeyLoader, ServerHalf,
+    KeyLoader, Request, ServerHalf,
 };
 use unspoken_retrieve::{
     Answer, Description, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
@@ -26,24 +27,50 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 
 /// Cells in memory, as one version of a database.
 struct Cells {
-    layout: Layout,
+    tables: Tables,
     version: u64,
-    planes: Vec<Database>,
+    planes: TestPlanes,
+}
+
+enum TestPlanes {
+    Transformed(Vec<Database>),
+    Dense(Vec<DenseTable>),
 }
 
 impl Cells {
     fn new(parameters: &PirParameters, layout: Layout, version: u64, cells: &[Vec<u8>]) -> Arc<Self> {
-        let piece = parameters.piece_bytes();
-        let plane = |plane: usize| {
-            let mut bytes = Vec::new();
-            for cell in cells {
-                let mut padded = cell.clone();
-                padded.resize(layout.planes(parameters) * piece, 0);
-                bytes.extend_from_slice(&padded[plane * piece..][..piece]);
-            }
-            Database::new(parameters, plane, &bytes).unwrap()
+        Self::of_kind(parameters, layout, TableKind::Transformed, version, cells)
+    }
+
+    fn of_kind(
+        parameters: &PirParameters,
+        layout: Layout,
+        kind: TableKind,
+        version: u64,
+        cells: &[Vec<u8>],
+    ) -> Arc<Self> {
+        let tables = Tables::new(parameters, layout, kind).unwrap();
+        let piece = |plane: usize, cell: &Vec<u8>| {
+            let mut padded = cell.clone();
+            padded.resize(tables.planes() * tables.piece_bytes(), 0);
+            padded[plane * tables.piece_bytes()..][..tables.piece_bytes()].to_vec()
         };
-        Arc::new(Cells { layout, version, planes: (0..layout.planes(parameters)).map(plane).collect() })
+        let planes = match tables.shape() {
+            PlaneShape::Transformed(_) => {
+                let plane = |plane: usize| {
+                    let bytes: Vec<u8> = cells.iter().flat_map(|cell| piece(plane, cell)).collect();
+                    Database::new(parameters, plane, &bytes).unwrap()
+                };
+                TestPlanes::Transformed((0..tables.planes()).map(plane).collect())
+            }
+            PlaneShape::Dense(shape) => {
+                let plane = |plane: usize| {
+                    DenseTable::build(parameters, shape, |cell| piece(plane, &cells[cell as usize])).unwrap()
+                };
+                TestPlanes::Dense((0..tables.planes()).map(plane).collect())
+            }
+        };
+        Arc::new(Cells { tables, version, planes })
     }
 }
 
@@ -52,12 +79,15 @@ impl DatabaseVersion for Cells {
         self.version
     }
 
-    fn layout(&self) -> Layout {
-        self.layout
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 
-    fn planes(&self) -> Vec<TableView<'_>> {
-        self.planes.iter().map(Database::view).collect()
+    fn planes(&self) -> Planes<'_> {
+        match &self.planes {
+            TestPlanes::Transformed(planes) => Planes::Transformed(planes.iter().map(Database::view).collect()),
+            TestPlanes::Dense(planes) => Planes::Dense(planes.iter().map(DenseTable::groups).collect()),
+        }
     }
 }
 
@@ -156,11 +186,16 @@ impl Pair {
     }
 }
 
-/// A request or an answer with a checksum of its own.
-fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
-    let hash = blake3::hash(&bytes);
-    bytes.extend(&hash.as_bytes()[..8]);
+/// A request for queries of a kind with a checksum of its own.
+fn with_checksum(mode: Mode, mut bytes: Vec<u8>) -> Vec<u8> {
+    let context = format!("unspoken 2026 request of private retrieval, {mode} queries");
+    let hash = blake3::derive_key(&context, &bytes);
+    bytes.extend(&hash[..8]);
     bytes
+}
+
+fn describe(parameters: &PirParameters, layout: Layout, kind: TableKind) -> Result<Description, RetrieveError> {
+    Description::new(&Tables::new(parameters, layout, kind)?)
 }
 
 fn parameters() -> PirParameters {
@@ -339,12 +374,13 @@ fn numbers_of_session_queries_start_when_a_client_begins() {
             Err(io::ErrorKind::Unsupported.into())
         }
     }
-    let description = Description::new(&parameters(), by_index().0).unwrap();
+    let description = describe(&parameters(), by_index().0, TableKind::Transformed).unwrap();
     let open = |mode| RetrieveClient::open(description.clone(), RetrieveOptions::new(mode, Never), None).unwrap();
     // A client that only predicts costs stores nothing.
-    let error = open(Mode::Session).begin().unwrap_err().to_string();
-    assert!(error.contains("started"), "{error}");
-    open(Mode::Compact).begin().unwrap();
+    for mode in [Mode::Session, Mode::Packed] {
+        let error = open(mode).begin().unwrap_err().to_string();
+        assert!(error.contains("started"), "{error}");
+    }
 }
 
 #[test]
@@ -363,7 +399,7 @@ fn session_numbers_that_come_again_are_refused() {
     assert!(refused.to_string().contains("never used"), "{refused}");
     *numbers.0.lock().unwrap() = u32::MAX - 1;
     let last = pair.query(&[Question::Index(1)]).unwrap();
-    let overflowing = with_checksum([&last[..last.len() - 8], &[0; 8]].concat());
+    let overflowing = with_checksum(Mode::Session, [&last[..last.len() - 8], &[0; 8]].concat());
     let refused = pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).unwrap_err();
     assert!(refused.to_string().contains("numbers below 2^32"), "{refused}");
 }
@@ -375,7 +411,7 @@ fn what_does_not_fit_is_named() {
     let query = pair.query(&[Question::Index(1)]).unwrap();
     let queries = &query[..query.len() - 8];
     for wrong in [queries[1..].to_vec(), vec![], queries.repeat(17)] {
-        let wrong = with_checksum(wrong);
+        let wrong = with_checksum(Mode::Packed, wrong);
         let error = pair.server.answer(CLIENT, &pair.keys, &wrong, &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
         assert!(error.to_string().contains("packed queries"), "{error}");
@@ -383,7 +419,8 @@ fn what_does_not_fit_is_named() {
     let stopped = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(true)).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     let secure = Preset::N11.build().unwrap();
-    let theirs = RetrieveClient::open(Description::new(&secure, layout).unwrap(), options(Mode::Packed), None);
+    let theirs =
+        RetrieveClient::open(describe(&secure, layout, TableKind::Transformed).unwrap(), options(Mode::Packed), None);
     let mut bundle = Vec::new();
     theirs.unwrap().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
     let refused = pair.server.load_keys(&mut bundle.as_slice()).unwrap_err();
@@ -395,7 +432,7 @@ fn what_does_not_fit_is_named() {
 #[test]
 fn descriptions_are_checked() {
     let (layout, _) = by_key(&[]);
-    let description = Description::new(&parameters(), layout).unwrap();
+    let description = describe(&parameters(), layout, TableKind::Transformed).unwrap();
     let bytes = description.to_bytes();
     assert_eq!(Description::read(&bytes, true).unwrap().layout(), layout);
     let error = Description::read(&bytes, false).unwrap_err().to_string();
@@ -414,7 +451,7 @@ fn descriptions_are_checked() {
         Layout::Index { records: u64::MAX, length: Length::Fixed(256) },
         Layout::Index { records: 5, length: Length::Variable { max: u32::MAX } },
     ] {
-        assert!(Description::new(&parameters(), wrong).is_err(), "{wrong:?}");
+        assert!(describe(&parameters(), wrong, TableKind::Transformed).is_err(), "{wrong:?}");
     }
 }
 
@@ -448,14 +485,16 @@ fn an_index_that_does_not_exist_is_asked_for_all_the_same() {
 
 #[test]
 fn a_database_that_shrank_is_refused() {
-    let description =
-        |records| Description::new(&parameters(), Layout::Index { records, length: Length::Fixed(100) }).unwrap();
+    let description = |records| {
+        let layout = Layout::Index { records, length: Length::Fixed(100) };
+        describe(&parameters(), layout, TableKind::Transformed).unwrap()
+    };
     RetrieveClient::check_change(&description(2000), &description(3000)).unwrap();
     RetrieveClient::check_change(&description(2000), &description(2000)).unwrap();
     let error = RetrieveClient::check_change(&description(3000), &description(2000)).unwrap_err();
     assert!(error.to_string().contains("do not trust this service"), "{error}");
     // Nor may it become one by key, after which a smaller one by index would be accepted.
-    let by_key = Description::new(&parameters(), by_key(&[]).0).unwrap();
+    let by_key = describe(&parameters(), by_key(&[]).0, TableKind::Transformed).unwrap();
     RetrieveClient::check_change(&by_key, &by_key).unwrap();
     for (earlier, now) in [(&description(3000), &by_key), (&by_key, &description(2000))] {
         let error = RetrieveClient::check_change(earlier, now).unwrap_err().to_string();
@@ -472,9 +511,8 @@ fn one_client_cannot_use_up_the_session_numbers_of_another() {
     // number.
     let attacker = ClientId::new([2; 16]);
     let answer = |client, query: &[u8]| pair.server.answer(client, &pair.keys, query, &AtomicBool::new(false));
-    let with_checksum = |request: &[u8]| [request, &blake3::hash(request).as_bytes()[..8]].concat();
-    answer(attacker, &with_checksum(&[&query[..4], &[9; 4]].concat())).unwrap();
-    answer(attacker, &with_checksum(&[255, 255, 255, 255, 0, 0, 0, 0])).unwrap();
+    answer(attacker, &with_checksum(Mode::Session, [&query[..4], &[9; 4]].concat())).unwrap();
+    answer(attacker, &with_checksum(Mode::Session, vec![255, 255, 255, 255, 0, 0, 0, 0])).unwrap();
     answer(CLIENT, &query).unwrap();
     assert!(pair.server.prepared_bytes() > 1 << 20, "the memory of numbers is counted");
 }
@@ -497,5 +535,89 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
             }),
             ("answer", answer, &|bytes| pair.read(bytes, &question).map(drop).map_err(|error| error.to_string())),
         ]);
+    }
+}
+
+#[test]
+fn records_are_found_in_dense_tables() {
+    for (layout, cells) in [by_index(), by_key(&[("A00", "cholera"), ("A01", "typhoid")])] {
+        let cells = Cells::of_kind(&parameters(), layout, TableKind::Dense, 9, &cells);
+        let (mut pair, _) = Pair::new(cells, options(Mode::Packed));
+        let (questions, expected) = match layout {
+            Layout::Index { .. } => ([4, 3].map(Question::Index), [Some(vec![4; 48]), None]),
+            Layout::Keys { .. } => {
+                (["A00", "Z99"].map(|key| Question::Key(key.into())), [Some(b"cholera".to_vec()), None])
+            }
+        };
+        let found = pair.ask(&questions).into_iter().map(|answer| answer.record.map(|record| record.to_vec()));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        let error = RetrieveClient::open(pair.client.description().clone(), options(Mode::Compact), None);
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains("packed: the database has dense tables"), "{error}");
+        // A request of another kind of queries.
+        let other = with_checksum(Mode::Compact, vec![1; 36]);
+        let error = pair.server.answer(CLIENT, &pair.keys, &other, &AtomicBool::new(false)).unwrap_err();
+        assert!(error.to_string().contains("dense tables"), "{error}");
+    }
+}
+
+#[test]
+fn requests_that_are_answered_together_do_not_disturb_each_other() {
+    let (layout, cells) = by_index();
+    let cells = Cells::of_kind(&parameters(), layout, TableKind::Dense, 9, &cells);
+    let (mut first, database) = Pair::new(Arc::clone(&cells), options(Mode::Packed));
+    let description = first.client.description().clone();
+    let mut second = RetrieveClient::open(description, options(Mode::Packed), None).unwrap();
+    let mut bundle = Vec::new();
+    second.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
+    let keys = first.server.load_keys(&mut bundle.as_slice()).unwrap();
+    let theirs = second.encode(&[Question::Index(2), Question::Index(5)]).unwrap();
+    let (query, their_query) = (first.query(&[Question::Index(4)]).unwrap(), second.query(&theirs).unwrap());
+    let requests = [
+        Request { client: CLIENT, keys: &first.keys, query: &query },
+        Request { client: CLIENT, keys: &first.keys, query: &query[1..] },
+        Request { client: ClientId::new([2; 16]), keys: &keys, query: &their_query },
+    ];
+    assert!(first.server.most_together() > 16);
+    let answers = first.server.answer_together(&requests, &AtomicBool::new(false));
+    let [ours, damaged, their] = &answers[..] else { panic!("{} answers", answers.len()) };
+    assert_eq!(first.read(ours.as_ref().unwrap(), &[Question::Index(4)]).unwrap()[0], found(&[4; 48], 9));
+    assert!(matches!(damaged, Err(RetrieveError::Protocol(_))), "{damaged:?}");
+    let their = second.read(their.as_ref().unwrap(), &theirs).unwrap();
+    assert_eq!(their, [found(&[2; 24], 9), found(&[5; 60], 9)]);
+    let stopped = first.server.answer_together(&requests[..1], &AtomicBool::new(true));
+    assert_eq!(stopped[0].as_ref().unwrap_err().kind(), ErrorKind::Cancelled);
+    *database.staleness.lock().unwrap() = Some(Staleness::Replaced);
+    assert!(first.server.answer_together(&requests, &AtomicBool::new(false)).iter().all(Result::is_err));
+}
+
+#[test]
+fn keys_serve_the_smaller_kinds_of_queries_too() {
+    let (layout, cells) = by_index();
+    let cells = Cells::new(&parameters(), layout, 9, &cells);
+    for (held, asked, serve) in [
+        (Mode::Compact, Mode::Bits, true),
+        (Mode::Compact, Mode::Session, true),
+        (Mode::Bits, Mode::Packed, true),
+        (Mode::Packed, Mode::Bits, false),
+        (Mode::Bits, Mode::Compact, false),
+    ] {
+        let (mut pair, _) = Pair::new(Arc::clone(&cells), options(held));
+        let (secret, contents) = (pair.client.secret_bytes().unwrap(), pair.client.bundle_contents());
+        let description = pair.client.description().clone();
+        pair.client = RetrieveClient::open(description, options(asked), Some(&secret)).unwrap();
+        assert_eq!(pair.client.is_covered_by(&contents), serve, "{held} {asked}");
+        let question = [Question::Index(4)];
+        let query = pair.query(&question).unwrap();
+        let answer = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false));
+        match serve {
+            true => assert_eq!(pair.read(&answer.unwrap(), &question).unwrap()[0], found(&[4; 48], 9)),
+            // A bundle of the larger kind replaces the other one.
+            false => {
+                assert!(pair.client.set_shared_keys(&contents, u64::MAX));
+                assert_eq!(answer.unwrap_err().kind(), ErrorKind::Mismatch);
+            }
+        }
+        assert!(!pair.client.is_covered_by(b"of other parameters"));
     }
 }

@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::io;
 
-use unspoken_pir::{Layout, Length, Mode, Preset};
+use unspoken_pir::{Layout, Length, Mode, Preset, TableKind, Tables};
 use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator};
 use unspoken_retrieve::{Description, Question, RetrieveClient, RetrieveOptions};
 
@@ -88,7 +88,8 @@ fn copy_below(key: &[u8], frames: usize) {
 fn a_moved_client_leaves_nothing_of_its_key_on_the_stack() {
     let parameters = Preset::InsecureN11.build().unwrap();
     let layout = Layout::Index { records: 50, length: Length::Fixed(20) };
-    let description = Description::new(&parameters, layout).unwrap();
+    let tables = Tables::new(&parameters, layout, TableKind::Transformed).unwrap();
+    let description = Description::new(&tables).unwrap();
     let key = key();
     for mode in [Mode::Session, Mode::Packed] {
         let left = stack_after(|| {

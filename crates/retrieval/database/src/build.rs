@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket, KeysPlan, Tag};
-use unspoken_pir::{Layout, LayoutError, PirParameters, Preset};
+use unspoken_pir::{Layout, LayoutError, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
@@ -26,6 +26,8 @@ const ATTEMPTS: usize = 12;
 pub struct Builder {
     /// The parameters.
     pub preset: Preset,
+    /// The kind of the tables.
+    pub tables: TableKind,
     /// Buckets that a record with a key may be in: 1 to 3. A query reads all of them.
     pub candidates: u32,
     /// Handling of two records with the same key.
@@ -41,10 +43,10 @@ pub struct Builder {
 }
 
 /// Summary of a new database.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Built {
-    /// Layout of records in cells.
-    pub layout: Layout,
+    /// Layout of records in cells, and of cells in tables.
+    pub tables: Tables,
     /// Number of records.
     pub records: u64,
     /// Number of records that were left out because another one has the same key.
@@ -72,11 +74,12 @@ struct Placed {
 }
 
 impl Builder {
-    /// Options with two candidates for each key: duplicates are refused, there is no room for more records, nothing is
+    /// Options with transformed tables and two candidates for each key: duplicates are refused, there is no room for more records, nothing is
     /// replaced.
     pub fn new(preset: Preset) -> Self {
         let duplicates = Duplicates::Refuse;
-        Builder { preset, candidates: 2, duplicates, capacity: 0, longest: 0, replace: false, seed: None }
+        let tables = TableKind::default();
+        Builder { preset, tables, candidates: 2, duplicates, capacity: 0, longest: 0, replace: false, seed: None }
     }
 
     /// Builds a database of all records in the directory `dir`. Records with keys are read by key, records without keys
@@ -118,7 +121,7 @@ impl Builder {
             _ if collected.values.len() == 0 => Err(DatabaseError::Empty),
             None => {
                 let lengths = collected.values.lengths();
-                let layout = Layout::for_index(&parameters, lengths, self.capacity, self.longest)?;
+                let layout = Layout::for_index(&parameters, self.tables, lengths, (self.capacity, self.longest))?;
                 let cell = |number: u64, to: &mut Vec<u8>| {
                     // After the last record there are zeros: an absent record, or an empty one.
                     if number < collected.values.len() as u64 {
@@ -126,7 +129,8 @@ impl Builder {
                     }
                     Ok(())
                 };
-                target.store(disk, (parameters, layout), &collected, cell, monitor)
+                let geometry = Geometry::new(&parameters, layout, self.tables)?;
+                target.store(disk, &geometry, &collected, cell, monitor)
             }
             Some(_) => {
                 let placed = self.place_all(&parameters, &collected, monitor)?;
@@ -134,7 +138,8 @@ impl Builder {
                     to.extend(placed.bucket(number, &collected.values)?);
                     Ok(())
                 };
-                target.store(disk, (parameters, placed.layout), &collected, cell, monitor)
+                let geometry = Geometry::new(&parameters, placed.layout, self.tables)?;
+                target.store(disk, &geometry, &collected, cell, monitor)
             }
         }
     }
@@ -148,7 +153,7 @@ impl Builder {
     ) -> Result<Placed, DatabaseError> {
         let keys = collected.keys.iter().flatten().map(|(key, &value)| (key.as_slice(), value));
         let keys: Vec<(&[u8], usize)> = keys.collect();
-        let plan = KeysPlan::new(self.candidates, [0; 16]);
+        let plan = KeysPlan::new(self.tables, self.candidates, [0; 16]);
         let mut plan = KeysPlan { keys: self.capacity, longest: self.longest, ..plan };
         for attempt in 0..ATTEMPTS {
             plan.seed = self.seed_of(attempt)?;
@@ -290,16 +295,15 @@ impl Target {
     fn store(
         self,
         disk: &Disk,
-        (parameters, layout): (PirParameters, Layout),
+        geometry: &Geometry,
         collected: &Collected,
         mut cell: impl FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError>,
         monitor: &mut Monitor<'_>,
     ) -> Result<Built, DatabaseError> {
-        let geometry = Geometry::new(parameters, layout)?;
         let records = collected.keys.as_ref().map_or(collected.values.len(), |keys| keys.len()) as u64;
         let (generation, version) = (self.generation + 1, self.version + 1);
         let (dir, _lock) = self.enter(disk)?;
-        let plan = Plan { disk, dir: &dir, geometry: &geometry, generation, version, records };
+        let plan = Plan { disk, dir: &dir, geometry, generation, version, records };
         let stored = plan.write(&mut cell, monitor).and_then(|manifest| {
             manifest.publish(disk, &dir)?;
             self.leave(disk, &dir, generation)
@@ -313,7 +317,8 @@ impl Target {
             Some(keys) => keys.values().map(|&value| collected.values.get(value).len() as u64).sum(),
         };
         let (cells_bytes, table_bytes) = (geometry.cells_bytes(), geometry.table_bytes());
-        Ok(Built { layout, records, dropped: collected.dropped, value_bytes, cells_bytes, table_bytes, version })
+        let tables = geometry.tables.clone();
+        Ok(Built { tables, records, dropped: collected.dropped, value_bytes, cells_bytes, table_bytes, version })
     }
 
     /// Creates the directory to write to. A new one is locked until the build ends, so that other builds can tell it

@@ -7,11 +7,15 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use memmap2::Mmap;
+use unspoken_pir::TableView;
+use unspoken_pir::dense::GroupView;
 
+use crate::dense::{CellChanges, DenseTables, Factors};
 use crate::error::{DatabaseError, io_error};
-use crate::geometry::{Geometry, HEADER_BYTES};
+use crate::geometry::{Content, Geometry, HEADER_BYTES};
 use crate::manifest::{Files, Manifest};
 use crate::sums::{HASH_BYTES, chunks, verify};
+use crate::transformed::{EntryChanges, TransformedTables};
 
 #[cfg(target_endian = "big")]
 compile_error!("tables are little-endian words that are mapped as they are");
@@ -37,12 +41,14 @@ pub(crate) struct Generation {
     pub geometry: Geometry,
     pub cells: Cells,
     table: Mmap,
+    /// Of dense tables; empty for others.
+    factors: Factors,
 }
 
 impl Cells {
     /// Maps a file whose length has been checked.
     pub fn map(geometry: &Geometry, file: &File, path: &Path) -> Result<Self, DatabaseError> {
-        Ok(Cells { map: map(file, path)?, cell_bytes: geometry.cell_bytes, cells: geometry.layout.cells() })
+        Ok(Cells { map: map(file, path)?, cell_bytes: geometry.cell_bytes, cells: geometry.layout().cells() })
     }
 
     /// A cell, empty if there is no such cell.
@@ -64,22 +70,28 @@ impl Generation {
         let bytes = geometry.table_bytes();
         verify(&file, &path, bytes, sums.get(..chunks(bytes) * HASH_BYTES).unwrap_or_default())?;
         let table = map(&file, &path)?;
-        Ok(Generation { manifest, geometry, cells, table })
+        let factors = match &geometry.content {
+            Content::Transformed(_) => Vec::new(),
+            Content::Dense(tables) => tables.factors(&table)?,
+        };
+        Ok(Generation { manifest, geometry, cells, table, factors })
     }
 
-    /// The words of a plane; empty if there is no such plane.
-    pub fn words(&self, plane: usize) -> &[u32] {
-        let bytes = self.geometry.plane_words * size_of::<u32>();
-        let start = HEADER_BYTES as usize + plane * bytes;
-        let words = self.table.get(start..start + bytes).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok());
-        words.unwrap_or_default()
+    /// The tables of transformed ring elements, with changes.
+    pub fn transformed<'a>(&'a self, tables: &TransformedTables, changes: &'a EntryChanges) -> Vec<TableView<'a>> {
+        tables.views(&self.table, changes)
+    }
+
+    /// The dense tables, with changes.
+    pub fn dense<'a>(&'a self, tables: &DenseTables, changes: &'a CellChanges) -> Vec<Vec<GroupView<'a>>> {
+        tables.views(&self.table, &self.factors, changes)
     }
 }
 
 /// Opens and checks the cells of the generation that a manifest names. Also returns the hashes of all files, those of
 /// the tables first.
 pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, Cells, Vec<u8>), DatabaseError> {
-    let geometry = Geometry::new(manifest.parameters()?, manifest.layout)?;
+    let geometry = Geometry::new(&manifest.parameters()?, manifest.layout, manifest.tables)?;
     let files = Files::new(dir, manifest.generation);
     let table_chunks = chunks(geometry.table_bytes());
     let sums = read_sums(&files.sums, (table_chunks + chunks(geometry.cells_bytes())) * HASH_BYTES, manifest)?;

@@ -1,9 +1,11 @@
-//! Offsets and sizes of the data in the files, derived from parameters and a layout.
+//! Offsets and sizes of the data in the files, derived from parameters, a layout and a kind of tables.
 
-use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, PirParameters, encode_entry};
-use unspoken_ring::{Poly, TableShape};
+use unspoken_pir::dense::TABLE_FORMAT;
+use unspoken_pir::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, TableKind, Tables};
 
+use crate::dense::DenseTables;
 use crate::error::DatabaseError;
+use crate::transformed::TransformedTables;
 
 /// Bytes of the headers of the table file and the cells file: a page, so that the data after it is aligned in memory.
 pub(crate) const HEADER_BYTES: u64 = 4096;
@@ -11,75 +13,63 @@ pub(crate) const HEADER_BYTES: u64 = 4096;
 /// Offsets and sizes of the data in the files.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
-    pub parameters: PirParameters,
-    pub layout: Layout,
-    pub shape: DatabaseShape,
-    /// Shape of the table of each plane.
-    pub table: TableShape,
-    pub planes: usize,
+    pub tables: Tables,
     pub cell_bytes: usize,
-    /// Number of words of each plane.
-    pub plane_words: usize,
+    pub content: Content,
+}
+
+/// How the file of the tables is organised.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Transformed(TransformedTables),
+    Dense(DenseTables),
 }
 
 impl Geometry {
     /// Computes the numbers of a layout, after checking it.
-    pub fn new(parameters: PirParameters, layout: Layout) -> Result<Self, DatabaseError> {
-        layout.check(&parameters)?;
-        let shape = layout.shape(&parameters)?;
-        let table = shape.table(&parameters);
-        let (planes, cell_bytes) = (layout.planes(&parameters), layout.cell_bytes());
-        let plane_words = parameters.ring().table_words(table);
-        Ok(Geometry { parameters, layout, shape, table, planes, cell_bytes, plane_words })
+    pub fn new(parameters: &PirParameters, layout: Layout, kind: TableKind) -> Result<Self, DatabaseError> {
+        let tables = Tables::new(parameters, layout, kind)?;
+        let content = match tables.shape() {
+            PlaneShape::Transformed(shape) => Content::Transformed(TransformedTables::new(&tables, shape)),
+            PlaneShape::Dense(shape) => Content::Dense(DenseTables::new(&tables, shape)),
+        };
+        Ok(Geometry { cell_bytes: layout.cell_bytes(), tables, content })
+    }
+
+    /// The layout of records in cells.
+    pub fn layout(&self) -> Layout {
+        self.tables.layout()
     }
 
     /// Bytes of the file of the tables.
     pub fn table_bytes(&self) -> u64 {
-        HEADER_BYTES + (self.planes as u64) * (self.plane_words as u64) * size_of::<u32>() as u64
+        let each = match &self.content {
+            Content::Transformed(tables) => tables.plane_bytes(),
+            Content::Dense(tables) => tables.plane_bytes(),
+        };
+        HEADER_BYTES + self.tables.planes() as u64 * each
     }
 
     /// Bytes of the file of the cells.
     pub fn cells_bytes(&self) -> u64 {
-        HEADER_BYTES + self.layout.cells() * self.cell_bytes as u64
-    }
-
-    /// The entry that a cell's pieces are in.
-    pub fn entry_of(&self, cell: u64) -> usize {
-        cell as usize / self.parameters.pieces()
-    }
-
-    /// Row and column of an entry.
-    pub fn place_of(&self, entry: usize) -> (usize, usize) {
-        (entry / self.table.columns, entry % self.table.columns)
-    }
-
-    /// The cells whose pieces are in an entry, in order. The last entry may have fewer, entries after it have none.
-    pub fn cells_of(&self, entry: usize) -> std::ops::Range<u64> {
-        let (pieces, cells) = (self.parameters.pieces() as u64, self.layout.cells());
-        (entry as u64 * pieces).min(cells)..((entry as u64 + 1) * pieces).min(cells)
-    }
-
-    /// The pieces of one plane of an entry, read from its cells and concatenated.
-    pub fn pieces<'a>(&self, plane: usize, entry: usize, cell: impl Fn(u64) -> &'a [u8]) -> Vec<u8> {
-        let length = self.parameters.piece_bytes();
-        let mut pieces = Vec::with_capacity(length * self.parameters.pieces());
-        for (i, cell) in self.cells_of(entry).map(cell).enumerate() {
-            let piece = cell.chunks(length).nth(plane).unwrap_or_default();
-            pieces.extend_from_slice(piece);
-            pieces.resize((i + 1) * length, 0);
-        }
-        pieces
-    }
-
-    /// Encodes one plane of an entry from its pieces.
-    pub fn encode(&self, plane: usize, entry: usize, pieces: &[u8]) -> Result<Poly, DatabaseError> {
-        Ok(encode_entry(&self.parameters, plane, entry as u64, pieces)?)
+        HEADER_BYTES + self.layout().cells() * self.cell_bytes as u64
     }
 }
 
-/// Hash of everything that the words of a table depend on.
-pub(crate) fn fingerprint(parameters: &PirParameters) -> String {
+/// The piece of a cell that is in a plane. The last one may be shorter than the others.
+pub(crate) fn piece(cell: &[u8], piece_bytes: usize, plane: usize) -> &[u8] {
+    cell.chunks(piece_bytes).nth(plane).unwrap_or_default()
+}
+
+/// Hash of everything that the content of tables of a kind depends on.
+pub(crate) fn fingerprint(parameters: &PirParameters, kind: TableKind) -> String {
     let (ring, literal) = (parameters.ring(), parameters.literal());
-    let numbers = (ring.degree(), ring.chain(), parameters.pieces(), literal.plaintext_bits, literal.row_bits);
-    blake3::hash(format!("{ENTRY_FORMAT} {numbers:?}").as_bytes()).to_hex()[..32].to_string()
+    let depends = match kind {
+        TableKind::Transformed => {
+            let numbers = (ring.degree(), ring.chain(), parameters.pieces(), literal.plaintext_bits, literal.row_bits);
+            format!("{ENTRY_FORMAT} {numbers:?}")
+        }
+        TableKind::Dense => format!("dense {TABLE_FORMAT} {:?} {:?}", ring.chain(), parameters.fingerprint()),
+    };
+    blake3::hash(depends.as_bytes()).to_hex()[..32].to_string()
 }

@@ -56,7 +56,7 @@ pub(crate) struct Journal {
 
 /// Bytes of the journal's header.
 pub(crate) fn header(manifest: &Manifest, geometry: &Geometry) -> [u8; BLOCK] {
-    let numbers = [manifest.generation, manifest.version, geometry.layout.cells(), geometry.cell_bytes as u64];
+    let numbers = [manifest.generation, manifest.version, geometry.layout().cells(), geometry.cell_bytes as u64];
     let mut header = [0; BLOCK];
     header[..8].copy_from_slice(&HEADER_MAGIC);
     header[8..40].chunks_exact_mut(8).zip(numbers).for_each(|(to, number)| to.copy_from_slice(&number.to_le_bytes()));
@@ -71,7 +71,7 @@ impl Journal {
         let path = Files::new(dir, manifest.generation).journal;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let journal =
-            Journal { file: open(&path)?, name, cells: geometry.layout.cells(), cell_bytes: geometry.cell_bytes };
+            Journal { file: open(&path)?, name, cells: geometry.layout().cells(), cell_bytes: geometry.cell_bytes };
         let expected = header(manifest, geometry);
         if journal.length()? < BLOCK as u64 || journal.block(0)? != expected {
             return Err(journal.corrupted(0..BLOCK as u64, "its header is wrong"));

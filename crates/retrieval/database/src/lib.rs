@@ -4,6 +4,7 @@ mod build;
 #[cfg(test)]
 mod crash;
 mod database;
+mod dense;
 mod disk;
 mod edited;
 mod error;
@@ -18,6 +19,7 @@ mod records;
 mod snapshot;
 mod store;
 mod sums;
+mod transformed;
 mod writer;
 
 pub use build::{Builder, Built};

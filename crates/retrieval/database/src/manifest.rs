@@ -6,14 +6,22 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use unspoken_files::is_temporary_of;
-use unspoken_pir::{Layout, PirParameters, Preset};
+use unspoken_pir::{Layout, PirParameters, Preset, TableKind};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
-/// Version of the format of all files.
-const FORMAT: u32 = 1;
+/// Version of the format of all files, by the kind of tables.
+fn format_of(kind: TableKind) -> u32 {
+    match kind {
+        TableKind::Transformed => 1,
+        TableKind::Dense => 2,
+    }
+}
+
+/// The newest of these versions.
+const NEWEST_FORMAT: u32 = 2;
 
 /// Maximum bytes of a manifest. A typical one has a few hundred.
 const MOST_BYTES: u64 = 64 << 10;
@@ -29,6 +37,9 @@ pub(crate) struct Manifest {
     /// Fingerprint of everything that the words of the tables depend on.
     parameters: String,
     pub layout: Layout,
+    /// Databases of earlier releases have transformed tables, and no such field.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tables: TableKind,
     /// Current generation: the number in the names of the current files.
     pub generation: u64,
     /// Version of the cells and the tables; the journal contains later ones.
@@ -45,6 +56,10 @@ pub(crate) struct Manifest {
 struct Sealed {
     manifest: Manifest,
     blake3: String,
+}
+
+fn is_default(kind: &TableKind) -> bool {
+    *kind == TableKind::default()
 }
 
 /// Paths of the files of a generation.
@@ -78,10 +93,11 @@ impl Files {
 impl Manifest {
     pub fn new(geometry: &Geometry, generation: u64, (version, records): (u64, u64), sums: &[u8]) -> Self {
         Manifest {
-            format: FORMAT,
-            preset: geometry.parameters.ring().name().into(),
-            parameters: fingerprint(&geometry.parameters),
-            layout: geometry.layout,
+            format: format_of(geometry.tables.kind()),
+            preset: geometry.tables.parameters().ring().name().into(),
+            parameters: fingerprint(geometry.tables.parameters(), geometry.tables.kind()),
+            layout: geometry.layout(),
+            tables: geometry.tables.kind(),
             generation,
             version,
             records,
@@ -102,19 +118,19 @@ impl Manifest {
         };
         let corrupted = |what| DatabaseError::Corrupted { file: NAME.into(), bytes: 0..bytes.len() as u64, what };
         let other = |found: u64| {
-            let (found, needed) = (found.to_string(), FORMAT.to_string());
+            let (found, needed) = (found.to_string(), format!("1 to {NEWEST_FORMAT}"));
             DatabaseError::Format { what: "format", found, needed }
         };
         let Ok(sealed) = serde_json::from_slice::<Sealed>(&bytes) else {
             let json = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
             let format = json.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
-            let newer = format.filter(|&found| found > FORMAT.into());
+            let newer = format.filter(|&found| found > NEWEST_FORMAT.into());
             return Err(newer.map_or_else(|| corrupted("it is no manifest"), other));
         };
         if sealed.manifest.render()?.as_bytes() != bytes {
             return Err(corrupted("its hash is wrong"));
         }
-        if sealed.manifest.format != FORMAT {
+        if sealed.manifest.format != format_of(sealed.manifest.tables) {
             return Err(other(sealed.manifest.format.into()));
         }
         Ok(sealed.manifest)
@@ -125,15 +141,16 @@ impl Manifest {
         disk.replace(&dir.join(NAME), self.render()?.as_bytes())
     }
 
-    /// Whether both databases have the same parameters, so that clients of one can use their keys with the other.
+    /// Whether both databases have the same parameters, so that clients of one can use their keys with the other. Their
+    /// tables may be of different kinds.
     pub fn has_parameters_of(&self, other: &Manifest) -> bool {
-        (&self.preset, &self.parameters) == (&other.preset, &other.parameters)
+        self.preset == other.preset && (self.tables != other.tables || self.parameters == other.parameters)
     }
 
     /// The parameters that it names. They must be those of this program.
     pub fn parameters(&self) -> Result<PirParameters, DatabaseError> {
         let parameters = Preset::find(&self.preset)?.build()?;
-        let needed = fingerprint(&parameters);
+        let needed = fingerprint(&parameters, self.tables);
         if self.parameters != needed {
             let (what, found) = ("parameters with the fingerprint", self.parameters.clone());
             return Err(DatabaseError::Format { what, found, needed });

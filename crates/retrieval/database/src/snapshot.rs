@@ -1,15 +1,18 @@
 //! One version of a database.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
-use unspoken_pir::{DatabaseShape, DatabaseVersion, EntryChange, Layout, PirParameters, TableView};
+use unspoken_pir::{DatabaseVersion, Layout, PirParameters, Planes, Tables};
 
+use crate::dense::{CellChanges, DenseTables};
 use crate::error::DatabaseError;
 use crate::generation::Generation;
+use crate::geometry::Content;
 use crate::journal::Frame;
+use crate::transformed::{EntryChanges, TransformedTables};
 
 /// One version of a database. It is complete and does not change while it is held, even if the database is written,
 /// compacted or removed meanwhile.
@@ -20,10 +23,14 @@ pub struct Snapshot {
     records: u64,
     /// Cells that have changed since the tables were written.
     cells: HashMap<u64, Arc<[u8]>>,
-    /// For each entry with changed cells, the change of each plane.
-    entries: BTreeMap<usize, Vec<Option<Arc<EntryChange>>>>,
-    /// The same changes, by plane.
-    changes: Vec<Vec<Arc<EntryChange>>>,
+    changes: Changes,
+}
+
+/// What answers must add to the tables.
+#[derive(Clone, Debug)]
+enum Changes {
+    Transformed(TransformedTables, EntryChanges),
+    Dense(DenseTables, CellChanges),
 }
 
 impl DatabaseVersion for Snapshot {
@@ -32,13 +39,15 @@ impl DatabaseVersion for Snapshot {
         self.version
     }
 
-    fn layout(&self) -> Layout {
-        self.base.geometry.layout
+    fn tables(&self) -> &Tables {
+        &self.base.geometry.tables
     }
 
-    fn planes(&self) -> Vec<TableView<'_>> {
-        let planes = self.changes.iter().enumerate();
-        planes.map(|(plane, changes)| TableView { words: self.base.words(plane), changes }).collect()
+    fn planes(&self) -> Planes<'_> {
+        match &self.changes {
+            Changes::Transformed(tables, changes) => Planes::Transformed(self.base.transformed(tables, changes)),
+            Changes::Dense(tables, changes) => Planes::Dense(self.base.dense(tables, changes)),
+        }
     }
 }
 
@@ -46,54 +55,38 @@ impl Snapshot {
     /// The version of a generation's files, without its journal.
     pub(crate) fn new(base: Arc<Generation>) -> Self {
         let (version, records) = (base.manifest.version, base.manifest.records);
-        let changes = vec![Vec::new(); base.geometry.planes];
-        Snapshot { base, version, records, cells: HashMap::new(), entries: BTreeMap::new(), changes }
+        let changes = match &base.geometry.content {
+            Content::Transformed(tables) => {
+                Changes::Transformed(tables.clone(), EntryChanges::none(base.geometry.tables.planes()))
+            }
+            Content::Dense(tables) => Changes::Dense(tables.clone(), CellChanges::default()),
+        };
+        Snapshot { base, version, records, cells: HashMap::new(), changes }
     }
 
-    /// The version after further commits. Encodes only the entries that they change, on all threads.
+    /// The version after further commits. Encodes only what they change, on all threads.
     pub(crate) fn after(&self, frames: Vec<Frame>) -> Result<Self, DatabaseError> {
-        let geometry = &self.base.geometry;
         let (mut version, mut records, mut cells) = (self.version, self.records, self.cells.clone());
-        let mut touched = BTreeSet::new();
+        let mut changed = BTreeSet::new();
         for frame in frames {
             (version, records) = (frame.version, frame.records);
             for (number, cell) in frame.cells {
-                touched.insert(geometry.entry_of(number));
+                changed.insert(number);
                 cells.insert(number, cell.into());
             }
         }
-        let encode = |&entry: &usize| Ok((entry, self.entry_changes(entry, &cells)?));
-        let encoded: Vec<_> = touched.par_iter().map(encode).collect::<Result<_, DatabaseError>>()?;
-        let mut entries = self.entries.clone();
-        entries.extend(encoded);
-        let plane = |plane: usize| {
-            entries.values().filter_map(|changes: &Vec<Option<_>>| changes.get(plane)?.clone()).collect()
-        };
-        let changes = (0..geometry.planes).map(plane).collect();
-        Ok(Snapshot { base: Arc::clone(&self.base), version, records, cells, entries, changes })
-    }
-
-    /// The change of an entry in each plane since the tables were written.
-    fn entry_changes(
-        &self,
-        entry: usize,
-        cells: &HashMap<u64, Arc<[u8]>>,
-    ) -> Result<Vec<Option<Arc<EntryChange>>>, DatabaseError> {
-        let geometry = &self.base.geometry;
-        let parameters = &geometry.parameters;
-        let (row, column) = geometry.place_of(entry);
         let base = |cell| self.base.cells.get(cell);
         let now = |cell| cells.get(&cell).map(AsRef::as_ref).unwrap_or_else(|| base(cell));
-        let plane = |plane: usize| {
-            let (old, new) = (geometry.pieces(plane, entry, base), geometry.pieces(plane, entry, now));
-            if old == new {
-                return Ok(None);
+        let changes = match &self.changes {
+            Changes::Transformed(tables, before) => {
+                Changes::Transformed(tables.clone(), tables.changes_after(before, &changed, base, now)?)
             }
-            let mut difference = geometry.encode(plane, entry, &new)?;
-            parameters.ring().sub_assign(&mut difference, &geometry.encode(plane, entry, &old)?)?;
-            Ok(Some(Arc::new(EntryChange { row, column, difference })))
+            Changes::Dense(tables, before) => {
+                let all = cells.keys().copied();
+                Changes::Dense(tables.clone(), tables.changes_after(before, &changed, all, base, now)?)
+            }
         };
-        (0..geometry.planes).map(plane).collect()
+        Ok(Snapshot { base: Arc::clone(&self.base), version, records, cells, changes })
     }
 
     /// Generation: the number of its files. It grows by one when the database is compacted or replaced.
@@ -108,12 +101,12 @@ impl Snapshot {
 
     /// The parameters.
     pub fn parameters(&self) -> &PirParameters {
-        &self.base.geometry.parameters
+        self.tables().parameters()
     }
 
-    /// The shape of each plane.
-    pub fn shape(&self) -> DatabaseShape {
-        self.base.geometry.shape
+    /// The layout of records in cells.
+    pub fn layout(&self) -> Layout {
+        self.tables().layout()
     }
 
     /// Bytes of the mapped tables.
@@ -126,17 +119,25 @@ impl Snapshot {
         self.base.geometry.cells_bytes()
     }
 
-    /// Bytes of memory used by the changes since the tables were written.
+    /// Bytes of memory used beside the mapped files: by the changes since the tables were written, and by the parts of
+    /// dense tables that are not mapped.
     pub fn resident_bytes(&self) -> u64 {
-        let ring = self.base.geometry.parameters.ring();
-        let entry = ring.degree() * ring.chain().len() * size_of::<u32>();
-        (self.changed_entries() * entry + self.cells.len() * self.base.geometry.cell_bytes) as u64
+        let changes = match &self.changes {
+            Changes::Transformed(_, changes) => changes.resident_bytes(self.parameters()),
+            Changes::Dense(tables, changes) => tables.resident_bytes(changes),
+        };
+        (changes + self.cells.len() * self.base.geometry.cell_bytes) as u64
     }
 
-    /// Number of entries that have changed since the tables were written, in all planes. Each uses as much memory as a
-    /// ring element, and a product with each row's selector in every answer, until the database is compacted.
+    /// Number of entries, or of cells in dense tables, that have changed since the tables were written, in all planes.
+    /// A changed entry uses as much memory as a ring element, and a product with each row's selector in every answer,
+    /// until the database is compacted. A changed cell of a dense table costs little, but the first one of each group
+    /// of columns takes 33 MB and, when it is committed, the time to prepare the group anew.
     pub fn changed_entries(&self) -> usize {
-        self.changes.iter().map(Vec::len).sum()
+        match &self.changes {
+            Changes::Transformed(_, changes) => changes.count(),
+            Changes::Dense(_, changes) => changes.count(),
+        }
     }
 
     /// A cell in plaintext; empty if there is no such cell.
@@ -149,9 +150,9 @@ impl Snapshot {
     /// # Errors
     /// If the database is read by index, or a cell is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        let candidates = self.base.geometry.layout.candidates(key)?;
+        let candidates = self.layout().candidates(key)?;
         let cells: Vec<Vec<u8>> = candidates.iter().map(|&bucket| self.cell(bucket).to_vec()).collect();
-        Ok(self.base.geometry.layout.find(key, &cells)?.map(<[u8]>::to_vec))
+        Ok(self.layout().find(key, &cells)?.map(<[u8]>::to_vec))
     }
 
     /// The record at an index, in plaintext.
@@ -159,8 +160,8 @@ impl Snapshot {
     /// # Errors
     /// If there is no such index, the database is read by key, or the cell is damaged.
     pub fn record(&self, index: u64) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.base.geometry.layout.check_index(index)?;
-        Ok(self.base.geometry.layout.record(self.cell(index))?.map(<[u8]>::to_vec))
+        self.layout().check_index(index)?;
+        Ok(self.layout().record(self.cell(index))?.map(<[u8]>::to_vec))
     }
 
     /// Fraction of the buckets' bytes, or of the indices, that records use. Reads all cells.
@@ -168,8 +169,8 @@ impl Snapshot {
     /// # Errors
     /// If a cell is damaged.
     pub fn load(&self) -> Result<f64, DatabaseError> {
-        let cells = self.base.geometry.layout.cells();
-        let Layout::Keys { bucket_bytes, .. } = self.base.geometry.layout else {
+        let cells = self.layout().cells();
+        let Layout::Keys { bucket_bytes, .. } = self.layout() else {
             return Ok(self.records as f64 / cells as f64);
         };
         let used = |bucket| Ok((Bucket::read(self.cell(bucket))?.bytes() - BUCKET_OVERHEAD) as u64);

@@ -1,22 +1,15 @@
 //! Writing the files of a generation.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use rayon::prelude::*;
-use unspoken_ring::TableShape;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{DatabaseError, io_error};
 use crate::generation::{CELLS_MAGIC, Cells, TABLE_MAGIC};
-use crate::geometry::{Geometry, HEADER_BYTES};
+use crate::geometry::{Content, Geometry, HEADER_BYTES};
 use crate::journal;
 use crate::manifest::{Files, Manifest};
 use crate::sums::hashes;
-
-/// Columns that are encoded together: their words are written in runs of this number times all rows.
-const COLUMNS: usize = 8;
 
 /// Bytes of cells written at once.
 const WRITE_BYTES: usize = 4 << 20;
@@ -41,7 +34,7 @@ pub enum Phase {
     Place,
     /// Writing cells; counted in cells.
     Write,
-    /// Encoding the tables; counted in entries.
+    /// Encoding the tables; counted in entries, or in groups of dense tables.
     Encode,
 }
 
@@ -59,7 +52,8 @@ impl Monitor<'_> {
     }
 }
 
-fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
+/// Returns an error when the work is cancelled.
+pub(crate) fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
     match cancel.load(Ordering::Relaxed) {
         true => Err(DatabaseError::Cancelled),
         false => Ok(()),
@@ -118,7 +112,10 @@ impl Plan<'_> {
         table.set_len(self.geometry.table_bytes())?;
         table.write_at(&TABLE_MAGIC, 0)?;
         let mapped = Cells::map(self.geometry, cells.file(), &files.cells)?;
-        self.write_table(&table, &mapped, monitor)?;
+        match &self.geometry.content {
+            Content::Transformed(tables) => tables.write(&table, &mapped, monitor)?,
+            Content::Dense(tables) => tables.write(&table, &mapped, monitor)?,
+        }
         table.sync()?;
         let mut sums = hashes(table.file(), &files.table, self.geometry.table_bytes())?;
         sums.extend(hashes(cells.file(), &files.cells, self.geometry.cells_bytes())?);
@@ -141,7 +138,7 @@ impl Plan<'_> {
         cell: &mut CellWriter<'_>,
         monitor: &mut Monitor<'_>,
     ) -> Result<DiskFile, DatabaseError> {
-        let (file, count) = (self.disk.create(path)?, self.geometry.layout.cells());
+        let (file, count) = (self.disk.create(path)?, self.geometry.layout().cells());
         file.set_len(self.geometry.cells_bytes())?;
         file.write_at(&CELLS_MAGIC, 0)?;
         let (mut buffer, mut at) = (Vec::with_capacity(WRITE_BYTES + self.geometry.cell_bytes), HEADER_BYTES);
@@ -159,52 +156,5 @@ impl Plan<'_> {
         }
         file.sync()?;
         Ok(file)
-    }
-
-    /// Encodes all planes. Each thread encodes some columns of a plane.
-    fn write_table(&self, file: &DiskFile, cells: &Cells, monitor: &mut Monitor<'_>) -> Result<(), DatabaseError> {
-        let TableShape { rows, columns, .. } = self.geometry.table;
-        let total = (self.geometry.planes * rows * columns) as u64;
-        let starts =
-            (0..self.geometry.planes).flat_map(|plane| (0..columns).step_by(COLUMNS).map(move |at| (plane, at)));
-        let parts: Vec<(usize, Range<usize>)> =
-            starts.map(|(plane, at)| (plane, at..columns.min(at + COLUMNS))).collect();
-        let mut done = 0;
-        for parts in parts.chunks(4 * rayon::current_num_threads()) {
-            let write = |(plane, columns): &(usize, Range<usize>)| {
-                check(monitor.cancel)?;
-                self.write_columns(file, cells, *plane, columns.clone())
-            };
-            parts.par_iter().try_for_each(write)?;
-            done += parts.iter().map(|(_, columns)| (columns.len() * rows) as u64).sum::<u64>();
-            monitor.at(Phase::Encode, done, Some(total))?;
-        }
-        Ok(())
-    }
-
-    fn write_columns(
-        &self,
-        file: &DiskFile,
-        cells: &Cells,
-        plane: usize,
-        columns: Range<usize>,
-    ) -> Result<(), DatabaseError> {
-        let (geometry, ring) = (self.geometry, self.geometry.parameters.ring());
-        let part = TableShape { columns: columns.len(), ..geometry.table };
-        let mut words = vec![0u32; ring.table_words(part)];
-        for row in 0..part.rows {
-            for column in columns.clone() {
-                let entry = row * geometry.table.columns + column;
-                let pieces = geometry.pieces(plane, entry, |cell| cells.get(cell));
-                let poly = geometry.encode(plane, entry, &pieces)?;
-                ring.write_table_entry(part, &mut words, (row, column - columns.start), &poly)?;
-            }
-        }
-        let (unit, column) = (geometry.table.unit(), geometry.table.unit() / geometry.table.columns);
-        for (number, run) in words.chunks_exact(part.unit()).enumerate() {
-            let word = plane * geometry.plane_words + number * unit + columns.start * column;
-            file.write_at(bytemuck::cast_slice(run), HEADER_BYTES + (word * size_of::<u32>()) as u64)?;
-        }
-        Ok(())
     }
 }

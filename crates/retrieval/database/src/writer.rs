@@ -92,8 +92,8 @@ impl Writer {
     }
 
     /// The layout, which clients need.
-    pub fn layout(&self) -> &Layout {
-        &self.geometry.layout
+    pub fn layout(&self) -> Layout {
+        self.geometry.layout()
     }
 
     /// The version of the last commit.
@@ -118,7 +118,7 @@ impl Writer {
     /// # Errors
     /// If the value is longer than a bucket, there is no room, or the database is read by index. Then nothing changes.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, DatabaseError> {
-        let layout = self.geometry.layout;
+        let layout = self.geometry.layout();
         let tag = layout.tag(key)?;
         let most = layout.cell_bytes() - unspoken_pir::layout::BUCKET_OVERHEAD;
         let found = Bucket::entry_bytes(value.len());
@@ -143,7 +143,7 @@ impl Writer {
     /// # Errors
     /// If the database is read by index.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, DatabaseError> {
-        let layout = self.geometry.layout;
+        let layout = self.geometry.layout();
         let tag = layout.tag(key)?;
         let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
         let mut edited = EditedBuckets::new(layout, |bucket| current(base, committed, pending, bucket));
@@ -176,7 +176,7 @@ impl Writer {
     /// If there is no room, the record does not fit, or the database is read by key.
     pub fn push(&mut self, value: &[u8]) -> Result<u64, DatabaseError> {
         let index = self.records[1];
-        if matches!(self.geometry.layout, Layout::Index { records, .. } if index == records) {
+        if matches!(self.geometry.layout(), Layout::Index { records, .. } if index == records) {
             return Err(DatabaseError::Full { what: "all indices are taken" });
         }
         self.set_cell(index, Some(value))?;
@@ -184,7 +184,7 @@ impl Writer {
     }
 
     fn set_cell(&mut self, index: u64, value: Option<&[u8]>) -> Result<(), DatabaseError> {
-        let layout = self.geometry.layout;
+        let layout = self.geometry.layout();
         layout.check_index(index)?;
         self.pending.insert(index, layout.cell(value)?);
         self.records[1] = self.records[1].max(index + 1);

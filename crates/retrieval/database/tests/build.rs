@@ -18,7 +18,10 @@ fn records_with_keys_are_found_and_absent_ones_are_not() {
         assert_eq!((built.records, built.dropped, built.version), (count as u64, 0, 1));
         let database = Database::open(&dir).unwrap();
         let snapshot = database.snapshot();
-        assert_eq!((snapshot.version(), snapshot.records(), snapshot.layout()), (1, count as u64, built.layout));
+        assert_eq!(
+            (snapshot.version(), snapshot.records(), snapshot.layout()),
+            (1, count as u64, built.tables.layout())
+        );
         for i in 0..count {
             assert_eq!(snapshot.get(format!("key {i}").as_bytes()).unwrap(), Some(value(i)), "{i}");
         }
@@ -42,7 +45,7 @@ fn records_of_all_lengths_are_found_by_index() {
         for (i, record) in records.iter().enumerate() {
             assert_eq!(snapshot.record(i as u64).unwrap().as_ref(), Some(record), "{i}");
         }
-        let fixed = matches!(built.layout, Layout::Index { length: Length::Fixed(_), .. });
+        let fixed = matches!(built.tables.layout(), Layout::Index { length: Length::Fixed(_), .. });
         assert_eq!(snapshot.record(capacity - 1).unwrap().is_some(), fixed);
         let error = snapshot.record(capacity).unwrap_err();
         assert!(matches!(error, DatabaseError::Layout(LayoutError::Index { .. })));
@@ -174,9 +177,9 @@ fn files_of_other_versions_are_named() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("database");
     std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("manifest.json"), r#"{"manifest":{"format":2,"more":[]}}"#).unwrap();
+    std::fs::write(dir.join("manifest.json"), r#"{"manifest":{"format":3,"more":[]}}"#).unwrap();
     let error = Database::open(&dir).unwrap_err();
-    assert!(matches!(&error, DatabaseError::Format { found, .. } if found == "2"), "{error}");
+    assert!(matches!(&error, DatabaseError::Format { found, .. } if found == "3"), "{error}");
 }
 
 #[test]

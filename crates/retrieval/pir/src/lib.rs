@@ -20,6 +20,7 @@ mod response;
 mod secured;
 mod server;
 mod shape;
+mod tables;
 mod version;
 
 pub use client::PirSecret;
@@ -37,4 +38,5 @@ pub use response::Response;
 pub use secured::SecuredObject;
 pub use server::{PhaseTimes, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
-pub use version::{DatabaseVersion, Staleness, VersionedDatabase};
+pub use tables::{PlaneShape, TableKind, Tables};
+pub use version::{DatabaseVersion, Planes, Staleness, VersionedDatabase};

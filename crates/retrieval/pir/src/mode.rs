@@ -27,6 +27,12 @@ impl Mode {
         (self != Mode::Packed, matches!(self, Mode::Compact | Mode::Session))
     }
 
+    /// Whether keys for this mode serve queries of another one too.
+    pub fn keys_serve(self, queries: Mode) -> bool {
+        let ((bits, compact), (needs_bits, needs_compact)) = (self.keys(), queries.keys());
+        bits >= needs_bits && compact >= needs_compact
+    }
+
     /// Code of the mode in streams of keys.
     pub(crate) fn code(self) -> u8 {
         Mode::ALL.iter().position(|&mode| mode == self).unwrap_or_default() as u8

@@ -3,19 +3,29 @@
 use std::sync::Arc;
 
 use crate::database::TableView;
-use crate::layout::Layout;
+use crate::dense::GroupView;
 use crate::parameters::PirParameters;
+use crate::tables::Tables;
+
+/// The content of the tables of a version, by plane.
+#[derive(Debug)]
+pub enum Planes<'a> {
+    /// Transformed ring elements.
+    Transformed(Vec<TableView<'a>>),
+    /// Bytes: the groups of each plane.
+    Dense(Vec<Vec<GroupView<'a>>>),
+}
 
 /// One version of a database. It does not change while it is held.
 pub trait DatabaseVersion: Send + Sync {
     /// Version number; it grows with every version.
     fn version(&self) -> u64;
 
-    /// Layout of records in cells.
-    fn layout(&self) -> Layout;
+    /// Layout of records in cells, and of cells in tables.
+    fn tables(&self) -> &Tables;
 
-    /// One table for each piece of a cell.
-    fn planes(&self) -> Vec<TableView<'_>>;
+    /// The tables, of the kind and in the number that [`DatabaseVersion::tables`] says.
+    fn planes(&self) -> Planes<'_>;
 }
 
 /// A database that is updated while it is served.

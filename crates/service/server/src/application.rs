@@ -6,8 +6,10 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use unspoken_protocol::{AnswerProgress, ClientId, KeySetId};
+use unspoken_protocol::{AnswerProgress, ClientId, Group, KeySetId, Request};
 use unspoken_wire::{ProblemCode, is_application_name};
+
+use crate::gather::{Gathering, Parcel};
 
 /// An application of the service, e.g. a text classifier.
 ///
@@ -108,6 +110,27 @@ pub trait Application: Send + Sync + 'static {
     ) -> Result<Vec<u8>, ApplicationError> {
         self.answer(client, keys, query, cancel)
     }
+
+    /// Maximum number of requests that may wait, with their keys loaded, to be answered together. With 1, the default,
+    /// every request is answered alone, and reports progress. Read once, when the service starts.
+    fn most_together(&self) -> usize {
+        1
+    }
+
+    /// The group of a request: the service may answer those of one group together.
+    fn group(&self, _keys: &Self::Keys, _query: &[u8]) -> Group {
+        Group::ALONE
+    }
+
+    /// Answers requests of one group together, each as [`answer`](Self::answer) would, in their order.
+    fn answer_together(
+        &self,
+        requests: &[Request<'_, Self::Keys>],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, ApplicationError>> {
+        let answer = |request: &Request<'_, _>| self.answer(request.client, request.keys, request.query, cancel);
+        requests.iter().map(answer).collect()
+    }
 }
 
 /// Limits of one application.
@@ -173,6 +196,8 @@ pub(crate) struct RegisteredApplication {
     pub(crate) key_set: KeySetId,
     /// Number of uses in progress.
     running: Arc<AtomicUsize>,
+    /// The requests that wait to be answered together, if the application does that.
+    pub(crate) gathering: Option<Arc<Gathering>>,
 }
 
 /// A use of an application that may leave idle memory behind. The last one that ends releases it.
@@ -214,8 +239,10 @@ impl Applications {
             return Err(InvalidName(name));
         }
         let key_set = application.key_set();
-        let application = Arc::new(application);
-        self.by_name.insert(name, RegisteredApplication { application, key_set, running: Arc::default() });
+        let application: Arc<dyn DynApplication> = Arc::new(application);
+        let gathering = (application.most_together() > 1).then(Arc::default);
+        let registered = RegisteredApplication { application, key_set, running: Arc::default(), gathering };
+        self.by_name.insert(name, registered);
         Ok(self)
     }
 
@@ -264,6 +291,9 @@ pub(crate) trait DynApplication: Send + Sync {
         cancel: &AtomicBool,
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError>;
+    fn most_together(&self) -> usize;
+    fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError>;
+    fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Result<Vec<u8>, ApplicationError>>;
 }
 
 impl<A: Application> DynApplication for A {
@@ -312,6 +342,26 @@ impl<A: Application> DynApplication for A {
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
         Application::answer_with_progress(self, client, own_keys(keys)?, query, cancel, progress)
+    }
+
+    fn most_together(&self) -> usize {
+        Application::most_together(self)
+    }
+
+    fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError> {
+        Ok(Application::group(self, own_keys(keys)?, query))
+    }
+
+    fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Result<Vec<u8>, ApplicationError>> {
+        let mut requests = Vec::with_capacity(parcels.len());
+        for Parcel { client, keys, query, .. } in parcels {
+            // Their groups were found with their keys, so these are of the right type.
+            match own_keys(keys) {
+                Ok(keys) => requests.push(Request { client: *client, keys, query }),
+                Err(_) => return Vec::new(),
+            }
+        }
+        Application::answer_together(self, &requests, cancel)
     }
 }
 

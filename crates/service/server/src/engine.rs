@@ -1,6 +1,7 @@
 //! Work on worker threads: loading keys and computing answers. A job has a slot of the queue, memory from the budget, a
 //! deadline, and a cancel flag.
 
+use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use crate::application::{AnyKeys, ApplicationError, ClientInput, RegisteredAppli
 use crate::arriving::{ArrivingMemory, BodyMemory};
 use crate::auth::ClientName;
 use crate::budget::Reservation;
+use crate::gather::Parcel;
 use crate::memory::{CountedBytes, JobMemory, KeyCache, KeyMemory, KeysInUse};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
@@ -31,6 +33,8 @@ pub(crate) struct Engine {
     /// Memory of request bodies.
     pub(crate) bodies: Arc<BodyMemory>,
     pub(crate) queue: FairQueue,
+    /// The queues of applications whose requests are answered together, with a slot for each that may wait for that.
+    pub(crate) gathering_queues: HashMap<String, FairQueue>,
     pub(crate) metrics: Metrics,
     pub(crate) workers: usize,
     /// Time limit from a complete request to its answer.
@@ -57,7 +61,7 @@ impl Engine {
         self.work(client, (name, offer), entry, work, move |job, memory| {
             let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
-            job.compute(id, &keys, query.bytes(), work, &progress)
+            job.compute(id, &keys, &query, work, &progress)
         })
         .await
     }
@@ -112,7 +116,8 @@ impl Engine {
         let (engine, name, offer) = (self.clone(), name.to_owned(), offer.clone());
         let job = Arc::new(Job { engine, name, offer, entry, cancel: cancel.0.clone() });
         let ready = async {
-            let slot = self.queue.acquire(&turn).await;
+            let queue = self.gathering_queues.get(&job.name).unwrap_or(&self.queue);
+            let slot = queue.acquire(&turn).await;
             let slot = slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?;
             Ok::<_, Refusal>((slot, job.reserve(work_bytes).await?))
         };
@@ -163,9 +168,14 @@ impl Engine {
     /// Estimate of the waiting time in the queue, for `Retry-After`.
     fn wait_seconds(&self) -> u32 {
         let millis = self.recent_millis.load(Ordering::Relaxed);
-        let waiting = self.queue.depth() as u64 + 1;
+        let waiting = self.waiting() as u64 + 1;
         let seconds = millis.saturating_mul(waiting) / (1000 * self.workers.max(1) as u64);
         seconds.clamp(1, 60) as u32
+    }
+
+    /// Number of requests that wait for a slot.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.depth() + self.gathering_queues.values().map(FairQueue::depth).sum::<usize>()
     }
 
     fn note_time(&self, time: Duration) {
@@ -189,7 +199,7 @@ impl Query {
     }
 
     /// The bytes, which stay together with their memory: a closure that used the field would capture it alone.
-    fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 }
@@ -267,7 +277,7 @@ impl Job {
         &self,
         client: ClientId,
         keys: &KeysInUse,
-        query: &[u8],
+        query: &Query,
         memory: Reservation,
         progress: &AnswerProgress,
     ) -> Result<Bytes, Refusal> {
@@ -276,11 +286,19 @@ impl Job {
         let keys = keys.keys().ok_or_else(internal)?;
         let in_use = self.offer.in_use();
         let application = &self.offer.application;
-        let answer =
-            application.answer_with_progress(client, keys, query, &self.cancel, progress).map_err(|error| {
-                log_internal(name, &error);
-                Refusal::from_application(&error, ClientInput::Query)
-            })?;
+        let answer = match &self.offer.gathering {
+            None => application.answer_with_progress(client, keys, query.bytes(), &self.cancel, progress),
+            Some(gathering) => {
+                let (keys, query) = (Arc::clone(keys), query.bytes().clone());
+                let parcel = Parcel { client, keys, query, cancel: Arc::clone(&self.cancel) };
+                let observe = |requests| self.engine.metrics.answered_together(name, requests);
+                gathering.answer(application.as_ref(), self.engine.workers, parcel, observe)
+            }
+        };
+        let answer = answer.map_err(|error| {
+            log_internal(name, &error);
+            Refusal::from_application(&error, ClientInput::Query)
+        })?;
         drop(in_use);
         self.engine.metrics.answered(name, start.elapsed());
         if answer.len() > limit {

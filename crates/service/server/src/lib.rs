@@ -15,6 +15,7 @@ mod connection;
 mod descriptors;
 mod disk;
 mod engine;
+mod gather;
 mod listen;
 mod logging;
 mod memory;

@@ -24,6 +24,7 @@ pub(crate) struct Metrics {
     pub(crate) metrics_connections: IntGauge,
     pub(crate) metrics_connections_refused: IntCounter,
     answer_seconds: HistogramVec,
+    answered_together: HistogramVec,
     load_seconds: HistogramVec,
     workers: IntGauge,
     queue_depth: IntGauge,
@@ -49,6 +50,10 @@ impl Metrics {
             registry.register(Box::new(histogram.clone()))?;
             Ok(histogram)
         };
+        let together = HistogramOpts::new("unspoken_answered_together", "Requests answered by one computation")
+            .buckets(prometheus::exponential_buckets(1.0, 2.0, 8)?);
+        let together = HistogramVec::new(together, &["application"])?;
+        registry.register(Box::new(together.clone()))?;
         let requests = IntCounterVec::new(
             Opts::new("unspoken_requests_total", "Requests, by route, method and status"),
             &["route", "method", "status"],
@@ -81,7 +86,11 @@ impl Metrics {
             memory_bytes: gauge("unspoken_memory_bytes", "Bytes of the memory budget in use")?,
             memory_limit: gauge("unspoken_memory_limit_bytes", "Bytes of the memory budget")?,
             loaded: gauge("unspoken_keys_loaded", "Key bundles in memory")?,
-            answer_seconds: seconds("unspoken_answer_seconds", "Time to compute an answer")?,
+            answer_seconds: seconds(
+                "unspoken_answer_seconds",
+                "Time to compute an answer, or to wait for others that are computed together",
+            )?,
+            answered_together: together,
             load_seconds: seconds("unspoken_key_load_seconds", "Time to load a key bundle")?,
             requests,
             upload_bytes,
@@ -94,13 +103,18 @@ impl Metrics {
         self.answer_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
     }
 
+    /// A computation has begun that answers so many requests.
+    pub(crate) fn answered_together(&self, application: &str, requests: usize) {
+        self.answered_together.with_label_values(&[application]).observe(requests as f64);
+    }
+
     pub(crate) fn loaded(&self, application: &str, time: Duration) {
         self.load_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
     }
 
     /// The metrics in Prometheus's text format.
     pub(crate) fn render(&self, engine: &Engine) -> prometheus::Result<Vec<u8>> {
-        let Engine { store, cache, queue, .. } = engine;
+        let Engine { store, cache, .. } = engine;
         let totals = store.totals();
         self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);
         self.bundles.with_label_values(&["uploading"]).set(totals.uploading as i64);
@@ -110,7 +124,7 @@ impl Metrics {
         self.memory_limit.set((jobs.1 + bodies.1) as i64);
         self.loaded.set(cache.count() as i64);
         self.workers.set(engine.workers as i64);
-        self.queue_depth.set(queue.depth() as i64);
+        self.queue_depth.set(engine.waiting() as i64);
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(text)

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{self as protocol, AnswerProgress, ClientId, ErrorKind, KeySetId, ServerHalf};
+use unspoken_protocol::{self as protocol, AnswerProgress, ClientId, ErrorKind, Group, KeySetId, Request, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -96,6 +96,23 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         // Runs inside the thread pool, so that parallel work does not switch threads at every step.
         let answer = rayon::scope(|_| self.half.answer_with_progress(client, keys, query, cancel, progress));
         answer.map_err(|error| refusal(&error))
+    }
+
+    fn most_together(&self) -> usize {
+        self.half.most_together()
+    }
+
+    fn group(&self, keys: &H::Keys, query: &[u8]) -> Group {
+        self.half.group(keys, query)
+    }
+
+    fn answer_together(
+        &self,
+        requests: &[Request<'_, H::Keys>],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, ApplicationError>> {
+        let answers = rayon::scope(|_| self.half.answer_together(requests, cancel));
+        answers.into_iter().map(|answer| answer.map_err(|error| refusal(&error))).collect()
     }
 }
 

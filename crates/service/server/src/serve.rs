@@ -1,6 +1,5 @@
 //! Starting a service, accepting connections, and stopping.
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -112,8 +111,7 @@ impl Server {
         if tls.is_none() && !config.listen.ip().is_loopback() {
             tracing::warn!("tokens and queries cross the network without TLS");
         }
-        let key_sets = applications.iter().map(|(_, offer)| offer.key_set.to_string()).collect();
-        let engine = Arc::new(engine(&config, &capacity, key_sets, disk)?);
+        let engine = Arc::new(engine(&config, &capacity, &applications, disk)?);
         let listener = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
             Some(address) => Some(listen(address).await?),
@@ -264,25 +262,31 @@ async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: Ca
 fn engine(
     config: &ServerConfig,
     capacity: &Capacity,
-    key_sets: HashSet<String>,
+    applications: &Applications,
     disk: Arc<dyn Disk>,
 ) -> Result<Engine, ServeError> {
     let limits = &config.limits;
     let policy = StorePolicy {
         key_disk_bytes: limits.key_disk_bytes,
         key_bytes_per_token: limits.key_bytes_per_token,
-        key_sets,
+        key_sets: applications.iter().map(|(_, offer)| offer.key_set.to_string()).collect(),
         upload_lifetime: config.timeouts.upload_lifetime,
         key_lifetime: config.timeouts.key_lifetime,
     };
     let store = Store::open_at(disk, &config.data_dir, policy)
         .map_err(|source| ServeError::Store { path: config.data_dir.display().to_string(), source })?;
     let workers = capacity.workers;
+    let gathering = applications.iter().map(|(name, offer)| (name, offer.application.most_together()));
+    let gathering = gathering.filter(|(_, most)| *most > 1).map(|(name, most)| {
+        let slots = most.max(workers);
+        (name.to_owned(), FairQueue::new(slots, limits.queue, limits.queue_per_client))
+    });
     Ok(Engine {
         store,
         cache: Arc::new(KeyCache::new(capacity.job_bytes)),
         bodies: BodyMemory::new(capacity.body_bytes, capacity.largest_body),
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
+        gathering_queues: gathering.collect(),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
         workers,
         answer_timeout: config.timeouts.answer,

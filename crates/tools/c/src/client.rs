@@ -222,7 +222,7 @@ impl<F: FnMut(&[u8]) -> i32> Write for Hashing<F> {
 
 #[cfg(test)]
 mod tests {
-    use unspoken_pir::{Layout, Length, Preset};
+    use unspoken_pir::{Layout, Length, Preset, TableKind, Tables};
 
     use super::*;
 
@@ -230,7 +230,8 @@ mod tests {
     fn a_panic_becomes_an_error_and_closes_the_client() {
         let client = UnspokenPirClient::new();
         let layout = Layout::Index { records: 50, length: Length::Fixed(4) };
-        let description = Description::new(&Preset::N11.build().unwrap(), layout).unwrap().to_bytes();
+        let tables = Tables::new(&Preset::N11.build().unwrap(), layout, TableKind::Transformed).unwrap();
+        let description = Description::new(&tables).unwrap().to_bytes();
         let open = |opened: &mut Option<Opened>| {
             *opened = Some(Opened::open("packed", &description, None, None)?);
             Ok(())

@@ -6,6 +6,7 @@ mod output;
 mod allocator;
 mod commands;
 mod interrupt;
+mod memory;
 mod output_file;
 mod progress;
 mod scores;

@@ -150,6 +150,28 @@ fn a_database_by_index_is_built_and_changed() {
 }
 
 #[test]
+fn kinds_of_tables_are_explained_and_built() {
+    let files = Files::new();
+    let (csv, database) = (files.write("codes.csv", &codes()), files.path("dense"));
+    let explain = ["pir", "build", "--from", &csv, "--key", "code", "--explain"];
+    let said = text(&explain);
+    assert!(said.contains("dense") && said.contains("recommended  --tables transformed"), "{said}");
+    let json: Value = serde_json::from_str(&text(&[&explain[..], &["--json", "--link", "1"]].concat())).unwrap();
+    assert_eq!(json["choices"].as_array().unwrap().len(), 5, "{json}");
+    assert!(complaint(&[&explain[..], &["--link", "0"]].concat()).contains("Mbit/s"));
+    assert!(complaint(&["pir", "build", "--from", &csv]).contains("<DATABASE>"));
+
+    let build = ["pir", "build", "--from", &csv, "--key", "code", "--value", "title", "--tables", "dense", &database];
+    assert!(text(&build).contains("tables      dense"));
+    let built = info(&database);
+    assert_eq!((&built["tables"], built["questions"].as_object().unwrap().len()), (&"dense".into(), 1), "{built}");
+    assert!(text(&["pir", "put", &database, "C007", "seven"]).contains("version     2"));
+    text(&["pir", "compact", &database]);
+    assert_eq!(get(&database, "C007"), Some("seven".into()));
+    text(&["pir", "verify", &database]);
+}
+
+#[test]
 fn a_folder_of_files_becomes_a_database() {
     let files = Files::new();
     let (folder, database) = (files.path("folder"), files.path("database"));

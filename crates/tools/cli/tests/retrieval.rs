@@ -15,7 +15,7 @@ use support::{Service, complaint, text, unspoken};
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
 use unspoken_client::{ServiceClient, StateDir};
 use unspoken_database::{Builder, Record, Writer};
-use unspoken_pir::{KEY_FORMAT, Mode, PirSecret, Preset};
+use unspoken_pir::{KEY_FORMAT, Mode, PirSecret, Preset, TableKind};
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_ring::SecretRng;
 
@@ -73,6 +73,48 @@ impl Scene {
         let state = self.text("state");
         let target = ["get", "--url", &service.url, "--app", application, "--state-dir", &state];
         unspoken(&[&target[..], what].concat())
+    }
+}
+
+#[test]
+fn records_are_found_in_dense_tables_by_many_clients() {
+    let scene = Scene { directory: tempfile::tempdir().unwrap() };
+    let dense = |directory: &Path| {
+        let builder = Builder { tables: TableKind::Dense, replace: true, ..Builder::new(Preset::N11) };
+        builder.build(directory, codes().map(Ok::<_, Infallible>), |_| {}, &GO).unwrap();
+    };
+    dense(&scene.path("codes"));
+    build(Preset::N11, &scene.path("images"), (0..20u8).map(|i| Record { key: None, value: vec![i; 700] }));
+    let service = scene.serve("127.0.0.1:0");
+    let said = text(&scene.get(&service, "icd/codes", &["C042", "C299", "--usage"]));
+    assert_eq!(said, format!("{}\n{}\n", meaning(42), meaning(299)));
+    // The keys of packed queries serve the other database too.
+    let usage = scene.get(&service, "pir/images", &["--index", "3", "--out", &scene.text("image"), "--usage"]);
+    let usage = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert!(usage.contains("keys") && !usage.contains("2703936"), "{usage}");
+    assert_eq!(std::fs::read(scene.path("image")).unwrap(), [3; 700]);
+    let refused = complaint(&scene.get(&service, "icd/codes", &["C042", "--query", "compact"]));
+    assert!(refused.contains("packed: the database has dense tables"), "{refused}");
+    // Clients of their own, at the same time, while the database changes.
+    let mut writer = Writer::open(scene.path("codes")).unwrap();
+    std::thread::scope(|scope| {
+        let client = |number: usize| {
+            let (scene, service) = (&scene, &service);
+            move || {
+                let state = scene.text(&format!("state {number}"));
+                let target = ["get", "--url", &service.url, "--app", "icd/codes", "--state-dir", &state];
+                for i in [number, number + 10] {
+                    assert_eq!(text(&unspoken(&[&target[..], &[&code(i)]].concat())), format!("{}\n", meaning(i)));
+                }
+            }
+        };
+        (0..6).for_each(|number| _ = scope.spawn(client(number)));
+        writer.put(b"C200", b"changed").unwrap();
+        writer.commit().unwrap();
+    });
+    let started = Instant::now();
+    while text(&scene.get(&service, "icd/codes", &["C200"])) != "changed\n" {
+        assert!(started.elapsed() < Duration::from_secs(30), "the change is not served");
     }
 }
 

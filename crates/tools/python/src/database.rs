@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_client::transport::Cancel;
 use unspoken_database::{Builder, Database as Reader, DatabaseError, Duplicates, Phase, Progress, Record, Writer};
-use unspoken_pir::{DatabaseVersion, Layout, Mode, Preset, SeededKeys};
+use unspoken_pir::{DatabaseVersion, Layout, Preset, SeededKeys};
 use unspoken_retrieve::{Description, REQUEST_OVERHEAD_BYTES};
 
 use crate::failure::{ConfigurationError, Failure};
@@ -137,14 +137,15 @@ impl Database {
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let snapshot = self.0.snapshot();
         let load = interruptible::run(py, Reporter::Silent, |_, _| Ok(snapshot.load()?))?;
-        let (parameters, layout) = (snapshot.parameters(), snapshot.layout());
-        let description = Description::new(parameters, layout).map_err(Failure::from)?;
-        let (room, candidates) = match layout {
-            Layout::Index { records, .. } => (Some(records), 1),
-            Layout::Keys { candidates, .. } => (None, candidates as usize),
+        let (tables, layout) = (snapshot.tables(), snapshot.layout());
+        let (parameters, candidates) = (tables.parameters(), tables.queries());
+        let description = Description::new(tables).map_err(Failure::from)?;
+        let room = match layout {
+            Layout::Index { records, .. } => Some(records),
+            Layout::Keys { .. } => None,
         };
         let costs = PyDict::new(py);
-        for mode in Mode::ALL {
+        for &mode in tables.kind().modes() {
             let cost = PyDict::new(py);
             cost.set_item("questions", 1)?;
             cost.set_item("batch", description.most_questions())?;
@@ -161,7 +162,7 @@ impl Database {
         info.set_item("cells", layout.cells())?;
         info.set_item("cell_bytes", layout.cell_bytes())?;
         info.set_item("candidates", candidates)?;
-        info.set_item("planes", layout.planes(parameters))?;
+        info.set_item("planes", tables.planes())?;
         info.set_item("load", load)?;
         info.set_item("table_bytes", snapshot.table_bytes())?;
         info.set_item("changed_entries", snapshot.changed_entries())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_database::{Builder, Built, DatabaseError, Progress, Record, Snapshot};
-use unspoken_pir::{DatabaseVersion, Preset, encode_entry};
+use unspoken_pir::{DatabaseVersion, PlaneShape, Planes, Preset, encode_entry};
 use unspoken_ring::{Basis, Domain, Poly};
 
 pub static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -37,11 +37,14 @@ pub fn build(
 
 /// Checks that every entry of every plane, words and changes together, is the encoding of its cells.
 pub fn check_tables(snapshot: &Snapshot) {
-    let (parameters, shape) = (snapshot.parameters(), snapshot.shape());
+    let parameters = snapshot.parameters();
+    let (PlaneShape::Transformed(shape), Planes::Transformed(tables)) = (snapshot.tables().shape(), snapshot.planes())
+    else {
+        panic!("tables of another kind")
+    };
     let (ring, table) = (parameters.ring(), shape.table(parameters));
     let (pieces, length) = (parameters.pieces(), parameters.piece_bytes());
-    let tables = snapshot.planes();
-    assert_eq!(tables.len(), snapshot.layout().planes(parameters));
+    assert_eq!(tables.len(), snapshot.tables().planes());
     let mut one = ring.zero(ring.basis(), Domain::Evaluation);
     ring.add_constant_assign(&mut one, 1).unwrap();
     let zero = ring.zero(ring.basis(), Domain::Evaluation);

@@ -4,14 +4,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rayon::prelude::*;
-use unspoken_gsw::RlweCiphertext;
+use unspoken_gsw::{Rgsw, RlweCiphertext};
 use unspoken_ring::{BYTE_BLOCK, Poly, byte_sums};
 
 use crate::dense::QUERY_BITS;
 use crate::dense::packing::PackingKeys;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
-use crate::dense::table::DenseTable;
+use crate::dense::shape::DenseShape;
+use crate::dense::view::{GroupView, check_plane};
 use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
@@ -31,65 +32,118 @@ pub struct DensePhaseTimes {
     pub selection: Duration,
 }
 
-/// Computes the responses to some queries in one pass over the table. Each query comes with the keys of its client, for
-/// any kind of queries. Neither time nor memory depend on the cells.
+/// Computes the responses to some queries in one pass over the tables, for each query one of each plane. Planes are
+/// tables of one shape that hold the parts of records longer than a cell. Each query comes with the keys of its client,
+/// for any kind of queries. Neither time nor memory depend on the cells.
 ///
 /// # Errors
-/// If keys or a query have other parameters or another shape, or when `cancel` is set.
+/// If keys or a query have other parameters or another shape, a table has another shape, or when `cancel` is set.
 pub fn answer(
-    table: &DenseTable,
+    parameters: &PirParameters,
+    shape: DenseShape,
+    planes: &[Vec<GroupView<'_>>],
     queries: &[(&PreparedKeys, &DenseQuery)],
     cancel: &AtomicBool,
-) -> Result<(Vec<DenseResponse>, DensePhaseTimes), PirError> {
-    let (parameters, shape) = (table.parameters(), table.shape());
-    queries.iter().try_for_each(|(keys, query)| check(table, keys, query))?;
+) -> Result<(Vec<Vec<DenseResponse>>, DensePhaseTimes), PirError> {
+    queries.iter().try_for_each(|(keys, query)| check_query(parameters, shape, keys, query))?;
+    planes.iter().try_for_each(|groups| check_plane(parameters, shape, groups))?;
     expansion::check(cancel)?;
     let mut phases = DensePhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
-    let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
-    let packed = packed_groups(table, &only, &mut watch, &mut phases)?;
-    let (ring, places) = (parameters.ring(), shape.places(parameters));
-    let mut responses = Vec::with_capacity(queries.len());
-    for ((keys, query), groups) in queries.iter().zip(packed) {
+    let words = Words::new(parameters, queries)?;
+    watch.lap(&mut phases.packing)?;
+    let expand = |(keys, query): &(&PreparedKeys, &DenseQuery)| {
+        expansion::check(cancel)?;
         let (seed, body) = &query.selection;
-        let bits = expansion::packed(keys, shape.selection_bits(parameters), (seed, body))?;
-        watch.lap(&mut phases.expansion)?;
-        let (place_bits, group_bits) = bits.split_at(places.ilog2() as usize);
-        let chosen = rotated_to_front(ring, selected(ring, groups, group_bits)?, place_bits)?;
-        responses.push(DenseResponse::compress(parameters, &chosen, places)?);
+        expansion::packed(keys, shape.selection_bits(parameters), (seed, body))
+    };
+    let bits: Vec<Vec<Rgsw>> = queries.par_iter().map(expand).collect::<Result<_, _>>()?;
+    watch.lap(&mut phases.expansion)?;
+    let mut responses: Vec<Vec<DenseResponse>> = queries.iter().map(|_| Vec::with_capacity(planes.len())).collect();
+    for groups in planes {
+        let packed = packed_groups(parameters, shape, groups, &words, &mut watch, &mut phases)?;
+        let select = |(groups, bits): (Vec<RlweCiphertext>, &Vec<Rgsw>)| response(parameters, shape, groups, bits);
+        let selected: Vec<_> = packed.into_par_iter().zip(&bits).map(select).collect::<Result<_, PirError>>()?;
+        responses.iter_mut().zip(selected).for_each(|(all, new)| all.push(new));
         watch.lap(&mut phases.selection)?;
     }
     Ok((responses, phases))
 }
 
-/// For each query, the packed sums of each group. Adds the durations to those of the phases.
+/// Bytes of memory that answering needs for each query of a pass: its words and keys, the packed sums of a plane, and
+/// the encrypted bits.
+pub fn answer_memory_bytes(parameters: &PirParameters, shape: DenseShape) -> u64 {
+    let ring = parameters.ring();
+    let poly = ring.poly_bytes(ring.basis());
+    // The words twice, the prepared keys with each value twice, sums and packed sums, and their pairs of components.
+    let words = 2 * shape.rows * size_of::<u32>();
+    let keys = 12 * poly;
+    let packed = (2 * shape.groups() + 4) * poly;
+    let rgsw = 4 * parameters.bootstrap().output().levels() * poly;
+    (words + keys + packed + shape.selection_bits(parameters) as usize * rgsw) as u64
+}
+
+/// What a pass needs of its queries.
+pub(crate) struct Words<'a> {
+    words: Vec<Vec<u32>>,
+    keys: PackingKeys<'a>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(
+        parameters: &PirParameters,
+        queries: &[(&PreparedKeys, &'a DenseQuery)],
+    ) -> Result<Self, PirError> {
+        let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
+        let words = only.iter().map(|query| shifted(&query.words)).collect();
+        Ok(Words { words, keys: PackingKeys::new(parameters, &only)? })
+    }
+}
+
+/// For each query, the packed sums of each group of a plane. Adds the durations to those of the phases.
 pub(crate) fn packed_groups(
-    table: &DenseTable,
-    queries: &[&DenseQuery],
+    parameters: &PirParameters,
+    shape: DenseShape,
+    groups: &[GroupView<'_>],
+    queries: &Words<'_>,
     watch: &mut Stopwatch<'_>,
     phases: &mut DensePhaseTimes,
 ) -> Result<Vec<Vec<RlweCiphertext>>, PirError> {
-    let (parameters, shape) = (table.parameters(), table.shape());
-    let words: Vec<Vec<u32>> = queries.iter().map(|query| shifted(&query.words)).collect();
-    let words: Vec<&[u32]> = words.iter().map(Vec::as_slice).collect();
-    let keys = PackingKeys::new(parameters, queries)?;
-    watch.lap(&mut phases.packing)?;
-    let mut packed: Vec<Vec<RlweCiphertext>> = queries.iter().map(|_| Vec::with_capacity(shape.groups())).collect();
-    for group in 0..shape.groups() {
-        let bodies = group_sums(parameters, table.group(group), shape.rows, &words)?;
+    let words: Vec<&[u32]> = queries.words.iter().map(Vec::as_slice).collect();
+    let mut packed: Vec<Vec<RlweCiphertext>> = words.iter().map(|_| Vec::with_capacity(groups.len())).collect();
+    for group in groups {
+        let bodies = group_sums(parameters, shape, group, &words)?;
         watch.lap(&mut phases.rows)?;
-        let ciphertexts = table.packing(group).packed(parameters, &keys, bodies)?;
+        let ciphertexts = group.packing.packed(parameters, &queries.keys, bodies)?;
         packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
         watch.lap(&mut phases.packing)?;
     }
     Ok(packed)
 }
 
-fn check(table: &DenseTable, keys: &PreparedKeys, query: &DenseQuery) -> Result<(), PirError> {
-    if keys.parameters.fingerprint() != table.parameters().fingerprint() {
-        return Err(PirError::OtherParameters { needed: table.parameters().name() });
+/// Selects the group and the place of a query, and rounds.
+fn response(
+    parameters: &PirParameters,
+    shape: DenseShape,
+    groups: Vec<RlweCiphertext>,
+    bits: &[Rgsw],
+) -> Result<DenseResponse, PirError> {
+    let (ring, places) = (parameters.ring(), shape.places(parameters));
+    let (place_bits, group_bits) = bits.split_at(places.ilog2() as usize);
+    let chosen = rotated_to_front(ring, selected(ring, groups, group_bits)?, place_bits)?;
+    DenseResponse::compress(parameters, &chosen, places)
+}
+
+fn check_query(
+    parameters: &PirParameters,
+    shape: DenseShape,
+    keys: &PreparedKeys,
+    query: &DenseQuery,
+) -> Result<(), PirError> {
+    if keys.parameters.fingerprint() != parameters.fingerprint() {
+        return Err(PirError::OtherParameters { needed: parameters.name() });
     }
-    let (found, needed) = (query.words.len(), table.shape().rows);
+    let (found, needed) = (query.words.len(), shape.rows);
     match found == needed {
         true => Ok(()),
         false => Err(PirError::format("dense query", format!("{found} words"), format!("{needed} words"))),
@@ -102,15 +156,22 @@ fn shifted(words: &[u32]) -> Vec<u32> {
 }
 
 /// For each query the sums over rows of all columns of a group, modulo the ring's modulus, in the evaluation domain.
-fn group_sums(parameters: &PirParameters, bytes: &[u8], rows: usize, words: &[&[u32]]) -> Result<Vec<Poly>, PirError> {
+fn group_sums(
+    parameters: &PirParameters,
+    shape: DenseShape,
+    group: &GroupView<'_>,
+    words: &[&[u32]],
+) -> Result<Vec<Poly>, PirError> {
     let ring = parameters.ring();
-    let blocks = bytes.par_chunks(rows * BYTE_BLOCK).map(|bytes| byte_sums(ring.backend(), bytes, words));
+    let blocks = group.bytes.par_chunks(shape.rows * BYTE_BLOCK).map(|bytes| byte_sums(ring.backend(), bytes, words));
     let blocks: Vec<Vec<[u32; BYTE_BLOCK]>> = blocks.collect::<Result<_, _>>()?;
     let modulus: u64 = ring.chain().iter().map(|&q| u64::from(q)).product();
     let raised = |sum: u32| ((u128::from(sum) * u128::from(modulus) + (1 << 31)) >> 32) as i64;
-    let body = |query: usize| {
-        let sums: Vec<i64> = blocks.iter().flat_map(|block| block[query]).map(raised).collect();
+    let body = |(query, words): (usize, &&[u32])| {
+        let mut sums: Vec<u32> = blocks.iter().flat_map(|block| block[query]).collect();
+        group.changes.iter().for_each(|change| change.add_to(&mut sums, words));
+        let sums: Vec<i64> = sums.into_iter().map(raised).collect();
         Ok(ring.evaluate_i64(&sums, ring.basis())?)
     };
-    (0..words.len()).map(body).collect()
+    words.par_iter().enumerate().map(body).collect()
 }

@@ -25,18 +25,24 @@ mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
+mod view;
 
-pub use answer::{DensePhaseTimes, answer};
+pub use answer::{DensePhaseTimes, answer, answer_memory_bytes};
+pub use packing::{LastFactors, Packing, PackingView};
 pub use query::DenseQuery;
 pub use response::DenseResponse;
-pub use shape::DenseShape;
+pub use shape::{CellPlace, DenseShape};
 pub use table::DenseTable;
+pub use view::{CellChange, GroupView};
 
 use unspoken_gsw::{GadgetLiteral, Noise};
 use unspoken_ring::{DigitGadget, Seed, derive_bytes};
 
 use crate::error::{PirError, range};
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
+
+/// Version of the order of the bytes of a table, and of its packings.
+pub const TABLE_FORMAT: u32 = 1;
 
 /// Bits of data in each coefficient.
 const PLAINTEXT_BITS: u32 = 8;

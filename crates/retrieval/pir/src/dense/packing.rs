@@ -5,19 +5,61 @@ use unspoken_gsw::SmallRing;
 use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitKey, OrbitShape, Poly};
 
 use crate::dense::query::DenseQuery;
+use crate::dense::shape::DenseShape;
+use crate::dense::view::check_group;
 use crate::dense::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, packing_gadget, public_seed};
 use crate::error::PirError;
 use crate::parameters::PirParameters;
 
-/// The digits of the masks of a group, for all switches of its packing.
+/// The digits of the masks of a group, for all switches of its packing: what packing its sums needs of its bytes.
 #[derive(Debug)]
-pub(crate) struct Packing {
-    /// The factors of the images of the rotation key, then those of the images of its conjugate.
+pub struct Packing {
     words: Vec<u32>,
+    last: LastFactors,
+}
+
+/// The factors of the last two switches of a packing.
+#[derive(Debug)]
+pub struct LastFactors {
     /// The factor of the conjugation key.
     conjugation: Poly,
     /// The factor of the key that switches to the client's lasting secret.
     switch: Poly,
+}
+
+/// View of a packing.
+#[derive(Clone, Copy, Debug)]
+pub struct PackingView<'a> {
+    /// The factors of the images of the rotation key, then those of the images of its conjugate: as many words as
+    /// [`Packing::word_count`].
+    pub words: &'a [u32],
+    /// The factors of the last two switches.
+    pub last: &'a LastFactors,
+}
+
+impl LastFactors {
+    /// Bytes of the serialised factors.
+    pub fn byte_len(parameters: &PirParameters) -> usize {
+        2 * parameters.ring().residue_bytes(parameters.ring().basis())
+    }
+
+    /// Serialises the factors.
+    pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::byte_len(parameters));
+        [&self.conjugation, &self.switch].iter().for_each(|poly| parameters.ring().write_residues(poly, &mut bytes));
+        bytes
+    }
+
+    /// Reads serialised factors.
+    ///
+    /// # Errors
+    /// If the length is wrong, or a residue is not below its prime.
+    pub fn from_bytes(parameters: &PirParameters, bytes: &[u8]) -> Result<Self, PirError> {
+        let ring = parameters.ring();
+        let (conjugation, switch) = bytes.split_at_checked(Self::byte_len(parameters) / 2).unwrap_or_default();
+        let read = |bytes| ring.read_residues(bytes, ring.basis(), Domain::Evaluation);
+        Ok(LastFactors { conjugation: read(conjugation)?, switch: read(switch)? })
+    }
 }
 
 /// Words between the coefficients of consecutive columns.
@@ -29,23 +71,47 @@ fn shape(ring: &SmallRing) -> OrbitShape {
 }
 
 impl Packing {
+    /// Number of words.
+    pub fn word_count(parameters: &PirParameters) -> usize {
+        2 * parameters.ring().orbit_words(shape(parameters.ring()))
+    }
+
+    /// The words ([`PackingView::words`]).
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// The factors of the last two switches.
+    pub fn last(&self) -> &LastFactors {
+        &self.last
+    }
+
+    /// View of the packing for [`answer`](crate::dense::answer).
+    pub fn view(&self) -> PackingView<'_> {
+        PackingView { words: &self.words, last: &self.last }
+    }
+
     /// Bytes in memory.
-    pub(crate) fn byte_len(parameters: &PirParameters) -> usize {
+    pub fn memory_bytes(parameters: &PirParameters) -> usize {
         let ring = parameters.ring();
-        2 * ring.orbit_words(shape(ring)) * size_of::<u32>() + 2 * ring.poly_bytes(ring.basis())
+        Self::word_count(parameters) * size_of::<u32>() + 2 * ring.poly_bytes(ring.basis())
     }
 
     /// Bytes of memory that preparing a packing needs beside it: the masks of all columns, and their transforms.
-    pub(crate) fn work_bytes(parameters: &PirParameters) -> usize {
+    pub fn work_bytes(parameters: &PirParameters) -> usize {
         let ring = parameters.ring();
         2 * ring.degree() * ring.poly_bytes(ring.basis())
     }
 
-    /// Prepares the packing of a group with these bytes ([`DenseTable`](crate::dense::DenseTable)). Uses all threads.
-    pub(crate) fn new(parameters: &PirParameters, bytes: &[u8], rows: usize) -> Result<Self, PirError> {
+    /// Prepares the packing of a group with these bytes, in the order of [`DenseShape`]. Uses all threads.
+    ///
+    /// # Errors
+    /// If the number of bytes is not that of a group.
+    pub fn new(parameters: &PirParameters, of: DenseShape, bytes: &[u8]) -> Result<Self, PirError> {
+        check_group(parameters, of, bytes)?;
         let (ring, seed, gadget) = (parameters.ring(), public_seed(parameters), packing_gadget(parameters)?);
         let shape = shape(ring);
-        let mut masks = masks(parameters, bytes, rows)?;
+        let mut masks = masks(parameters, bytes, of.rows)?;
         // The packing is the sum over all automorphisms of 1/n of these sums.
         masks.iter_mut().try_for_each(|mask| ring.unscale_assign(mask, ring.degree() as u32))?;
         let sums = ring.galois_sums(&masks)?;
@@ -80,9 +146,11 @@ impl Packing {
         let conjugate = ring.digit_value(&digits(&conjugate)?)?;
         ring.mul_add_assign(&mut sum, &conjugate, &conjugation)?;
         let switch = ring.digit_value(&digits(&sum)?)?;
-        Ok(Packing { words, conjugation: conjugate, switch })
+        Ok(Packing { words, last: LastFactors { conjugation: conjugate, switch } })
     }
+}
 
+impl PackingView<'_> {
     /// The packed ciphertexts of some queries, under the lasting secrets of their clients. `bodies` are the sums of
     /// this group, modulo the ring's modulus and in the evaluation domain.
     pub(crate) fn packed(
@@ -99,9 +167,9 @@ impl Packing {
         for (((mut body, upper), lower), last) in bodies.into_iter().zip(&upper).zip(&lower).zip(&keys.last) {
             ring.add_assign(&mut body, upper)?;
             ring.add_assign(&mut body, lower)?;
-            ring.mul_add_assign(&mut body, &self.conjugation, last.conjugation)?;
-            ring.mul_add_assign(&mut body, &self.switch, last.switch)?;
-            packed.push([body, ring.mul(&self.switch, &last.mask)?]);
+            ring.mul_add_assign(&mut body, &self.last.conjugation, last.conjugation)?;
+            ring.mul_add_assign(&mut body, &self.last.switch, last.switch)?;
+            packed.push([body, ring.mul(&self.last.switch, &last.mask)?]);
         }
         Ok(packed)
     }

@@ -1,6 +1,6 @@
 //! Positions of cells in a dense table.
 
-use unspoken_ring::declassify;
+use unspoken_ring::{BYTE_BLOCK, declassify};
 
 use crate::dense::check_failure;
 use crate::error::{PirError, range};
@@ -16,7 +16,17 @@ const MAX_ROWS: u64 = 1 << 20;
 /// Most groups of columns.
 const MAX_GROUP_BITS: u32 = 10;
 
-/// The shape of a dense table. The number of a cell is, from the highest to the lowest bits, its row, its group of
+/// Position of a cell in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellPlace {
+    /// Row of the group.
+    pub row: usize,
+    /// Place in the row: byte `i` of the cell is in column `i places + place`.
+    pub place: usize,
+}
+
+/// The shape of a dense table. The bytes of a group are, for each [`BYTE_BLOCK`] columns and each row, those columns;
+/// groups follow each other. The number of a cell is, from the highest to the lowest bits, its row, its group of
 /// columns and its place in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DenseShape {
@@ -29,14 +39,17 @@ pub struct DenseShape {
 }
 
 impl DenseShape {
+    /// Bytes of the shortest cell.
+    pub const LEAST_CELL_BYTES: usize = 32;
+
     /// The shape for a number of cells.
     ///
     /// # Errors
     /// If there are no cells or too many, or the bytes of a cell are not a power of two from 32 to the ring's degree.
     pub fn new(parameters: &PirParameters, cells: u64, cell_bytes: usize) -> Result<Self, PirError> {
         let degree = parameters.ring().degree();
-        if !cell_bytes.is_power_of_two() || !(32..=degree).contains(&cell_bytes) {
-            let needed = format!("a power of two from 32 to {degree}");
+        if !cell_bytes.is_power_of_two() || !(Self::LEAST_CELL_BYTES..=degree).contains(&cell_bytes) {
+            let needed = format!("a power of two from {} to {degree}", Self::LEAST_CELL_BYTES);
             return Err(range("lay out a dense table: bytes of a cell", cell_bytes as u64, needed));
         }
         let places = (degree / cell_bytes) as u64;
@@ -82,9 +95,61 @@ impl DenseShape {
         self.group_bits + self.places(parameters).ilog2()
     }
 
+    /// Cells in a row of all groups together.
+    pub fn row_cells(&self, parameters: &PirParameters) -> u64 {
+        1 << self.selection_bits(parameters)
+    }
+
+    /// Bytes of a group of the table.
+    pub fn group_bytes(&self, parameters: &PirParameters) -> usize {
+        self.rows * parameters.ring().degree()
+    }
+
     /// Bytes of the table.
     pub fn table_bytes(&self, parameters: &PirParameters) -> usize {
-        self.groups() * self.rows * parameters.ring().degree()
+        self.groups() * self.group_bytes(parameters)
+    }
+
+    /// Group of a cell, and its row and place there.
+    ///
+    /// # Errors
+    /// If there is no such cell.
+    pub fn place_of(&self, parameters: &PirParameters, cell: u64) -> Result<(usize, CellPlace), PirError> {
+        let (row, selected) = self.position(parameters, cell)?;
+        let (places, selected) = (self.places(parameters), selected as usize);
+        Ok((selected / places, CellPlace { row: row as usize, place: selected % places }))
+    }
+
+    /// The cells of a group with their places, in the order of the cells.
+    pub fn cells_of(&self, parameters: &PirParameters, group: usize) -> impl Iterator<Item = (u64, CellPlace)> {
+        let (shape, places) = (*self, self.places(parameters));
+        let all = (0..shape.rows).flat_map(move |row| (0..places).map(move |place| CellPlace { row, place }));
+        let number = move |at: &CellPlace| ((at.row << shape.group_bits | group) * places + at.place) as u64;
+        all.map(move |at| (number(&at), at)).filter(move |&(cell, _)| cell < shape.cells)
+    }
+
+    /// Writes a cell to the bytes of its group. A shorter cell is padded with zeros.
+    ///
+    /// # Errors
+    /// If the cell is too long.
+    pub fn write_cell(
+        &self,
+        parameters: &PirParameters,
+        bytes: &mut [u8],
+        at: CellPlace,
+        content: &[u8],
+    ) -> Result<(), PirError> {
+        if content.len() > self.cell_bytes {
+            let needed = format!("at most {} bytes", self.cell_bytes);
+            return Err(range("write a cell of a dense table", content.len() as u64, needed));
+        }
+        let places = self.places(parameters);
+        let padded = content.iter().copied().chain(std::iter::repeat(0)).take(self.cell_bytes);
+        for (i, byte) in padded.enumerate() {
+            let column = i * places + at.place;
+            bytes[(column / BYTE_BLOCK * self.rows + at.row) * BYTE_BLOCK + column % BYTE_BLOCK] = byte;
+        }
+        Ok(())
     }
 
     /// Row of a cell, and the number of its group and place.

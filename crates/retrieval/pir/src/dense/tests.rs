@@ -1,14 +1,15 @@
 //! Tests of dense tables from query to response.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_gsw::Noise;
 use unspoken_ring::SecretRng;
 
-use crate::dense::answer::packed_groups;
+use crate::dense::answer::{Words, packed_groups};
 use crate::dense::{
-    DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, PLAINTEXT_BITS, answer, packed_noise,
-    response_noise,
+    CellChange, CellPlace, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, GroupView, LastFactors,
+    PLAINTEXT_BITS, Packing, PackingView, answer, packed_noise, response_noise,
 };
 use crate::server::Stopwatch;
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
@@ -49,23 +50,34 @@ impl Fixture {
         Fixture { parameters, shape, table, clients, rng }
     }
 
-    /// The responses to one query of each client, in one pass, over their bytes.
+    /// The responses to one query of each client, in one pass over the table.
     fn ask(&mut self, cells: &[u64]) -> Vec<DenseResponse> {
+        let queries = self.queries(cells);
+        self.answers(&queries, &[self.table.groups()]).into_iter().flatten().collect()
+    }
+
+    /// A query of each client, read from its bytes.
+    fn queries(&mut self, cells: &[u64]) -> Vec<DenseQuery> {
         let (parameters, shape) = (&self.parameters, self.shape);
         let query = |((secret, _), &cell): (&(PirSecret, PreparedKeys), &u64)| {
             let bytes = secret.dense_query(shape, cell, &mut self.rng).unwrap().to_bytes(parameters);
             assert_eq!(bytes.len(), DenseQuery::byte_len(parameters, shape));
             DenseQuery::from_bytes(parameters, shape, &bytes).unwrap()
         };
-        let queries: Vec<DenseQuery> = self.clients.iter().zip(cells).map(query).collect();
-        let pairs: Vec<_> = self.clients.iter().zip(&queries).map(|((_, keys), query)| (keys, query)).collect();
-        let (responses, _) = answer(&self.table, &pairs, &AtomicBool::new(false)).unwrap();
+        self.clients.iter().zip(cells).map(query).collect()
+    }
+
+    /// The responses to a query of each client from some planes, read from their bytes.
+    fn answers(&self, queries: &[DenseQuery], planes: &[Vec<GroupView<'_>>]) -> Vec<Vec<DenseResponse>> {
+        let (parameters, shape) = (&self.parameters, self.shape);
+        let pairs: Vec<_> = self.clients.iter().zip(queries).map(|((_, keys), query)| (keys, query)).collect();
+        let (responses, _) = answer(parameters, shape, planes, &pairs, &AtomicBool::new(false)).unwrap();
         let read = |response: DenseResponse| {
             let bytes = response.to_bytes();
             assert_eq!(bytes.len(), DenseResponse::byte_len(parameters, shape));
             DenseResponse::from_bytes(parameters, shape, &bytes).unwrap()
         };
-        responses.into_iter().map(read).collect()
+        responses.into_iter().map(|planes| planes.into_iter().map(read).collect()).collect()
     }
 
     fn noise(&self, client: usize, response: &DenseResponse) -> f64 {
@@ -101,19 +113,61 @@ fn many_clients_share_a_pass() {
 }
 
 #[test]
-fn changed_cells_are_seen() {
+fn changed_cells_are_seen_and_planes_share_a_query() {
     let mut fixture = Fixture::new(3000, 512, 1, 1, false);
-    fixture.table.change(&[(2999, b"new"), (0, &[7; 512])]).unwrap();
+    let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
+    let changed = [(2999, b"new".to_vec()), (0, vec![7; 512]), (4, vec![0x80; 512])];
+    let mut bytes: Vec<Vec<u8>> = fixture.table.groups().iter().map(|group| group.bytes.to_vec()).collect();
+    let mut changes = vec![Vec::new(); shape.groups()];
+    for (cell, new) in &changed {
+        let (group, at) = shape.place_of(&parameters, *cell).unwrap();
+        shape.write_cell(&parameters, &mut bytes[group], at, new).unwrap();
+        changes[group].push(Arc::new(CellChange::new(shape, at, &content(false, 512, *cell), new)));
+    }
+    let packings: Vec<Packing> = bytes.iter().map(|bytes| Packing::new(&parameters, shape, bytes).unwrap()).collect();
+    // The packings were written and are read again.
+    let last = |packing: &Packing| LastFactors::from_bytes(&parameters, &packing.last().to_bytes(&parameters)).unwrap();
+    let last: Vec<LastFactors> = packings.iter().map(last).collect();
     for (cell, expected) in [(2999, [&b"new"[..], &[0; 509]].concat()), (0, vec![7; 512]), (1, content(false, 512, 1))]
     {
-        let response = &fixture.ask(&[cell])[0];
-        assert_eq!(*fixture.clients[0].0.dense_extract(response, fixture.shape).unwrap(), expected, "cell {cell}");
+        let queries = fixture.queries(&[cell]);
+        let mut after = fixture.table.groups();
+        for (group, view) in after.iter_mut().enumerate() {
+            let packing = PackingView { words: packings[group].words(), last: &last[group] };
+            *view = GroupView { changes: &changes[group], packing, ..*view };
+        }
+        let responses = &fixture.answers(&queries, &[fixture.table.groups(), after])[0];
+        let secret = &fixture.clients[0].0;
+        let found = responses.iter().map(|response| secret.dense_extract(response, shape).unwrap().to_vec());
+        assert_eq!(found.collect::<Vec<_>>(), [content(false, 512, cell), expected], "cell {cell}");
     }
-    // A change that fails changes nothing.
-    assert!(matches!(fixture.table.change(&[(1, b"y"), (3000, b"x")]), Err(PirError::Index { .. })));
-    assert!(matches!(fixture.table.change(&[(1, b"y"), (0, &[0; 513])]), Err(PirError::Range { .. })));
-    let response = &fixture.ask(&[1])[0];
-    assert_eq!(*fixture.clients[0].0.dense_extract(response, fixture.shape).unwrap(), content(false, 512, 1));
+    let at = shape.place_of(&parameters, 0).unwrap().1;
+    assert!(matches!(shape.write_cell(&parameters, &mut bytes[0], at, &[0; 513]), Err(PirError::Range { .. })));
+    assert!(matches!(shape.place_of(&parameters, 3000), Err(PirError::Index { .. })));
+    assert!(LastFactors::from_bytes(&parameters, &[0; 10]).is_err());
+    assert!(matches!(Packing::new(&parameters, shape, &bytes[0][1..]), Err(PirError::Table { .. })));
+}
+
+#[test]
+fn tables_of_another_shape_are_refused() {
+    let mut fixture = Fixture::new(700, 256, 1, 1, false);
+    let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
+    let queries = fixture.queries(&[3]);
+    let pairs = [(&fixture.clients[0].1, &queries[0])];
+    let groups = fixture.table.groups();
+    let outside = CellPlace { row: shape.rows(), place: 0 };
+    let change = [Arc::new(CellChange::new(shape, outside, &[], &[]))];
+    let short = PackingView { words: &groups[0].packing.words[1..], ..groups[0].packing };
+    let wrong = [
+        vec![groups[0]],
+        vec![groups[0], GroupView { bytes: &groups[1].bytes[1..], ..groups[1] }],
+        vec![GroupView { changes: &change, ..groups[0] }, groups[1]],
+        vec![GroupView { packing: short, ..groups[0] }, groups[1]],
+    ];
+    for plane in wrong {
+        let refused = answer(&parameters, shape, &[plane], &pairs, &AtomicBool::new(false));
+        assert!(matches!(refused, Err(PirError::Table { .. })), "{refused:?}");
+    }
 }
 
 /// The noise of packed ciphertexts, before selection and rounding hide it.
@@ -127,7 +181,9 @@ fn noise_of_rows_and_packing_is_as_predicted() {
         let secret = &fixture.clients[0].0;
         let query = secret.dense_query(shape, cell, &mut fixture.rng).unwrap();
         let (never, mut phases) = (AtomicBool::new(false), DensePhaseTimes::default());
-        let packed = packed_groups(&fixture.table, &[&query], &mut Stopwatch::new(&never), &mut phases).unwrap();
+        let words = Words::new(&parameters, &[(&fixture.clients[0].1, &query)]).unwrap();
+        let (groups, mut watch) = (fixture.table.groups(), Stopwatch::new(&never));
+        let packed = packed_groups(&parameters, shape, &groups, &words, &mut watch, &mut phases).unwrap();
         let mut phase = secret.ring().phase(&packed[0][0]).unwrap();
         let unit = parameters.scale(PLAINTEXT_BITS);
         let bytes = content(false, 2048, cell);
@@ -175,8 +231,10 @@ fn shapes_and_queries_that_do_not_fit_are_refused() {
     let shape = DenseShape { cells: 6000, rows: 750, ..fixture.shape };
     let other = secret.dense_query(shape, 3, &mut fixture.rng).unwrap();
     let stop = AtomicBool::new(false);
-    assert!(matches!(answer(&fixture.table, &[(keys, &other)], &stop), Err(PirError::Format { .. })));
-    let stopped = answer(&fixture.table, &[(keys, &query)], &AtomicBool::new(true));
+    let planes = [fixture.table.groups()];
+    let refused = answer(&parameters, fixture.shape, &planes, &[(keys, &other)], &stop);
+    assert!(matches!(refused, Err(PirError::Format { .. })));
+    let stopped = answer(&parameters, fixture.shape, &planes, &[(keys, &query)], &AtomicBool::new(true));
     assert!(matches!(stopped, Err(PirError::Interrupted)));
     assert!(DenseResponse::from_bytes(&parameters, fixture.shape, &[0; 10]).is_err());
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mode::Mode;
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
-use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
+use crate::tables::TableKind;
 
 /// Maximum number of planes: pieces of a cell, and responses to a query.
 pub const MAX_PLANES: usize = 4096;
@@ -64,34 +64,34 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Checks a layout from an untrusted source. Afterwards no product of its numbers overflows, and [`Layout::shape`]
-    /// succeeds.
+    /// Checks a layout from an untrusted source, for tables of a kind. Afterwards no product of its numbers overflows.
     ///
     /// # Errors
     /// If a number is outside its limits.
-    pub fn check(&self, parameters: &PirParameters) -> Result<(), LayoutError> {
+    pub fn check(&self, parameters: &PirParameters, kind: TableKind) -> Result<(), LayoutError> {
         let limit = |what, found: u64, least: u64, most: u64| match (least..=most).contains(&found) {
             true => Ok(()),
             false => Err(LayoutError::Limit { what, found, needed: format!("{least} to {most}") }),
         };
-        let most_bytes = (MAX_PLANES * parameters.piece_bytes()) as u64;
+        let (most_bytes, most_cells) = (kind.most_cell_bytes(parameters) as u64, kind.most_cells());
         let cell_bytes = match *self {
             Layout::Index { length: Length::Fixed(bytes), .. } => bytes.into(),
             Layout::Index { length: Length::Variable { max }, .. } => u64::from(max) + index::LENGTH_BYTES as u64,
             Layout::Keys { buckets, bucket_bytes, candidates, .. } => {
                 limit("candidate buckets of a key", candidates.into(), 1, MAX_CANDIDATES.into())?;
-                limit("buckets", buckets, candidates.into(), 1 << MAX_INDEX_BITS)?;
+                limit("buckets", buckets, candidates.into(), most_cells)?;
                 limit("bytes of a bucket", bucket_bytes.into(), bucket::LEAST_BYTES as u64, most_bytes)?;
                 bucket_bytes.into()
             }
         };
         limit("bytes of a cell", cell_bytes, 0, most_bytes)?;
-        limit("cells", self.cells(), 1, 1 << MAX_INDEX_BITS)?;
-        let planes = self.planes(parameters) as u64;
+        limit("cells", self.cells(), 1, most_cells)?;
+        let planes = self.planes(parameters, kind) as u64;
         limit("pieces in all planes", self.cells() * planes, 1, MAX_PIECES)?;
         // A record is correct only if all responses that it consists of are correct.
         let responses = planes * if let Layout::Keys { candidates, .. } = *self { candidates.into() } else { 1 };
-        let found = parameters.log2_failure(self.shape(parameters)?, Mode::Packed) + (responses as f64).log2();
+        let shape = kind.shape(parameters, self.cells(), self.cell_bytes())?;
+        let found = shape.log2_failure(parameters, Mode::Packed)? + (responses as f64).log2();
         match found <= MAX_LOG2_FAILURE {
             true => Ok(()),
             false => Err(LayoutError::Limit {
@@ -119,17 +119,9 @@ impl Layout {
         }
     }
 
-    /// Number of planes: pieces of a cell, tables, and responses to a query. At least one.
-    pub fn planes(&self, parameters: &PirParameters) -> usize {
-        self.cell_bytes().div_ceil(parameters.piece_bytes()).max(1)
-    }
-
-    /// The shape of each plane.
-    ///
-    /// # Errors
-    /// If there are no cells or too many.
-    pub fn shape(&self, parameters: &PirParameters) -> Result<DatabaseShape, LayoutError> {
-        Ok(DatabaseShape::new(parameters, self.cells())?)
+    /// Number of planes of a kind of tables: pieces of a cell. At least one.
+    pub(crate) fn planes(&self, parameters: &PirParameters, kind: TableKind) -> usize {
+        self.cell_bytes().div_ceil(kind.piece_bytes(parameters, self.cell_bytes())).max(1)
     }
 
     /// The part of a cell before padding.

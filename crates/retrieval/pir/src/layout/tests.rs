@@ -1,5 +1,7 @@
 use super::*;
 use crate::preset::Preset;
+use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
+use crate::tables::Tables;
 
 fn keys_layout(buckets: u64, candidates: u32) -> Layout {
     Layout::Keys { buckets, bucket_bytes: 256, candidates, seed: [7; 16] }
@@ -18,11 +20,11 @@ fn records_of_all_lengths_come_back() {
     assert_eq!(variable.record(&variable.cell(None).unwrap()).unwrap(), None);
     assert!(matches!(variable.cell(Some(&[0; 301])), Err(LayoutError::Length { found: 301, .. })));
     let fixed = Layout::Index { records: 10, length: Length::Fixed(256) };
-    assert_eq!(fixed.planes(&Preset::InsecureN11.build().unwrap()), 1);
+    assert_eq!(fixed.planes(&Preset::InsecureN11.build().unwrap(), TableKind::Transformed), 1);
     assert_eq!(fixed.record(&fixed.cell(Some(&[5; 256])).unwrap()).unwrap(), Some(&[5; 256][..]));
     assert!(fixed.cell(Some(&[5; 255])).is_err() && fixed.cell(None).is_err());
     let empty = Layout::Index { records: 10, length: Length::Fixed(0) };
-    assert_eq!(empty.planes(&Preset::InsecureN11.build().unwrap()), 1);
+    assert_eq!(empty.planes(&Preset::InsecureN11.build().unwrap(), TableKind::Transformed), 1);
     assert_eq!(empty.record(&[0; 256]).unwrap(), Some(&[][..]));
 }
 
@@ -124,7 +126,7 @@ fn layouts_from_outside_are_checked() {
     let index = |records, length| Layout::Index { records, length };
     let keys = |buckets, bucket_bytes, candidates| Layout::Keys { buckets, bucket_bytes, candidates, seed: [0; 16] };
     for good in [index(1, fixed(0)), index(1 << 20, fixed(256)), index(3, variable((1 << 20) - 4)), keys(2, 15, 2)] {
-        good.check(&parameters).unwrap();
+        good.check(&parameters, TableKind::Transformed).unwrap();
     }
     for bad in [
         index(0, fixed(1)),
@@ -139,7 +141,7 @@ fn layouts_from_outside_are_checked() {
         keys(9, 14, 1),
         keys(u64::MAX, u32::MAX, 1),
     ] {
-        assert!(bad.check(&parameters).is_err(), "{bad:?}");
+        assert!(bad.check(&parameters, TableKind::Transformed).is_err(), "{bad:?}");
     }
 }
 
@@ -147,7 +149,7 @@ fn layouts_from_outside_are_checked() {
 fn plans_have_room_and_fill_rows() {
     let parameters = Preset::InsecureN11.build().unwrap();
     for (count, length, candidates) in [(0, 0, 1), (1, 3, 2), (1000, 20, 1), (97_584, 75, 2), (20_000, 300, 3)] {
-        let plan = KeysPlan::new(candidates, [1; 16]);
+        let plan = KeysPlan::new(TableKind::Transformed, candidates, [1; 16]);
         let layout = Layout::for_keys(&parameters, (0..count).map(|i| length + i % 2), &plan).unwrap();
         let Layout::Keys { buckets, bucket_bytes, .. } = layout else { panic!("{layout:?}") };
         let bytes: usize = (0..count).map(|i| Bucket::entry_bytes(length + i % 2)).sum();
@@ -155,36 +157,67 @@ fn plans_have_room_and_fill_rows() {
         assert!(load <= plan.load * STRETCH_FOR_TESTS, "{layout:?} {load}");
         assert!(bucket_bytes as usize >= 2 + Bucket::entry_bytes(length) && bucket_bytes % 256 == 0);
         assert!(count < 1000 || load > plan.load * 0.9, "{layout:?} {load}");
-        let shape = layout.shape(&parameters).unwrap();
+        let shape = DatabaseShape::new(&parameters, buckets).unwrap();
         assert_eq!(buckets % (1 << (shape.column_bits + shape.piece_bits)), 0);
     }
-    let mut plan = KeysPlan::new(2, [1; 16]);
+    let mut plan = KeysPlan::new(TableKind::Transformed, 2, [1; 16]);
     plan.keys = 1 << 30;
     let large = Layout::for_keys(&parameters, [10, 11], &plan).unwrap();
     assert!(large.cells() <= 1 << MAX_INDEX_BITS && large.cell_bytes() > 256, "{large:?}");
-    large.check(&parameters).unwrap();
+    large.check(&parameters, TableKind::Transformed).unwrap();
     // A few long records: a bucket has room for at most all of them, and at most the maximum size.
-    let single = KeysPlan::new(1, [1; 16]);
+    let single = KeysPlan::new(TableKind::Transformed, 1, [1; 16]);
     for lengths in [vec![100_000, 0], vec![100_000; 30]] {
         let layout = Layout::for_keys(&parameters, lengths.iter().copied(), &single).unwrap();
         assert!(layout.cell_bytes() > 100_000 && layout.cells() * layout.cell_bytes() as u64 >= 200_000, "{layout:?}");
     }
-    assert!(Layout::for_keys(&parameters, [1 << 20], &KeysPlan::new(2, [1; 16])).is_err());
+    assert!(Layout::for_keys(&parameters, [1 << 20], &KeysPlan::new(TableKind::Transformed, 2, [1; 16])).is_err());
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan { load: f64::NAN, ..plan }).is_err());
-    assert!(Layout::for_keys(&parameters, [1], &KeysPlan::new(9, [1; 16])).is_err());
-    let by_index = Layout::for_index(&parameters, [5, 5], 9, 5).unwrap();
+    assert!(Layout::for_keys(&parameters, [1], &KeysPlan::new(TableKind::Transformed, 9, [1; 16])).is_err());
+    let by_index = Layout::for_index(&parameters, TableKind::Transformed, [5, 5], (9, 5)).unwrap();
     // The additional records are absent, not zeros.
     assert_eq!(by_index, Layout::Index { records: 9, length: Length::Variable { max: 5 } });
-    let by_index = Layout::for_index(&parameters, [5, 5], 2, 5).unwrap();
+    let by_index = Layout::for_index(&parameters, TableKind::Transformed, [5, 5], (2, 5)).unwrap();
     assert_eq!(by_index, Layout::Index { records: 2, length: Length::Fixed(5) });
-    let by_index = Layout::for_index(&parameters, [5, 0], 0, 0).unwrap();
+    let by_index = Layout::for_index(&parameters, TableKind::Transformed, [5, 0], (0, 0)).unwrap();
     assert_eq!(by_index, Layout::Index { records: 2, length: Length::Variable { max: 5 } });
-    let by_index = Layout::for_index(&parameters, [5, 5], 0, 6).unwrap();
+    let by_index = Layout::for_index(&parameters, TableKind::Transformed, [5, 5], (0, 6)).unwrap();
     assert_eq!(by_index, Layout::Index { records: 2, length: Length::Variable { max: 6 } });
-    let roomy = KeysPlan { longest: 600, ..KeysPlan::new(2, [1; 16]) };
+    let roomy = KeysPlan { longest: 600, ..KeysPlan::new(TableKind::Transformed, 2, [1; 16]) };
     assert_eq!(Layout::for_keys(&parameters, [10, 11], &roomy).unwrap().cell_bytes(), 768);
-    assert!(Layout::for_index(&parameters, [(1 << 20) + 1], 0, 0).is_err());
-    assert!(Layout::for_index(&parameters, [], 0, 0).is_err());
+    assert!(Layout::for_index(&parameters, TableKind::Transformed, [(1 << 20) + 1], (0, 0)).is_err());
+    assert!(Layout::for_index(&parameters, TableKind::Transformed, [], (0, 0)).is_err());
 }
 
 const STRETCH_FOR_TESTS: f64 = 1.07;
+
+#[test]
+fn dense_tables_have_buckets_of_their_own_lengths() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    for (count, length, candidates) in [(1, 3, 1), (1000, 20, 1), (97_584, 75, 2), (20_000, 300, 3), (500, 3000, 2)] {
+        let plan = KeysPlan::new(TableKind::Dense, candidates, [1; 16]);
+        let layout = Layout::for_keys(&parameters, (0..count).map(|i| length + i % 2), &plan).unwrap();
+        let (bytes, tables) = (layout.cell_bytes(), Tables::new(&parameters, layout, TableKind::Dense).unwrap());
+        assert_eq!(tables.planes() * tables.piece_bytes(), bytes, "no padding");
+        assert!(bytes >= 2 + Bucket::entry_bytes(length) && tables.log2_failure(Mode::Packed).unwrap() <= -40.0);
+        let needed: usize = (0..count).map(|i| Bucket::entry_bytes(length + i % 2)).sum();
+        let load = needed as f64 / (layout.cells() as f64 * (bytes - 2) as f64);
+        assert!(
+            load <= plan.load * STRETCH_FOR_TESTS && (count < 20_000 || load > plan.load * 0.9),
+            "{layout:?} {load}"
+        );
+    }
+    // Longer cells than a piece have several.
+    let layout = Layout::Index { records: 10, length: Length::Fixed(2049) };
+    let tables = Tables::new(&parameters, layout, TableKind::Dense).unwrap();
+    assert_eq!((tables.planes(), tables.piece_bytes()), (2, 2048));
+    // There may be more cells than in transformed tables.
+    let many = Layout::Index { records: 1 << 27, length: Length::Fixed(64) };
+    assert!(many.check(&parameters, TableKind::Transformed).is_err());
+    many.check(&parameters, TableKind::Dense).unwrap();
+    assert!(
+        Layout::Index { records: (1 << 32) + 1, length: Length::Fixed(1) }
+            .check(&parameters, TableKind::Dense)
+            .is_err()
+    );
+}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use unspoken_pir::{Database, DatabaseVersion, Layout, Length, PirParameters, Preset, TableView, VersionedDatabase};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Length, PirParameters, Planes, Preset, TableKind, Tables, VersionedDatabase,
+};
 use unspoken_retrieve::RetrieveServer;
 
 /// Bytes of the longest record.
@@ -10,7 +12,7 @@ const LENGTH: u32 = 60;
 
 /// Records in memory, as one version of a database by index.
 pub struct Cells {
-    layout: Layout,
+    tables: Tables,
     table: Database,
 }
 
@@ -25,7 +27,8 @@ impl Cells {
             cell.resize(parameters.piece_bytes(), 0);
             cell
         });
-        Cells { layout, table: Database::new(&parameters, 0, &cells.collect::<Vec<u8>>()).unwrap() }
+        let tables = Tables::new(&parameters, layout, TableKind::Transformed).unwrap();
+        Cells { tables, table: Database::new(&parameters, 0, &cells.collect::<Vec<u8>>()).unwrap() }
     }
 }
 
@@ -44,12 +47,12 @@ impl DatabaseVersion for Cells {
         1
     }
 
-    fn layout(&self) -> Layout {
-        self.layout
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 
-    fn planes(&self) -> Vec<TableView<'_>> {
-        vec![self.table.view()]
+    fn planes(&self) -> Planes<'_> {
+        Planes::Transformed(vec![self.table.view()])
     }
 }
 

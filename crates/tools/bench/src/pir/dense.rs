@@ -177,9 +177,10 @@ impl Clients {
         }
         let asked: Vec<_> = clients.iter().zip(&queries).map(|((_, keys), (_, query))| (keys, query)).collect();
         let started = Instant::now();
-        let (responses, phases) = pool.install(|| answer(table, &asked, &AtomicBool::new(false)))?;
+        let (pir, planes, never) = (table.parameters(), [table.groups()], AtomicBool::new(false));
+        let (responses, phases) = pool.install(|| answer(pir, shape, &planes, &asked, &never))?;
         let seconds = started.elapsed().as_secs_f64();
-        for (((secret, _), (cell, _)), response) in clients.iter().zip(&queries).zip(&responses) {
+        for (((secret, _), (cell, _)), response) in clients.iter().zip(&queries).zip(responses.iter().flatten()) {
             let found = secret.dense_extract(response, shape)?;
             let differ = found.iter().zip(record(*cell, RECORD)).filter(|(a, b)| **a != *b).count();
             if differ > 0 || found.len() != RECORD {

@@ -59,7 +59,7 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, preset: Preset) -> Resu
 
 fn sizes(harness: &mut Harness<'_>, size: Size, built: &Built) {
     let of = built.value_bytes as f64;
-    let params = params! { "records": built.records, "buckets": built.layout.cells() };
+    let params = params! { "records": built.records, "buckets": built.tables.layout().cells() };
     let per_byte = Metric::less("table_per_byte", "bytes");
     harness.value(per_byte, size.name, built.table_bytes as f64 / of, None, params);
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::memory::free_memory;
+
 /// What the machine lacks of memory, or of disk space below `path`; `None` if it has both.
 pub fn lack(memory_bytes: u64, path: &Path, disk_bytes: u64) -> Option<String> {
     let said = |found: u64, what: &str| format!("this machine has {:.1} GB of {what}", found as f64 / 1e9);
@@ -14,24 +16,6 @@ pub fn lack(memory_bytes: u64, path: &Path, disk_bytes: u64) -> Option<String> {
         Some(found) if found < disk_bytes => Some(said(found, &format!("free disk space at {}", path.display()))),
         _ => None,
     }
-}
-
-/// Bytes of memory that processes can have without swapping: those of the machine, or of its control group if that has
-/// fewer.
-fn free_memory() -> Option<u64> {
-    let machine = available(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
-    let group = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok();
-    let number = |text: String| text.trim().parse::<u64>().ok();
-    let limit = group("max").and_then(number);
-    let left = limit.map(|limit| limit.saturating_sub(group("current").and_then(number).unwrap_or(0)));
-    Some(left.unwrap_or(machine).min(machine))
-}
-
-/// The line `MemAvailable` of `/proc/meminfo`, in bytes.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1 << 10)
 }
 
 #[cfg(unix)]
@@ -48,15 +32,6 @@ fn free_disk(_: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_memory_of_a_machine_is_read() {
-        let text = "MemTotal:       24684084 kB\nMemFree:         100 kB\nMemAvailable:   2048 kB\n";
-        assert_eq!(available(text), Some(2048 << 10));
-        for text in ["", "MemAvailable:\n", "MemAvailable: many kB\n"] {
-            assert_eq!(available(text), None);
-        }
-    }
 
     #[test]
     fn what_is_lacking_is_named() {

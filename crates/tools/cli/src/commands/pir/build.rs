@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use unspoken_database::{Builder, Built, Duplicates, Phase, Progress};
-use unspoken_pir::{Layout, Preset};
+use unspoken_pir::{Layout, Preset, TableKind};
 
+use super::explain::{self, Options, Records};
 use super::records::{RecordOptions, convert};
 use crate::interrupt;
+use crate::memory::free_memory;
 use crate::progress::Bars;
 
 /// Build a database from a file or a folder
@@ -15,6 +17,10 @@ use crate::progress::Bars;
 /// With --key, clients query records by key; without it, by their number in the file, from 0. Records of equal length
 /// are stored without padding; otherwise every cell is as long as the longest record. `unspoken pir info` shows the
 /// cost of queries; `unspoken serve --database` serves the database.
+///
+/// There are two kinds of tables. Transformed ones take 16 bytes for each byte of data and answer queries of 36 bytes
+/// to 13 KB. Dense ones take 1.5 bytes, are read at the speed of memory, answer many clients in one pass, and need
+/// queries of about 170 KB. --explain compares them for the records at hand.
 ///
 /// The values are held in memory during the build; the tables are not. Ctrl-C or a termination signal removes the
 /// unfinished database and, with --replace, keeps the old one. What a killed build leaves, the next build of the same
@@ -26,6 +32,18 @@ pub struct Arguments {
     from: PathBuf,
     #[command(flatten)]
     records: RecordOptions,
+    /// Kind of the tables: transformed or dense
+    #[arg(long, default_value = "transformed", value_parser = clap::value_parser!(TableKind))]
+    tables: TableKind,
+    /// Build nothing: show what each kind of tables and of queries would cost, and which is recommended
+    #[arg(long)]
+    explain: bool,
+    /// With --explain: speed of the clients' link, in Mbit/s
+    #[arg(long, default_value_t = 20.0, requires = "explain", value_parser = link)]
+    link: f64,
+    /// With --explain: print one JSON object
+    #[arg(long, requires = "explain")]
+    json: bool,
     /// Candidate buckets of a key. A lookup always sends this many queries; more candidates let buckets be fuller
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
     candidates: u32,
@@ -43,7 +61,16 @@ pub struct Arguments {
     #[arg(long)]
     replace: bool,
     /// Directory of the database
-    database: PathBuf,
+    #[arg(required_unless_present = "explain")]
+    database: Option<PathBuf>,
+}
+
+/// A speed in Mbit/s.
+fn link(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if (0.001..=1e6).contains(&speed) => Ok(speed),
+        _ => Err(format!("found {text}, needed Mbit/s from 0.001 to 1000000")),
+    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -59,7 +86,11 @@ enum DuplicatesName {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
+    let Some(database) = arguments.database.as_ref().filter(|_| !arguments.explain) else {
+        return explain(arguments, Records::read(source.map(convert))?);
+    };
     let builder = Builder {
+        tables: arguments.tables,
         candidates: arguments.candidates,
         duplicates: match arguments.duplicates {
             DuplicatesName::Error => Duplicates::Refuse,
@@ -79,15 +110,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bars.database(&Progress { total, ..progress });
     };
     let start = Instant::now();
-    let built = builder.build(&arguments.database, source.map(convert), &mut show, cancel.flag())?;
+    let built = builder.build(database, source.map(convert), &mut show, cancel.flag())?;
     bars.finish();
     summarise(&built, start.elapsed().as_secs_f64())?;
-    println!("serve it    unspoken serve --database {}", arguments.database.display());
+    println!("serve it    unspoken serve --database {}", database.display());
+    Ok(())
+}
+
+/// Prints what each kind of tables would cost.
+fn explain(arguments: &Arguments, records: Records) -> anyhow::Result<()> {
+    let Arguments { candidates, capacity, longest, .. } = *arguments;
+    let choices = records.choices(&Preset::N11.build()?, Options { candidates, capacity, longest })?;
+    let (link, memory) = (arguments.link * 1e6, free_memory().unwrap_or(u64::MAX));
+    match arguments.json {
+        true => println!("{}", explain::json(&choices, link, memory)),
+        false => explain::print(&choices, link, memory),
+    }
     Ok(())
 }
 
 fn summarise(built: &Built, seconds: f64) -> anyhow::Result<()> {
-    let (layout, planes) = (built.layout, built.layout.planes(&Preset::N11.build()?));
+    let (layout, planes) = (built.tables.layout(), built.tables.planes());
     println!("built       version {} in {seconds:.1} s", built.version);
     println!("records     {}", built.records);
     if built.dropped > 0 {
@@ -100,6 +143,7 @@ fn summarise(built: &Built, seconds: f64) -> anyhow::Result<()> {
     println!("read by     {by}");
     println!("cells       {} of {} bytes", layout.cells(), layout.cell_bytes());
     println!("planes      {planes}, responses to a query");
+    println!("tables      {}", built.tables.kind());
     println!("data        {} bytes", built.value_bytes);
     println!("table       {} bytes{}", built.table_bytes, per_byte(built.table_bytes, built.value_bytes));
     println!("on disk     {} bytes with the cells", built.table_bytes + built.cells_bytes);

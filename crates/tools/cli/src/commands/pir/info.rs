@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, Query, Response, SeededKeys};
+use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, PirError, SeededKeys, Tables};
 use unspoken_retrieve::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 
 /// Show what a database contains and what queries to it cost
@@ -25,7 +25,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let database = Database::open(&arguments.database)?;
     let snapshot = database.snapshot();
     let files = files(&arguments.database)?;
-    let questions: Vec<Question> = Mode::ALL.map(|mode| Question::new(&snapshot, mode)).into();
+    let tables = snapshot.tables();
+    let questions = tables.kind().modes().iter().map(|&mode| Question::new(tables, mode));
+    let questions: Vec<Question> = questions.collect::<Result<_, _>>()?;
     if arguments.json {
         return print_json(&snapshot, &files, &questions);
     }
@@ -43,9 +45,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("buckets     {} of {} bytes, {candidates} for a key", layout.cells(), layout.cell_bytes());
     }
     println!("load        {:.1} %", 100.0 * snapshot.load()?);
-    println!("planes      {}, responses to a query", layout.planes(parameters));
-    println!("tables      {} bytes", snapshot.table_bytes());
-    println!("changed     {} of their entries since they were written", snapshot.changed_entries());
+    println!("planes      {}, responses to a query", tables.planes());
+    println!("tables      {}, {} bytes", tables.kind(), snapshot.table_bytes());
+    println!("changed     {} of their entries or cells since they were written", snapshot.changed_entries());
     println!("version     {}, generation {} of the files", snapshot.version(), snapshot.generation());
     println!("parameters  {}", parameters.name());
     for (name, bytes) in &files {
@@ -77,20 +79,15 @@ struct Question {
 }
 
 impl Question {
-    fn new(snapshot: &Snapshot, mode: Mode) -> Self {
-        let (parameters, shape) = (snapshot.parameters(), snapshot.shape());
-        let queries = match snapshot.layout() {
-            Layout::Index { .. } => 1,
-            Layout::Keys { candidates, .. } => u64::from(candidates),
-        };
-        let responses = queries * snapshot.layout().planes(parameters) as u64;
-        Question {
+    fn new(tables: &Tables, mode: Mode) -> Result<Self, PirError> {
+        let responses = tables.queries() * tables.planes();
+        Ok(Question {
             mode,
-            key_bytes: SeededKeys::byte_len(parameters, mode),
-            query_bytes: queries * Query::byte_len(parameters, mode, shape) as u64,
-            answer_bytes: responses * Response::byte_len(parameters) as u64,
-            log2_failure: parameters.log2_failure(shape, mode) + (responses as f64).log2(),
-        }
+            key_bytes: SeededKeys::byte_len(tables.parameters(), mode),
+            query_bytes: (tables.queries() * tables.query_bytes(mode)) as u64,
+            answer_bytes: (responses * tables.response_bytes()) as u64,
+            log2_failure: tables.log2_failure(mode)?,
+        })
     }
 }
 
@@ -107,7 +104,7 @@ fn print_json(snapshot: &Snapshot, files: &[(String, u64)], questions: &[Questio
     let questions: serde_json::Map<_, _> = questions.iter().map(question).collect();
     let line = json!({
         "layout": layout, "records": snapshot.records(), "cells": layout.cells(), "cell_bytes": layout.cell_bytes(),
-        "planes": layout.planes(parameters), "load": snapshot.load()?, "table_bytes": snapshot.table_bytes(),
+        "planes": snapshot.tables().planes(), "tables": snapshot.tables().kind(), "load": snapshot.load()?, "table_bytes": snapshot.table_bytes(),
         "changed_entries": snapshot.changed_entries(), "version": snapshot.version(),
         "generation": snapshot.generation(), "preset": parameters.name(), "files": files, "questions": questions,
         "request_overhead_bytes": REQUEST_OVERHEAD_BYTES, "answer_overhead_bytes": ANSWER_OVERHEAD_BYTES,

@@ -3,6 +3,7 @@
 mod build;
 mod change;
 mod compact;
+mod explain;
 mod info;
 mod put;
 mod records;

@@ -40,7 +40,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
 fn follow((name, database): &(String, Weak<Database>)) {
     let mut complaint = String::new();
     while let Some(database) = database.upgrade() {
-        let layout = database.snapshot().layout();
+        let before = database.snapshot();
         match database.refresh() {
             Ok(changed) => {
                 if !std::mem::take(&mut complaint).is_empty() {
@@ -48,7 +48,7 @@ fn follow((name, database): &(String, Weak<Database>)) {
                 }
                 if changed {
                     let snapshot = database.snapshot();
-                    let rebuilt = snapshot.layout() != layout;
+                    let rebuilt = snapshot.tables() != before.tables();
                     let what = if rebuilt { "database replaced by one in another layout" } else { "database changed" };
                     tell(name, &snapshot, what);
                 }

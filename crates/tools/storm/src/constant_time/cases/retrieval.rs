@@ -86,8 +86,9 @@ pub fn prepare_reading(directory: &Path) -> anyhow::Result<()> {
     std::fs::write(directory.join("response"), responses[0].to_bytes(&parameters))?;
     let table = DenseTable::build(&parameters, dense_shape(&parameters)?, dense_cell)?;
     let query = secret.dense_query(table.shape(), INDEX, &mut generator)?;
-    let (responses, _) = dense::answer(&table, &[(&keys, &query)], &AtomicBool::new(false))?;
-    std::fs::write(directory.join("dense-response"), responses[0].to_bytes())?;
+    let (planes, queries) = ([table.groups()], [(&keys, &query)]);
+    let (responses, _) = dense::answer(&parameters, table.shape(), &planes, &queries, &AtomicBool::new(false))?;
+    std::fs::write(directory.join("dense-response"), responses[0][0].to_bytes())?;
     Ok(())
 }
 

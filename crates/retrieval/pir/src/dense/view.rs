@@ -1,0 +1,80 @@
+//! Views of dense tables, in memory or on disk, that answers are computed from.
+
+use std::sync::Arc;
+
+use crate::dense::packing::{Packing, PackingView};
+use crate::dense::shape::{CellPlace, DenseShape};
+use crate::error::PirError;
+use crate::parameters::PirParameters;
+
+/// View of a group of columns: its bytes as they were written, the changes of cells since then, and the packing of its
+/// sums.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupView<'a> {
+    /// The bytes, in the order of [`DenseShape`].
+    pub bytes: &'a [u8],
+    /// At most one change for each cell.
+    pub changes: &'a [Arc<CellChange>],
+    /// The packing of the sums after these changes.
+    pub packing: PackingView<'a>,
+}
+
+/// Change of a cell since its table was written.
+#[derive(Debug)]
+pub struct CellChange {
+    at: CellPlace,
+    /// For each byte, as a signed number: `new - old`.
+    differences: Vec<i16>,
+}
+
+impl CellChange {
+    /// The change from an old to a new content of a cell. Missing bytes at the ends are zeros.
+    pub fn new(shape: DenseShape, at: CellPlace, old: &[u8], new: &[u8]) -> Self {
+        let byte = |bytes: &[u8], i: usize| i16::from(bytes.get(i).copied().unwrap_or(0).cast_signed());
+        let differences = (0..shape.cell_bytes).map(|i| byte(new, i) - byte(old, i)).collect();
+        CellChange { at, differences }
+    }
+
+    /// Adds the share of the change to the sums over rows of all columns of a group, for a query with these words.
+    pub(crate) fn add_to(&self, sums: &mut [u32], words: &[u32]) {
+        let (word, places) = (words[self.at.row], sums.len() / self.differences.len());
+        let columns = sums.iter_mut().skip(self.at.place).step_by(places);
+        for (sum, &difference) in columns.zip(&self.differences) {
+            *sum = sum.wrapping_add(word.wrapping_mul(i32::from(difference).cast_unsigned()));
+        }
+    }
+}
+
+/// Checks that the bytes of a group have the length of its shape.
+pub(crate) fn check_group(parameters: &PirParameters, shape: DenseShape, bytes: &[u8]) -> Result<(), PirError> {
+    check("bytes of a group of a dense table", bytes.len(), shape.group_bytes(parameters))
+}
+
+/// Checks that a plane has this shape. A wrong table is an error of the database, not of the client.
+pub(crate) fn check_plane(
+    parameters: &PirParameters,
+    shape: DenseShape,
+    groups: &[GroupView<'_>],
+) -> Result<(), PirError> {
+    check("groups of a dense table", groups.len(), shape.groups())?;
+    groups.iter().try_for_each(|group| {
+        check_group(parameters, shape, group.bytes)?;
+        let wrong = group.changes.iter().find(|change| {
+            change.at.row >= shape.rows
+                || change.at.place >= shape.places(parameters)
+                || change.differences.len() != shape.cell_bytes
+        });
+        if let Some(change) = wrong {
+            let (what, found, needed) = ("row of a changed cell, in a table with rows", change.at.row, shape.rows);
+            return Err(PirError::Table { what, found: found as u64, needed: needed as u64 });
+        }
+        check("words of a packing", group.packing.words.len(), Packing::word_count(parameters))
+    })
+}
+
+fn check(what: &'static str, found: usize, needed: usize) -> Result<(), PirError> {
+    match found == needed {
+        true => Ok(()),
+        false => Err(PirError::Table { what, found: found as u64, needed: needed as u64 }),
+    }
+}

@@ -1,0 +1,213 @@
+//! The tables of a database: how its cells are cut into pieces, one in each plane, and what queries to them cost.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dense::{self, DenseQuery, DenseResponse, DenseShape};
+use crate::error::PirError;
+use crate::layout::{Layout, LayoutError, MAX_PLANES};
+use crate::mode::Mode;
+use crate::parameters::PirParameters;
+use crate::query::Query;
+use crate::response::Response;
+use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
+
+/// The kind of a database's tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableKind {
+    /// Transformed ring elements ([`crate::Database`]): 16 bytes of table for each byte of a cell, small queries of all
+    /// modes.
+    #[default]
+    Transformed,
+    /// Bytes ([`crate::dense`]): 1.5 bytes of table for each byte of a cell, and queries of about 170 KB with the keys
+    /// of packed queries.
+    Dense,
+}
+
+impl TableKind {
+    /// The modes of queries that such tables answer.
+    pub fn modes(self) -> &'static [Mode] {
+        match self {
+            TableKind::Transformed => &Mode::ALL,
+            TableKind::Dense => &[Mode::Packed],
+        }
+    }
+
+    /// Bytes of a piece of a cell with this length.
+    pub fn piece_bytes(self, parameters: &PirParameters, cell_bytes: usize) -> usize {
+        match self {
+            TableKind::Transformed => parameters.piece_bytes(),
+            TableKind::Dense => {
+                cell_bytes.clamp(DenseShape::LEAST_CELL_BYTES, parameters.ring().degree()).next_power_of_two()
+            }
+        }
+    }
+
+    /// Bytes of the longest cell.
+    pub(crate) fn most_cell_bytes(self, parameters: &PirParameters) -> usize {
+        MAX_PLANES * self.piece_bytes(parameters, usize::MAX)
+    }
+
+    /// Maximum number of cells.
+    pub(crate) fn most_cells(self) -> u64 {
+        match self {
+            TableKind::Transformed => 1 << MAX_INDEX_BITS,
+            // Journals have four bytes for the number of a cell.
+            TableKind::Dense => 1 << u32::BITS,
+        }
+    }
+
+    /// The shape of planes of so many pieces of cells with this length.
+    pub(crate) fn shape(
+        self,
+        parameters: &PirParameters,
+        cells: u64,
+        cell_bytes: usize,
+    ) -> Result<PlaneShape, PirError> {
+        Ok(match self {
+            TableKind::Transformed => PlaneShape::Transformed(DatabaseShape::new(parameters, cells)?),
+            TableKind::Dense => {
+                PlaneShape::Dense(DenseShape::new(parameters, cells, self.piece_bytes(parameters, cell_bytes))?)
+            }
+        })
+    }
+}
+
+impl std::fmt::Display for TableKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            TableKind::Transformed => "transformed",
+            TableKind::Dense => "dense",
+        })
+    }
+}
+
+impl std::str::FromStr for TableKind {
+    type Err = PirError;
+
+    fn from_str(name: &str) -> Result<Self, PirError> {
+        let found = [TableKind::Transformed, TableKind::Dense].into_iter().find(|kind| kind.to_string() == name);
+        found.ok_or_else(|| PirError::format("kind of tables", name, "transformed or dense"))
+    }
+}
+
+/// The shape of each plane of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaneShape {
+    /// Of transformed ring elements.
+    Transformed(DatabaseShape),
+    /// Of bytes.
+    Dense(DenseShape),
+}
+
+impl PlaneShape {
+    /// Number of cells that fill a row.
+    pub(crate) fn row_cells(&self, parameters: &PirParameters) -> u64 {
+        match self {
+            PlaneShape::Transformed(shape) => 1 << (shape.column_bits + shape.piece_bits),
+            PlaneShape::Dense(shape) => shape.row_cells(parameters),
+        }
+    }
+
+    /// `log2` of the probability that a response to a query is wrong.
+    pub(crate) fn log2_failure(&self, parameters: &PirParameters, mode: Mode) -> Result<f64, PirError> {
+        match self {
+            PlaneShape::Transformed(shape) => Ok(parameters.log2_failure(*shape, mode)),
+            PlaneShape::Dense(shape) => dense::log2_failure(parameters, *shape),
+        }
+    }
+}
+
+/// A layout of records in cells, and the kind and shape of the tables of these cells. All numbers have been checked.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    parameters: PirParameters,
+    layout: Layout,
+    kind: TableKind,
+    shape: PlaneShape,
+    planes: usize,
+}
+
+impl Tables {
+    /// The tables of a layout, which may be from an untrusted source.
+    ///
+    /// # Errors
+    /// As for [`Layout::check`].
+    pub fn new(parameters: &PirParameters, layout: Layout, kind: TableKind) -> Result<Self, LayoutError> {
+        layout.check(parameters, kind)?;
+        let shape = kind.shape(parameters, layout.cells(), layout.cell_bytes())?;
+        let planes = layout.planes(parameters, kind);
+        Ok(Tables { parameters: parameters.clone(), layout, kind, shape, planes })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &PirParameters {
+        &self.parameters
+    }
+
+    /// The layout of records in cells.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The kind of the tables.
+    pub fn kind(&self) -> TableKind {
+        self.kind
+    }
+
+    /// The shape of each plane.
+    pub fn shape(&self) -> PlaneShape {
+        self.shape
+    }
+
+    /// Number of planes: pieces of a cell, and responses to a query.
+    pub fn planes(&self) -> usize {
+        self.planes
+    }
+
+    /// Bytes of a piece of a cell; the last piece of a cell is padded with zeros.
+    pub fn piece_bytes(&self) -> usize {
+        self.kind.piece_bytes(&self.parameters, self.layout.cell_bytes())
+    }
+
+    /// Number of queries that one question needs: one for each cell that its record may be in.
+    pub fn queries(&self) -> usize {
+        match self.layout {
+            Layout::Index { .. } => 1,
+            Layout::Keys { candidates, .. } => candidates as usize,
+        }
+    }
+
+    /// Bytes of a query of a mode.
+    pub fn query_bytes(&self, mode: Mode) -> usize {
+        match self.shape {
+            PlaneShape::Transformed(shape) => Query::byte_len(&self.parameters, mode, shape),
+            PlaneShape::Dense(shape) => DenseQuery::byte_len(&self.parameters, shape),
+        }
+    }
+
+    /// Bytes of the response of one plane.
+    pub fn response_bytes(&self) -> usize {
+        match self.shape {
+            PlaneShape::Transformed(_) => Response::byte_len(&self.parameters),
+            PlaneShape::Dense(shape) => DenseResponse::byte_len(&self.parameters, shape),
+        }
+    }
+
+    /// `log2` of the probability that the answer to a question is wrong: one of its responses.
+    ///
+    /// # Errors
+    /// If a gadget does not fit the ring, which does not happen with the named parameters.
+    pub fn log2_failure(&self, mode: Mode) -> Result<f64, PirError> {
+        let responses = (self.queries() * self.planes) as f64;
+        Ok(self.shape.log2_failure(&self.parameters, mode)? + responses.log2())
+    }
+}
+
+/// Tables are equal if a client's queries for one of them are queries for the other.
+impl PartialEq for Tables {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |tables: &Tables| (tables.parameters.fingerprint(), tables.layout, tables.kind);
+        of(self) == of(other)
+    }
+}
