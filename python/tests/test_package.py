@@ -24,7 +24,7 @@ def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
     classes = ["Client", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
-    retrieval = ["ConnectionOptions", "RetrievalClient"]
+    retrieval = ["ConnectionOptions", "Database", "DatabaseEdit", "RetrievalClient", "read_records"]
     llama = ["Generation", "GenerationStream", "LlamaClient"]
     for name in [*classes, *matrices, *retrieval, *llama, "ServiceOptions", "Usage", "compress", "presets"]:
         each = getattr(unspoken, name)

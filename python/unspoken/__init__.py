@@ -26,8 +26,10 @@ recognise images without revealing them:
 >>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     digits, scores = client.recognise(images)
 
-Fetch records of a database (``unspoken pir build``, ``unspoken serve --database``) without
-revealing which:
+Build a database of records (`Database`), serve it (``unspoken serve --database``), and fetch records
+without revealing which:
+
+>>> db = unspoken.Database.build("codes", {"A00.1": "Cholera", "A01.0": "Typhoid fever"})  # doctest: +SKIP
 
 >>> with unspoken.RetrievalClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     record = client.get("A00.1")
@@ -49,6 +51,8 @@ from __future__ import annotations
 
 from unspoken._client import Client
 from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
+from unspoken._database import Database, DatabaseInfo
+from unspoken._database_edit import DatabaseEdit
 from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
@@ -59,6 +63,7 @@ from unspoken._matrix_client import MatrixClient
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
+from unspoken._records import Records, read_records
 from unspoken._retrieval_client import RetrievalClient
 from unspoken._table import CompressedTable, compress
 from unspoken._texts import TextWarning
@@ -66,12 +71,15 @@ from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
     ConfigurationError,
     ConnectionFailedError,
+    DatabaseError,
+    DatabaseLockedError,
     KeysExpiredError,
     MatrixError,
     MismatchError,
     MissingKeysError,
     ModelError,
     NoSuchIndexError,
+    NoSuchKeyError,
     NotFittedError,
     RefusedError,
     StateError,
@@ -88,6 +96,11 @@ __all__ = [
     "ConnectionFailedError",
     "ConnectionOptions",
     "Cost",
+    "Database",
+    "DatabaseEdit",
+    "DatabaseError",
+    "DatabaseInfo",
+    "DatabaseLockedError",
     "DigitsClient",
     "DigitsNetwork",
     "EmbeddingClient",
@@ -109,9 +122,11 @@ __all__ = [
     "MissingKeysError",
     "ModelError",
     "NoSuchIndexError",
+    "NoSuchKeyError",
     "NotFittedError",
     "Preset",
     "Progress",
+    "Records",
     "RefusedError",
     "RetrievalClient",
     "SecuredObject",
@@ -127,4 +142,5 @@ __all__ = [
     "compress",
     "matrix",
     "presets",
+    "read_records",
 ]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Literal
 
 from unspoken import _unspoken
 from unspoken._client_base import ConnectionOptions, ServiceClient
+from unspoken._records import Key, byte_string
 from unspoken.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Query = Literal["packed", "bits", "compact", "session"]
-Key = Union[str, bytes]
 
 QUERIES = ("packed", "bits", "compact", "session")
 
@@ -118,7 +118,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         """
         if isinstance(keys, (str, bytes)):
             raise TypeError(f"get_many: found one {type(keys).__name__}, needed several keys; use get for one")
-        wanted = [_key_bytes(key) for key in keys]
+        wanted = [byte_string(key, "a key", "get") for key in keys]
         with self._use_connection() as connection:
             return connection.get(wanted, self._progress)
 
@@ -171,11 +171,3 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         return _unspoken.RetrievalConnection.cost(
             self._service, self._application, self._query, self._state_dir, questions
         )
-
-
-def _key_bytes(key: Key) -> bytes:
-    if isinstance(key, str):
-        return key.encode()
-    if isinstance(key, bytes):
-        return key
-    raise TypeError(f"get: found a key of type {type(key).__name__}, needed str or bytes")

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Callable, Literal, TypeAlias, TypedDict, final
 
@@ -49,6 +49,37 @@ class _Coverage(TypedDict):
     cut: int
     known_share: float
     warnings: list[str]
+
+class _BuildOptions(TypedDict):
+    candidates: int
+    duplicates: str
+    capacity: int
+    longest: int
+    replace: bool
+
+class _Cost(TypedDict):
+    questions: int
+    batch: int
+    queries: int
+    key_bytes: int
+    query_bytes: int
+    answer_bytes: int
+
+class _DatabaseInfo(TypedDict):
+    read_by: Literal["key", "index"]
+    records: int
+    room: int | None
+    cells: int
+    cell_bytes: int
+    candidates: int
+    planes: int
+    load: float
+    table_bytes: int
+    changed_entries: int
+    version: int
+    generation: int
+    preset: str
+    costs: dict[str, _Cost]
 
 def presets() -> list[_Preset]: ...
 
@@ -226,6 +257,53 @@ class RetrievalConnection:
     def version(self) -> int | None: ...
     @property
     def usage(self) -> _Usage: ...
+
+_Pairs: TypeAlias = Iterable[tuple[bytes | None, bytes]]
+
+@final
+class RecordSource:
+    def __new__(
+        cls, path: _Path, kind: str | None, table: str | None, key: str | None, values: Sequence[str]
+    ) -> RecordSource: ...
+    def read(self) -> Iterator[bytes | tuple[bytes, bytes]]: ...
+    @property
+    def keyed(self) -> bool: ...
+
+@final
+class Database:
+    @staticmethod
+    def open(directory: _Path) -> Database: ...
+    @staticmethod
+    def build(directory: _Path, records: _Pairs, options: _BuildOptions, progress: _Progress) -> None: ...
+    @staticmethod
+    def build_from(directory: _Path, source: RecordSource, options: _BuildOptions, progress: _Progress) -> None: ...
+    def refresh(self) -> bool: ...
+    def get(self, key: bytes) -> bytes | None: ...
+    def get_index(self, index: int) -> bytes | None: ...
+    def verify(self) -> None: ...
+    @property
+    def keyed(self) -> bool: ...
+    @property
+    def version(self) -> int: ...
+    def __len__(self) -> int: ...
+    def info(self) -> _DatabaseInfo: ...
+
+@final
+class DatabaseWriter:
+    @staticmethod
+    def open(directory: _Path) -> DatabaseWriter: ...
+    @property
+    def keyed(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def put(self, key: bytes, value: bytes) -> bool: ...
+    def delete(self, key: bytes) -> bool: ...
+    def set(self, index: int, value: bytes) -> None: ...
+    def clear(self, index: int) -> None: ...
+    def push(self, value: bytes) -> int: ...
+    def put_all(self, records: _Pairs, progress: _Progress) -> None: ...
+    def put_from(self, source: RecordSource, progress: _Progress) -> None: ...
+    def commit(self) -> int: ...
+    def compact(self, progress: _Progress) -> None: ...
 
 @final
 class DigitsConnection:

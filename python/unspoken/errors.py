@@ -5,12 +5,15 @@ from __future__ import annotations
 __all__ = [
     "ConfigurationError",
     "ConnectionFailedError",
+    "DatabaseError",
+    "DatabaseLockedError",
     "KeysExpiredError",
     "MatrixError",
     "MismatchError",
     "MissingKeysError",
     "ModelError",
     "NoSuchIndexError",
+    "NoSuchKeyError",
     "NotFittedError",
     "RefusedError",
     "StateError",
@@ -160,8 +163,42 @@ class UnknownTokenError(UnspokenError, KeyError):
         return self.message
 
 
+class DatabaseError(UnspokenError, ValueError):
+    """A database cannot be built, read or changed, it is damaged, or a record does not fit."""
+
+
+class DatabaseLockedError(DatabaseError):
+    """Another process is changing the database; try again when it has finished."""
+
+
 class NoSuchIndexError(UnspokenError, IndexError):
-    """An index is beyond the records that the database has room for."""
+    """An index is beyond the records of a database, or beyond those that it has room for."""
+
+
+class NoSuchKeyError(UnspokenError, KeyError):
+    """No record of a database has this key.
+
+    Attributes
+    ----------
+    key : str or bytes
+        The key.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> error = unspoken.NoSuchKeyError("no record has the key 'A00'", "A00")
+    >>> error.key, str(error)
+    ('A00', "no record has the key 'A00'")
+    """
+
+    def __init__(self, message: str, key: object) -> None:
+        super().__init__(message, key)
+        self.message = message
+        self.key = key
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
 
 
 class NotFittedError(UnspokenError, ValueError, AttributeError):

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The shipped crates: the command, the service, the client, the Python module.
-const SHIPPED: [&str; 4] = ["unspoken-cli", "unspoken-server", "unspoken-client", "unspoken-python"];
+/// The shipped crates: the command, the service, the client, the Python module, the C library.
+const SHIPPED: [&str; 5] = ["unspoken-cli", "unspoken-server", "unspoken-client", "unspoken-python", "unspoken-c"];
 
 /// The crates that must not be reachable: the broken schemes and the benchmarks.
 const FENCED: [&str; 2] = ["unspoken-audit", "unspoken-bench"];

@@ -9,6 +9,7 @@ use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
 use unspoken_cnn::CnnError;
+use unspoken_database::DatabaseError as DatabaseFailure;
 use unspoken_digits::DigitsError;
 use unspoken_digits_model as digits;
 use unspoken_embed::EmbedError;
@@ -18,6 +19,7 @@ use unspoken_llama_model::InputError;
 use unspoken_pir::LayoutError;
 use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
+use unspoken_sources::SourceError;
 use unspoken_store::FileError;
 use unspoken_wire::ProblemCode;
 
@@ -35,6 +37,8 @@ import_exception!(unspoken.errors, TrainingError);
 import_exception!(unspoken.errors, UnknownTokenError);
 import_exception!(unspoken.errors, MatrixError);
 import_exception!(unspoken.errors, MissingKeysError);
+import_exception!(unspoken.errors, DatabaseError);
+import_exception!(unspoken.errors, DatabaseLockedError);
 
 /// An error of a call. It is created without the interpreter lock, and converted to an exception with it.
 pub(crate) enum Failure {
@@ -62,6 +66,14 @@ pub(crate) enum Failure {
     Ckks(CkksError),
     /// Encrypted matrices.
     Arrays(ArraysError),
+    /// Building, reading or changing a database.
+    Database(DatabaseFailure),
+    /// A record that a bulk change could not put. Counted from 0.
+    Record { name: String, number: u64, error: DatabaseFailure },
+    /// Reading the records for a database.
+    Source(SourceError),
+    /// The description of a database.
+    Description(RetrieveError),
     /// Queries to a service, after the application is chosen.
     Client(ClientError),
     /// Creating the directory for the client's files.
@@ -144,6 +156,24 @@ impl From<ArraysError> for Failure {
     }
 }
 
+impl From<DatabaseFailure> for Failure {
+    fn from(error: DatabaseFailure) -> Self {
+        Failure::Database(error)
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        Failure::Source(error)
+    }
+}
+
+impl From<RetrieveError> for Failure {
+    fn from(error: RetrieveError) -> Self {
+        Failure::Description(error)
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Failure::Client(error)
@@ -177,6 +207,12 @@ impl From<Failure> for PyErr {
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Arrays(error) => of_arrays(&error),
+            Failure::Database(error) => of_database(&error),
+            Failure::Record { name, number, error } => {
+                DatabaseError::new_err(format!("record {number} of {name}: {}", database_message(&error)))
+            }
+            Failure::Source(error) => DatabaseError::new_err(source_message(&error)),
+            Failure::Description(error) => of_retrieval(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::OtherKind { url, application, found, needed }) => {
                 of_other_kind(&url, &application, &found, needed)
@@ -298,6 +334,48 @@ fn of_retrieval(error: &RetrieveError) -> PyErr {
         RetrieveError::Layout(_) => MismatchError::new_err(message),
         RetrieveError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_database(error: &DatabaseFailure) -> PyErr {
+    let message = database_message(error);
+    match error {
+        DatabaseFailure::Locked { .. } => DatabaseLockedError::new_err(message),
+        DatabaseFailure::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        _ => DatabaseError::new_err(message),
+    }
+}
+
+/// The message, with the arguments of this package in place of the options of the command line.
+fn database_message(error: &DatabaseFailure) -> String {
+    match error {
+        DatabaseFailure::Exists { dir } => {
+            format!("{} is there already; build in another directory, or pass replace=True", dir.display())
+        }
+        DatabaseFailure::Duplicate { key, record } => format!(
+            "record {record} has the key '{}' of an earlier one; remove one of them, or pass duplicates=\"first\" or \
+             \"last\"",
+            key.escape_ascii()
+        ),
+        DatabaseFailure::Full { what } => {
+            format!("no room for another record: {what}; build the database with more room: capacity=, replace=True")
+        }
+        DatabaseFailure::Source(source) => match source.downcast_ref::<SourceError>() {
+            Some(error) => source_message(error),
+            None => error.to_string(),
+        },
+        _ => error.to_string(),
+    }
+}
+
+/// As [`database_message`].
+fn source_message(error: &SourceError) -> String {
+    match error {
+        SourceError::Kind { path, found, needed } => format!(
+            "read {}: found the ending {found:?}, needed one of {needed}; rename the file or pass kind=",
+            path.display()
+        ),
+        _ => error.to_string(),
     }
 }
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod connections;
+mod database;
 mod digits;
 mod embedding;
 mod failure;
@@ -12,6 +13,7 @@ mod matrix_graph;
 mod model;
 mod presets;
 mod progress;
+mod records;
 mod retrieval;
 
 use pyo3::prelude::*;
@@ -24,6 +26,8 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<connections::DigitsConnection>()?;
     module.add_class::<connections::EmbeddingConnection>()?;
     module.add_class::<connections::Service>()?;
+    module.add_class::<database::Database>()?;
+    module.add_class::<database::DatabaseWriter>()?;
     module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
@@ -42,6 +46,8 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
     module.add_class::<progress::Progress>()?;
+    module.add_class::<records::RecordReader>()?;
+    module.add_class::<records::RecordSource>()?;
     module.add_class::<retrieval::RetrievalConnection>()?;
     module.add_function(wrap_pyfunction!(presets::presets, module)?)
 }

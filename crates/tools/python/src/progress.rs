@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use unspoken_client::Progress as ClientProgress;
 use unspoken_client::transport::{UploadProgress, Waiting};
+use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
@@ -25,6 +26,10 @@ pub(crate) enum Stage {
     Asking(&'static str),
     Answering,
     Computing,
+    ReadingRecords,
+    FindingBuckets,
+    WritingCells,
+    EncodingTables,
 }
 
 impl Stage {
@@ -42,16 +47,22 @@ impl Stage {
             Stage::Asking(work) => work,
             Stage::Answering => "answering",
             Stage::Computing => "computing",
+            Stage::ReadingRecords => "reading records",
+            Stage::FindingBuckets => "finding buckets",
+            Stage::WritingCells => "writing cells",
+            Stage::EncodingTables => "encoding tables",
         }
     }
 
-    /// Template of the stage's bar, which counts epochs, steps, keys, bytes, messages, tokens or vectors.
+    /// Template of the stage's bar, which counts epochs, steps, keys, bytes, messages, tokens, vectors, records, cells
+    /// or entries. The number of records is often unknown while they are read.
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
                 "{prefix:>15} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}"
             }
             Stage::CheckingKeys => "{prefix:>15} {elapsed}",
+            Stage::ReadingRecords => "{prefix:>15} {pos} {per_sec} {elapsed}",
             Stage::Waiting | Stage::KeysToSend | Stage::QueriesToSend => "{prefix:>15} {msg}",
             _ => "{prefix:>15} [{bar:30}] {pos}/{len} {elapsed} {msg}",
         }
@@ -147,6 +158,19 @@ impl From<&embedding::Progress> for Event {
     fn from(progress: &embedding::Progress) -> Self {
         let note = progress.relative_error.map(|error| format!("relative error {error:.4}")).unwrap_or_default();
         Event { note, ..Event::new(Stage::Compressing, progress.step as u64, progress.steps as u64) }
+    }
+}
+
+/// The total is 0 while it is unknown.
+impl From<database::Progress> for Event {
+    fn from(progress: database::Progress) -> Self {
+        let stage = match progress.phase {
+            database::Phase::Read => Stage::ReadingRecords,
+            database::Phase::Place => Stage::FindingBuckets,
+            database::Phase::Write => Stage::WritingCells,
+            database::Phase::Encode => Stage::EncodingTables,
+        };
+        Event::new(stage, progress.done, progress.total.unwrap_or_default())
     }
 }
 

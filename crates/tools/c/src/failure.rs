@@ -1,0 +1,64 @@
+//! Errors, with the status that each becomes.
+
+use unspoken_pir::LayoutError;
+use unspoken_protocol::ProtocolError;
+use unspoken_retrieve::RetrieveError;
+
+use crate::status::UnspokenPirStatus;
+
+/// An error of a call. None contains a secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A pointer that must be there is null.
+    #[error("{argument} is NULL; pass a valid pointer")]
+    Null { argument: &'static str },
+    /// An argument cannot be used.
+    #[error("{what}: found {found}, needed {needed}")]
+    Argument { what: &'static str, found: String, needed: String },
+    /// The client has no description yet.
+    #[error("the client is not open, needed an open one; call unspoken_pir_open first")]
+    NotOpen,
+    /// The client has a description already.
+    #[error("the client is open, needed one that is not; call unspoken_pir_update, or make another client")]
+    Open,
+    /// The parameters of the service changed.
+    #[error("the service has other parameters than before, and other keys; open another client with a new secret")]
+    OtherParameters,
+    /// A request of another client, or of an earlier description.
+    #[error("the request is of another client or of an earlier description; ask again")]
+    OtherRequest,
+    /// A callback that receives bytes returned an error.
+    #[error("the callback that receives bytes returned {found}, needed 0; see why it failed, and call again")]
+    Stopped { found: i32 },
+    /// An operation of the client.
+    #[error(transparent)]
+    Retrieve(#[from] RetrieveError),
+    /// A panic.
+    #[error("this library has a bug; free the client, open another one, and report what you did")]
+    Panicked,
+}
+
+impl Failure {
+    /// The status that a call returns for this error.
+    pub(crate) fn status(&self) -> UnspokenPirStatus {
+        match self {
+            Failure::Null { .. } => UnspokenPirStatus::NullPointer,
+            Failure::Argument { .. } | Failure::NotOpen | Failure::Open => UnspokenPirStatus::Argument,
+            Failure::OtherParameters | Failure::OtherRequest => UnspokenPirStatus::Mismatch,
+            Failure::Stopped { .. } => UnspokenPirStatus::Callback,
+            Failure::Retrieve(error) => status_of(error),
+            Failure::Panicked => UnspokenPirStatus::Internal,
+        }
+    }
+}
+
+fn status_of(error: &RetrieveError) -> UnspokenPirStatus {
+    match error {
+        RetrieveError::Protocol(ProtocolError::Damaged { .. }) => UnspokenPirStatus::Damaged,
+        RetrieveError::NoSuchIndex { .. } => UnspokenPirStatus::NoSuchIndex,
+        RetrieveError::Layout(LayoutError::Kind { .. }) => UnspokenPirStatus::Argument,
+        RetrieveError::Io { .. } => UnspokenPirStatus::Callback,
+        RetrieveError::Randomness(_) => UnspokenPirStatus::Internal,
+        _ => UnspokenPirStatus::Mismatch,
+    }
+}

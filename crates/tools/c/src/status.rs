@@ -1,0 +1,25 @@
+//! What functions return.
+
+/// The result of a call. `unspoken_pir_error` has the text of an error.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnspokenPirStatus {
+    /// The call did what it says.
+    Ok = 0,
+    /// An argument that must not be NULL is NULL.
+    NullPointer = 1,
+    /// Another call uses the client. Its last error is that of an earlier call.
+    Busy = 2,
+    /// An argument cannot be used, or the client is not in the state for this call.
+    Argument = 3,
+    /// Both sides do not match: other versions, parameters or keys, or a request of an earlier description.
+    Mismatch = 4,
+    /// A message was damaged on its way.
+    Damaged = 5,
+    /// An index of the request does not exist. The service did not learn this.
+    NoSuchIndex = 6,
+    /// A callback returned an error.
+    Callback = 7,
+    /// The system has no randomness, or this library has a bug. The client can no longer be used.
+    Internal = 8,
+}

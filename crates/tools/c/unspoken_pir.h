@@ -1,0 +1,337 @@
+/*
+ * The client of private retrieval: fetches records of a database of a service that does not learn which.
+ *
+ * The library has no sockets and no files: the caller moves the bytes (crates/tools/c/README.md says where to).
+ *
+ * Pointers: each argument that is a pointer must be NULL or valid for what the function says; NULL is refused with
+ * UNSPOKEN_PIR_STATUS_NULL_POINTER where nothing else is said. A handle is freed once, by the function for it, and not
+ * used afterwards. Functions copy what they keep of their arguments, except the contexts of callbacks.
+ *
+ * Threads: functions may be called from any thread. A client that is in use by a call refuses others meanwhile with
+ * UNSPOKEN_PIR_STATUS_BUSY, also calls from its own callbacks. Requests and records are never changed, so several
+ * threads may read them. A handle must not be freed while a call uses it. The library makes keys on threads of its own,
+ * which stay until the process ends.
+ *
+ * Errors: no function lets a panic through. After UNSPOKEN_PIR_STATUS_INTERNAL the client has lost its state: free it.
+ *
+ * Secrets: the memory of secret keys, questions and records is wiped when their handle is freed.
+ */
+
+/* Generated from src/boundary.rs; do not edit. */
+
+#ifndef UNSPOKEN_PIR_H
+#define UNSPOKEN_PIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Bytes of a client's secret.
+ */
+#define UNSPOKEN_PIR_SECRET_BYTES 32
+
+/**
+ * Bytes of the BLAKE3 hash of evaluation keys.
+ */
+#define UNSPOKEN_PIR_HASH_BYTES 32
+
+/**
+ * The result of a call. `unspoken_pir_error` has the text of an error.
+ */
+typedef enum UnspokenPirStatus {
+  /**
+   * The call did what it says.
+   */
+  UNSPOKEN_PIR_STATUS_OK = 0,
+  /**
+   * An argument that must not be NULL is NULL.
+   */
+  UNSPOKEN_PIR_STATUS_NULL_POINTER = 1,
+  /**
+   * Another call uses the client. Its last error is that of an earlier call.
+   */
+  UNSPOKEN_PIR_STATUS_BUSY = 2,
+  /**
+   * An argument cannot be used, or the client is not in the state for this call.
+   */
+  UNSPOKEN_PIR_STATUS_ARGUMENT = 3,
+  /**
+   * Both sides do not match: other versions, parameters or keys, or a request of an earlier description.
+   */
+  UNSPOKEN_PIR_STATUS_MISMATCH = 4,
+  /**
+   * A message was damaged on its way.
+   */
+  UNSPOKEN_PIR_STATUS_DAMAGED = 5,
+  /**
+   * An index of the request does not exist. The service did not learn this.
+   */
+  UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX = 6,
+  /**
+   * A callback returned an error.
+   */
+  UNSPOKEN_PIR_STATUS_CALLBACK = 7,
+  /**
+   * The system has no randomness, or this library has a bug. The client can no longer be used.
+   */
+  UNSPOKEN_PIR_STATUS_INTERNAL = 8,
+} UnspokenPirStatus;
+
+/**
+ * A client of one database of a service.
+ */
+typedef struct UnspokenPirClient UnspokenPirClient;
+
+/**
+ * Records from an answer.
+ */
+typedef struct UnspokenPirRecords UnspokenPirRecords;
+
+/**
+ * A request: questions, and the bytes to send to the service.
+ */
+typedef struct UnspokenPirRequest UnspokenPirRequest;
+
+/**
+ * Functions that store the numbers of session queries.
+ *
+ * A number that is used twice reveals the difference of two questions. So what these functions store must be on disk
+ * when they return, and must never be restored from a copy; if that cannot be ruled out, use compact queries. They are
+ * called on the thread that calls the function of the client, and return 0, or another number if they could not do it.
+ */
+typedef struct UnspokenPirCounters {
+  /**
+   * Passed to both functions. It must be valid as long as the client, on each thread that uses the client.
+   */
+  void *context;
+  /**
+   * Stores 0 as the next number of the counter with this name of 16 bytes, which is new.
+   */
+  int (*start)(void *context, const uint8_t *name);
+  /**
+   * Writes the next number of the counter to `first`, and stores that number plus `count`, before it returns. It
+   * fails if there is no such counter, since it was lost then, or if the sum is 2^32 or more. Two processes that
+   * share a secret must not take the same number: lock what is stored.
+   */
+  int (*take)(void *context, const uint8_t *name, uint32_t count, uint32_t *first);
+} UnspokenPirCounters;
+
+/**
+ * Receives a chunk of bytes: returns 0, or another number to stop.
+ */
+typedef int (*UnspokenPirWrite)(void *context, const uint8_t *bytes, size_t length);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Makes a client, which is not open yet. Returns NULL if that fails.
+ */
+struct UnspokenPirClient *unspoken_pir_new(void);
+
+/**
+ * Frees a client and wipes its secret. NULL is ignored.
+ *
+ * # Safety
+ * `client` is of `unspoken_pir_new`, not freed yet, and not in use.
+ */
+void unspoken_pir_free(struct UnspokenPirClient *client);
+
+/**
+ * Writes the text of the last error of a client, and a 0 at its end, to a buffer of `capacity` bytes, cut off where it
+ * does not fit. Returns the length of the whole text without the 0; 0 if the last call succeeded. A buffer of no bytes
+ * may be NULL.
+ *
+ * # Safety
+ * `client` is not freed; `buffer` has room for `capacity` bytes.
+ */
+size_t unspoken_pir_error(const struct UnspokenPirClient *client, char *buffer, size_t capacity);
+
+/**
+ * Opens a client of a database of a service.
+ *
+ * `kind` is the kind of its queries: "packed", "bits", "compact" or "session". `description` is what the service tells
+ * of the database. `secret` has UNSPOKEN_PIR_SECRET_BYTES bytes of unspoken_pir_secret of an earlier client of this
+ * kind, or is NULL: then a new secret is generated, for which evaluation keys must be sent. `counters` may be NULL,
+ * except for session queries.
+ *
+ * # Safety
+ * `client` is not freed; `kind` ends with a 0; the others are valid as described; the context of `counters` is valid
+ * as long as the client.
+ */
+enum UnspokenPirStatus unspoken_pir_open(const struct UnspokenPirClient *client,
+                                         const char *kind,
+                                         const uint8_t *description,
+                                         size_t description_length,
+                                         const uint8_t *secret,
+                                         const struct UnspokenPirCounters *counters);
+
+/**
+ * Takes up a newer description of the same database, after an answer or a refusal has told that it changed. Secret and
+ * evaluation keys stay valid; requests of before can no longer be read. A change that could reveal questions is
+ * refused.
+ *
+ * # Safety
+ * `client` is not freed; `description` has `length` bytes.
+ */
+enum UnspokenPirStatus unspoken_pir_update(const struct UnspokenPirClient *client,
+                                           const uint8_t *description,
+                                           size_t length);
+
+/**
+ * Writes the UNSPOKEN_PIR_SECRET_BYTES bytes of the secret, to be stored: without them, new evaluation keys must be
+ * made and sent. Anyone who has them can read the questions.
+ *
+ * # Safety
+ * `client` is not freed; `secret` has room for UNSPOKEN_PIR_SECRET_BYTES bytes.
+ */
+enum UnspokenPirStatus unspoken_pir_secret(const struct UnspokenPirClient *client, uint8_t *secret);
+
+/**
+ * Writes the length of the evaluation keys in bytes to `length`.
+ *
+ * # Safety
+ * `client` is not freed; `length` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_key_bytes(const struct UnspokenPirClient *client, uint64_t *length);
+
+/**
+ * Makes evaluation keys, which the service needs for the answers: up to 105 MB. `write` receives their bytes, in
+ * chunks of at most 65536. Their BLAKE3 hash of UNSPOKEN_PIR_HASH_BYTES bytes is written to `hash`. Each call makes
+ * other keys for the same secret; all of them are as good.
+ *
+ * # Safety
+ * `client` is not freed; `write` may be called with `context`; `hash` has room for the hash.
+ */
+enum UnspokenPirStatus unspoken_pir_write_keys(const struct UnspokenPirClient *client,
+                                               UnspokenPirWrite write,
+                                               void *context,
+                                               uint8_t *hash);
+
+/**
+ * Passes the message with which keys of this hash are declared to a service, the body of POST /v1/keys, to `write` in
+ * one piece. `application` is the name of the database at the service, for instance "pir/codes".
+ *
+ * # Safety
+ * `client` is not freed; `application` ends with a 0; `hash` has UNSPOKEN_PIR_HASH_BYTES bytes; `write` may be called
+ * with `context`.
+ */
+enum UnspokenPirStatus unspoken_pir_key_declaration(const struct UnspokenPirClient *client,
+                                                    const char *application,
+                                                    const uint8_t *hash,
+                                                    UnspokenPirWrite write,
+                                                    void *context);
+
+/**
+ * Writes the maximum number of questions of a request to `count`.
+ *
+ * # Safety
+ * `client` is not freed; `count` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_most_questions(const struct UnspokenPirClient *client, size_t *count);
+
+/**
+ * Encrypts questions for the records at `count` indices, from 0. `request` receives a request, which
+ * unspoken_pir_request_free frees. An index that does not exist is no error here, so that the service does not learn
+ * it: unspoken_pir_read reports it.
+ *
+ * # Safety
+ * `client` is not freed; there are `count` numbers at `indices`; `request` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_ask_indices(const struct UnspokenPirClient *client,
+                                                const uint64_t *indices,
+                                                size_t count,
+                                                struct UnspokenPirRequest **request);
+
+/**
+ * Encrypts questions for the records of `count` keys. Key i has `lengths[i]` bytes at `keys[i]`. `request` receives a
+ * request, which unspoken_pir_request_free frees.
+ *
+ * # Safety
+ * `client` is not freed; there are `count` pointers at `keys`, and so many numbers at `lengths`; each key is valid;
+ * `request` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_ask_keys(const struct UnspokenPirClient *client,
+                                             const uint8_t *const *keys,
+                                             const size_t *lengths,
+                                             size_t count,
+                                             struct UnspokenPirRequest **request);
+
+/**
+ * Writes where the bytes to send are, and how many, to `bytes` and `length`. They are valid until the request is
+ * freed.
+ *
+ * # Safety
+ * `request` is not freed; `bytes` and `length` are valid.
+ */
+enum UnspokenPirStatus unspoken_pir_request_bytes(const struct UnspokenPirRequest *request,
+                                                  const uint8_t **bytes,
+                                                  size_t *length);
+
+/**
+ * Writes the length of the answer in bytes to `length`. Accept no more than that from a service.
+ *
+ * # Safety
+ * `request` is not freed; `length` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_request_answer_bytes(const struct UnspokenPirRequest *request, size_t *length);
+
+/**
+ * Frees a request and wipes its questions. NULL is ignored.
+ *
+ * # Safety
+ * `request` is not freed yet, and not in use.
+ */
+void unspoken_pir_request_free(struct UnspokenPirRequest *request);
+
+/**
+ * Decrypts the answer to a request of this client. `records` receives the records, in the order of the questions; free
+ * them with unspoken_pir_records_free.
+ *
+ * UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX tells that an index of the request is out of range; ask for the others again.
+ * UNSPOKEN_PIR_STATUS_MISMATCH may mean that the description changed: read it again, unspoken_pir_update, ask again.
+ * Do not let the service learn how this call ended, except in that case.
+ *
+ * # Safety
+ * `client` and `request` are not freed; `answer` has `length` bytes; `records` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_read(const struct UnspokenPirClient *client,
+                                         const struct UnspokenPirRequest *request,
+                                         const uint8_t *answer,
+                                         size_t length,
+                                         struct UnspokenPirRecords **records);
+
+/**
+ * Writes where record `number` is, and how many bytes it has, to `record` and `length`. They are valid until the
+ * records are freed. If there is no such record in the database, `record` is NULL; an empty record is not.
+ *
+ * # Safety
+ * `records` is not freed; `record` and `length` are valid.
+ */
+enum UnspokenPirStatus unspoken_pir_records_get(const struct UnspokenPirRecords *records,
+                                                size_t number,
+                                                const uint8_t **record,
+                                                size_t *length);
+
+/**
+ * Writes the version of the database, from which all records of the answer are, to `version`.
+ *
+ * # Safety
+ * `records` is not freed; `version` is valid.
+ */
+enum UnspokenPirStatus unspoken_pir_records_version(const struct UnspokenPirRecords *records, uint64_t *version);
+
+/**
+ * Frees records and wipes them. NULL is ignored.
+ *
+ * # Safety
+ * `records` is not freed yet, and not in use.
+ */
+void unspoken_pir_records_free(struct UnspokenPirRecords *records);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* UNSPOKEN_PIR_H */
