@@ -293,6 +293,17 @@ def test_compaction_keeps_the_content(codes):
     assert all(each.done == each.total for each in seen[-1:])
 
 
+def test_dense_tables_answer_packed_queries(tmp_path):
+    db = build(tmp_path / "dense", CODES, tables="dense")
+    info = db.info()
+    assert (info.tables, set(info.costs), db["A00"]) == ("dense", {"packed"}, b"Cholera")
+    with db.edit() as change:
+        change["A00"] = "changed"
+    assert db["A00"] == b"changed"
+    with pytest.raises(unspoken.ConfigurationError, match="transformed or dense"):
+        build(tmp_path / "other", CODES, tables="sparse")
+
+
 def test_info_tells_sizes_and_costs(codes, days):
     info = codes.info()
     assert (info.read_by, info.records, info.room, info.candidates, info.version) == ("key", 3, None, 2, 1)

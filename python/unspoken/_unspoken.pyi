@@ -51,6 +51,7 @@ class _Coverage(TypedDict):
     warnings: list[str]
 
 class _BuildOptions(TypedDict):
+    tables: str
     candidates: int
     duplicates: str
     capacity: int
@@ -73,6 +74,7 @@ class _DatabaseInfo(TypedDict):
     cell_bytes: int
     candidates: int
     planes: int
+    tables: Literal["transformed", "dense"]
     load: float
     table_bytes: int
     changed_entries: int

@@ -74,8 +74,8 @@ struct Placed {
 }
 
 impl Builder {
-    /// Options with transformed tables and two candidates for each key: duplicates are refused, there is no room for more records, nothing is
-    /// replaced.
+    /// Options with transformed tables and two candidates for each key: duplicates are refused, there is no room for
+    /// more records, nothing is replaced.
     pub fn new(preset: Preset) -> Self {
         let duplicates = Duplicates::Refuse;
         let tables = TableKind::default();

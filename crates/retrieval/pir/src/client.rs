@@ -157,7 +157,7 @@ impl PirSecret {
         })
     }
 
-    /// The lowest bits of a number in one RLWE ciphertext: all weights of a gadget of each bit ([`Query::Packed`]). Each
+    /// The lowest bits of a number in one RLWE ciphertext: all weights of a gadget of each bit ([`Query::Packed`]). A
     /// seed must be used only once.
     pub(crate) fn packed_bits(
         &self,

@@ -191,8 +191,8 @@ mod tests {
     use super::*;
     use crate::application::ApplicationLimits;
 
-    /// Answers with the query reversed, once `open` is set; a query of zeros panics, one of ones is malformed. The first
-    /// byte of a query is its group.
+    /// Answers with the query reversed, once `open` is set; a query of fives panics, one whose second byte is one is
+    /// malformed. The first byte of a query is its group.
     #[derive(Default)]
     struct Mirror {
         open: AtomicBool,

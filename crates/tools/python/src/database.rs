@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_client::transport::Cancel;
 use unspoken_database::{Builder, Database as Reader, DatabaseError, Duplicates, Phase, Progress, Record, Writer};
-use unspoken_pir::{DatabaseVersion, Layout, Preset, SeededKeys};
+use unspoken_pir::{DatabaseVersion, Layout, PirError, Preset, SeededKeys};
 use unspoken_retrieve::{Description, REQUEST_OVERHEAD_BYTES};
 
 use crate::failure::{ConfigurationError, Failure};
@@ -26,6 +26,7 @@ const DUPLICATES: [(&str, Duplicates); 3] =
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct BuildOptions {
+    tables: String,
     candidates: u32,
     duplicates: String,
     capacity: u64,
@@ -41,7 +42,9 @@ impl BuildOptions {
             let message = format!("build: found duplicates={:?}; needed one of {needed}", self.duplicates);
             return Err(ConfigurationError::new_err(message));
         };
+        let tables = self.tables.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))?;
         Ok(Builder {
+            tables,
             candidates: self.candidates,
             duplicates,
             capacity: self.capacity,
@@ -163,6 +166,7 @@ impl Database {
         info.set_item("cell_bytes", layout.cell_bytes())?;
         info.set_item("candidates", candidates)?;
         info.set_item("planes", tables.planes())?;
+        info.set_item("tables", tables.kind().to_string())?;
         info.set_item("load", load)?;
         info.set_item("table_bytes", snapshot.table_bytes())?;
         info.set_item("changed_entries", snapshot.changed_entries())?;

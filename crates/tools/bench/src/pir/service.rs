@@ -150,8 +150,8 @@ struct ConcurrentClients {
 
 impl ConcurrentClients {
     /// Seconds from the first query to the last answer, and of each answer. Connections and keys are set up before, and
-    /// each client has asked once, so that the service has its keys in memory if there is room. `state` is the beginning
-    /// of the names of the clients' directories.
+    /// every client has asked once, so that the service has its keys in memory if there is room. The names of the
+    /// clients' directories begin with `state`.
     fn measure(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
         let client = |number| {
             let mut client = self.connect(service, &state.with_extension(format!("{number}")))?;

@@ -164,8 +164,8 @@ pub fn print(choices: &[Choice], link: f64, memory: u64) {
         );
     }
     println!(
-        "\nServer: predicted for one core with AVX-512. Lookup: with the link of {} Mbit/s (--link), and a hundredth of \
-         the time to send the keys.",
+        "\nServer: predicted for one core with AVX-512. Lookup: over the link of {} Mbit/s (--link), with a hundredth \
+         of the time to send the keys.",
         link / 1e6
     );
     match recommended(choices, link, memory) {

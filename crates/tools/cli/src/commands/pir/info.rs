@@ -104,7 +104,8 @@ fn print_json(snapshot: &Snapshot, files: &[(String, u64)], questions: &[Questio
     let questions: serde_json::Map<_, _> = questions.iter().map(question).collect();
     let line = json!({
         "layout": layout, "records": snapshot.records(), "cells": layout.cells(), "cell_bytes": layout.cell_bytes(),
-        "planes": snapshot.tables().planes(), "tables": snapshot.tables().kind(), "load": snapshot.load()?, "table_bytes": snapshot.table_bytes(),
+        "planes": snapshot.tables().planes(), "tables": snapshot.tables().kind(), "load": snapshot.load()?,
+        "table_bytes": snapshot.table_bytes(),
         "changed_entries": snapshot.changed_entries(), "version": snapshot.version(),
         "generation": snapshot.generation(), "preset": parameters.name(), "files": files, "questions": questions,
         "request_overhead_bytes": REQUEST_OVERHEAD_BYTES, "answer_overhead_bytes": ANSWER_OVERHEAD_BYTES,
