@@ -34,8 +34,8 @@ Expansion: from the encrypted index to RGSW ciphertexts of its bits. The publish
 (two blind rotations for each but the last), bits out of the digits (one each), and bootstraps the bits. Its LWE secret
 is the ring's, so it has no key switch for digits; its digits have 4 bits, because those of 5 would fail too often. The
 paper's own sets are in the rows that name them: security to first order, keys by the formulas of its Table 6, and a
-lower estimate of its failures at 25 bits from the roundings of the floors alone. `log2_failure` of ours is that of a
-whole answer. Keys of the response are left out on both sides.
+lower estimate of its failures at 25 bits from the roundings of the floors alone. Keys of the response are left out on
+both sides.
 Large records: the published selectors have a ciphertext for each of two digits of three bits, so that a record of 1,536
 bytes is one entry; ours are in six tables. The switch of the published form to a ring of responses is not built.
 T-Respire: the paper's point of comparison, with stand-ins. AES-128 is a circuit of this engine's operations (a circuit
@@ -228,4 +228,8 @@ def published_expansions(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-TABLES = {ANSWERS: (targets, table_seven, phases, projected), DENSE: (dense_targets, dense_passes), PUBLISHED: (published_expansions,)}
+TABLES = {
+    ANSWERS: (targets, table_seven, phases, projected),
+    DENSE: (dense_targets, dense_passes),
+    PUBLISHED: (published_expansions,),
+}

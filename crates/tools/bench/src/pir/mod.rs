@@ -198,7 +198,7 @@ mod tests {
             .sum();
         assert!((0.5..1.5).contains(&(phases / expansion.baseline.unwrap())), "published: phases {phases}");
         let rotations = find("blind_rotations", "8 bits, the published decomposition alone");
-        assert_eq!((rotations.ours, rotations.baseline), (4.0, Some(6.0)), "two digits, of which one needs a floor");
+        assert_eq!((rotations.ours, rotations.baseline), (4.0, Some(6.0)), "two digits, one of which needs a floor");
         for metric in ["record_selectors_time", "record_rows_time", "record_selection_time"] {
             assert!(find(metric, "64 records of 1536 bytes").baseline.is_some());
         }

@@ -178,8 +178,8 @@ impl BitTables {
         })
     }
 
-    /// LWE ciphertexts of the bits of a digit under the small secret, the lowest first: their phases are `2^31 bit` plus
-    /// noise. One blind rotation.
+    /// LWE ciphertexts of the bits of a digit under the small secret, the lowest first: their phases are `2^31 bit`
+    /// plus noise. One blind rotation.
     pub(super) fn bits(&self, keys: &Keys, digit: &LweCiphertext) -> Result<Vec<LweCiphertext>, BenchError> {
         let rotated = keys.bits.rotate(&self.block, &digit.switched(keys.parameters.log2_order()))?;
         let bit = |(number, factor): (usize, &Poly)| self.bit(keys, &rotated, number, factor);

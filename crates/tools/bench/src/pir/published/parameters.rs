@@ -45,14 +45,6 @@ pub(super) struct Decomposition {
     pub(super) bits: DigitGadget,
 }
 
-/// The noise of one digit, as fractions of the modulus at its step.
-struct StepNoise {
-    /// Noise of the digit.
-    digit: Noise,
-    /// Noise of an evaluated table, switched to the modulus of the step.
-    table: Noise,
-}
-
 impl Decomposition {
     /// The decomposition of an index of so many bits with the largest digits and then the fewest gadget levels that
     /// fail at most once in 2^40.
@@ -93,25 +85,33 @@ impl Decomposition {
         self.digit_bits * self.digits
     }
 
-    /// Blind rotations of Algorithm 20 on these digits: two for each digit but the last, which is what is left, and one
-    /// for the bits of each digit.
-    pub(super) fn decomposition_rotations(&self) -> u32 {
-        2 * (self.digits - 1) + self.digits
+    /// Predicted noise of a digit modulo `q`, as a fraction of `q`.
+    pub(super) fn digit_noise(&self, step: u32) -> Noise {
+        let before = match step.checked_sub(1) {
+            None => fresh(self.pir.literal().compact),
+            Some(before) => self.table_noise(before),
+        };
+        self.modulo_order(step, before.plus(self.to_width(step)))
     }
 
-    fn steps(&self) -> Vec<StepNoise> {
-        let (ring, dimension) = (self.pir.ring(), self.pir.literal().compact.dimension);
-        let to_width = |width: u32| match width {
+    /// Noise of an evaluated table, switched to the modulus `Q'` of a step, as a fraction of `Q'`.
+    fn table_noise(&self, step: u32) -> Noise {
+        let rotation = Noise::rotation(self.pir.ring(), self.floor, self.pir.literal().compact.dimension);
+        rotation.plus(self.extraction()).plus(self.to_width(step))
+    }
+
+    /// Noise of rounding to the modulus of a step. Words of 32 bits need no rounding to 32 bits.
+    fn to_width(&self, step: u32) -> Noise {
+        match self.width(step) {
             u32::BITS => Noise(0.0),
-            width => Noise::switching(dimension, width.into()),
-        };
-        let rotation = Noise::rotation(ring, self.floor, dimension).plus(self.extraction());
-        let table = |step| rotation.plus(to_width(self.width(step)));
-        let digit = |step: u32| match step.checked_sub(1) {
-            None => fresh(self.pir.literal().compact).plus(to_width(self.width(0))),
-            Some(before) => table(before).plus(to_width(self.width(step))),
-        };
-        (0..self.digits).map(|step| StepNoise { digit: digit(step), table: table(step) }).collect()
+            width => Noise::switching(self.pir.literal().compact.dimension, width.into()),
+        }
+    }
+
+    /// A noise in fractions of `Q'` at a step, in fractions of `q`.
+    fn modulo_order(&self, step: u32, noise: Noise) -> Noise {
+        let times = f64::from(self.width(step) - self.log2_order()).exp2();
+        noise.times(times * times)
     }
 
     /// Noise of rounding the coefficients of a ring ciphertext to 32 bits.
@@ -119,15 +119,9 @@ impl Decomposition {
         Noise::switching(self.pir.ring().degree(), u32::BITS.into())
     }
 
-    /// Predicted noise of a digit modulo `q`, as a fraction of `q`.
-    pub(super) fn digit_noise(&self, step: u32) -> Noise {
-        let times = f64::from(self.width(step) - self.log2_order()).exp2();
-        self.steps()[step as usize].digit.times(times * times)
-    }
-
     /// Predicted noise of a bit of a digit under the small LWE secret, as a fraction of the modulus, without the
-    /// rounding to exponents (Theorem A.17). A factor of the highest bit has `2^(v-1)` coefficients of 1, one of another
-    /// bit half as many of 2.
+    /// rounding to exponents (Theorem A.17). A factor of the highest bit has `2^(v-1)` coefficients of 1, one of
+    /// another bit half as many of 2.
     pub(super) fn bit_noise(&self) -> Noise {
         let (literal, ring) = (self.pir.literal(), self.pir.ring());
         let source = literal.compact.dimension;
@@ -137,22 +131,22 @@ impl Decomposition {
             .plus(LweSwitchKey::noise(source, literal.bootstrap.lwe, literal.compact_switch))
     }
 
-    /// `log2` of the probability that the decomposition or one of the circuit bootstraps gives a wrong bit. The noise of
-    /// a digit must stay below half of `alpha`, and so must that of the digit minus that of its highest bit, or the
+    /// `log2` of the probability that the decomposition or one of the circuit bootstraps gives a wrong bit. The noise
+    /// of a digit must stay below half of `alpha`, and so must that of the digit minus that of its highest bit, or the
     /// table of the identity would be read outside its range.
     pub(super) fn log2_failure(&self) -> f64 {
-        let last = self.digits - 1;
-        let steps = self.steps();
-        let step = |(step, StepNoise { digit, table }): (u32, &StepNoise)| {
-            let bound = (f64::from(self.log2_alpha()) - 1.0 - f64::from(self.width(step))).exp2();
-            let floor = if step == last { 0.0 } else { log2_failure(digit.plus(*table), bound, 1.0).exp2() };
-            log2_failure(*digit, bound, 1.0).exp2() + floor
-        };
+        let half_alpha = (-f64::from(self.digit_bits + 1)).exp2();
+        let probability = |noise: Noise| log2_failure(noise, half_alpha, 1.0).exp2();
+        let digits = (0..self.digits).map(|step| probability(self.digit_noise(step)));
+        let floors = (0..self.digits - 1).map(|step| {
+            let table = self.modulo_order(step, self.table_noise(step));
+            probability(self.digit_noise(step).plus(table))
+        });
         let bootstrap = self.pir.bootstrap();
         let order = Noise::switching(bootstrap.lwe().dimension, self.log2_order().into());
         let count = f64::from(self.index_bits);
         let bits = log2_failure(self.bit_noise().plus(order), 0.25 / bootstrap.blocks() as f64, count).exp2();
-        ((0..self.digits).zip(&steps).map(step).sum::<f64>() + bits).log2()
+        (digits.chain(floors).sum::<f64>() + bits).log2()
     }
 
     /// Bytes of all keys as they are sent, seeded: three blind rotation keys, one switch key, and the keys of the

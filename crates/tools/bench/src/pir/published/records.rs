@@ -2,11 +2,11 @@
 //!
 //! The paper encodes a record as a polynomial with large coefficients and decomposes it: a selector of a row is not one
 //! ciphertext, but one for each digit (`RLWE'`, section 3.2 and Algorithm 21; two digits in section 5.1). A long record
-//! is then one entry, and there are fewer columns to select from. We keep one ciphertext for each row, coefficients of 4
-//! bits, and several tables for records that are longer than a piece.
+//! is then one entry, and there are fewer columns to select from. We keep one ciphertext for each row, coefficients of
+//! 4 bits, and several tables for records that are longer than a piece.
 //!
-//! The paper's digits have 4 bits. Coefficients of 8 bits would be drowned by the noise here: the deviation of a sum over
-//! 64 rows is `2^-10.3`, and it must be below `2^-9` by a factor of 7. With two digits of 3 bits it is.
+//! The paper's digits have 4 bits. Coefficients of 8 bits would be drowned by the noise here: the deviation of a sum
+//! over 64 rows is `2^-10.3`, and it must be below `2^-9` by a factor of 7. With two digits of 3 bits it is.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -174,8 +174,8 @@ fn signed_digits(coefficient: u8) -> [i64; DIGITS] {
     [low, (number - low) >> DIGIT_BITS]
 }
 
-/// The published selectors of all rows: for each row, an encryption of `scale` times the weight of each digit if the row
-/// is the selected one, and of zero otherwise (Algorithm 21 and Equation 3).
+/// The published selectors of all rows: for each row, an encryption of `scale` times the weight of each digit if the
+/// row is the selected one, and of zero otherwise (Algorithm 21 and Equation 3).
 pub(super) fn selectors(
     pir: &PirParameters,
     bits: &[Rgsw],

@@ -69,7 +69,7 @@ fn both_decompositions_of_an_index_give_the_same_bits() {
         assert_eq!(ours(&pir, bits, index), index);
         assert_eq!(found.bits.len(), 11);
         let Rotations { digits, bits, conversion } = found.rotations;
-        assert_eq!(digits + bits, keys.parameters.decomposition_rotations());
+        assert_eq!(digits + bits, 3 * keys.parameters.digits - 2);
         assert_eq!((bits, conversion), (keys.parameters.digits, 11));
     }
 }

@@ -2,9 +2,9 @@
 //! server decrypts it under encryption, with an encrypted AES key, before it answers as Respire does.
 //!
 //! The paper's T-Respire is Respire's program and the AES circuits of Bon et al. and Belaid et al., neither of which is
-//! here. Stand-ins, which the records name: for AES, a circuit of this engine's operations, which bootstraps each bit of
-//! the state to an RGSW ciphertext and looks a byte up in a rotated table; for Respire, our packed mode. One column of
-//! one round is measured and multiplied by the 40 columns of a block. The paper's number of blocks follows from its
+//! here. Stand-ins, which the records name: for AES, a circuit of this engine's operations, which bootstraps each bit
+//! of the state to an RGSW ciphertext and looks a byte up in a rotated table; for Respire, our packed mode. One column
+//! of one round is measured and multiplied by the 40 columns of a block. The paper's number of blocks follows from its
 //! query bytes: a counter of 16 bytes and the blocks.
 
 use std::cell::RefCell;
