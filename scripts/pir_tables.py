@@ -40,7 +40,8 @@ Large records: the published selectors have a ciphertext for each of two digits 
 bytes is one entry; ours are in six tables. The switch of the published form to a ring of responses is not built.
 T-Respire: the paper's point of comparison, with stand-ins. AES-128 is a circuit of this engine's operations (a circuit
 bootstrap for each bit of the state in each round, tables rotated by the bits), of which one column of one round is
-measured and multiplied by 40 for a block; Respire is our packed mode. The blocks are those of the paper's query.
+measured and multiplied by 40 for a block; Respire is our packed mode. The number of blocks is
+inferred from the bytes of the paper's query, of which 16 are taken for the counter.
 """,
     DATABASE: """\
 On disk, by key, two candidates: values of 192 bytes, one for each 256 bytes of the size. `build_time` and `open_time`

@@ -2,10 +2,12 @@
 //! server decrypts it under encryption, with an encrypted AES key, before it answers as Respire does.
 //!
 //! The paper's T-Respire is Respire's program and the AES circuits of Bon et al. and Belaid et al., neither of which is
-//! here. Stand-ins, which the records name: for AES, a circuit of this engine's operations, which bootstraps each bit
-//! of the state to an RGSW ciphertext and looks a byte up in a rotated table; for Respire, our packed mode. One column
-//! of one round is measured and multiplied by the 40 columns of a block. The paper's number of blocks follows from its
-//! query bytes: a counter of 16 bytes and the blocks.
+//! here. Stand-ins, which the records name: for AES, a circuit of this engine's operations, which bootstraps each bit of
+//! the state to an RGSW ciphertext and looks a byte up in a rotated table; for Respire, our packed mode. One column of
+//! one round is measured and multiplied by the 40 columns of a block.
+//!
+//! The paper does not print its number of blocks. It is inferred from the bytes of its queries: 16 are taken for the
+//! counter, the rest is blocks.
 
 use std::cell::RefCell;
 use std::sync::Arc;
