@@ -2,9 +2,9 @@
 //! server decrypts it under encryption, with an encrypted AES key, before it answers as Respire does.
 //!
 //! The paper's T-Respire is Respire's program and the AES circuits of Bon et al. and Belaid et al., neither of which is
-//! here. Stand-ins, which the records name: for AES, a circuit of this engine's operations, which bootstraps each bit of
-//! the state to an RGSW ciphertext and looks a byte up in a rotated table; for Respire, our packed mode. One column of
-//! one round is measured and multiplied by the 40 columns of a block.
+//! here. Stand-ins, which the records name: for AES, a circuit of this engine's operations, which bootstraps each bit
+//! of the state to an RGSW ciphertext and looks a byte up in a rotated table; for Respire, our packed mode. One column
+//! of one round is measured and multiplied by the 40 columns of a block.
 //!
 //! The paper does not print its number of blocks. It is inferred from the bytes of its queries: 16 are taken for the
 //! counter, the rest is blocks.
@@ -229,7 +229,7 @@ fn product(a: u8, b: u8) -> u8 {
     let mut shifted = a;
     (0..8).fold(0, |sum, bit| {
         let term = shifted * (b >> bit & 1);
-        shifted = shifted << 1 ^ 0x1b * (shifted >> 7);
+        shifted = (shifted << 1) ^ (0x1b * (shifted >> 7));
         sum ^ term
     })
 }
