@@ -51,7 +51,9 @@ impl PirSecret {
         &self.parameters
     }
 
-    pub(crate) fn ring(&self) -> &RingSecret {
+    /// The secret of the computation's ring. It decrypts what the steps of an answer produce, such as the results of
+    /// [`expand`](crate::expand).
+    pub fn ring(&self) -> &RingSecret {
         &self.ring
     }
 

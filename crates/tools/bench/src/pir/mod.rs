@@ -3,6 +3,7 @@
 mod answers;
 mod client;
 mod dense;
+mod published;
 mod rows;
 mod service;
 mod table;
@@ -10,10 +11,10 @@ mod updates;
 
 use std::time::Duration;
 
+use published::PublishedCase;
+use service::Load;
 use table::Table;
 use unspoken_pir::{Mode, PirParameters, Preset, TableKind};
-
-use self::service::Load;
 
 use crate::clock::Repetitions;
 use crate::error::BenchError;
@@ -25,8 +26,9 @@ const DENSE: &str = "dense";
 const ROWS: &str = "rows";
 const UPDATES: &str = "updates";
 const SERVICE: &str = "service";
+const PUBLISHED: &str = "published";
 
-pub(crate) const PARTS: [&str; 5] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE];
+pub(crate) const PARTS: [&str; 6] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, PUBLISHED];
 
 /// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
@@ -62,6 +64,8 @@ struct Case {
     dense: &'static [Size],
     /// Queries in a pass over a dense table.
     passes: &'static [usize],
+    /// Sizes of the published forms.
+    published: PublishedCase,
 }
 
 const FULL: Case = Case {
@@ -76,6 +80,11 @@ const FULL: Case = Case {
     ],
     dense: &[MB_256, GB_1, GB_8],
     passes: &[1, 8, 64],
+    published: PublishedCase {
+        index_bits: &[20, 22],
+        records: 1 << 12,
+        repetitions: Repetitions { min: 3, max: 5, budget: Duration::from_secs(20) },
+    },
 };
 
 const QUICK: Case = Case {
@@ -88,6 +97,7 @@ const QUICK: Case = Case {
     ],
     dense: &[MB_16],
     passes: &[1, 8],
+    published: PublishedCase { index_bits: &[20], records: 1 << 9, repetitions: Repetitions::exactly(1) },
 };
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
@@ -103,6 +113,9 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     }
     if let Some(&smallest) = case.sizes.first().filter(|_| harness.includes(SERVICE)) {
         service::run(harness, case, smallest)?;
+    }
+    if harness.includes(PUBLISHED) {
+        published::run(harness, case.published, &parameters)?;
     }
     let dense = harness.includes(DENSE);
     for &size in case.dense.iter().filter(|_| dense) {
@@ -145,7 +158,8 @@ mod tests {
         let load = |tables| Load { tables, mode: Mode::Packed, clients: CLIENTS, queries: 8 };
         let loads = Vec::leak(vec![load(TableKind::Transformed), load(TableKind::Dense)]);
         let (passes, dense) = (&[1, 3], sizes);
-        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes };
+        let published = PublishedCase { index_bits: &[8], records: 64, repetitions: Repetitions::exactly(1) };
+        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes, published };
         test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
 
@@ -189,6 +203,20 @@ mod tests {
             assert!(find("queries_per_second", &case).ours > 0.1 && find("latency", &case).ours > 0.0);
             assert_eq!(find("latency", &case).params["queries"], 8);
         }
+        let expansion = find("index_expansion_time", "8 bits");
+        let phases: f64 = ["digits", "bits", "conversion"]
+            .iter()
+            .map(|phase| find(&format!("published_{phase}_time"), "8 bits").ours)
+            .sum();
+        assert!((0.5..1.5).contains(&(phases / expansion.baseline.unwrap())), "published: phases {phases}");
+        let rotations = find("blind_rotations", "8 bits, the published decomposition alone");
+        assert_eq!((rotations.ours, rotations.baseline), (4.0, Some(6.0)), "two digits, one of which needs a floor");
+        for metric in ["record_selectors_time", "record_rows_time", "record_selection_time"] {
+            assert!(find(metric, "64 records of 1536 bytes").baseline.is_some());
+        }
+        let noise = find("noise_over_prediction", "64 records of 1536 bytes, published").ours;
+        assert!((0.2..1.5).contains(&noise), "published selectors: {noise}");
+        assert!(find("transciphered_expansion_time", "8 bits, 1 block").baseline.is_some());
         for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
             assert!(find(metric, "128 KB").ours > 0.0);
         }
