@@ -7,6 +7,7 @@ use unspoken_database::{Builder, Built, Duplicates, Phase, Progress};
 use unspoken_pir::{Layout, Preset};
 
 use super::records::{RecordOptions, convert};
+use super::seal::SealOption;
 use crate::interrupt;
 use crate::progress::Bars;
 
@@ -26,6 +27,8 @@ pub struct Arguments {
     from: PathBuf,
     #[command(flatten)]
     records: RecordOptions,
+    #[command(flatten)]
+    seal: SealOption,
     /// Candidate buckets of a key. A lookup always sends this many queries; more candidates let buckets be fuller
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
     candidates: u32,
@@ -59,6 +62,7 @@ enum DuplicatesName {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
+    let sealer = arguments.seal.open()?;
     let builder = Builder {
         candidates: arguments.candidates,
         duplicates: match arguments.duplicates {
@@ -79,7 +83,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bars.database(&Progress { total, ..progress });
     };
     let start = Instant::now();
-    let built = builder.build(&arguments.database, source.map(convert), &mut show, cancel.flag())?;
+    let records = source.zip(0..).map(|(record, index)| sealer.record(convert(record)?, index));
+    let built = builder.build(&arguments.database, records, &mut show, cancel.flag())?;
     bars.finish();
     summarise(&built, start.elapsed().as_secs_f64())?;
     println!("serve it    unspoken serve --database {}", arguments.database.display());
