@@ -28,8 +28,8 @@ pub struct Arguments {
 pub struct SealOption {
     /// Seal the records with the key in this file, made by `unspoken pir seal-key`. All records of a database are
     /// sealed with one key, or none
-    #[arg(long = "seal", value_name = "FILE")]
-    key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    seal: Option<PathBuf>,
 }
 
 /// Runs `unspoken pir seal-key`.
@@ -62,7 +62,7 @@ fn sealed_bytes(key: &ServiceKey) -> usize {
 impl SealOption {
     /// Reads the key, if one is named.
     pub fn open(&self) -> anyhow::Result<Sealer> {
-        Ok(Sealer(self.key.as_deref().map(read_key).transpose()?))
+        Ok(Sealer(self.seal.as_deref().map(read_key).transpose()?))
     }
 }
 
