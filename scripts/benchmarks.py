@@ -39,6 +39,7 @@ SECTIONS = (
     (pir_tables.PUBLISHED, "pir", ("published",), False),
     (pir_tables.DATABASE, "pir", ("updates",), True),
     (pir_tables.SERVICE, "pir", ("service",), True),
+    (pir_tables.SEALED, "pir", ("sealed",), True),
     (llama_encrypted_tables.PRODUCTS, "llama", ("products", "slim", "attention"), False),
     (llama_encrypted_tables.PASSES, "llama", ("passes", "small-chain", "chain"), False),
     (llama_encrypted_tables.BLOCKS, "llama", ("blocks", "share"), False),

@@ -6,6 +6,7 @@ from page import line, number, paragraph
 
 ANSWERS, DENSE, DATABASE, SERVICE = "pir: answers", "pir: dense", "pir: database", "pir: service"
 PUBLISHED = "pir: published"
+SEALED = "pir: sealed"
 
 NOTES = {
     ANSWERS: """\
@@ -53,6 +54,11 @@ done once. `table_per_byte` is over the bytes of values: buckets have room to sp
 Over HTTP on this machine, service and clients on the same cores: records of 256 bytes by index, a query a request. So
 many clients at a time, each with a connection of its own, all with one set of keys; `latency` is the median from a
 question to the record, waiting in the queue included. A question by key takes two queries, sent in one request.
+""",
+    SEALED: """\
+One thread. So many names are blinded by a client, evaluated by the service with one proof for all, and finalized by the
+client, which checks the proof. Requests and answers are counted with their checksums of 32 bytes. `seal_time` is the
+owner's, with the evaluation that gives the key of the record; a record has one padded length.
 """,
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn packed(
     let whole = RlweCiphertext::expand(ring, body, seed)?;
     let levels = gadget.levels();
     let count = (bits as usize * levels).next_power_of_two();
-    let weights = keys.conversion.trace().coefficients(&whole, count)?;
+    let weights = keys.conversion.trace().multiplied_coefficients(&whole, count)?;
     let convert = |levels: &[RlweCiphertext]| keys.conversion.rgsw(gadget, levels);
     Ok(weights[..bits as usize * levels].par_chunks(levels).map(convert).collect::<Result<_, _>>()?)
 }

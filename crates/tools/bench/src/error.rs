@@ -26,6 +26,7 @@ use unspoken_query::QueryError;
 use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
+use unspoken_sealed::SealedError;
 use unspoken_slim::SlimError;
 use unspoken_store::{DataError, FileError};
 
@@ -184,6 +185,9 @@ pub enum BenchError {
     /// The service's half of retrieval failed.
     #[error(transparent)]
     Retrieve(#[from] RetrieveError),
+    /// A record could not be sealed or opened, or its key not asked for.
+    #[error(transparent)]
+    Sealed(#[from] SealedError),
     /// A database on disk failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),

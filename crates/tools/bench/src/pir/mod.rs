@@ -5,6 +5,7 @@ mod client;
 mod dense;
 mod published;
 mod rows;
+mod sealed;
 mod service;
 mod table;
 mod updates;
@@ -24,11 +25,12 @@ use crate::row::Metric;
 const ANSWERS: &str = "answers";
 const DENSE: &str = "dense";
 const ROWS: &str = "rows";
+const SEALED: &str = "sealed";
 const UPDATES: &str = "updates";
 const SERVICE: &str = "service";
 const PUBLISHED: &str = "published";
 
-pub(crate) const PARTS: [&str; 6] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, PUBLISHED];
+pub(crate) const PARTS: [&str; 7] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, PUBLISHED, SEALED];
 
 /// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
@@ -116,6 +118,10 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     }
     if harness.includes(PUBLISHED) {
         published::run(harness, case.published, &parameters)?;
+    }
+    if harness.includes(SEALED) {
+        harness.progress("sealed records");
+        sealed::run(harness)?;
     }
     let dense = harness.includes(DENSE);
     for &size in case.dense.iter().filter(|_| dense) {
@@ -220,6 +226,18 @@ mod tests {
         for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
             assert!(find(metric, "128 KB").ours > 0.0);
         }
+        for (case, names) in [("1 name", 1.0), ("16 names", 16.0), ("256 names", 256.0)] {
+            assert_eq!(find("unseal_request_bytes", case).ours, 32.0 * names + 32.0);
+            assert_eq!(find("unseal_answer_bytes", case).ours, 32.0 * names + 96.0);
+            assert!(find("unseal_evaluations_per_second", case).ours > 10.0);
+            for metric in ["unseal_blind_time", "unseal_evaluate_time", "unseal_finalize_time"] {
+                assert!(find(metric, case).ours > 0.0);
+            }
+        }
+        for metric in ["seal_time", "open_time"] {
+            assert!(find(metric, "a record of 256 bytes").ours > 0.0);
+        }
+        assert_eq!(find("sealed_record_bytes_added", "a record of 256 bytes").ours, 44.0);
         assert!(find("table_per_byte", "128 KB").ours > 16.0);
         assert_eq!(find("memory_per_byte", "1 MB").ours, 16.0);
         let sums: Vec<&Row> = rows.iter().filter(|row| row.metric == "row_sums").collect();

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use unspoken_database::Writer;
 use unspoken_pir::Layout;
+use unspoken_sealed::Name;
+
+use super::seal::SealOption;
 
 /// Journal size in bytes above which compaction is advised: this many bytes, or one per cent of the cells if that is
 /// more.
@@ -21,6 +24,8 @@ pub struct SetArguments {
     index: u64,
     /// The record
     value: String,
+    #[command(flatten)]
+    seal: SealOption,
 }
 
 /// Delete records
@@ -34,17 +39,21 @@ pub struct DeleteArguments {
     /// Keys or indices
     #[arg(required = true)]
     keys: Vec<String>,
+    #[command(flatten)]
+    seal: SealOption,
 }
 
 /// Runs `unspoken pir set`.
 pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
+    let record = arguments.seal.open()?.value(Name::Index(arguments.index), arguments.value.as_bytes())?;
     let mut writer = Writer::open(&arguments.database)?;
-    writer.set(arguments.index, arguments.value.as_bytes())?;
+    writer.set(arguments.index, &record)?;
     commit(&mut writer, &format!("written     record {}", arguments.index))
 }
 
 /// Runs `unspoken pir delete`.
 pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
+    let sealer = arguments.seal.open()?;
     let mut writer = Writer::open(&arguments.database)?;
     for key in &arguments.keys {
         if matches!(writer.layout(), Layout::Index { .. }) {
@@ -52,7 +61,7 @@ pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
                 key.parse().map_err(|_| anyhow::anyhow!("the database is read by index, and {key:?} is none"))?;
             writer.clear(index)?;
         } else {
-            anyhow::ensure!(writer.delete(key.as_bytes())?, "no such key: {key:?}; nothing was changed");
+            anyhow::ensure!(writer.delete(&sealer.key(key.as_bytes())?)?, "no such key: {key:?}; nothing was changed");
         }
     }
     commit(&mut writer, &format!("deleted     {}", arguments.keys.len()))

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unspoken_server::Applications;
 
 use super::offer::Offer;
-use super::{classify, digits, embed, llama, matrix, pir};
+use super::{classify, digits, embed, llama, matrix, pir, unseal};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -14,6 +14,7 @@ pub const KINDS: &[Kind] = &[
     digits::KIND,
     matrix::KIND,
     pir::KIND,
+    unseal::KIND,
     llama::KIND,
 ];
 

@@ -11,6 +11,7 @@ mod pir;
 mod preset;
 mod session_directory;
 mod shorthands;
+mod unseal;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
