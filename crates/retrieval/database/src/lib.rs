@@ -25,6 +25,7 @@ mod writer;
 pub use build::{Builder, Built};
 pub use database::Database;
 pub use error::DatabaseError;
+pub use manifest::SealingId;
 pub use records::{Duplicates, Record};
 pub use snapshot::Snapshot;
 pub use store::{Phase, Progress};

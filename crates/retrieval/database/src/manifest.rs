@@ -12,13 +12,16 @@ use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
-/// Version of the format of all files, by the kind of tables.
-fn format_of(kind: TableKind) -> u32 {
-    match kind {
-        TableKind::Transformed => 1,
-        TableKind::Dense => 2,
+/// Version of the format of all files. Earlier releases know the first one, and neither dense tables nor sealings.
+fn format_of(kind: TableKind, sealing: Option<SealingId>) -> u32 {
+    match (kind, sealing) {
+        (TableKind::Transformed, None) => 1,
+        _ => 2,
     }
 }
+
+/// Id of the secret with which the records of a database are sealed.
+pub type SealingId = [u8; 16];
 
 /// The newest of these versions.
 const NEWEST_FORMAT: u32 = 2;
@@ -40,6 +43,9 @@ pub(crate) struct Manifest {
     /// Databases of earlier releases have transformed tables, and no such field.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tables: TableKind,
+    /// The sealing of the records, if they are sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealing: Option<SealingId>,
     /// Current generation: the number in the names of the current files.
     pub generation: u64,
     /// Version of the cells and the tables; the journal contains later ones.
@@ -91,13 +97,20 @@ impl Files {
 }
 
 impl Manifest {
-    pub fn new(geometry: &Geometry, generation: u64, (version, records): (u64, u64), sums: &[u8]) -> Self {
+    pub fn new(
+        geometry: &Geometry,
+        sealing: Option<SealingId>,
+        generation: u64,
+        (version, records): (u64, u64),
+        sums: &[u8],
+    ) -> Self {
         Manifest {
-            format: format_of(geometry.tables.kind()),
+            format: format_of(geometry.tables.kind(), sealing),
             preset: geometry.tables.parameters().ring().name().into(),
             parameters: fingerprint(geometry.tables.parameters(), geometry.tables.kind()),
             layout: geometry.layout(),
             tables: geometry.tables.kind(),
+            sealing,
             generation,
             version,
             records,
@@ -130,7 +143,7 @@ impl Manifest {
         if sealed.manifest.render()?.as_bytes() != bytes {
             return Err(corrupted("its hash is wrong"));
         }
-        if sealed.manifest.format != format_of(sealed.manifest.tables) {
+        if sealed.manifest.format != format_of(sealed.manifest.tables, sealed.manifest.sealing) {
             return Err(other(sealed.manifest.format.into()));
         }
         Ok(sealed.manifest)

@@ -1,7 +1,7 @@
 //! Sealed records in the buckets of a database by key.
 
 use unspoken_pir::layout::{Bucket, KeysPlan};
-use unspoken_pir::{Layout, Preset};
+use unspoken_pir::{Layout, Preset, TableKind};
 use unspoken_sealed::{Blinded, Name, OVERHEAD_BYTES, SealedError, ServiceKey};
 
 const CODES: [(&str, &str); 4] =
@@ -12,7 +12,7 @@ fn build(service: &ServiceKey) -> (Layout, Vec<u8>) {
     let sealed_bytes = OVERHEAD_BYTES + service.sealing().record_bytes() as usize;
     let parameters = Preset::InsecureN11.build().unwrap();
     let lengths = CODES.iter().map(|_| sealed_bytes);
-    let layout = Layout::for_keys(&parameters, lengths, &KeysPlan::new(1, [5; 16])).unwrap();
+    let layout = Layout::for_keys(&parameters, lengths, &KeysPlan::new(TableKind::Transformed, 1, [5; 16])).unwrap();
     let mut bucket = Bucket::default();
     for (code, title) in CODES {
         let key = service.record_key(Name::Key(code.as_bytes())).unwrap();

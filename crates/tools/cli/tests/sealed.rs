@@ -72,8 +72,14 @@ fn a_client_opens_what_it_asks_for() {
     let plain = unspoken(&["get", "--url", &service.url, "--app", "pir/codes", "--state-dir", &state, "C007"]);
     assert!(complaint(&plain).contains("no such key: C007"));
 
-    // Updates, one of them too long.
+    // Updates: one without the key, one with another, one too long.
     let (codes, numbers, key) = (scene.text("codes"), scene.text("numbers"), scene.text("codes.key"));
+    let put = ["pir", "put", &codes, "C007", "unsealed"];
+    assert!(complaint(&unspoken(&put)).contains("are sealed; name their key: --seal"));
+    let other = scene.text("other.key");
+    text(&unspoken(&["pir", "seal-key", "--record-bytes", "60", &other]));
+    assert!(complaint(&unspoken(&[&put[..], &["--seal", &other]].concat())).contains("sealed with another key"));
+    assert!(text(&unspoken(&["pir", "info", &codes])).contains("sealed      yes"));
     text(&unspoken(&["pir", "put", &codes, "C007", "another meaning", "--seal", &key]));
     text(&unspoken(&["pir", "delete", &codes, "C008", "--seal", &key]));
     text(&unspoken(&["pir", "set", &numbers, "7", "another number", "--seal", &key]));

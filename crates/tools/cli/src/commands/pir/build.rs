@@ -89,10 +89,10 @@ enum DuplicatesName {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
-    let Some(database) = arguments.database.as_ref().filter(|_| !arguments.explain) else {
-        return explain(arguments, Records::read(source.map(convert))?);
-    };
     let sealer = arguments.seal.open()?;
+    let Some(database) = arguments.database.as_ref().filter(|_| !arguments.explain) else {
+        return explain(arguments, Records::read(source.map(convert), |bytes| sealer.stored_bytes(bytes))?);
+    };
     let builder = Builder {
         tables: arguments.tables,
         candidates: arguments.candidates,
@@ -104,6 +104,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         capacity: arguments.capacity,
         longest: arguments.longest,
         replace: arguments.replace,
+        sealing: sealer.id(),
         ..Builder::new(Preset::N11)
     };
     let cancel = interrupt::on_ctrl_c()?;

@@ -45,16 +45,17 @@ pub struct DeleteArguments {
 
 /// Runs `unspoken pir set`.
 pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
-    let record = arguments.seal.open()?.value(Name::Index(arguments.index), arguments.value.as_bytes())?;
     let mut writer = Writer::open(&arguments.database)?;
+    let sealer = arguments.seal.open_for(&writer)?;
+    let record = sealer.value(Name::Index(arguments.index), arguments.value.as_bytes())?;
     writer.set(arguments.index, &record)?;
     commit(&mut writer, &format!("written     record {}", arguments.index))
 }
 
 /// Runs `unspoken pir delete`.
 pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
-    let sealer = arguments.seal.open()?;
     let mut writer = Writer::open(&arguments.database)?;
+    let sealer = arguments.seal.open_for(&writer)?;
     for key in &arguments.keys {
         if matches!(writer.layout(), Layout::Index { .. }) {
             let index =

@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (Some(from), _, _) => put_all(arguments, from),
         (None, Some(key), Some(value)) => {
             let mut writer = Writer::open(&arguments.database)?;
-            let (sealer, key) = (arguments.seal.open()?, key.as_bytes());
+            let (sealer, key) = (arguments.seal.open_for(&writer)?, key.as_bytes());
             let there = writer.put(&sealer.key(key)?, &sealer.value(Name::Key(key), value.as_bytes())?)?;
             commit(&mut writer, if there { "changed     1" } else { "added       1" })
         }
@@ -54,8 +54,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let (source, keyed) = arguments.records.open(from)?;
-    let sealer = arguments.seal.open()?;
     let mut writer = Writer::open(&arguments.database)?;
+    let sealer = arguments.seal.open_for(&writer)?;
     match writer.layout() {
         Layout::Keys { .. } if !keyed => anyhow::bail!("the database is read by key: name the column with --key"),
         Layout::Index { .. } if keyed => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use unspoken_database::Record;
+use unspoken_database::{Record, SealingId, Writer};
 use unspoken_files::{Access, replace_file};
 use unspoken_sealed::{MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
 use zeroize::Zeroizing;
@@ -64,12 +64,33 @@ impl SealOption {
     pub fn open(&self) -> anyhow::Result<Sealer> {
         Ok(Sealer(self.seal.as_deref().map(read_key).transpose()?))
     }
+
+    /// Reads the key for a database, which must be the one that its records are sealed with, or none.
+    pub fn open_for(&self, writer: &Writer) -> anyhow::Result<Sealer> {
+        let sealer = self.open()?;
+        match (writer.sealing(), sealer.id()) {
+            (needed, found) if needed == found => Ok(sealer),
+            (None, _) => anyhow::bail!("the records of the database are not sealed; leave out --seal"),
+            (Some(_), None) => anyhow::bail!("the records of the database are sealed; name their key: --seal"),
+            (Some(_), Some(_)) => anyhow::bail!("the records of the database are sealed with another key than --seal"),
+        }
+    }
 }
 
 /// Seals records, or leaves them as they are.
 pub struct Sealer(Option<ServiceKey>);
 
 impl Sealer {
+    /// Id of the sealing, if there is one.
+    pub fn id(&self) -> Option<SealingId> {
+        self.0.as_ref().map(|service| service.sealing().id())
+    }
+
+    /// Bytes that are stored for a record of this length.
+    pub fn stored_bytes(&self, length: usize) -> usize {
+        self.0.as_ref().map_or(length, sealed_bytes)
+    }
+
     /// The record as it is stored. One without a key is stored at this index.
     pub fn record(&self, record: Record, index: u64) -> anyhow::Result<Record> {
         match &record.key {
