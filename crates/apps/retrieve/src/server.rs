@@ -17,8 +17,9 @@ use crate::error::RetrieveError;
 use crate::message::{self, PlaneResponse, Queries};
 use crate::session_guard::SessionGuard;
 
-/// Maximum number of requests that are answered in one pass over dense tables.
-const DENSE_PASS: usize = 64;
+/// Maximum number of queries that are answered in one pass over dense tables. A pass of 64 has hardly more throughput,
+/// and all of its queries wait for its end.
+const DENSE_PASS: usize = 16;
 
 /// A database that answers queries without learning the indices. It follows the database, also into another layout.
 pub struct RetrieveServer<V> {
@@ -276,13 +277,21 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     fn most_together(&self) -> usize {
         match self.description().tables().kind() {
             TableKind::Transformed => 1,
-            TableKind::Dense => DENSE_PASS,
+            // Those of a pass, and as many that arrive meanwhile.
+            TableKind::Dense => 2 * DENSE_PASS,
         }
     }
 
-    /// Requests to dense tables are answered together.
-    fn group(&self, _keys: &PreparedKeys, _query: &[u8]) -> Group {
-        Group { id: 0, most: self.most_together() }
+    /// Requests to dense tables are answered together, as many as have the queries of one pass.
+    fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
+        let description = self.description();
+        match description.tables().kind() {
+            TableKind::Transformed => Group::ALONE,
+            TableKind::Dense => {
+                let weight = (query.len() / description.query_bytes(Mode::Packed)).max(1);
+                Group { id: 0, weight, most: DENSE_PASS }
+            }
+        }
     }
 
     /// All queries of all requests are answered from one version. Queries for an earlier layout are refused, or

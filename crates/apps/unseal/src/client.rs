@@ -11,7 +11,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::description::Description;
 use crate::error::UnsealError;
-use crate::keys;
+use crate::keys::{self, Bundle};
 
 /// The name of a record whose key is asked for. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -44,6 +44,7 @@ impl fmt::Debug for Question {
 /// A client of a sealed database.
 pub struct UnsealClient {
     description: Description,
+    bundle: Bundle,
 }
 
 impl UnsealClient {
@@ -56,20 +57,20 @@ impl UnsealClient {
     }
 }
 
-/// There is no secret key and there are no evaluation keys; a bundle of 8 bytes registers the client.
+/// There is no secret key and there are no evaluation keys; a bundle of 24 bytes registers the client.
 impl KeyGenerator for UnsealClient {
     type KeyError = UnsealError;
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, UnsealError> {
-        Ok(Zeroizing::new(keys::BUNDLE.to_vec()))
+        Ok(Zeroizing::new(self.bundle.to_vec()))
     }
 
     fn bundle_contents(&self) -> Vec<u8> {
-        keys::BUNDLE.to_vec()
+        self.bundle.to_vec()
     }
 
     fn key_bytes(&self) -> u64 {
-        keys::BUNDLE.len() as u64
+        keys::BUNDLE_BYTES as u64
     }
 
     fn write_keys(
@@ -78,7 +79,7 @@ impl KeyGenerator for UnsealClient {
         mut progress: impl FnMut(usize, usize),
         _cancel: &AtomicBool,
     ) -> Result<(), UnsealError> {
-        keys::write(out)?;
+        keys::write(&self.bundle, out)?;
         progress(1, 1);
         Ok(())
     }
@@ -102,8 +103,11 @@ impl ClientHalf for UnsealClient {
                           database for its public key";
             return Err(UnsealError::mismatch("public key of a sealed database", "another one", needed));
         }
-        stored.map_or(Ok(()), |stored| keys::check("stored secret key", stored))?;
-        Ok(UnsealClient { description })
+        let bundle = match stored {
+            Some(stored) => keys::read("stored secret key", stored)?,
+            None => keys::generate()?,
+        };
+        Ok(UnsealClient { description, bundle })
     }
 
     fn description(&self) -> &Description {

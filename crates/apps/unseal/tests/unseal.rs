@@ -43,6 +43,25 @@ fn ask(server: &UnsealServer, id: ClientId, questions: &[Question]) -> Result<Ve
 }
 
 #[test]
+fn every_client_registers_with_a_bundle_of_its_own() {
+    let (_, server) = service(100);
+    let bundle = |client: &UnsealClient| {
+        let mut bytes = Vec::new();
+        client.write_keys(&mut bytes, |_, _| (), &GO).unwrap();
+        assert_eq!(bytes.len() as u64, client.key_bytes());
+        server.load_keys(&mut bytes.as_slice()).unwrap();
+        bytes
+    };
+    let (first, second) = (client(&server), client(&server));
+    assert_ne!(bundle(&first), bundle(&second));
+    // A stored client has the bundle of before.
+    let stored = first.secret_bytes().unwrap();
+    let again = UnsealClient::open(first.description().clone(), None, Some(&stored)).unwrap();
+    assert_eq!(bundle(&again), bundle(&first));
+    assert!(UnsealClient::open(first.description().clone(), None, Some(&stored[1..])).is_err());
+}
+
+#[test]
 fn a_client_gets_the_keys_of_the_owner() {
     let (owner, server) = service(100);
     let mut questions = keys(&["A00", "", "Z99"]);

@@ -127,7 +127,7 @@ impl Builder {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let parameters = self.preset.build()?;
-        let target = Target::find(disk, dir, self.replace)?;
+        let target = Target::find(disk, dir, self.replace, self.sealing)?;
         let collected = Collected::read(records, self.duplicates, monitor)?;
         match &collected.keys {
             _ if collected.values.len() == 0 => Err(DatabaseError::Empty),
@@ -279,7 +279,7 @@ struct Target {
 }
 
 impl Target {
-    fn find(disk: &Disk, dir: &Path, replace: bool) -> Result<Self, DatabaseError> {
+    fn find(disk: &Disk, dir: &Path, replace: bool, sealing: Option<SealingId>) -> Result<Self, DatabaseError> {
         let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
         remove_unfinished(dir)?;
         let empty = match fs::read_dir(dir) {
@@ -295,6 +295,10 @@ impl Target {
         }
         let lock = Lock::take(dir)?;
         let manifest = Manifest::read(dir)?;
+        // Services would serve the records of a sealed database as they are.
+        if manifest.sealing.is_some() && manifest.sealing != sealing {
+            return Err(DatabaseError::Sealed { dir: dir.into() });
+        }
         sweep(disk, dir, manifest.generation)?;
         // Continue after all version numbers that the journal may contain, so that a client never sees one number for
         // two contents.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Layout, LayoutError};
+use unspoken_pir::{Layout, LayoutError, TableKind};
 
 use crate::disk::{Disk, DiskFile};
 use crate::edited::EditedBuckets;
@@ -94,6 +94,11 @@ impl Writer {
     /// The layout, which clients need.
     pub fn layout(&self) -> Layout {
         self.geometry.layout()
+    }
+
+    /// The kind of the tables.
+    pub fn tables(&self) -> TableKind {
+        self.geometry.tables.kind()
     }
 
     /// The sealing of the records, if they are sealed: records that are written must be sealed with it, too.

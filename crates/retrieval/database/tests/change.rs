@@ -284,4 +284,12 @@ fn a_sealing_is_kept_by_changes_and_compactions() {
     writer.commit().unwrap();
     writer.compact(|_| (), &GO_ON).unwrap();
     assert_eq!((writer.sealing(), Database::open(&dir).unwrap().snapshot().sealing()), (Some([7; 16]), Some([7; 16])));
+    drop(writer);
+    // It is not replaced by a database whose records everybody can read, nor by one with another key.
+    for sealing in [None, Some([8; 16])] {
+        let replacing = Builder { sealing, replace: true, ..common::builder() };
+        let refused = build(&replacing, &dir, [plain(value(1))]);
+        assert!(matches!(refused, Err(DatabaseError::Sealed { .. })), "{refused:?}");
+    }
+    build(&Builder { replace: true, ..builder }, &dir, [plain(value(1))]).unwrap();
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use unspoken_database::Writer;
-use unspoken_pir::Layout;
+use unspoken_pir::{Layout, TableKind};
 use unspoken_sealed::Name;
 
 use super::seal::SealOption;
@@ -78,6 +78,11 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("version     {version}, which running services load");
+    if writer.tables() == TableKind::Dense {
+        println!(
+            "memory      33 MB at services for each changed group of the dense tables, until `unspoken pir compact`"
+        );
+    }
     let (journal, layout) = (writer.journal_bytes(), writer.layout());
     if journal > MOST_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
         println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");
