@@ -36,6 +36,9 @@ pub(crate) enum PlaneResponse {
     Dense(DenseResponse),
 }
 
+/// Maximum number of requests that are answered in one pass over dense tables.
+pub(crate) const DENSE_PASS: usize = 64;
+
 /// Bytes before the responses of an answer: the version, and the id of the layout.
 pub(crate) const HEADER_BYTES: usize = 16;
 
@@ -92,13 +95,14 @@ pub(crate) fn other_tables(description: &Description, mode: Mode) -> RetrieveErr
     RetrieveError::mismatch("kind of queries", mode, needed)
 }
 
-fn append_checksum(bytes: &mut Vec<u8>) {
+/// Appends the checksum of an answer.
+pub(crate) fn append_checksum(bytes: &mut Vec<u8>) {
     let hash = blake3::hash(bytes);
     bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
 }
 
 /// The bytes of an answer before the checksum, after a comparison with it.
-fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
+pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
     match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
         Some((content, checksum)) if blake3::hash(content).as_bytes().starts_with(checksum) => Ok(content),
         _ => Err(ProtocolError::Damaged { what: "answer" }.into()),

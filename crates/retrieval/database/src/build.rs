@@ -258,7 +258,7 @@ impl Buckets for Placed {
 }
 
 /// Target of a build: a new directory under a temporary name, or new files in the directory of an existing database.
-struct Target {
+pub(crate) struct Target {
     dir: PathBuf,
     /// Held while a database is replaced.
     lock: Option<Lock>,
@@ -267,7 +267,8 @@ struct Target {
 }
 
 impl Target {
-    fn find(disk: &Disk, dir: &Path, replace: bool) -> Result<Self, DatabaseError> {
+    /// The target in `dir`. If there is a database, it is replaced, or it is an error.
+    pub(crate) fn find(disk: &Disk, dir: &Path, replace: bool) -> Result<Self, DatabaseError> {
         let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
         remove_unfinished(dir)?;
         let empty = match fs::read_dir(dir) {
@@ -323,7 +324,7 @@ impl Target {
 
     /// Creates the directory to write to. A new one is locked until the build ends, so that other builds can tell it
     /// from one that a killed process has left.
-    fn enter(&self, disk: &Disk) -> Result<(PathBuf, Option<Lock>), DatabaseError> {
+    pub(crate) fn enter(&self, disk: &Disk) -> Result<(PathBuf, Option<Lock>), DatabaseError> {
         if self.lock.is_some() {
             return Ok((self.dir.clone(), None));
         }
@@ -337,7 +338,7 @@ impl Target {
     }
 
     /// Publishes the files in the directory as the database.
-    fn leave(&self, disk: &Disk, written: &Path, generation: u64) -> Result<(), DatabaseError> {
+    pub(crate) fn leave(&self, disk: &Disk, written: &Path, generation: u64) -> Result<(), DatabaseError> {
         if self.lock.is_some() {
             return sweep(disk, &self.dir, generation);
         }
@@ -346,7 +347,7 @@ impl Target {
     }
 
     /// Removes the files written before an error.
-    fn abandon(&self, written: &Path) {
+    pub(crate) fn abandon(&self, written: &Path) {
         if self.lock.is_none() {
             _ = fs::remove_dir_all(written);
         }

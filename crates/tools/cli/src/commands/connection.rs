@@ -138,7 +138,7 @@ pub fn usage_lines(usage: UsageStats) -> String {
 }
 
 /// The requested application, or the only one of the service.
-fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
+pub fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
     if let Some(name) = asked {
         return Ok(name.into());
     }

@@ -7,6 +7,7 @@ mod explain;
 mod info;
 mod put;
 mod records;
+mod shard;
 mod verify;
 
 /// Build, change and maintain databases for private retrieval
@@ -22,6 +23,7 @@ pub enum Command {
     Set(change::SetArguments),
     Delete(change::DeleteArguments),
     Compact(compact::Arguments),
+    Shard(shard::Arguments),
 }
 
 /// Runs the command.
@@ -34,5 +36,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Set(arguments) => change::set(arguments),
         Command::Delete(arguments) => change::delete(arguments),
         Command::Compact(arguments) => compact::run(arguments),
+        Command::Shard(arguments) => shard::run(arguments),
     }
 }
