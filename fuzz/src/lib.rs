@@ -38,7 +38,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 62] = [
+pub const TARGETS: [&Target; 63] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -95,6 +95,7 @@ pub const TARGETS: [&Target; 62] = [
     &arrays_service::QUERY,
     &arrays_service::ANSWER,
     &retrieve::DESCRIBED,
+    &retrieve::SHARD,
     &retrieve::REQUEST,
     &retrieve::ANSWER,
     &retrieve::KEYS,

@@ -382,6 +382,22 @@ fn a_malformed_request_among_others_is_not_passed_on() {
 }
 
 #[test]
+fn a_shard_answers_the_sound_requests_among_others() {
+    let mut scene = Scene::new(2);
+    let shard = scene.shard(1, 1);
+    let keys = shard.load_keys(&mut scene.keys.bundle()).unwrap();
+    let encoded = scene.client.encode(&[Question::Index(9), Question::Index(3000)]).unwrap();
+    let good = scene.client.query(&encoded).unwrap();
+    let bad = [&good[..good.len() - 1], &[!good[good.len() - 1]]].concat();
+    let requests = [&good, &bad, &good].map(|query| Request { client: CLIENT, keys: &keys, query });
+    let answers = shard.answer_together(&requests, &GO);
+    assert!(answers[0].is_ok() && answers[2].is_ok());
+    assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Malformed);
+    let stopped = shard.answer_together(&requests[..1], &AtomicBool::new(true));
+    assert!(stopped[0].as_ref().unwrap_err().is_cancelled());
+}
+
+#[test]
 fn a_router_takes_keys_for_packed_queries_alone_and_stops_when_told_to() {
     let mut scene = Scene::new(2);
     let bundle = scene.keys.bundle().to_vec();

@@ -8,8 +8,8 @@ use unspoken_pir::ShardId;
 pub enum ShardProblem {
     /// A shard does not answer.
     #[error(
-        "shard {number} of {shards} does not answer; needed all shards, because the others alone do not give an answer; \
-         ask again later; the router's log says more"
+        "shard {number} of {shards} does not answer; needed all shards, because the others alone give no answer; ask \
+         again later; the router's log says more"
     )]
     NoAnswer {
         /// Its number, from 1.

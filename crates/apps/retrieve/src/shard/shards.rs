@@ -122,9 +122,9 @@ impl<A: ShardAccess> Shards<A> {
         Ok(Shards { shards, accept_insecure, agreed, problem: RwLock::new(None) })
     }
 
-    /// Looks at all shards: whether they answer, and whether all of them have been replaced by those of a later version.
-    /// Returns whether there is a later version, which is then served. To be called every few seconds; readiness is what
-    /// the last call has found.
+    /// Looks at all shards: whether they answer, and whether all have been replaced by those of a later version, which
+    /// is then served. Returns whether there is one. To be called every few seconds; readiness is what the last call
+    /// has found.
     ///
     /// # Errors
     /// What is wrong with the shards. The version before stays, until its shards answer again or all are replaced.

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
-use unspoken_pir::dense::{DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, answer, log2_failure};
+use unspoken_pir::dense::{
+    DensePart, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, answer, log2_failure,
+};
 use unspoken_pir::{Mode, PirParameters, PirSecret, PreparedKeys};
 use unspoken_ring::SecretRng;
 

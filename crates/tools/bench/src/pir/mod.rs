@@ -5,6 +5,7 @@ mod client;
 mod dense;
 mod rows;
 mod service;
+mod shards;
 mod table;
 mod updates;
 
@@ -14,6 +15,7 @@ use table::Table;
 use unspoken_pir::{Mode, PirParameters, Preset, TableKind};
 
 use self::service::Load;
+use self::shards::Cut;
 
 use crate::clock::Repetitions;
 use crate::error::BenchError;
@@ -25,8 +27,9 @@ const DENSE: &str = "dense";
 const ROWS: &str = "rows";
 const UPDATES: &str = "updates";
 const SERVICE: &str = "service";
+const SHARDS: &str = "shards";
 
-pub(crate) const PARTS: [&str; 5] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE];
+pub(crate) const PARTS: [&str; 6] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, SHARDS];
 
 /// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
@@ -62,6 +65,8 @@ struct Case {
     dense: &'static [Size],
     /// Queries in a pass over a dense table.
     passes: &'static [usize],
+    /// Dense tables that are cut into shards.
+    cuts: &'static [Cut],
 }
 
 const FULL: Case = Case {
@@ -76,6 +81,7 @@ const FULL: Case = Case {
     ],
     dense: &[MB_256, GB_1, GB_8],
     passes: &[1, 8, 64],
+    cuts: &[Cut { size: MB_256, shards: 2 }, Cut { size: GB_8, shards: 8 }],
 };
 
 const QUICK: Case = Case {
@@ -88,6 +94,7 @@ const QUICK: Case = Case {
     ],
     dense: &[MB_16],
     passes: &[1, 8],
+    cuts: &[Cut { size: MB_16, shards: 2 }],
 };
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
@@ -107,6 +114,10 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     let dense = harness.includes(DENSE);
     for &size in case.dense.iter().filter(|_| dense) {
         dense::run(harness, case, size, &parameters)?;
+    }
+    let shards = harness.includes(SHARDS);
+    for &cut in case.cuts.iter().filter(|_| shards) {
+        shards::run(harness, cut, &parameters)?;
     }
     let in_memory = harness.includes(ANSWERS) || harness.includes(ROWS);
     for &size in case.sizes.iter().filter(|_| in_memory) {
@@ -145,7 +156,9 @@ mod tests {
         let load = |tables| Load { tables, mode: Mode::Packed, clients: CLIENTS, queries: 8 };
         let loads = Vec::leak(vec![load(TableKind::Transformed), load(TableKind::Dense)]);
         let (passes, dense) = (&[1, 3], sizes);
-        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes };
+        let size = Size { name: "8 MB", bytes: 8 << 20, respire: None };
+        let cuts = Vec::leak(vec![Cut { size, shards: 2 }]);
+        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes, cuts };
         test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
 
@@ -181,6 +194,9 @@ mod tests {
             assert!(all.baseline.is_some() && rate.ours > 0.0);
         }
         assert_eq!(find("response_bytes", "1 MB, dense").ours, 2048.0 * 17.0 / 8.0 + 256.0 * 12.0 / 8.0);
+        let (all, slowest) = (find("all_shards_time", "8 MB, 2 shards"), find("slowest_shard_time", "8 MB, 2 shards"));
+        assert!(all.ours >= slowest.ours && slowest.ours > 0.0 && all.baseline.is_some());
+        assert_eq!(find("partial_response_bytes", "8 MB, 2 shards").ours, 2.0 * 2048.0 * 52.0 / 8.0);
         for batch in [1, 100] {
             assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
         }

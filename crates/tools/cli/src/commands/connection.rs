@@ -10,11 +10,12 @@ use unspoken_client::{ClientError, StateDir, UsageStats};
 use crate::progress::note;
 
 /// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 6] = [
+const KINDS: [(&str, &str, &str); 7] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken get"),
+    ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
     ("llama", "private text generation", "unspoken chat"),
 ];
