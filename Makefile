@@ -96,7 +96,8 @@ tables-encrypt: build-bench data/tables
 # Private retrieval compared with the paper's Table 7, and with Respire if set up as in `peers/README.md`.
 # Needs 18 GB of memory.
 tables-pir: build-bench
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: dense" "pir: database" "pir: service"
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: dense" "pir: published" "pir: database" \
+		"pir: service" "pir: sealed"
 
 # Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
 # models. Needs 20 GB of memory, and about an hour.

@@ -23,6 +23,7 @@ mod messages;
 mod repair;
 pub mod retrieve;
 pub mod rlwe;
+pub mod unseal;
 pub mod wire;
 
 /// One decoder under test.
@@ -38,7 +39,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 63] = [
+pub const TARGETS: [&Target; 68] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -102,6 +103,11 @@ pub const TARGETS: [&Target; 63] = [
     &retrieve::BUCKET,
     &retrieve::CIPHERTEXTS,
     &retrieve::DENSE_MESSAGES,
+    &unseal::DESCRIBED,
+    &unseal::REQUEST,
+    &unseal::ANSWER,
+    &unseal::KEY,
+    &unseal::RECORD,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -164,7 +164,7 @@ pub static DESCRIBED: Target = Target {
         message.entry_format = if message.tables == 1 { TABLE_FORMAT } else { ENTRY_FORMAT };
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
-        message.most_queries = message.most_queries.clamp(3, if message.tables == 1 { 8 } else { 16 });
+        message.most_queries = message.most_queries.clamp(3, if message.tables == 1 { 4 } else { 16 });
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }
@@ -181,7 +181,7 @@ pub static DESCRIBED: Target = Target {
             entry_format: ENTRY_FORMAT,
             tables: 0,
         };
-        let dense = DescriptionMessage { most_queries: 8, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
+        let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
         let described = [by_index, dense].map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
     },

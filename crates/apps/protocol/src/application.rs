@@ -65,18 +65,21 @@ pub struct Request<'a, K> {
     pub query: &'a [u8],
 }
 
-/// Requests that [`ServerHalf::answer_together`] answers together: those with the same number.
+/// Requests that [`ServerHalf::answer_together`] answers together: those with the same number, up to a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Number of the group.
     pub id: u32,
-    /// Maximum number of its requests that are answered together.
+    /// Weight of this request, for instance its number of queries.
+    pub weight: usize,
+    /// Maximum weight of the requests of the group that are answered together. A heavier one is answered alone. With 1,
+    /// every request is answered alone, and others of the group at the same time.
     pub most: usize,
 }
 
 impl Group {
     /// The group of requests that are answered alone.
-    pub const ALONE: Group = Group { id: 0, most: 1 };
+    pub const ALONE: Group = Group { id: 0, weight: 1, most: 1 };
 }
 
 /// The server's half of an application: a model or a database that never sees the questions.

@@ -63,6 +63,11 @@ pub enum ErrorKind {
     Cancelled,
     /// What is needed is in use: the same request may succeed later.
     Busy,
+    /// The client has used up what it may ask for; the same request may succeed in so many seconds.
+    Exhausted {
+        /// Seconds until then.
+        wait_seconds: u32,
+    },
     /// Bytes from the other side are malformed.
     Malformed,
     /// Bytes from the other side are for other parameters, another model or other keys.

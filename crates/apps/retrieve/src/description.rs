@@ -22,7 +22,7 @@ const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSIO
 fn most_queries(kind: TableKind) -> u32 {
     match kind {
         TableKind::Transformed => 16,
-        TableKind::Dense => 8,
+        TableKind::Dense => 4,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use unspoken_pir::dense::{DenseQuery, DenseResponse};
 use unspoken_pir::{Mode, PlaneShape, Query, Response};
-use unspoken_protocol::ProtocolError;
+use unspoken_protocol::{Group, ProtocolError};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -36,8 +36,12 @@ pub(crate) enum PlaneResponse {
     Dense(DenseResponse),
 }
 
-/// Maximum number of requests that are answered in one pass over dense tables.
-pub(crate) const DENSE_PASS: usize = 64;
+/// Maximum number of queries that are answered in one pass over dense tables. A pass of 64 has hardly more throughput,
+/// and all of its queries wait for its end.
+pub(crate) const DENSE_PASS: usize = 16;
+
+/// Maximum number of requests to dense tables that wait for a pass: those of one, and as many that arrive meanwhile.
+pub(crate) const DENSE_WAITING: usize = 2 * DENSE_PASS;
 
 /// Bytes before the responses of an answer: the version, and the id of the layout.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -59,6 +63,12 @@ pub(crate) fn most_request_bytes(description: &Description) -> usize {
     let modes = description.tables().kind().modes().iter();
     let longest = modes.map(|&mode| description.query_bytes(mode)).max().unwrap_or_default();
     longest * description.most_queries() + REQUEST_OVERHEAD_BYTES
+}
+
+/// The group of a request to dense tables: as many are answered together as have the queries of one pass.
+pub(crate) fn dense_group(description: &Description, request: &[u8]) -> Group {
+    let weight = (request.len() / description.query_bytes(Mode::Packed)).max(1);
+    Group { id: 0, weight, most: DENSE_PASS }
 }
 
 /// Checksum of a request whose queries are of a mode.

@@ -15,7 +15,7 @@ use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeyS
 use crate::description::Description;
 use crate::error::RetrieveError;
 use crate::keys;
-use crate::message::{self, DENSE_PASS, PlaneResponse, Queries};
+use crate::message::{self, DENSE_PASS, DENSE_WAITING, PlaneResponse, Queries};
 use crate::session_guard::SessionGuard;
 
 /// A database that answers queries without learning the indices. It follows the database, also into another layout.
@@ -262,13 +262,17 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     fn most_together(&self) -> usize {
         match self.description().tables().kind() {
             TableKind::Transformed => 1,
-            TableKind::Dense => DENSE_PASS,
+            TableKind::Dense => DENSE_WAITING,
         }
     }
 
-    /// Requests to dense tables are answered together.
-    fn group(&self, _keys: &PreparedKeys, _query: &[u8]) -> Group {
-        Group { id: 0, most: self.most_together() }
+    /// Requests to dense tables are answered together, as many as have the queries of one pass.
+    fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
+        let description = self.description();
+        match description.tables().kind() {
+            TableKind::Transformed => Group::ALONE,
+            TableKind::Dense => message::dense_group(&description, query),
+        }
     }
 
     /// All queries of all requests are answered from one version. Queries for an earlier layout are refused, or

@@ -395,6 +395,11 @@ fn a_shard_answers_the_sound_requests_among_others() {
     assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Malformed);
     let stopped = shard.answer_together(&requests[..1], &AtomicBool::new(true));
     assert!(stopped[0].as_ref().unwrap_err().is_cancelled());
+    // A pass is filled by queries, not by requests, and a router passes on as many as a shard answers in one.
+    let (two, forwarded) = (shard.group(&keys, &good), scene.router.group(&scene.keys, &good));
+    assert_eq!((two.weight, two.most, shard.most_together()), (2, 16, 32));
+    assert_eq!((forwarded, scene.router.most_together()), (two, 32));
+    assert_eq!(shard.group(&keys, &[]).weight, 1);
 }
 
 #[test]

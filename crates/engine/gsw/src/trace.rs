@@ -63,22 +63,48 @@ impl TraceKey {
     /// # Errors
     /// If `count` is not a power of two or is above `N`, or the ciphertext belongs to another ring.
     pub fn coefficients(&self, ciphertext: &RlweCiphertext, count: usize) -> Result<Vec<RlweCiphertext>, GswError> {
-        let ring = &self.ring;
-        let (steps, degree) = (self.steps.len(), ring.degree());
-        if !count.is_power_of_two() || count > degree {
-            return Err(GswError::Shape { operation: "extract coefficients", found: count, needed: degree });
-        }
-        let mut whole = ciphertext.clone();
+        let (ring, first) = (&self.ring, self.first_split(count)?);
         // Every step doubles the coefficients that it keeps.
-        whole.0.iter_mut().try_for_each(|component| ring.unscale_assign(component, degree as u32))?;
-        let shared = steps - count.trailing_zeros() as usize;
-        for step in 0..shared {
+        let mut whole = ciphertext.clone();
+        whole.0.iter_mut().try_for_each(|component| ring.unscale_assign(component, ring.degree() as u32))?;
+        for step in 0..first {
             let image = self.image(&whole, step)?;
             whole.add_assign(ring, &image)?;
         }
+        self.split(whole, first)
+    }
+
+    /// As [`TraceKey::coefficients`], for a message without other coefficients than these, and without dividing: the
+    /// results are encryptions of `count` times the coefficients. Takes `count - 1` automorphisms.
+    ///
+    /// The noise is not removed from other coefficients either. So it must be the message, before it is encrypted, that
+    /// is divided by `count`.
+    ///
+    /// # Errors
+    /// As for [`TraceKey::coefficients`].
+    pub fn multiplied_coefficients(
+        &self,
+        ciphertext: &RlweCiphertext,
+        count: usize,
+    ) -> Result<Vec<RlweCiphertext>, GswError> {
+        self.split(ciphertext.clone(), self.first_split(count)?)
+    }
+
+    /// The first step that tells the coefficients `k N / count` apart.
+    fn first_split(&self, count: usize) -> Result<usize, GswError> {
+        let degree = self.ring.degree();
+        match count.is_power_of_two() && count <= degree {
+            true => Ok(self.steps.len() - count.trailing_zeros() as usize),
+            false => Err(GswError::Shape { operation: "extract coefficients", found: count, needed: degree }),
+        }
+    }
+
+    /// Splits the coefficients that are multiples of `2^first` into ciphertexts of one each.
+    fn split(&self, whole: RlweCiphertext, first: usize) -> Result<Vec<RlweCiphertext>, GswError> {
+        let ring = &self.ring;
         let mut parts = vec![whole];
         // After each step, part `k` holds the coefficients whose number is `k` modulo the number of parts.
-        for step in shared..steps {
+        for step in first..self.steps.len() {
             let mut odd = Vec::with_capacity(parts.len());
             for even in &mut parts {
                 let image = self.image(even, step)?;

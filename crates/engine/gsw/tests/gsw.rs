@@ -134,6 +134,30 @@ fn traces_take_coefficients_out() {
         }
     }
     assert!(matches!(key.coefficients(&ciphertext, 3), Err(GswError::Shape { found: 3, .. })));
+    assert!(matches!(key.multiplied_coefficients(&ciphertext, 3), Err(GswError::Shape { found: 3, .. })));
+}
+
+#[test]
+fn coefficients_of_a_sparse_message_are_taken_out_of_fresh_ciphertexts() {
+    let mut fixture = Fixture::new(3);
+    let gadget = fixture.parameters.trace();
+    let key =
+        SeededTraceKey::generate(&fixture.secret, gadget, &mut fixture.rng).unwrap().expand(&fixture.ring).unwrap();
+    let unit = (42.0 - fixture.ring.log2_modulus()).exp2();
+    for count in [1, 8, 512] {
+        let stride = DEGREE / count;
+        let value = |i: usize| if i.is_multiple_of(stride) { (i as i64 * 37) % 101 - 50 } else { 0 };
+        let mut message = fixture.poly(value, 42);
+        fixture.ring.unscale_assign(&mut message, count as u32).unwrap();
+        let ciphertext = fixture.secret.encrypt(&message, &mut fixture.rng).unwrap();
+        let parts = key.multiplied_coefficients(&ciphertext, count).unwrap();
+        assert_eq!(parts.len(), count);
+        for (k, part) in parts.iter().enumerate() {
+            let found = fixture.phase(part);
+            assert_eq!((found[0] / unit).round() as i64, value(k * stride));
+            assert!(found[1..].iter().all(|x| x.abs() < unit / 4.0));
+        }
+    }
 }
 
 #[test]

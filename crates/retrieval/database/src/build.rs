@@ -12,7 +12,7 @@ use crate::error::{DatabaseError, io_error};
 use crate::geometry::Geometry;
 use crate::journal::most_versions;
 use crate::lock::Lock;
-use crate::manifest::{Manifest, sweep};
+use crate::manifest::{Manifest, SealingId, sweep};
 use crate::newest::Newest;
 use crate::place::{Buckets, Random, place};
 use crate::records::{Collected, Duplicates, Record, Strings};
@@ -38,6 +38,8 @@ pub struct Builder {
     pub longest: usize,
     /// Whether an existing database is replaced. It is served until the new one is complete.
     pub replace: bool,
+    /// The sealing of the records, if they are sealed. It is stored; sealing them is up to the caller.
+    pub sealing: Option<SealingId>,
     /// Seed of the hashes that map keys to tags and buckets; random if `None`.
     pub seed: Option<[u8; 16]>,
 }
@@ -79,7 +81,17 @@ impl Builder {
     pub fn new(preset: Preset) -> Self {
         let duplicates = Duplicates::Refuse;
         let tables = TableKind::default();
-        Builder { preset, tables, candidates: 2, duplicates, capacity: 0, longest: 0, replace: false, seed: None }
+        Builder {
+            preset,
+            tables,
+            candidates: 2,
+            duplicates,
+            capacity: 0,
+            longest: 0,
+            replace: false,
+            sealing: None,
+            seed: None,
+        }
     }
 
     /// Builds a database of all records in the directory `dir`. Records with keys are read by key, records without keys
@@ -115,7 +127,7 @@ impl Builder {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let parameters = self.preset.build()?;
-        let target = Target::find(disk, dir, self.replace)?;
+        let target = Target::find(disk, dir, self.replace, self.sealing)?;
         let collected = Collected::read(records, self.duplicates, monitor)?;
         match &collected.keys {
             _ if collected.values.len() == 0 => Err(DatabaseError::Empty),
@@ -130,7 +142,7 @@ impl Builder {
                     Ok(())
                 };
                 let geometry = Geometry::new(&parameters, layout, self.tables)?;
-                target.store(disk, &geometry, &collected, cell, monitor)
+                target.store(disk, (&geometry, self.sealing), &collected, cell, monitor)
             }
             Some(_) => {
                 let placed = self.place_all(&parameters, &collected, monitor)?;
@@ -139,7 +151,7 @@ impl Builder {
                     Ok(())
                 };
                 let geometry = Geometry::new(&parameters, placed.layout, self.tables)?;
-                target.store(disk, &geometry, &collected, cell, monitor)
+                target.store(disk, (&geometry, self.sealing), &collected, cell, monitor)
             }
         }
     }
@@ -267,8 +279,14 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The target in `dir`. If there is a database, it is replaced, or it is an error.
-    pub(crate) fn find(disk: &Disk, dir: &Path, replace: bool) -> Result<Self, DatabaseError> {
+    /// The target in `dir`. If there is a database, it is replaced, or it is an error. A sealed one is only replaced by
+    /// one with the same sealing.
+    pub(crate) fn find(
+        disk: &Disk,
+        dir: &Path,
+        replace: bool,
+        sealing: Option<SealingId>,
+    ) -> Result<Self, DatabaseError> {
         let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
         remove_unfinished(dir)?;
         let empty = match fs::read_dir(dir) {
@@ -284,6 +302,10 @@ impl Target {
         }
         let lock = Lock::take(dir)?;
         let manifest = Manifest::read(dir)?;
+        // Services would serve the records of a sealed database as they are.
+        if manifest.sealing.is_some() && manifest.sealing != sealing {
+            return Err(DatabaseError::Sealed { dir: dir.into() });
+        }
         sweep(disk, dir, manifest.generation)?;
         // Continue after all version numbers that the journal may contain, so that a client never sees one number for
         // two contents.
@@ -296,7 +318,7 @@ impl Target {
     fn store(
         self,
         disk: &Disk,
-        geometry: &Geometry,
+        (geometry, sealing): (&Geometry, Option<SealingId>),
         collected: &Collected,
         mut cell: impl FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError>,
         monitor: &mut Monitor<'_>,
@@ -304,7 +326,7 @@ impl Target {
         let records = collected.keys.as_ref().map_or(collected.values.len(), |keys| keys.len()) as u64;
         let (generation, version) = (self.generation + 1, self.version + 1);
         let (dir, _lock) = self.enter(disk)?;
-        let plan = Plan { disk, dir: &dir, geometry, generation, version, records };
+        let plan = Plan { disk, dir: &dir, geometry, sealing, generation, version, records };
         let stored = plan.write(&mut cell, monitor).and_then(|manifest| {
             manifest.publish(disk, &dir)?;
             self.leave(disk, &dir, generation)

@@ -18,6 +18,9 @@ use crate::store::{Monitor, Phase, check};
 /// Alignment of packings in the file.
 const ALIGNMENT: usize = 64;
 
+/// Bytes of groups that are filled at the same time, unless one has more.
+const FILLED_BYTES: usize = 512 << 20;
+
 /// Shape of the tables, or of a part of them.
 #[derive(Clone, Debug)]
 pub(crate) struct DenseTables {
@@ -98,7 +101,8 @@ impl DenseTables {
         let all: Vec<(usize, usize)> = self.all().collect();
         let (total, mut done) = (all.len() as u64, 0);
         // Threads fill groups at the same time; a packing uses all of them.
-        for some in all.chunks(rayon::current_num_threads()) {
+        let fitting = (FILLED_BYTES / self.part.group_bytes(&self.parameters)).max(1);
+        for some in all.chunks(rayon::current_num_threads().min(fitting)) {
             let filled = some.par_iter().map(|&(plane, group)| self.filled(plane, group, &cell));
             let filled: Vec<Vec<u8>> = filled.collect::<Result<_, DatabaseError>>()?;
             for (&(plane, group), bytes) in some.iter().zip(filled) {

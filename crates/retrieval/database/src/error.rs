@@ -61,6 +61,16 @@ pub enum DatabaseError {
         /// The directory.
         dir: PathBuf,
     },
+    /// A sealed database would be replaced by one that is not sealed with the same key.
+    #[error(
+        "{} is sealed, and the new records are not sealed with its key: use the same --seal, or build in another \
+         directory",
+        dir.display()
+    )]
+    Sealed {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The directory exists.
     #[error("{} is there already; build in another directory, or replace it: --replace", dir.display())]
     Exists {

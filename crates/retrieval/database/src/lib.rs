@@ -27,6 +27,7 @@ mod writer;
 pub use build::{Builder, Built};
 pub use database::Database;
 pub use error::DatabaseError;
+pub use manifest::SealingId;
 pub use records::{Duplicates, Record};
 pub use shard::Shard;
 pub use snapshot::Snapshot;

@@ -12,16 +12,20 @@ use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
-/// Version of the format of all files of a whole database, by the kind of tables.
-fn format_of(kind: TableKind) -> u32 {
-    match kind {
-        TableKind::Transformed => 1,
-        TableKind::Dense => 2,
+/// Version of the format of all files. Earlier releases know the first one, and neither dense tables nor sealings.
+fn format_of(kind: TableKind, sealing: Option<SealingId>, shard: Option<&ShardEntry>) -> u32 {
+    match (kind, sealing, shard) {
+        (_, _, Some(_)) => SHARD_FORMAT,
+        (TableKind::Transformed, None, None) => 1,
+        _ => 2,
     }
 }
 
 /// Version of the format of the files of a shard.
 const SHARD_FORMAT: u32 = 3;
+
+/// Id of the secret with which the records of a database are sealed.
+pub type SealingId = [u8; 16];
 
 /// The newest of these versions.
 const NEWEST_FORMAT: u32 = SHARD_FORMAT;
@@ -43,6 +47,9 @@ pub(crate) struct Manifest {
     /// Databases of earlier releases have transformed tables, and no such field.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tables: TableKind,
+    /// The sealing of the records, if they are sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealing: Option<SealingId>,
     /// Current generation: the number in the names of the current files.
     pub generation: u64,
     /// Version of the cells and the tables; the journal contains later ones.
@@ -108,28 +115,40 @@ impl Files {
 }
 
 impl Manifest {
-    pub fn new(geometry: &Geometry, generation: u64, versions: (u64, u64), sums: &[u8]) -> Self {
-        Manifest::of(&geometry.tables, generation, versions, sums, None)
+    pub fn new(
+        geometry: &Geometry,
+        sealing: Option<SealingId>,
+        generation: u64,
+        versions: (u64, u64),
+        sums: &[u8],
+    ) -> Self {
+        Manifest::of((&geometry.tables, sealing), generation, versions, sums, None)
     }
 
-    /// The manifest of a shard, whose directory has one generation.
-    pub fn of_shard(tables: &Tables, versions: (u64, u64), shard: ShardEntry, sums: &[u8]) -> Self {
-        Manifest::of(tables, 1, versions, sums, Some(shard))
+    /// The manifest of a shard, whose directory has one generation. The sealing is that of the whole database.
+    pub fn of_shard(
+        contents: (&Tables, Option<SealingId>),
+        versions: (u64, u64),
+        shard: ShardEntry,
+        sums: &[u8],
+    ) -> Self {
+        Manifest::of(contents, 1, versions, sums, Some(shard))
     }
 
     fn of(
-        tables: &Tables,
+        (tables, sealing): (&Tables, Option<SealingId>),
         generation: u64,
         (version, records): (u64, u64),
         sums: &[u8],
         shard: Option<ShardEntry>,
     ) -> Self {
         Manifest {
-            format: if shard.is_some() { SHARD_FORMAT } else { format_of(tables.kind()) },
+            format: format_of(tables.kind(), sealing, shard.as_ref()),
             preset: tables.parameters().ring().name().into(),
             parameters: fingerprint(tables.parameters(), tables.kind()),
             layout: tables.layout(),
             tables: tables.kind(),
+            sealing,
             generation,
             version,
             records,
@@ -189,9 +208,8 @@ impl Manifest {
         if sealed.manifest.render()?.as_bytes() != bytes {
             return Err(corrupted("its hash is wrong"));
         }
-        let is_shard = sealed.manifest.shard.is_some();
-        let format = if is_shard { SHARD_FORMAT } else { format_of(sealed.manifest.tables) };
-        if sealed.manifest.format != format {
+        let Manifest { tables, sealing, shard, .. } = &sealed.manifest;
+        if sealed.manifest.format != format_of(*tables, *sealing, shard.as_ref()) {
             return Err(other(sealed.manifest.format.into()));
         }
         Ok(sealed.manifest)

@@ -12,6 +12,7 @@ use crate::error::DatabaseError;
 use crate::generation::Generation;
 use crate::geometry::Content;
 use crate::journal::Frame;
+use crate::manifest::SealingId;
 use crate::transformed::{EntryChanges, TransformedTables};
 
 /// One version of a database. It is complete and does not change while it is held, even if the database is written,
@@ -92,6 +93,11 @@ impl Snapshot {
     /// Generation: the number of its files. It grows by one when the database is compacted or replaced.
     pub fn generation(&self) -> u64 {
         self.base.manifest.generation
+    }
+
+    /// The sealing of the records, if they are sealed.
+    pub fn sealing(&self) -> Option<SealingId> {
+        self.base.manifest.sealing
     }
 
     /// Number of records. For a database read by index: one more than the highest index that was written.

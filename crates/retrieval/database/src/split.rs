@@ -61,7 +61,7 @@ impl Split {
         cancel: &AtomicBool,
     ) -> Result<(), DatabaseError> {
         let (disk, monitor) = (Disk::default(), &mut Monitor { progress: &mut progress, cancel });
-        let target = Target::find(&disk, dir.as_ref(), false)?;
+        let target = Target::find(&disk, dir.as_ref(), false, self.snapshot.sealing())?;
         let (written, _lock) = target.enter(&disk)?;
         let stored = self.write_files(number, &disk, &written, monitor).and_then(|manifest| {
             manifest.publish(&disk, &written)?;
@@ -96,7 +96,9 @@ impl Split {
         disk.sync_dir(dir)?;
         let ShardId { split, number, shards } = self.shard(number);
         let entry = ShardEntry { number, shards, split: hex::encode(split) };
-        Ok(Manifest::of_shard(whole, (self.snapshot.version(), self.snapshot.records()), entry, &sums))
+        let (contents, versions) =
+            ((whole, self.snapshot.sealing()), (self.snapshot.version(), self.snapshot.records()));
+        Ok(Manifest::of_shard(contents, versions, entry, &sums))
     }
 
     /// The id of a shard with a number from 1.

@@ -8,7 +8,7 @@ use crate::error::{DatabaseError, io_error};
 use crate::generation::{CELLS_MAGIC, Cells, TABLE_MAGIC};
 use crate::geometry::{Content, Geometry, HEADER_BYTES};
 use crate::journal;
-use crate::manifest::{Files, Manifest};
+use crate::manifest::{Files, Manifest, SealingId};
 use crate::sums::hashes;
 
 /// Bytes of cells written at once.
@@ -85,6 +85,7 @@ pub(crate) struct Plan<'a> {
     pub disk: &'a Disk,
     pub dir: &'a Path,
     pub geometry: &'a Geometry,
+    pub sealing: Option<SealingId>,
     pub generation: u64,
     pub version: u64,
     pub records: u64,
@@ -124,7 +125,7 @@ impl Plan<'_> {
         table.sync()?;
         let mut sums = hashes(table.file(), &files.table, self.geometry.table_bytes())?;
         sums.extend(hashes(cells.file(), &files.cells, self.geometry.cells_bytes())?);
-        let manifest = Manifest::new(self.geometry, self.generation, (self.version, self.records), &sums);
+        let manifest = Manifest::new(self.geometry, self.sealing, self.generation, (self.version, self.records), &sums);
         write_whole(self.disk, &files.sums, &sums)?;
         write_whole(self.disk, &files.journal, &journal::header(&manifest, self.geometry))?;
         self.disk.sync_dir(self.dir)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Layout, LayoutError};
+use unspoken_pir::{Layout, LayoutError, TableKind};
 
 use crate::disk::{Disk, DiskFile};
 use crate::edited::EditedBuckets;
@@ -14,7 +14,7 @@ use crate::generation::{Cells, open_cells};
 use crate::geometry::Geometry;
 use crate::journal::{Frame, Journal, Position, append};
 use crate::lock::Lock;
-use crate::manifest::{Files, Manifest, sweep};
+use crate::manifest::{Files, Manifest, SealingId, sweep};
 use crate::newest::Newest;
 use crate::place::{Random, place};
 use crate::store::{Monitor, Plan, Progress};
@@ -94,6 +94,16 @@ impl Writer {
     /// The layout, which clients need.
     pub fn layout(&self) -> Layout {
         self.geometry.layout()
+    }
+
+    /// The kind of the tables.
+    pub fn tables(&self) -> TableKind {
+        self.geometry.tables.kind()
+    }
+
+    /// The sealing of the records, if they are sealed: records that are written must be sealed with it, too.
+    pub fn sealing(&self) -> Option<SealingId> {
+        self.manifest.sealing
     }
 
     /// The version of the last commit.
@@ -235,7 +245,8 @@ impl Writer {
         let generation = self.manifest.generation + 1;
         let (version, records) = (self.version(), self.records[0]);
         let (disk, dir, geometry) = (&self.disk, self.dir.as_path(), &self.geometry);
-        let plan = Plan { disk, dir, geometry, generation, version, records };
+        let sealing = self.manifest.sealing;
+        let plan = Plan { disk, dir, geometry, sealing, generation, version, records };
         let (base, committed) = (&self.base, &self.committed);
         let mut cell = |number: u64, to: &mut Vec<u8>| {
             to.extend_from_slice(committed.get(&number).map(Vec::as_slice).unwrap_or_else(|| base.get(number)));

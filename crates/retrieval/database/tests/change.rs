@@ -271,3 +271,25 @@ fn a_journal_that_lost_its_tail_is_found_out() {
     std::fs::write(dir.join("journal-2.log"), &std::fs::read(dir.join("journal-2.log")).unwrap()[..64]).unwrap();
     assert!(matches!(Database::open(&dir).unwrap_err(), DatabaseError::VersionsLost { found: 5, needed: 6, .. }));
 }
+
+#[test]
+fn a_sealing_is_kept_by_changes_and_compactions() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    let builder = Builder { sealing: Some([7; 16]), ..builder() };
+    build(&builder, &dir, (0..10).map(|i| plain(value(i)))).unwrap();
+    let mut writer = Writer::open(&dir).unwrap();
+    assert_eq!(writer.sealing(), Some([7; 16]));
+    writer.set(3, b"changed").unwrap();
+    writer.commit().unwrap();
+    writer.compact(|_| (), &GO_ON).unwrap();
+    assert_eq!((writer.sealing(), Database::open(&dir).unwrap().snapshot().sealing()), (Some([7; 16]), Some([7; 16])));
+    drop(writer);
+    // It is not replaced by a database whose records everybody can read, nor by one with another key.
+    for sealing in [None, Some([8; 16])] {
+        let replacing = Builder { sealing, replace: true, ..common::builder() };
+        let refused = build(&replacing, &dir, [plain(value(1))]);
+        assert!(matches!(refused, Err(DatabaseError::Sealed { .. })), "{refused:?}");
+    }
+    build(&Builder { replace: true, ..builder }, &dir, [plain(value(1))]).unwrap();
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{GO_ON, build, builder, plain};
-use unspoken_database::{Builder, Database, DatabaseError, Shard, Snapshot, Split, Writer};
+use unspoken_database::{Builder, Database, DatabaseError, SealingId, Shard, Snapshot, Split, Writer};
 use unspoken_pir::dense::{DenseResponse, partial_answer};
 use unspoken_pir::{DatabaseShard, DatabaseVersion, Mode, PirError, PirSecret, PlaneShape, TableKind};
 use unspoken_ring::SecretRng;
@@ -20,8 +20,8 @@ fn record(i: usize) -> Vec<u8> {
     bytes
 }
 
-fn dense(dir: &Path) -> Database {
-    let builder = Builder { tables: TableKind::Dense, ..builder() };
+fn dense(dir: &Path, sealing: Option<SealingId>) -> Database {
+    let builder = Builder { tables: TableKind::Dense, sealing, ..builder() };
     build(&builder, dir, (0..RECORDS).map(|i| plain(record(i)))).unwrap();
     Database::open(dir).unwrap()
 }
@@ -51,7 +51,7 @@ fn ask(snapshot: &Snapshot, shards: &[Shard], index: u64) -> Vec<u8> {
 fn shards_have_the_records_of_the_version_that_was_cut() {
     let temporary = tempfile::tempdir().unwrap();
     let (dir, at) = (temporary.path().join("whole"), |name: String| temporary.path().join(name));
-    let database = dense(&dir);
+    let database = dense(&dir, Some([7; 16]));
     let mut writer = Writer::open(&dir).unwrap();
     writer.set(4000, &record(7)).unwrap();
     writer.commit().unwrap();
@@ -72,6 +72,11 @@ fn shards_have_the_records_of_the_version_that_was_cut() {
         assert_eq!(ask(&snapshot, &shards, index), record(expected), "{index}");
     }
 
+    // The shards of a sealed database say so.
+    let manifest = std::fs::read(at("shard-1".into()).join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!((&manifest["manifest"]["sealing"], &manifest["manifest"]["format"]), (&vec![7; 16].into(), &3.into()));
+
     // One that is written again, from the same version, has the same bytes.
     let again = Split::new(Database::open(&dir).unwrap().snapshot(), 2, &GO_ON).unwrap();
     again.write(2, at("again".into()), |_| (), &GO_ON).unwrap();
@@ -90,7 +95,7 @@ fn shards_have_the_records_of_the_version_that_was_cut() {
 fn what_is_no_shard_is_refused() {
     let temporary = tempfile::tempdir().unwrap();
     let (dir, out) = (temporary.path().join("whole"), temporary.path().join("shard"));
-    let database = dense(&dir);
+    let database = dense(&dir, None);
     let split = Split::new(database.snapshot(), 2, &GO_ON).unwrap();
     for number in [0, 3] {
         let refused = split.write(number, &out, |_| (), &GO_ON);

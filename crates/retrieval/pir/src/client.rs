@@ -51,7 +51,9 @@ impl PirSecret {
         &self.parameters
     }
 
-    pub(crate) fn ring(&self) -> &RingSecret {
+    /// The secret of the computation's ring. It decrypts what the steps of an answer produce, such as the results of
+    /// [`expand`](crate::expand).
+    pub fn ring(&self) -> &RingSecret {
         &self.ring
     }
 
@@ -175,6 +177,8 @@ impl PirSecret {
             coefficients[place] = ((number >> i & 1) as i64) << gadget.log2_weight(level);
         }
         let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
+        // The service multiplies by this number when it takes out the coefficients.
+        ring.unscale_assign(&mut message, count as u32)?;
         message.mark_secret();
         Ok(self.ring.encrypt_seeded(&message, (seed, 0), rng)?)
     }

@@ -124,7 +124,7 @@ impl EncryptedDatabase {
         let (ring, shape) = (self.parameters.ring(), self.shape);
         let mut phases = PhaseTimes::default();
         let mut watch = Stopwatch::new(cancel);
-        let bits = expansion::bits(keys, shape, query, cancel)?;
+        let bits = expansion::expand(keys, shape, query, cancel)?;
         watch.lap(&mut phases.expansion)?;
         let (places, entries) = bits.split_at(shape.piece_bits as usize);
         let (inner, outer) = entries.split_at(entries.len().min(RANGE_BITS));

@@ -12,8 +12,13 @@ use crate::keys::PreparedKeys;
 use crate::query::Query;
 use crate::shape::DatabaseShape;
 
-/// RGSW ciphertexts of the bits of the index, the lowest first.
-pub(crate) fn bits(
+/// RGSW ciphertexts of the bits of a query's index, the lowest first: the first phase of [`answer`](crate::answer).
+/// Runs on all threads.
+///
+/// # Errors
+/// If the keys do not fit the query's mode, the query has another number of bits than the shape's index, or `cancel` is
+/// set.
+pub fn expand(
     keys: &PreparedKeys,
     shape: DatabaseShape,
     query: &Query,
@@ -133,7 +138,7 @@ pub(crate) fn packed(
     let whole = RlweCiphertext::expand(ring, body, seed)?;
     let levels = gadget.levels();
     let count = (bits as usize * levels).next_power_of_two();
-    let weights = keys.conversion.trace().coefficients(&whole, count)?;
+    let weights = keys.conversion.trace().multiplied_coefficients(&whole, count)?;
     let convert = |levels: &[RlweCiphertext]| keys.conversion.rgsw(gadget, levels);
     Ok(weights[..bits as usize * levels].par_chunks(levels).map(convert).collect::<Result<_, _>>()?)
 }

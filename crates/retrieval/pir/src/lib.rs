@@ -28,6 +28,7 @@ pub use database::{Database, EntryChange, TableView};
 pub use encrypted::{EncryptedDatabase, EncryptedEntry};
 pub use entry::{ENTRY_FORMAT, encode_entry};
 pub use error::PirError;
+pub use expansion::expand;
 pub use keys::{KEY_FORMAT, KeyHeader, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};
 pub use mode::Mode;

@@ -52,7 +52,7 @@ impl Fixture {
     fn bits(&mut self, keys: &PreparedKeys, index: u64) -> Vec<Rgsw> {
         let shape = self.database.shape();
         let query = self.secret.query(keys.mode(), shape, index, &mut self.rng).unwrap();
-        expansion::bits(keys, shape, &query, &AtomicBool::new(false)).unwrap()
+        expansion::expand(keys, shape, &query, &AtomicBool::new(false)).unwrap()
     }
 
     /// Mean square of a ciphertext's phase minus its message, as a fraction of the modulus.
@@ -143,7 +143,7 @@ fn largest_index_is_extracted(preset: Preset, refreshed: u32) {
     let zero_or_one = messages.each_ref().map(|message| secret.ring().encrypt(message, &mut rng).unwrap());
     for index in [0, (1 << bits) - 1, 0x0155_5555, 0x00E3_8A9C] {
         let query = secret.query(Mode::Compact, shape, index, &mut rng).unwrap();
-        let found = expansion::bits(&keys, shape, &query, &AtomicBool::new(false)).unwrap();
+        let found = expansion::expand(&keys, shape, &query, &AtomicBool::new(false)).unwrap();
         for (i, bit) in found.iter().enumerate() {
             let chosen = bit.select(ring, &zero_or_one[0], &zero_or_one[1]).unwrap();
             let mut phase = secret.ring().phase(&chosen).unwrap();

@@ -51,7 +51,7 @@ pub fn answer(
     keys.parameters.check_failure(shape, query.mode())?;
     let mut phases = PhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
-    let bits = expansion::bits(keys, shape, query, cancel)?;
+    let bits = expansion::expand(keys, shape, query, cancel)?;
     watch.lap(&mut phases.expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
     let (columns, rows) = rest.split_at(shape.column_bits as usize);

@@ -79,10 +79,11 @@ impl<H: ClientHalf> Target<H> {
             io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
             _ => at(error),
         })?;
-        self.check_change(&description, &offer.description)?;
+        self.check_change(&description)?;
         let stored = entry.secret().map_err(at)?;
         let mut half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
             .map_err(ClientError::of_application)?;
+        self.accept(&offer.description)?;
         let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
         if stored.is_none() {
             half.begin().map_err(ClientError::of_application)?;
@@ -229,19 +230,28 @@ impl<H: ClientHalf> Target<H> {
         read.map_err(|error| ClientError::of_application(H::Error::from(error)))
     }
 
-    /// Refuses a description that must not follow the last one that a client with this state accepted, and stores an
-    /// accepted one.
-    fn check_change(&self, now: &H::Description, bytes: &[u8]) -> Result<(), ClientError> {
-        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
-        let stored = self.state.description().map_err(at)?;
+    /// Refuses a description that must not follow the last one that a client with this state accepted.
+    fn check_change(&self, now: &H::Description) -> Result<(), ClientError> {
         // A description that cannot be read belongs to another version.
-        if let Some(earlier) = stored.as_deref().and_then(|earlier| self.read(earlier).ok()) {
+        if let Some(earlier) = self.accepted()?.as_deref().and_then(|earlier| self.read(earlier).ok()) {
             H::check_change(&earlier, now).map_err(ClientError::of_application)?;
         }
-        if stored.as_deref() != Some(bytes) {
-            self.state.store_description(bytes).map_err(at)?;
-        }
         Ok(())
+    }
+
+    /// Stores a description that the client half has accepted.
+    fn accept(&self, description: &[u8]) -> Result<(), ClientError> {
+        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        match self.accepted()?.as_deref() == Some(description) {
+            true => Ok(()),
+            false => self.state.store_description(description).map_err(at),
+        }
+    }
+
+    /// The last description that a client with this state accepted.
+    fn accepted(&self) -> Result<Option<Vec<u8>>, ClientError> {
+        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        self.state.description().map_err(at)
     }
 
     /// Uploads the bundle file. The file is kept if another attempt may send the same bytes and resume.

@@ -151,8 +151,8 @@ pub struct ApplicationLimits {
     pub max_answer_bytes: usize,
 }
 
-/// Why an application did not do what was requested. The text of `Malformed` and `DoesNotFit` is sent to the client;
-/// that of `Internal` is only logged.
+/// Why an application did not do what was requested. The text of `Internal` is only logged; the others are sent to the
+/// client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplicationError {
@@ -165,6 +165,14 @@ pub enum ApplicationError {
     /// What is needed is in use; the same query may be answered later.
     #[error("{0}")]
     Busy(String),
+    /// The client has used up what it may ask for; the same query may be answered later.
+    #[error("{text}")]
+    Exhausted {
+        /// What is used up.
+        text: String,
+        /// Seconds after which the query may be answered.
+        wait_seconds: u32,
+    },
     /// Stopped because `cancel` was set.
     #[error("cancelled")]
     Cancelled,
@@ -385,6 +393,7 @@ impl ApplicationError {
             (Self::Malformed(_), ClientInput::Query) => ProblemCode::MalformedQuery,
             (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
             (Self::Busy(_), _) => ProblemCode::Overloaded,
+            (Self::Exhausted { .. }, _) => ProblemCode::TooManyRequests,
             (Self::Cancelled, _) => ProblemCode::ShuttingDown,
             (Self::Read(_), _) => ProblemCode::StorageFailed,
             (Self::Internal(_), _) => ProblemCode::Internal,

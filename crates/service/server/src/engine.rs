@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use unspoken_protocol::{AnswerProgress, ClientId};
 use unspoken_wire::ProblemCode;
@@ -35,13 +37,15 @@ pub(crate) struct Engine {
     pub(crate) queue: FairQueue,
     /// The queues of applications whose requests are answered together, with a slot for each that may wait for that.
     pub(crate) gathering_queues: HashMap<String, FairQueue>,
+    /// Permits to load keys: more requests may wait to be answered together than there are workers.
+    pub(crate) loads: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) workers: usize,
     /// Time limit from a complete request to its answer.
     pub(crate) answer_timeout: Duration,
     /// Cancelled when running jobs must stop for a shutdown.
     pub(crate) stop: CancellationToken,
-    /// Moving average of the time of a job, in milliseconds.
+    /// Moving average of the time of a job that is answered alone, in milliseconds.
     pub(crate) recent_millis: AtomicU64,
 }
 
@@ -57,8 +61,8 @@ impl Engine {
         progress: Arc<AnswerProgress>,
     ) -> Result<Bytes, Refusal> {
         let id = client_id(client, entry.id);
-        let work = offer.work_bytes();
-        self.work(client, (name, offer), entry, work, move |job, memory| {
+        let (work, queue) = (offer.work_bytes(), self.gathering_queues.get(name).unwrap_or(&self.queue));
+        self.work(queue, client, (name, offer), entry, work, move |job, memory| {
             let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
             job.compute(id, &keys, &query, work, &progress)
@@ -78,7 +82,7 @@ impl Engine {
         let name = entry.meta.application.clone();
         // With the memory of an answer, so that keys never take the place of buffers that answers have left behind.
         let work = offer.work_bytes();
-        let job = self.work(client, (&name, offer), entry.clone(), work, move |job, memory| {
+        let job = self.work(&self.queue, client, (&name, offer), entry.clone(), work, move |job, memory| {
             let _guard = guard;
             let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
             if let Err(refusal) = job.load(memory.keys) {
@@ -103,6 +107,7 @@ impl Engine {
     /// dropped, at the deadline, and at shutdown.
     async fn work<T: Send + 'static>(
         self: &Arc<Self>,
+        queue: &FairQueue,
         client: &ClientName,
         (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
@@ -116,7 +121,6 @@ impl Engine {
         let (engine, name, offer) = (self.clone(), name.to_owned(), offer.clone());
         let job = Arc::new(Job { engine, name, offer, entry, cancel: cancel.0.clone() });
         let ready = async {
-            let queue = self.gathering_queues.get(&job.name).unwrap_or(&self.queue);
             let slot = queue.acquire(&turn).await;
             let slot = slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?;
             Ok::<_, Refusal>((slot, job.reserve(work_bytes).await?))
@@ -137,7 +141,9 @@ impl Engine {
             let _busy = OnDrop(|| engine.metrics.busy.dec());
             let start = Instant::now();
             let result = work(&job, memory);
-            engine.note_time(start.elapsed());
+            if job.offer.gathering.is_none() {
+                engine.note_time(start.elapsed());
+            }
             result
         });
         loop {
@@ -239,6 +245,7 @@ impl Job {
         let loaded = match memory {
             KeyMemory::Loaded(keys) => keys,
             KeyMemory::Reserved(memory) => cache.get_or_load(self.entry.id, memory, || {
+                let _permit = Handle::current().block_on(self.engine.loads.acquire());
                 let start = Instant::now();
                 let keys = self.load_checked()?;
                 self.engine.metrics.loaded(&self.name, start.elapsed());

@@ -1,10 +1,11 @@
 //! Requests to one application that are answered together: those that arrive while answers are computed wait, and one
 //! of the waiting threads then computes the answers to all of them that belong to one group.
 //!
-//! Nobody waits for others to arrive, and none is overtaken: the group of the request that has waited longest is next.
-//! So a request waits for the computation that is running and for those of the groups before it.
+//! Nobody waits for others to arrive, and no group is overtaken: that of the request that has waited longest is next.
+//! Clients take turns in it. So a request waits for the computation that is running, for those of the groups before it,
+//! and for further ones of its group if there are more requests than one computation takes.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,13 +58,15 @@ struct Waiting {
 /// A computation that is running. Its number is that of its first request.
 struct Computing {
     number: u64,
-    group: Group,
+    group: u32,
     clients: Vec<Arc<AtomicBool>>,
     cancel: Arc<AtomicBool>,
 }
 
 /// Requests that one thread computes.
 struct Batch {
+    /// That of the computation.
+    number: u64,
     requests: Vec<Waiting>,
     cancel: Arc<AtomicBool>,
 }
@@ -95,7 +98,7 @@ impl Gathering {
                 Some(batch) => {
                     drop(state);
                     observe(batch.requests.len());
-                    self.compute(application, &batch);
+                    self.compute(application, batch);
                     self.lock()
                 }
                 None => self.ended.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0,
@@ -103,19 +106,21 @@ impl Gathering {
         }
     }
 
-    /// Computes the answers of a batch. If the application panics, they are internal errors.
-    fn compute(&self, application: &dyn DynApplication, batch: &Batch) {
-        let parcels: Vec<&Parcel> = batch.requests.iter().map(|waiting| &waiting.parcel).collect();
-        let answers = catch_unwind(AssertUnwindSafe(|| application.answer_together(&parcels, &batch.cancel)));
+    /// Computes the answers of a batch. If the application panics, they are internal errors. The requests are dropped
+    /// before their threads give back the memory that covers them.
+    fn compute(&self, application: &dyn DynApplication, batch: Batch) {
+        let Batch { number, requests, cancel } = batch;
+        let parcels: Vec<&Parcel> = requests.iter().map(|waiting| &waiting.parcel).collect();
+        let answers = catch_unwind(AssertUnwindSafe(|| application.answer_together(&parcels, &cancel)));
+        let numbers: Vec<u64> = requests.iter().map(|waiting| waiting.number).collect();
+        drop(requests);
         let mut answers = answers.unwrap_or_default().into_iter();
         let failed = || Err(ApplicationError::Internal("the computation of several answers failed".into()));
         let mut state = self.lock();
-        for waiting in &batch.requests {
-            let answer = answers.next().unwrap_or_else(failed);
-            state.finished.push((waiting.number, answer));
+        for request in numbers {
+            state.finished.push((request, answers.next().unwrap_or_else(failed)));
         }
-        let first = batch.requests.first().map(|waiting| waiting.number);
-        state.computing.retain(|computing| Some(computing.number) != first);
+        state.computing.retain(|computing| computing.number != number);
         drop(state);
         self.ended.notify_all();
     }
@@ -159,24 +164,41 @@ impl State {
         if self.computing.len() >= limit {
             return None;
         }
-        let busy = |group: Group| group.most > 1 && self.computing.iter().any(|computing| computing.group == group);
+        let busy = |group: Group| group.most > 1 && self.computing.iter().any(|other| other.group == group.id);
         let group = self.waiting.iter().map(|waiting| waiting.group).find(|&group| !busy(group))?;
-        let (mut requests, mut others) = (Vec::new(), VecDeque::new());
-        for waiting in self.waiting.drain(..) {
-            match waiting.group == group && requests.len() < group.most.max(1) {
-                true => requests.push(waiting),
-                false => others.push_back(waiting),
-            }
-        }
-        self.waiting = others;
+        let requests = self.take_turns(group);
         let clients: Vec<_> = requests.iter().map(|waiting: &Waiting| Arc::clone(&waiting.parcel.cancel)).collect();
         let cancel = match clients.as_slice() {
             [one] => Arc::clone(one),
             _ => Arc::default(),
         };
         let number = requests.first()?.number;
-        self.computing.push(Computing { number, group, clients, cancel: Arc::clone(&cancel) });
-        Some(Batch { requests, cancel })
+        self.computing.push(Computing { number, group: group.id, clients, cancel: Arc::clone(&cancel) });
+        Some(Batch { number, requests, cancel })
+    }
+
+    /// Removes the requests of a group that are computed together: one of each client in the order of their arrival,
+    /// then another one of each, and so on, as far as the weight allows, but at least one.
+    fn take_turns(&mut self, group: Group) -> Vec<Waiting> {
+        let mut taken: HashMap<ClientId, usize> = HashMap::new();
+        let mut turns: Vec<(usize, u64, usize)> = Vec::new();
+        for waiting in self.waiting.iter().filter(|waiting| waiting.group.id == group.id) {
+            let turn = taken.entry(waiting.parcel.client).or_default();
+            turns.push((*turn, waiting.number, waiting.group.weight));
+            *turn += 1;
+        }
+        turns.sort_unstable();
+        let mut weight = 0;
+        let fits = |&(_, _, more): &(usize, u64, usize)| {
+            let first = weight == 0;
+            weight += more;
+            first || weight <= group.most
+        };
+        let chosen: HashSet<u64> = turns.into_iter().take_while(fits).map(|(_, number, _)| number).collect();
+        let (requests, others) =
+            self.waiting.drain(..).partition::<Vec<_>, _>(|waiting| chosen.contains(&waiting.number));
+        self.waiting = others.into();
+        requests
     }
 }
 
@@ -241,7 +263,11 @@ mod tests {
             4
         }
         fn group(&self, _: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError> {
-            Ok(Group { id: query[0].into(), most: if query[0] == 9 { 1 } else { 4 } })
+            Ok(Group {
+                id: query[0].into(),
+                weight: usize::from(query[0] == 7) * 3 + 1,
+                most: if query[0] == 9 { 1 } else { 4 },
+            })
         }
         fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Answer> {
             self.started.fetch_add(1, Ordering::SeqCst);
@@ -302,6 +328,31 @@ mod tests {
         // The first alone; then four of its group, then the other group, then the one that was left.
         assert_eq!(sizes, [1, 4, 2, 1]);
         assert_eq!(mirror.most_running.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn clients_take_turns_and_weights_fill_a_computation() {
+        let (mirror, gathering) = (Mirror::default(), Gathering::default());
+        // Three of one client, then one of each of three others.
+        let asked = [([2, 0, 1], 1), ([2, 0, 2], 1), ([2, 0, 3], 1), ([2, 0, 4], 1), ([2, 0, 5], 2), ([2, 0, 6], 3)];
+        let mut state = gathering.lock();
+        for (query, client) in asked {
+            let of = Parcel { client: ClientId::new([client; 16]), ..parcel(query) };
+            let group = DynApplication::group(&mirror, &of.keys, &of.query).unwrap();
+            state.arrive(group, of);
+        }
+        let numbers = |batch: Option<Batch>| batch.unwrap().requests.iter().map(|one| one.number).collect::<Vec<_>>();
+        assert_eq!(numbers(state.next_batch(9)), [0, 1, 4, 5]);
+        state.computing.clear();
+        assert_eq!(numbers(state.next_batch(9)), [2, 3]);
+        state.computing.clear();
+        // Requests that fill a computation each, and one that is heavier than the most is taken alone.
+        for query in [[7, 0, 1], [7, 0, 2]] {
+            let of = parcel(query);
+            let group = DynApplication::group(&mirror, &of.keys, &of.query).unwrap();
+            state.arrive(Group { most: 3, ..group }, of);
+        }
+        assert_eq!(numbers(state.next_batch(9)), [6]);
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn refusal(error: &impl protocol::ApplicationError) -> ApplicationError {
     match error.kind() {
         ErrorKind::Cancelled => ApplicationError::Cancelled,
         ErrorKind::Busy => ApplicationError::Busy(error.to_string()),
+        ErrorKind::Exhausted { wait_seconds } => ApplicationError::Exhausted { text: error.to_string(), wait_seconds },
         ErrorKind::Malformed => ApplicationError::Malformed(error.to_string()),
         ErrorKind::Mismatch => ApplicationError::DoesNotFit(error.to_string()),
         ErrorKind::Io(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),

@@ -72,6 +72,9 @@ impl Refusal {
             ApplicationError::Busy(text) => {
                 return Self::new(code, text.clone(), "ask again later").retry_after(1);
             }
+            ApplicationError::Exhausted { text, wait_seconds } => {
+                return Self::new(code, text.clone(), "ask again later").retry_after(*wait_seconds);
+            }
             ApplicationError::Cancelled => return Self::shutting_down(),
             ApplicationError::Read(source) => return Self::from_io(source),
             ApplicationError::Internal(_) => {

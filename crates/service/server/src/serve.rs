@@ -276,9 +276,10 @@ fn engine(
     let store = Store::open_at(disk, &config.data_dir, policy)
         .map_err(|source| ServeError::Store { path: config.data_dir.display().to_string(), source })?;
     let workers = capacity.workers;
-    let gathering = applications.iter().map(|(name, offer)| (name, offer.application.most_together()));
-    let gathering = gathering.filter(|(_, most)| *most > 1).map(|(name, most)| {
-        let slots = most.max(workers);
+    let gathering = applications.iter().filter(|(_, offer)| offer.gathering.is_some()).map(|(name, offer)| {
+        // At most half of the memory for those who wait, so that other applications have some.
+        let fitting = (capacity.job_bytes / 2 / offer.work_bytes().max(1)) as usize;
+        let slots = offer.application.most_together().min(fitting).max(workers);
         (name.to_owned(), FairQueue::new(slots, limits.queue, limits.queue_per_client))
     });
     Ok(Engine {
@@ -287,6 +288,7 @@ fn engine(
         bodies: BodyMemory::new(capacity.body_bytes, capacity.largest_body),
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         gathering_queues: gathering.collect(),
+        loads: Semaphore::new(workers),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
         workers,
         answer_timeout: config.timeouts.answer,

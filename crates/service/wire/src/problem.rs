@@ -66,7 +66,7 @@ codes! {
     UnsupportedFormat = "unsupported_format", 422;
     /// The client's key bundles already take the bytes of disk that one token may use.
     TooManyKeys = "too_many_keys", 429;
-    /// The client already has the maximum number of waiting requests.
+    /// The client already has the maximum number of waiting requests, or has used up what an application allows it.
     TooManyRequests = "too_many_requests", 429;
     /// An error inside the server; its log has details.
     Internal = "internal", 500;

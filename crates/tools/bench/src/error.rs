@@ -14,6 +14,7 @@ use unspoken_encrypt::EncryptError;
 use unspoken_encrypted_llama::PassError;
 use unspoken_exact::ExactError;
 use unspoken_fasttext::{ModelError, TrainError};
+use unspoken_gsw::GswError;
 use unspoken_llama::{CircuitError, PreparationError};
 use unspoken_llama_model::{InputError, LoadError};
 use unspoken_lookup::LookupError;
@@ -25,6 +26,7 @@ use unspoken_query::QueryError;
 use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
+use unspoken_sealed::SealedError;
 use unspoken_slim::SlimError;
 use unspoken_store::{DataError, FileError};
 
@@ -154,6 +156,20 @@ pub enum BenchError {
     /// A permutation failed.
     #[error(transparent)]
     Permute(#[from] PermuteError),
+    /// No digits and gadgets of the published decomposition keep its conditions.
+    #[error(
+        "published decomposition of {bits} bits on '{name}': found no digits that fail less than once in 2^40, needed \
+         a smaller index or a larger ring"
+    )]
+    Decomposition {
+        /// Number of bits of the index.
+        bits: u32,
+        /// Name of the parameter set.
+        name: &'static str,
+    },
+    /// An operation on encrypted bits failed.
+    #[error(transparent)]
+    Gsw(#[from] GswError),
     /// Private retrieval failed.
     #[error(transparent)]
     Retrieval(#[from] PirError),
@@ -169,6 +185,9 @@ pub enum BenchError {
     /// The service's half of retrieval failed.
     #[error(transparent)]
     Retrieve(#[from] RetrieveError),
+    /// A record could not be sealed or opened, or its key not asked for.
+    #[error(transparent)]
+    Sealed(#[from] SealedError),
     /// A database on disk failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),

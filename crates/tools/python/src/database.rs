@@ -223,7 +223,12 @@ impl DatabaseWriter {
     /// Takes the lock of the database and opens its newest version.
     #[staticmethod]
     fn open(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
-        interruptible::run(py, Reporter::Silent, |_, _| Ok(DatabaseWriter(Writer::open(directory)?)))
+        let writer = interruptible::run(py, Reporter::Silent, |_, _| Ok(Writer::open(directory)?))?;
+        if writer.sealing().is_some() {
+            let message = "the records of the database are sealed; change them with `unspoken pir put --seal`";
+            return Err(ConfigurationError::new_err(message));
+        }
+        Ok(DatabaseWriter(writer))
     }
 
     #[getter]

@@ -10,13 +10,10 @@ use unspoken_protocol::{ClientId, Group, KeyLoader, KeySetId, Request, ServerHal
 
 use crate::error::RetrieveError;
 use crate::keys;
-use crate::message::{self, PlaneResponse, Queries};
+use crate::message::{self, DENSE_WAITING, PlaneResponse, Queries};
 use crate::shard::message::{partial_answer_bytes, read_partial_answer};
 use crate::shard::problem::ShardProblem;
 use crate::shard::shards::{Agreed, ForwardedKeys, ShardAccess, ShardFailure, Shards};
-
-/// Maximum number of requests that are passed on at the same time. Each has a thread for each shard.
-const TOGETHER: usize = 16;
 
 /// A database whose shards are served elsewhere, as one application: clients cannot tell it from a database that is
 /// served as a whole. Needs no data and no keys for adding. If a shard is missing, nothing is answered.
@@ -178,12 +175,13 @@ impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
     }
 
     fn most_together(&self) -> usize {
-        TOGETHER
+        DENSE_WAITING
     }
 
-    /// Requests are passed on at the same time, so that each shard answers them in one pass.
-    fn group(&self, _keys: &ForwardedKeys, _query: &[u8]) -> Group {
-        Group { id: 0, most: TOGETHER }
+    /// Requests are passed on at the same time, as many as each shard answers in one pass. Each has a thread for each
+    /// shard.
+    fn group(&self, _keys: &ForwardedKeys, query: &[u8]) -> Group {
+        message::dense_group(self.shards.agreed().database(), query)
     }
 
     /// All queries of all requests are answered from one version. A malformed query is not passed on.

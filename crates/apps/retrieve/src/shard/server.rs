@@ -10,7 +10,7 @@ use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeyS
 use crate::description::Description;
 use crate::error::RetrieveError;
 use crate::keys;
-use crate::message::{self, DENSE_PASS, Queries};
+use crate::message::{self, DENSE_PASS, DENSE_WAITING, Queries};
 use crate::shard::description::ShardDescription;
 use crate::shard::message::{partial_answer_bytes, write_partial_answer};
 
@@ -158,11 +158,12 @@ impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
     }
 
     fn most_together(&self) -> usize {
-        DENSE_PASS
+        DENSE_WAITING
     }
 
-    fn group(&self, _keys: &PreparedKeys, _query: &[u8]) -> Group {
-        Group { id: 0, most: DENSE_PASS }
+    /// Requests are answered together, as many as have the queries of one pass.
+    fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
+        message::dense_group(self.description.database(), query)
     }
 
     fn answer_together(

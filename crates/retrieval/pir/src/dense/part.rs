@@ -36,11 +36,11 @@ impl DensePart {
         groups: Range<usize>,
     ) -> Result<Self, PirError> {
         let degree = parameters.ring().degree();
-        if rows.is_empty() || rows.start % degree != 0 || rows.end > shape.rows() {
+        if rows.is_empty() || !rows.start.is_multiple_of(degree) || rows.end > shape.rows() {
             let needed = format!("a multiple of {degree}, below {}, and rows behind it", shape.rows());
             return Err(range("take a part of a dense table: first row", rows.start as u64, needed));
         }
-        if rows.end % degree != 0 && rows.end != shape.rows() {
+        if !rows.end.is_multiple_of(degree) && rows.end != shape.rows() {
             let needed = format!("a multiple of {degree}, or {}", shape.rows());
             return Err(range("take a part of a dense table: end of the rows", rows.end as u64, needed));
         }

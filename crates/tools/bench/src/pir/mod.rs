@@ -3,7 +3,9 @@
 mod answers;
 mod client;
 mod dense;
+mod published;
 mod rows;
+mod sealed;
 mod service;
 mod shards;
 mod table;
@@ -11,11 +13,11 @@ mod updates;
 
 use std::time::Duration;
 
+use published::PublishedCase;
+use service::Load;
+use shards::Cut;
 use table::Table;
 use unspoken_pir::{Mode, PirParameters, Preset, TableKind};
-
-use self::service::Load;
-use self::shards::Cut;
 
 use crate::clock::Repetitions;
 use crate::error::BenchError;
@@ -25,11 +27,13 @@ use crate::row::Metric;
 const ANSWERS: &str = "answers";
 const DENSE: &str = "dense";
 const ROWS: &str = "rows";
+const SEALED: &str = "sealed";
 const UPDATES: &str = "updates";
 const SERVICE: &str = "service";
+const PUBLISHED: &str = "published";
 const SHARDS: &str = "shards";
 
-pub(crate) const PARTS: [&str; 6] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, SHARDS];
+pub(crate) const PARTS: [&str; 8] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, PUBLISHED, SEALED, SHARDS];
 
 /// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
@@ -65,6 +69,8 @@ struct Case {
     dense: &'static [Size],
     /// Queries in a pass over a dense table.
     passes: &'static [usize],
+    /// Sizes of the published forms.
+    published: PublishedCase,
     /// Dense tables that are cut into shards.
     cuts: &'static [Cut],
 }
@@ -81,6 +87,11 @@ const FULL: Case = Case {
     ],
     dense: &[MB_256, GB_1, GB_8],
     passes: &[1, 8, 64],
+    published: PublishedCase {
+        index_bits: &[20, 22],
+        records: 1 << 12,
+        repetitions: Repetitions { min: 3, max: 5, budget: Duration::from_secs(20) },
+    },
     cuts: &[Cut { size: MB_256, shards: 2 }, Cut { size: GB_8, shards: 8 }],
 };
 
@@ -94,6 +105,7 @@ const QUICK: Case = Case {
     ],
     dense: &[MB_16],
     passes: &[1, 8],
+    published: PublishedCase { index_bits: &[20], records: 1 << 9, repetitions: Repetitions::exactly(1) },
     cuts: &[Cut { size: MB_16, shards: 2 }],
 };
 
@@ -110,6 +122,13 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     }
     if let Some(&smallest) = case.sizes.first().filter(|_| harness.includes(SERVICE)) {
         service::run(harness, case, smallest)?;
+    }
+    if harness.includes(PUBLISHED) {
+        published::run(harness, case.published, &parameters)?;
+    }
+    if harness.includes(SEALED) {
+        harness.progress("sealed records");
+        sealed::run(harness)?;
     }
     let dense = harness.includes(DENSE);
     for &size in case.dense.iter().filter(|_| dense) {
@@ -156,9 +175,10 @@ mod tests {
         let load = |tables| Load { tables, mode: Mode::Packed, clients: CLIENTS, queries: 8 };
         let loads = Vec::leak(vec![load(TableKind::Transformed), load(TableKind::Dense)]);
         let (passes, dense) = (&[1, 3], sizes);
+        let published = PublishedCase { index_bits: &[8], records: 64, repetitions: Repetitions::exactly(1) };
         let size = Size { name: "8 MB", bytes: 8 << 20, respire: None };
         let cuts = Vec::leak(vec![Cut { size, shards: 2 }]);
-        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes, cuts };
+        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes, published, cuts };
         test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
 
@@ -205,9 +225,35 @@ mod tests {
             assert!(find("queries_per_second", &case).ours > 0.1 && find("latency", &case).ours > 0.0);
             assert_eq!(find("latency", &case).params["queries"], 8);
         }
+        let expansion = find("index_expansion_time", "8 bits");
+        let phases: f64 = ["digits", "bits", "conversion"]
+            .iter()
+            .map(|phase| find(&format!("published_{phase}_time"), "8 bits").ours)
+            .sum();
+        assert!((0.5..1.5).contains(&(phases / expansion.baseline.unwrap())), "published: phases {phases}");
+        let rotations = find("blind_rotations", "8 bits, the published decomposition alone");
+        assert_eq!((rotations.ours, rotations.baseline), (4.0, Some(6.0)), "two digits, one of which needs a floor");
+        for metric in ["record_selectors_time", "record_rows_time", "record_selection_time"] {
+            assert!(find(metric, "64 records of 1536 bytes").baseline.is_some());
+        }
+        let noise = find("noise_over_prediction", "64 records of 1536 bytes, published").ours;
+        assert!((0.2..1.5).contains(&noise), "published selectors: {noise}");
+        assert!(find("transciphered_expansion_time", "8 bits, 1 block").baseline.is_some());
         for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
             assert!(find(metric, "128 KB").ours > 0.0);
         }
+        for (case, names) in [("1 name", 1.0), ("16 names", 16.0), ("256 names", 256.0)] {
+            assert_eq!(find("unseal_request_bytes", case).ours, 32.0 * names + 32.0);
+            assert_eq!(find("unseal_answer_bytes", case).ours, 32.0 * names + 96.0);
+            assert!(find("unseal_evaluations_per_second", case).ours > 10.0);
+            for metric in ["unseal_blind_time", "unseal_evaluate_time", "unseal_finalize_time"] {
+                assert!(find(metric, case).ours > 0.0);
+            }
+        }
+        for metric in ["seal_time", "open_time"] {
+            assert!(find(metric, "a record of 256 bytes").ours > 0.0);
+        }
+        assert_eq!(find("sealed_record_bytes_added", "a record of 256 bytes").ours, 44.0);
         assert!(find("table_per_byte", "128 KB").ours > 16.0);
         assert_eq!(find("memory_per_byte", "1 MB").ours, 16.0);
         let sums: Vec<&Row> = rows.iter().filter(|row| row.metric == "row_sums").collect();

@@ -10,12 +10,13 @@ use unspoken_client::{ClientError, StateDir, UsageStats};
 use crate::progress::note;
 
 /// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 7] = [
+const KINDS: [(&str, &str, &str); 8] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken get"),
     ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),
+    ("unseal", "keys of sealed records", "unspoken get --unseal"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
     ("llama", "private text generation", "unspoken chat"),
 ];
@@ -116,6 +117,15 @@ impl Target {
         let state = StateDir::open(root, transport.url(), &application)
             .with_context(|| format!("cannot use {}", root.display()))?;
         Ok((transport, application, state))
+    }
+
+    /// Opens another connection and the key directory of another application of the service.
+    pub fn open_beside(&self, application: &str) -> anyhow::Result<(Transport, StateDir)> {
+        let transport = self.connection.open()?;
+        let root = &self.state.state_dir;
+        let state = StateDir::open(root, transport.url(), application)
+            .with_context(|| format!("cannot use {}", root.display()))?;
+        Ok((transport, state))
     }
 }
 

@@ -18,3 +18,4 @@ pub mod plan;
 mod plan_bootstrap;
 pub mod serve;
 pub mod train;
+mod unseal;

@@ -30,6 +30,8 @@ const SEED: &str = "expands a public seed by rejection";
 const VALID: &str = "one branch on whether all values are valid: the caller gets an error or not";
 const TAG: &str = "one branch on whether the tag of a sealed entry is right: the caller gets the entry or an error";
 const ANSWER: &str = "the label or digit is what the caller gets; requests do not depend on it";
+const PROOF: &str = "one branch on whether the proof of a service is right, over elements that it has seen";
+const LENGTH: &str = "the length of an opened record is what the caller gets; requests do not depend on it";
 const RECORD: &str = "finding a record in a decrypted cell takes a time that depends on its lengths (SECURITY.md)";
 
 /// All declassified functions.
@@ -47,6 +49,9 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_tokens", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
     Declassified::function("decrypt_inout_detached", TAG),
+    Declassified::function("outputs<unspoken_sealed", PROOF),
+    Declassified::with_callees("record::unpadded", LENGTH),
+    Declassified::function("cases::unseal::run", LENGTH),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),
     Declassified::with_callees("RetrieveClient::find_records", RECORD),

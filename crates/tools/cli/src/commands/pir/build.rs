@@ -8,6 +8,7 @@ use unspoken_pir::{Layout, Preset, TableKind};
 
 use super::explain::{self, Options, Records};
 use super::records::{RecordOptions, convert};
+use super::seal::SealOption;
 use crate::interrupt;
 use crate::memory::free_memory;
 use crate::progress::Bars;
@@ -32,6 +33,8 @@ pub struct Arguments {
     from: PathBuf,
     #[command(flatten)]
     records: RecordOptions,
+    #[command(flatten)]
+    seal: SealOption,
     /// Kind of the tables: transformed or dense
     #[arg(long, default_value = "transformed", value_parser = clap::value_parser!(TableKind))]
     tables: TableKind,
@@ -86,8 +89,9 @@ enum DuplicatesName {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
+    let sealer = arguments.seal.open()?;
     let Some(database) = arguments.database.as_ref().filter(|_| !arguments.explain) else {
-        return explain(arguments, Records::read(source.map(convert))?);
+        return explain(arguments, Records::read(source.map(convert), |bytes| sealer.stored_bytes(bytes))?);
     };
     let builder = Builder {
         tables: arguments.tables,
@@ -100,6 +104,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         capacity: arguments.capacity,
         longest: arguments.longest,
         replace: arguments.replace,
+        sealing: sealer.id(),
         ..Builder::new(Preset::N11)
     };
     let cancel = interrupt::on_ctrl_c()?;
@@ -110,7 +115,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bars.database(&Progress { total, ..progress });
     };
     let start = Instant::now();
-    let built = builder.build(database, source.map(convert), &mut show, cancel.flag())?;
+    let records = source.zip(0..).map(|(record, index)| sealer.record(convert(record)?, index));
+    let built = builder.build(database, records, &mut show, cancel.flag())?;
     bars.finish();
     summarise(&built, start.elapsed().as_secs_f64())?;
     println!("serve it    unspoken serve --database {}", database.display());

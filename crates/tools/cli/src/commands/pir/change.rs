@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use unspoken_database::Writer;
-use unspoken_pir::Layout;
+use unspoken_pir::{Layout, TableKind};
+use unspoken_sealed::Name;
+
+use super::seal::SealOption;
 
 /// Journal size in bytes above which compaction is advised: this many bytes, or one per cent of the cells if that is
 /// more.
@@ -21,6 +24,8 @@ pub struct SetArguments {
     index: u64,
     /// The record
     value: String,
+    #[command(flatten)]
+    seal: SealOption,
 }
 
 /// Delete records
@@ -34,25 +39,30 @@ pub struct DeleteArguments {
     /// Keys or indices
     #[arg(required = true)]
     keys: Vec<String>,
+    #[command(flatten)]
+    seal: SealOption,
 }
 
 /// Runs `unspoken pir set`.
 pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
     let mut writer = Writer::open(&arguments.database)?;
-    writer.set(arguments.index, arguments.value.as_bytes())?;
+    let sealer = arguments.seal.open_for(&writer)?;
+    let record = sealer.value(Name::Index(arguments.index), arguments.value.as_bytes())?;
+    writer.set(arguments.index, &record)?;
     commit(&mut writer, &format!("written     record {}", arguments.index))
 }
 
 /// Runs `unspoken pir delete`.
 pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
     let mut writer = Writer::open(&arguments.database)?;
+    let sealer = arguments.seal.open_for(&writer)?;
     for key in &arguments.keys {
         if matches!(writer.layout(), Layout::Index { .. }) {
             let index =
                 key.parse().map_err(|_| anyhow::anyhow!("the database is read by index, and {key:?} is none"))?;
             writer.clear(index)?;
         } else {
-            anyhow::ensure!(writer.delete(key.as_bytes())?, "no such key: {key:?}; nothing was changed");
+            anyhow::ensure!(writer.delete(&sealer.key(key.as_bytes())?)?, "no such key: {key:?}; nothing was changed");
         }
     }
     commit(&mut writer, &format!("deleted     {}", arguments.keys.len()))
@@ -68,6 +78,11 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("version     {version}, which running services load");
+    if writer.tables() == TableKind::Dense {
+        println!(
+            "memory      33 MB at services for each changed group of the dense tables, until `unspoken pir compact`"
+        );
+    }
     let (journal, layout) = (writer.journal_bytes(), writer.layout());
     if journal > MOST_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
         println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");

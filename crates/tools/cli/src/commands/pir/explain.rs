@@ -36,13 +36,16 @@ pub struct Choice {
 }
 
 impl Records {
-    /// Reads the lengths of all records.
-    pub fn read<E>(records: impl Iterator<Item = Result<Record, E>>) -> Result<Self, E> {
+    /// Reads the lengths of all records. `stored` returns the bytes that are stored for a record of a length.
+    pub fn read<E>(
+        records: impl Iterator<Item = Result<Record, E>>,
+        stored: impl Fn(usize) -> usize,
+    ) -> Result<Self, E> {
         let (mut keyed, mut lengths) = (false, Vec::new());
         for record in records {
             let record = record?;
             keyed = record.key.is_some();
-            lengths.push(record.value.len());
+            lengths.push(stored(record.value.len()));
         }
         Ok(Records { keyed, lengths })
     }

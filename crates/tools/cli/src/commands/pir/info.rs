@@ -44,6 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Layout::Keys { candidates, .. } = layout {
         println!("buckets     {} of {} bytes, {candidates} for a key", layout.cells(), layout.cell_bytes());
     }
+    println!("sealed      {}", if snapshot.sealing().is_some() { "yes" } else { "no" });
     println!("load        {:.1} %", 100.0 * snapshot.load()?);
     println!("planes      {}, responses to a query", tables.planes());
     println!("tables      {}, {} bytes", tables.kind(), snapshot.table_bytes());
@@ -104,7 +105,8 @@ fn print_json(snapshot: &Snapshot, files: &[(String, u64)], questions: &[Questio
     let questions: serde_json::Map<_, _> = questions.iter().map(question).collect();
     let line = json!({
         "layout": layout, "records": snapshot.records(), "cells": layout.cells(), "cell_bytes": layout.cell_bytes(),
-        "planes": snapshot.tables().planes(), "tables": snapshot.tables().kind(), "load": snapshot.load()?,
+        "planes": snapshot.tables().planes(), "tables": snapshot.tables().kind(),
+        "sealed": snapshot.sealing().is_some(), "load": snapshot.load()?,
         "table_bytes": snapshot.table_bytes(),
         "changed_entries": snapshot.changed_entries(), "version": snapshot.version(),
         "generation": snapshot.generation(), "preset": parameters.name(), "files": files, "questions": questions,

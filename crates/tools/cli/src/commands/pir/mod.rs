@@ -7,8 +7,11 @@ mod explain;
 mod info;
 mod put;
 mod records;
+mod seal;
 mod shard;
 mod verify;
+
+pub use seal::read_key;
 
 /// Build, change and maintain databases for private retrieval
 ///
@@ -17,6 +20,7 @@ mod verify;
 #[derive(clap::Subcommand)]
 pub enum Command {
     Build(build::Arguments),
+    SealKey(seal::Arguments),
     Info(info::Arguments),
     Verify(verify::Arguments),
     Put(put::Arguments),
@@ -30,6 +34,7 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Build(arguments) => build::run(arguments),
+        Command::SealKey(arguments) => seal::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Put(arguments) => put::run(arguments),

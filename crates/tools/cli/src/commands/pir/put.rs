@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use unspoken_database::{Phase, Progress, Writer};
 use unspoken_pir::Layout;
+use unspoken_sealed::Name;
 
 use super::change::commit;
 use super::records::{RecordOptions, convert};
+use super::seal::SealOption;
 use crate::interrupt;
 use crate::progress::Bars;
 
@@ -32,6 +34,8 @@ pub struct Arguments {
     from: Option<PathBuf>,
     #[command(flatten)]
     records: RecordOptions,
+    #[command(flatten)]
+    seal: SealOption,
 }
 
 /// Runs the command.
@@ -40,7 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (Some(from), _, _) => put_all(arguments, from),
         (None, Some(key), Some(value)) => {
             let mut writer = Writer::open(&arguments.database)?;
-            let there = writer.put(key.as_bytes(), value.as_bytes())?;
+            let (sealer, key) = (arguments.seal.open_for(&writer)?, key.as_bytes());
+            let there = writer.put(&sealer.key(key)?, &sealer.value(Name::Key(key), value.as_bytes())?)?;
             commit(&mut writer, if there { "changed     1" } else { "added       1" })
         }
         _ => anyhow::bail!("give a key and a record, or --from a file"),
@@ -50,6 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let (source, keyed) = arguments.records.open(from)?;
     let mut writer = Writer::open(&arguments.database)?;
+    let sealer = arguments.seal.open_for(&writer)?;
     match writer.layout() {
         Layout::Keys { .. } if !keyed => anyhow::bail!("the database is read by key: name the column with --key"),
         Layout::Index { .. } if keyed => {
@@ -62,7 +68,7 @@ fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let total = source.len_hint();
     let (mut added, mut changed) = (0u64, 0u64);
     for record in source.map(convert) {
-        let record = record?;
+        let record = sealer.record(record?, writer.records())?;
         let there = match &record.key {
             Some(key) => writer.put(key, &record.value),
             None => writer.push(&record.value).map(|_| false),

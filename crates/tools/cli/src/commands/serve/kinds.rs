@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unspoken_server::Applications;
 
 use super::offer::Offer;
-use super::{classify, digits, embed, llama, matrix, pir, pir_router, pir_shard};
+use super::{classify, digits, embed, llama, matrix, pir, pir_router, pir_shard, unseal};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -16,6 +16,7 @@ pub const KINDS: &[Kind] = &[
     pir::KIND,
     pir_shard::KIND,
     pir_router::KIND,
+    unseal::KIND,
     llama::KIND,
 ];
 

@@ -14,6 +14,7 @@ mod preset;
 mod session_directory;
 mod shard_service;
 mod shorthands;
+mod unseal;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

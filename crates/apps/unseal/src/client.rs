@@ -1,0 +1,167 @@
+//! The client's half: blinds names, and reads the keys of their records.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_protocol::{ClientHalf, KeyGenerator, append_checksum, checked};
+use unspoken_sealed::{Blinded, Name, PUBLIC_KEY_BYTES, RecordKey};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::description::Description;
+use crate::error::UnsealError;
+use crate::keys::{self, Bundle};
+
+/// The name of a record whose key is asked for. Wiped when dropped.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub enum Question {
+    /// The key of the record in a database that is read by key.
+    Key(Vec<u8>),
+    /// The index of the record in a database that is read by index.
+    Index(u64),
+}
+
+impl Question {
+    fn name(&self) -> Name<'_> {
+        match self {
+            Question::Key(key) => Name::Key(key),
+            Question::Index(index) => Name::Index(*index),
+        }
+    }
+}
+
+/// Does not print the content, which is secret.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Question::Key(_) => "Key(..)",
+            Question::Index(_) => "Index(..)",
+        })
+    }
+}
+
+/// A client of a sealed database.
+pub struct UnsealClient {
+    description: Description,
+    bundle: Bundle,
+}
+
+impl UnsealClient {
+    fn check_count(&self, questions: usize) -> Result<(), UnsealError> {
+        let most = self.batch();
+        match (1..=most).contains(&questions) {
+            true => Ok(()),
+            false => Err(UnsealError::mismatch("request", format!("{questions} questions"), format!("1 to {most}"))),
+        }
+    }
+}
+
+/// There is no secret key and there are no evaluation keys; a bundle of 24 bytes registers the client.
+impl KeyGenerator for UnsealClient {
+    type KeyError = UnsealError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, UnsealError> {
+        Ok(Zeroizing::new(self.bundle.to_vec()))
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.bundle.to_vec()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        keys::BUNDLE_BYTES as u64
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        mut progress: impl FnMut(usize, usize),
+        _cancel: &AtomicBool,
+    ) -> Result<(), UnsealError> {
+        keys::write(&self.bundle, out)?;
+        progress(1, 1);
+        Ok(())
+    }
+}
+
+impl ClientHalf for UnsealClient {
+    type Error = UnsealError;
+    type Description = Description;
+    /// The public key that the client knows from the owner of the database. Without one, the key of the first
+    /// description is trusted, and later descriptions must have the same.
+    type Model = Option<[u8; PUBLIC_KEY_BYTES]>;
+    type Question = Question;
+    type Encoded = Blinded;
+    type Answer = RecordKey;
+
+    const VERB: &'static str = "asking for keys";
+
+    fn open(description: Description, known: Self::Model, stored: Option<&[u8]>) -> Result<Self, UnsealError> {
+        if known.is_some_and(|known| known != description.sealing().public_key()) {
+            let needed = "the one that this client was given; do not trust this service, or ask the owner of the \
+                          database for its public key";
+            return Err(UnsealError::mismatch("public key of a sealed database", "another one", needed));
+        }
+        let bundle = match stored {
+            Some(stored) => keys::read("stored secret key", stored)?,
+            None => keys::generate()?,
+        };
+        Ok(UnsealClient { description, bundle })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Refuses another public key, another database and another length of records: a service that changed them for one
+    /// client would recognise it by what it can open.
+    fn check_change(earlier: &Description, now: &Description) -> Result<(), UnsealError> {
+        if earlier.sealing() == now.sealing() {
+            return Ok(());
+        }
+        let needed = "the one of before; if its owner confirms that it was rebuilt with another key, delete this \
+                      client's state directory, otherwise do not trust this service";
+        Err(UnsealError::mismatch("sealed database", "another id, public key or length of records", needed))
+    }
+
+    /// [`Allowance::most_questions`](crate::Allowance::most_questions).
+    fn batch(&self) -> usize {
+        self.description.allowance().most_questions()
+    }
+
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.description.query_bytes(questions)
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        self.description.answer_bytes(questions)
+    }
+
+    /// Blinds each name anew, so that two encodings of one name have nothing in common.
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<Blinded>, UnsealError> {
+        let blind = |question: &Q| Blinded::new(self.description.sealing(), question.borrow().name());
+        Ok(questions.iter().map(blind).collect::<Result<_, _>>()?)
+    }
+
+    fn query(&mut self, questions: &[Blinded]) -> Result<Vec<u8>, UnsealError> {
+        self.check_count(questions.len())?;
+        let mut query = Blinded::request(questions);
+        append_checksum(&mut query);
+        Ok(query)
+    }
+
+    /// Checks the length of an answer. Its proof is checked when it is read: neither depends on the questions.
+    fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), UnsealError> {
+        let needed = self.answer_bytes(questions);
+        checked("answer", answer)?;
+        match answer.len() == needed {
+            true => Ok(()),
+            false => Err(UnsealError::mismatch("answer", format!("{} bytes", answer.len()), format!("{needed} bytes"))),
+        }
+    }
+
+    fn read(&self, answer: &[u8], questions: &[Blinded]) -> Result<Vec<RecordKey>, UnsealError> {
+        Ok(Blinded::finalize(self.description.sealing(), questions, checked("answer", answer)?)?)
+    }
+}

@@ -1,0 +1,72 @@
+//! Errors of this crate.
+
+use std::io;
+
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_sealed::SealedError;
+
+/// Errors of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsealError {
+    /// The two sides do not match, or a message is malformed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// An operation of the pseudorandom function failed.
+    #[error(transparent)]
+    Sealed(#[from] SealedError),
+    /// A client has used up its evaluations.
+    #[error(
+        "ask for keys of records: {found} were asked for, more than this client has left of its {needed} in \
+         {window_seconds} s; ask for them again in {wait_seconds} s"
+    )]
+    Exhausted {
+        /// Keys asked for.
+        found: u32,
+        /// Keys that a client may ask for within a window.
+        needed: u32,
+        /// Seconds of the window.
+        window_seconds: u32,
+        /// Seconds after which the client has enough evaluations for this request.
+        wait_seconds: u32,
+    },
+    /// The service counts the evaluations of as many clients as it can.
+    #[error(
+        "ask for keys of records: found {clients} clients that asked for keys lately, needed fewer; ask again later"
+    )]
+    Crowded {
+        /// Clients that are counted.
+        clients: usize,
+    },
+    /// The request was cancelled. Nothing was charged.
+    #[error("cancelled; nothing was charged")]
+    Cancelled,
+    /// Keys could not be read or written.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was read or written.
+        what: &'static str,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+impl UnsealError {
+    pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        ProtocolError::mismatch(what, found, needed).into()
+    }
+}
+
+impl ApplicationError for UnsealError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            UnsealError::Protocol(error) => error.kind(),
+            UnsealError::Sealed(SealedError::Randomness(_) | SealedError::Oprf(_)) => ErrorKind::Internal,
+            UnsealError::Sealed(_) => ErrorKind::Malformed,
+            UnsealError::Exhausted { wait_seconds, .. } => ErrorKind::Exhausted { wait_seconds: *wait_seconds },
+            UnsealError::Crowded { .. } => ErrorKind::Busy,
+            UnsealError::Cancelled => ErrorKind::Cancelled,
+            UnsealError::Io { source, .. } => ErrorKind::Io(source.kind()),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The service's half: evaluates the pseudorandom function on blinded names, and counts.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ServerHalf, append_checksum, checked};
+use unspoken_sealed::{ServiceKey, request_bytes};
+
+use crate::allowance::Allowance;
+use crate::budgets::{Budgets, RequestHash};
+use crate::description::Description;
+use crate::error::UnsealError;
+use crate::keys;
+
+/// Bytes of memory for each name of a request while it is evaluated: elements before and after, and their sums.
+const NAME_BYTES: usize = 2048;
+
+/// Gives clients the keys of the records that they ask for, without learning which, as many as their allowance permits.
+pub struct UnsealServer {
+    key: ServiceKey,
+    description: Description,
+    budgets: Budgets,
+}
+
+impl UnsealServer {
+    /// Serves the keys of a sealed database. Budgets are in memory only: all are full after a restart.
+    pub fn new(key: ServiceKey, allowance: Allowance) -> Self {
+        let description = Description::new(key.sealing().clone(), allowance);
+        UnsealServer { key, description, budgets: Budgets::new(allowance) }
+    }
+
+    /// The number of names in a request of so many bytes.
+    fn count(&self, bytes: usize) -> Result<u32, UnsealError> {
+        let (count, most) = (bytes / request_bytes(1), self.budgets.allowance().most_questions());
+        if bytes != request_bytes(count) || !(1..=most).contains(&count) {
+            let needed = format!("1 to {most} blinded names of {} bytes each", request_bytes(1));
+            return Err(UnsealError::mismatch("request", format!("{bytes} bytes"), needed));
+        }
+        Ok(count as u32)
+    }
+}
+
+fn hash(request: &[u8]) -> RequestHash {
+    let mut hash = RequestHash::default();
+    blake3::Hasher::new().update(request).finalize_xof().fill(&mut hash);
+    hash
+}
+
+impl KeyLoader for UnsealServer {
+    /// The function needs no evaluation keys.
+    type Keys = ();
+    type KeyError = UnsealError;
+
+    fn key_set(&self) -> KeySetId {
+        keys::key_set()
+    }
+
+    fn key_format(&self) -> u32 {
+        keys::FORMAT
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        keys::BUNDLE_BYTES
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        keys::BUNDLE_BYTES as u64
+    }
+
+    fn key_memory_bytes(&self) -> u64 {
+        0
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, UnsealError> {
+        keys::read("start of the keys", front).map(|_| 0)
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<(), UnsealError> {
+        keys::load(bundle)
+    }
+
+    fn check_keys(&self, (): &()) -> Result<(), UnsealError> {
+        Ok(())
+    }
+}
+
+impl ServerHalf for UnsealServer {
+    type Error = UnsealError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes(self.budgets.allowance().most_questions())
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.description.answer_bytes(self.budgets.allowance().most_questions())
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        size_of::<Self>() as u64 + self.budgets.capacity_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        (self.budgets.allowance().most_questions() * NAME_BYTES) as u64
+    }
+
+    /// A request is charged before it is evaluated, also if its elements turn out to be malformed.
+    fn answer(&self, client: ClientId, (): &(), query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, UnsealError> {
+        let request = checked("request", query)?;
+        let count = self.count(request.len())?;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(UnsealError::Cancelled);
+        }
+        self.budgets.charge(client, hash(request), count, Instant::now())?;
+        let mut answer = self.key.evaluate(request, count as usize)?;
+        append_checksum(&mut answer);
+        Ok(answer)
+    }
+}

@@ -1,0 +1,35 @@
+//! Keys of the records of a sealed database.
+
+use unspoken_server::Applications;
+use unspoken_unseal::{Allowance, UnsealServer};
+
+use super::kinds::{Kind, KindOption};
+use super::offer::Offer;
+use crate::commands::pir::read_key;
+
+/// Keys that a client may ask for, unless the offer says otherwise.
+const EVALUATIONS: u32 = 1000;
+
+/// The window, in seconds, unless the offer says otherwise: a day.
+const WINDOW_SECONDS: u32 = 24 * 3600;
+
+pub const KIND: Kind = Kind {
+    name: "unseal",
+    about: "the keys of a sealed database's records; DIR is the file made by `unspoken pir seal-key`. Offer the \
+            database beside it. Limits count only with --tokens",
+    default_name: "unseal/{directory}",
+    options: &[
+        KindOption { name: "evaluations", about: "keys that a client may ask for at once [default: 1000]" },
+        KindOption { name: "window", about: "seconds in which all of them come back [default: 86400]" },
+    ],
+    load,
+};
+
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let evaluations = offer.option("evaluations")?.unwrap_or(EVALUATIONS);
+    let allowance = Allowance::new(evaluations, offer.option("window")?.unwrap_or(WINDOW_SECONDS))?;
+    let key = read_key(offer.path())?;
+    let public_key = hex::encode(key.sealing().public_key());
+    tracing::info!(application = offer.name(), public_key, evaluations, "keys of sealed records");
+    offer.add(UnsealServer::new(key, allowance), applications)
+}

@@ -1,0 +1,35 @@
+//! A client that asks for the key of a sealed record, and opens the record.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
+use unspoken_sealed::{Name, ServiceKey};
+use unspoken_unseal::{Allowance, Description, Question, UnsealClient, UnsealServer};
+
+use crate::constant_time::memcheck::{mark_public, mark_secret};
+
+const NAME: &[u8] = b"the key of a record";
+const RECORD: &[u8] = b"the record";
+
+pub fn run(_: &Path) -> anyhow::Result<()> {
+    let owner = ServiceKey::generate(64)?;
+    let server = UnsealServer::new(ServiceKey::from_bytes(&owner.to_bytes())?, Allowance::new(10, 60)?);
+    let description = Description::read(&server.describe(), false)?;
+    let mut client = UnsealClient::open(description, None, None)?;
+    let mut name = NAME.to_vec();
+    mark_secret(&mut name);
+    let encoded = client.encode(&[Question::Key(name)])?;
+    let mut query = client.query(&encoded)?;
+    // Random elements, which the service gets.
+    mark_public(&mut query);
+    let answer = server.answer(ClientId::new([1; 16]), &(), &query, &AtomicBool::new(false))?;
+    client.check_answer(&answer, 1)?;
+    let keys = client.read(&answer, &encoded)?;
+    let sealed = owner.record_key(Name::Key(NAME))?.seal(owner.sealing(), RECORD)?;
+    let mut record = keys.first().context("no key")?.open(owner.sealing(), &sealed)?;
+    mark_public(&mut record);
+    anyhow::ensure!(*record == RECORD, "another record than the one asked for");
+    Ok(())
+}
