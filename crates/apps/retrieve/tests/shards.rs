@@ -241,11 +241,12 @@ fn a_router_answers_as_the_whole_database_would() {
         let mut scene = Scene::new(shards);
         let whole = Description::new(&tables(&scene.parameters, RECORDS)).unwrap();
         assert_eq!(scene.router.describe(), whole.to_bytes());
-        let indices = [0, 2047, 2048, 4095, 4096, RECORDS - 1];
-        let (records, version) = scene.ask(&indices).unwrap();
-        assert_eq!(version, 1);
-        for (found, index) in records.iter().zip(indices) {
-            assert_eq!(*found, record(1, index), "{index} in {shards} shards");
+        for indices in [[0, 2047, 2048], [4095, 4096, RECORDS - 1]] {
+            let (records, version) = scene.ask(&indices).unwrap();
+            assert_eq!(version, 1);
+            for (found, index) in records.iter().zip(indices) {
+                assert_eq!(*found, record(1, index), "{index} in {shards} shards");
+            }
         }
         assert_eq!(scene.router.answer_bytes(), whole.answer_bytes(whole.most_queries()));
         scene.router.check_ready().unwrap();
