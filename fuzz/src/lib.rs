@@ -39,7 +39,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 67] = [
+pub const TARGETS: [&Target; 68] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -96,6 +96,7 @@ pub const TARGETS: [&Target; 67] = [
     &arrays_service::QUERY,
     &arrays_service::ANSWER,
     &retrieve::DESCRIBED,
+    &retrieve::SHARD,
     &retrieve::REQUEST,
     &retrieve::ANSWER,
     &retrieve::KEYS,

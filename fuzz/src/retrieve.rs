@@ -7,16 +7,20 @@ use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
-use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, TABLE_FORMAT};
+use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, PartialResponse, TABLE_FORMAT};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters,
-    PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, TableKind, Tables, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral,
+    PirParameters, PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, ShardId, TableKind, Tables,
+    VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
 };
-use unspoken_retrieve::{Description, PROTOCOL_VERSION, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
+use unspoken_retrieve::{
+    Description, PROTOCOL_VERSION, Question, RetrieveClient, RetrieveOptions, RetrieveServer, SHARD_PROTOCOL_VERSION,
+    ShardDescription,
+};
 use unspoken_ring::modular::primes_descending;
 
 use crate::fixtures::{CLIENT, query, read, rng};
@@ -180,6 +184,58 @@ pub static DESCRIBED: Target = Target {
         let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
         let described = [by_index, dense].map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
+    },
+};
+
+/// Fields of the description of a shard.
+#[derive(Clone, PartialEq, Message)]
+struct ShardMessage {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    database: Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    database_version: u64,
+    #[prost(bytes = "vec", tag = "4")]
+    split: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    number: u32,
+    #[prost(uint32, tag = "6")]
+    shards: u32,
+}
+
+/// The description of a database with a dense table of two blocks of rows.
+fn dense_description() -> Vec<u8> {
+    let layout = Layout::Index { records: 4000, length: Length::Fixed(2048) };
+    let tables = Tables::new(&PARAMETERS, layout, TableKind::Dense).expect("tables");
+    Description::new(&tables).expect("a description").to_bytes()
+}
+
+/// `ShardDescription::read`: a decoded description encodes to the same bytes, and names one of its shards.
+pub static SHARD: Target = Target {
+    name: "retrieve_shard",
+    run: |data| {
+        let Ok(shard) = ShardDescription::read(data, true) else { return false };
+        let again = ShardDescription::read(&shard.to_bytes(), true).expect("its own bytes");
+        assert_eq!((again.id(), again.version()), (shard.id(), shard.version()));
+        let (tables, id) = (shard.database().tables(), shard.id());
+        let split = tables.split(id.shards as usize).expect("it was accepted");
+        split.part(tables.parameters(), id.number as usize - 1).expect("one of its shards");
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = ShardMessage::decode(data.as_slice()) else { return };
+        message.version = SHARD_PROTOCOL_VERSION;
+        message.database = dense_description();
+        message.split.resize(16, 0);
+        message.shards %= 4;
+        message.number %= 4;
+        *data = messages::description(ShardDescription::PROTOCOL, &message);
+    },
+    seeds: || {
+        let database = Description::read(&dense_description(), true).expect("its own");
+        let id = ShardId { split: [5; 16], number: 2, shards: 2 };
+        vec![ShardDescription::new(database, id, 7).to_bytes()]
     },
 };
 
@@ -355,7 +411,8 @@ static DENSE: LazyLock<(PirParameters, DenseShape)> = LazyLock::new(|| {
     (parameters, shape)
 });
 
-/// `DenseQuery::from_bytes` and `DenseResponse::from_bytes`: encoding gives the same bytes.
+/// `DenseQuery::from_bytes`, `DenseResponse::from_bytes` and `PartialResponse::from_bytes`: encoding gives the same
+/// bytes.
 pub static DENSE_MESSAGES: Target = Target {
     name: "retrieve_dense",
     run: |data| {
@@ -364,19 +421,28 @@ pub static DENSE_MESSAGES: Target = Target {
             assert!(response.to_bytes() == data, "the bytes changed");
             return true;
         }
+        if let Ok(partial) = PartialResponse::from_bytes(parameters, data) {
+            assert!(partial.to_bytes(parameters) == data, "the bytes changed");
+            return true;
+        }
         let Ok(query) = DenseQuery::from_bytes(parameters, *shape, data) else { return false };
         assert!(query.to_bytes(parameters) == data, "the bytes changed");
         true
     },
     repair: |data| {
         let (parameters, shape) = &*DENSE;
-        let lengths = [DenseQuery::byte_len(parameters, *shape), DenseResponse::byte_len(parameters, *shape)];
-        data.resize(lengths[data.len() % 2], 0);
+        let lengths = [
+            DenseQuery::byte_len(parameters, *shape),
+            DenseResponse::byte_len(parameters, *shape),
+            PartialResponse::byte_len(parameters),
+        ];
+        data.resize(lengths[data.len() % 3], 0);
     },
     seeds: || {
         let (parameters, shape) = &*DENSE;
         let secret = PirSecret::generate(parameters, &mut rng()).expect("a secret");
         let query = secret.dense_query(*shape, 20, &mut rng()).expect("a query");
-        vec![query.to_bytes(parameters), vec![0; DenseResponse::byte_len(parameters, *shape)]]
+        let lengths = [DenseResponse::byte_len(parameters, *shape), PartialResponse::byte_len(parameters)];
+        [vec![query.to_bytes(parameters)], lengths.map(|length| vec![0; length]).into()].concat()
     },
 };

@@ -6,6 +6,8 @@ use unspoken_pir::{LayoutError, PirError};
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 
+use crate::shard::ShardProblem;
+
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +40,9 @@ pub enum RetrieveError {
         /// What went wrong.
         source: io::Error,
     },
+    /// A router cannot answer.
+    #[error(transparent)]
+    Shard(#[from] ShardProblem),
     /// The operating system has no randomness.
     #[error(transparent)]
     Randomness(#[from] RingError),
@@ -56,6 +61,8 @@ impl ApplicationError for RetrieveError {
             RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
             RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
             RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
+            // It may be over soon: a shard is restarted, or all are being replaced.
+            RetrieveError::Shard(_) => ErrorKind::Busy,
             RetrieveError::Randomness(_) => ErrorKind::Internal,
         }
     }

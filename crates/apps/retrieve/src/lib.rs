@@ -3,15 +3,21 @@
 mod client;
 mod description;
 mod error;
+mod keys;
 mod message;
 mod server;
 mod session_guard;
+mod shard;
 
 pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOptions};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::RetrieveError;
 pub use message::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 pub use server::RetrieveServer;
+pub use shard::{
+    ForwardedKeys, RetrieveRouter, SHARD_PROTOCOL_VERSION, ShardAccess, ShardDescription, ShardFailure, ShardProblem,
+    ShardServer, Shards,
+};
 
 mod proto {
     #![allow(missing_docs)]

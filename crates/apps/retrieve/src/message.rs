@@ -3,7 +3,7 @@
 
 use unspoken_pir::dense::{DenseQuery, DenseResponse};
 use unspoken_pir::{Mode, PlaneShape, Query, Response};
-use unspoken_protocol::ProtocolError;
+use unspoken_protocol::{Group, ProtocolError};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -36,6 +36,13 @@ pub(crate) enum PlaneResponse {
     Dense(DenseResponse),
 }
 
+/// Maximum number of queries that are answered in one pass over dense tables. A pass of 64 has hardly more throughput,
+/// and all of its queries wait for its end.
+pub(crate) const DENSE_PASS: usize = 16;
+
+/// Maximum number of requests to dense tables that wait for a pass: those of one, and as many that arrive meanwhile.
+pub(crate) const DENSE_WAITING: usize = 2 * DENSE_PASS;
+
 /// Bytes before the responses of an answer: the version, and the id of the layout.
 pub(crate) const HEADER_BYTES: usize = 16;
 
@@ -56,6 +63,12 @@ pub(crate) fn most_request_bytes(description: &Description) -> usize {
     let modes = description.tables().kind().modes().iter();
     let longest = modes.map(|&mode| description.query_bytes(mode)).max().unwrap_or_default();
     longest * description.most_queries() + REQUEST_OVERHEAD_BYTES
+}
+
+/// The group of a request to dense tables: as many are answered together as have the queries of one pass.
+pub(crate) fn dense_group(description: &Description, request: &[u8]) -> Group {
+    let weight = (request.len() / description.query_bytes(Mode::Packed)).max(1);
+    Group { id: 0, weight, most: DENSE_PASS }
 }
 
 /// Checksum of a request whose queries are of a mode.
@@ -92,13 +105,14 @@ pub(crate) fn other_tables(description: &Description, mode: Mode) -> RetrieveErr
     RetrieveError::mismatch("kind of queries", mode, needed)
 }
 
-fn append_checksum(bytes: &mut Vec<u8>) {
+/// Appends the checksum of an answer.
+pub(crate) fn append_checksum(bytes: &mut Vec<u8>) {
     let hash = blake3::hash(bytes);
     bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
 }
 
 /// The bytes of an answer before the checksum, after a comparison with it.
-fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
+pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
     match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
         Some((content, checksum)) if blake3::hash(content).as_bytes().starts_with(checksum) => Ok(content),
         _ => Err(ProtocolError::Damaged { what: "answer" }.into()),

@@ -7,19 +7,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rayon::prelude::*;
 use unspoken_pir::dense;
 use unspoken_pir::{
-    DatabaseVersion, KEY_FORMAT, KeyHeader, Mode, PirParameters, PlaneShape, Planes, PreparedKeys, Query, SeededKeys,
-    Staleness, TableKind, Tables, VersionedDatabase, answer, answer_memory_bytes,
+    DatabaseVersion, KEY_FORMAT, KeyHeader, PirParameters, PlaneShape, Planes, PreparedKeys, Query, Staleness,
+    TableKind, Tables, VersionedDatabase, answer, answer_memory_bytes,
 };
 use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
-use crate::message::{self, PlaneResponse, Queries};
+use crate::keys;
+use crate::message::{self, DENSE_PASS, DENSE_WAITING, PlaneResponse, Queries};
 use crate::session_guard::SessionGuard;
-
-/// Maximum number of queries that are answered in one pass over dense tables. A pass of 64 has hardly more throughput,
-/// and all of its queries wait for its end.
-const DENSE_PASS: usize = 16;
 
 /// A database that answers queries without learning the indices. It follows the database, also into another layout.
 pub struct RetrieveServer<V> {
@@ -180,36 +177,24 @@ impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
     }
 
     fn max_key_bytes(&self) -> u64 {
-        let bytes = Mode::ALL.into_iter().map(|mode| SeededKeys::byte_len(self.parameters(), mode));
-        bytes.max().unwrap_or_default()
+        keys::most_bundle_bytes(self.parameters())
     }
 
     fn key_memory_bytes(&self) -> u64 {
-        let bytes = Mode::ALL.into_iter().map(|mode| PreparedKeys::memory_bytes(self.parameters(), mode));
-        bytes.max().unwrap_or_default()
+        keys::most_memory_bytes(self.parameters())
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
-        let mode = KeyHeader::read(self.parameters(), front)?.mode();
-        Ok(PreparedKeys::memory_bytes(self.parameters(), mode))
+        keys::memory_bytes(self.parameters(), front)
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
-        let prepared = PreparedKeys::read(self.parameters(), bundle)?;
-        match bundle.read(&mut [0]) {
-            Ok(0) => Ok(prepared),
-            Ok(_) => Err(RetrieveError::mismatch("keys", "bytes after their end", "keys and nothing else")),
-            Err(source) => Err(RetrieveError::Io { what: "read keys", source }),
-        }
+        keys::load(self.parameters(), bundle)
     }
 
     /// Keys of these parameters serve every database.
     fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
-        if keys.parameters().fingerprint() == self.parameters().fingerprint() {
-            return Ok(());
-        }
-        let needed = format!("keys for preset {}", self.parameters().name());
-        Err(RetrieveError::mismatch("keys", "keys of other parameters", needed))
+        keys::check(self.parameters(), keys)
     }
 }
 
@@ -277,8 +262,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     fn most_together(&self) -> usize {
         match self.description().tables().kind() {
             TableKind::Transformed => 1,
-            // Those of a pass, and as many that arrive meanwhile.
-            TableKind::Dense => 2 * DENSE_PASS,
+            TableKind::Dense => DENSE_WAITING,
         }
     }
 
@@ -287,10 +271,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         let description = self.description();
         match description.tables().kind() {
             TableKind::Transformed => Group::ALONE,
-            TableKind::Dense => {
-                let weight = (query.len() / description.query_bytes(Mode::Packed)).max(1);
-                Group { id: 0, weight, most: DENSE_PASS }
-            }
+            TableKind::Dense => message::dense_group(&description, query),
         }
     }
 

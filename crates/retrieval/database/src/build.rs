@@ -270,7 +270,7 @@ impl Buckets for Placed {
 }
 
 /// Target of a build: a new directory under a temporary name, or new files in the directory of an existing database.
-struct Target {
+pub(crate) struct Target {
     dir: PathBuf,
     /// Held while a database is replaced.
     lock: Option<Lock>,
@@ -279,7 +279,14 @@ struct Target {
 }
 
 impl Target {
-    fn find(disk: &Disk, dir: &Path, replace: bool, sealing: Option<SealingId>) -> Result<Self, DatabaseError> {
+    /// The target in `dir`. If there is a database, it is replaced, or it is an error. A sealed one is only replaced by
+    /// one with the same sealing.
+    pub(crate) fn find(
+        disk: &Disk,
+        dir: &Path,
+        replace: bool,
+        sealing: Option<SealingId>,
+    ) -> Result<Self, DatabaseError> {
         let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
         remove_unfinished(dir)?;
         let empty = match fs::read_dir(dir) {
@@ -339,7 +346,7 @@ impl Target {
 
     /// Creates the directory to write to. A new one is locked until the build ends, so that other builds can tell it
     /// from one that a killed process has left.
-    fn enter(&self, disk: &Disk) -> Result<(PathBuf, Option<Lock>), DatabaseError> {
+    pub(crate) fn enter(&self, disk: &Disk) -> Result<(PathBuf, Option<Lock>), DatabaseError> {
         if self.lock.is_some() {
             return Ok((self.dir.clone(), None));
         }
@@ -353,7 +360,7 @@ impl Target {
     }
 
     /// Publishes the files in the directory as the database.
-    fn leave(&self, disk: &Disk, written: &Path, generation: u64) -> Result<(), DatabaseError> {
+    pub(crate) fn leave(&self, disk: &Disk, written: &Path, generation: u64) -> Result<(), DatabaseError> {
         if self.lock.is_some() {
             return sweep(disk, &self.dir, generation);
         }
@@ -362,7 +369,7 @@ impl Target {
     }
 
     /// Removes the files written before an error.
-    fn abandon(&self, written: &Path) {
+    pub(crate) fn abandon(&self, written: &Path) {
         if self.lock.is_none() {
             _ = fs::remove_dir_all(written);
         }

@@ -1,18 +1,17 @@
 //! Dense tables: their file, and changes since it was written.
 //!
 //! A plane has the bytes of all its groups, and then for each group the words of its packing and the factors of the
-//! last switches.
+//! last switches. The file of a shard has the same for the groups and rows of its part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use unspoken_pir::dense::{CellChange, DenseShape, GroupView, LastFactors, Packing, PackingView};
+use unspoken_pir::dense::{CellChange, DensePart, GroupView, LastFactors, Packing, PackingView};
 use unspoken_pir::{PirParameters, Tables};
 
 use crate::disk::DiskFile;
 use crate::error::DatabaseError;
-use crate::generation::Cells;
 use crate::geometry::{HEADER_BYTES, piece};
 use crate::store::{Monitor, Phase, check};
 
@@ -22,11 +21,11 @@ const ALIGNMENT: usize = 64;
 /// Bytes of groups that are filled at the same time, unless one has more.
 const FILLED_BYTES: usize = 512 << 20;
 
-/// Shape of the tables.
+/// Shape of the tables, or of a part of them.
 #[derive(Clone, Debug)]
 pub(crate) struct DenseTables {
     parameters: PirParameters,
-    shape: DenseShape,
+    part: DensePart,
     planes: usize,
     piece_bytes: usize,
 }
@@ -47,15 +46,15 @@ struct GroupChanges {
 }
 
 impl DenseTables {
-    /// The tables of planes of a shape.
-    pub fn new(tables: &Tables, shape: DenseShape) -> Self {
+    /// A part of the tables of all planes.
+    pub fn new(tables: &Tables, part: DensePart) -> Self {
         let (parameters, piece_bytes) = (tables.parameters().clone(), tables.piece_bytes());
-        DenseTables { parameters, shape, planes: tables.planes(), piece_bytes }
+        DenseTables { parameters, part, planes: tables.planes(), piece_bytes }
     }
 
     /// Bytes of a plane in the file.
     pub fn plane_bytes(&self) -> u64 {
-        (self.shape.table_bytes(&self.parameters) + self.shape.groups() * self.packing_bytes()) as u64
+        (self.part.table_bytes(&self.parameters) + self.part.groups().len() * self.packing_bytes()) as u64
     }
 
     /// Bytes of a packing in the file.
@@ -66,34 +65,50 @@ impl DenseTables {
 
     /// Offset of the bytes of a group.
     fn group_at(&self, plane: usize, group: usize) -> u64 {
-        HEADER_BYTES + plane as u64 * self.plane_bytes() + (group * self.shape.group_bytes(&self.parameters)) as u64
+        let at = self.position(group) * self.part.group_bytes(&self.parameters);
+        HEADER_BYTES + plane as u64 * self.plane_bytes() + at as u64
     }
 
     /// Offset of the packing of a group.
     fn packing_at(&self, plane: usize, group: usize) -> u64 {
-        let groups = self.shape.table_bytes(&self.parameters);
-        HEADER_BYTES + plane as u64 * self.plane_bytes() + (groups + group * self.packing_bytes()) as u64
+        let at = self.part.table_bytes(&self.parameters) + self.position(group) * self.packing_bytes();
+        HEADER_BYTES + plane as u64 * self.plane_bytes() + at as u64
+    }
+
+    /// Position of a group of the tables among those of the part.
+    fn position(&self, group: usize) -> usize {
+        group - self.part.groups().start
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        HEADER_BYTES + self.planes as u64 * self.plane_bytes()
     }
 
     /// All groups of all planes.
     fn all(&self) -> impl Iterator<Item = (usize, usize)> {
-        let groups = self.shape.groups();
-        (0..self.planes).flat_map(move |plane| (0..groups).map(move |group| (plane, group)))
+        let groups = self.part.groups();
+        (0..self.planes).flat_map(move |plane| groups.clone().map(move |group| (plane, group)))
     }
 
     /// Writes all planes from the cells.
-    pub fn write(&self, file: &DiskFile, cells: &Cells, monitor: &mut Monitor<'_>) -> Result<(), DatabaseError> {
+    pub fn write<'a>(
+        &self,
+        file: &DiskFile,
+        cell: impl Fn(u64) -> &'a [u8] + Sync,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<(), DatabaseError> {
         let all: Vec<(usize, usize)> = self.all().collect();
         let (total, mut done) = (all.len() as u64, 0);
         // Threads fill groups at the same time; a packing uses all of them.
-        let fitting = (FILLED_BYTES / self.shape.group_bytes(&self.parameters)).max(1);
+        let fitting = (FILLED_BYTES / self.part.group_bytes(&self.parameters)).max(1);
         for some in all.chunks(rayon::current_num_threads().min(fitting)) {
-            let filled = some.par_iter().map(|&(plane, group)| self.filled(plane, group, |cell| cells.get(cell)));
+            let filled = some.par_iter().map(|&(plane, group)| self.filled(plane, group, &cell));
             let filled: Vec<Vec<u8>> = filled.collect::<Result<_, DatabaseError>>()?;
             for (&(plane, group), bytes) in some.iter().zip(filled) {
                 file.write_at(&bytes, self.group_at(plane, group))?;
                 check(monitor.cancel)?;
-                let packing = Packing::new(&self.parameters, self.shape, &bytes)?;
+                let packing = Packing::new(&self.parameters, &self.part, &bytes)?;
                 let (words, at) = (bytemuck::cast_slice(packing.words()), self.packing_at(plane, group));
                 file.write_at(words, at)?;
                 file.write_at(&packing.last().to_bytes(&self.parameters), at + words.len() as u64)?;
@@ -106,9 +121,9 @@ impl DenseTables {
 
     /// The bytes of a group, from its cells.
     fn filled<'a>(&self, plane: usize, group: usize, cell: impl Fn(u64) -> &'a [u8]) -> Result<Vec<u8>, DatabaseError> {
-        let mut bytes = vec![0; self.shape.group_bytes(&self.parameters)];
-        for (number, at) in self.shape.cells_of(&self.parameters, group) {
-            self.shape.write_cell(&self.parameters, &mut bytes, at, piece(cell(number), self.piece_bytes, plane))?;
+        let mut bytes = vec![0; self.part.group_bytes(&self.parameters)];
+        for (number, at) in self.part.cells_of(&self.parameters, group) {
+            self.part.write_cell(&self.parameters, &mut bytes, at, piece(cell(number), self.piece_bytes, plane))?;
         }
         Ok(bytes)
     }
@@ -121,14 +136,14 @@ impl DenseTables {
             let bytes = file.get(at..at + LastFactors::byte_len(&self.parameters)).unwrap_or_default();
             Ok(LastFactors::from_bytes(&self.parameters, bytes)?)
         };
-        (0..self.planes).map(|plane| (0..self.shape.groups()).map(|group| read(plane, group)).collect()).collect()
+        (0..self.planes).map(|plane| self.part.groups().map(|group| read(plane, group)).collect()).collect()
     }
 
     /// The tables in a mapped file, with changes.
     pub fn views<'a>(&self, file: &'a [u8], factors: &'a Factors, changes: &'a CellChanges) -> Vec<Vec<GroupView<'a>>> {
         let part = |at: u64, length: usize| file.get(at as usize..at as usize + length).unwrap_or_default();
         let view = |plane: usize, (group, last): (usize, &'a LastFactors)| {
-            let bytes = part(self.group_at(plane, group), self.shape.group_bytes(&self.parameters));
+            let bytes = part(self.group_at(plane, group), self.part.group_bytes(&self.parameters));
             if let Some(changed) = changes.0.get(&(plane, group)) {
                 return GroupView { bytes, changes: &changed.cells, packing: changed.packing.view() };
             }
@@ -137,7 +152,7 @@ impl DenseTables {
             GroupView { bytes, changes: &[], packing: PackingView { words, last } }
         };
         let plane = |(plane, factors): (usize, &'a Vec<LastFactors>)| {
-            factors.iter().enumerate().map(|group| view(plane, group)).collect()
+            self.part.groups().zip(factors).map(|group| view(plane, group)).collect()
         };
         factors.iter().enumerate().map(plane).collect()
     }
@@ -153,7 +168,7 @@ impl DenseTables {
         base: impl Fn(u64) -> &'a [u8],
         now: impl Fn(u64) -> &'a [u8],
     ) -> Result<CellChanges, DatabaseError> {
-        let group_of = |cell: u64| Ok::<_, DatabaseError>(self.shape.place_of(&self.parameters, cell)?.0);
+        let group_of = |cell: u64| Ok::<_, DatabaseError>(self.part.shape().place_of(&self.parameters, cell)?.0);
         let touched: BTreeSet<usize> = changed.iter().map(|&cell| group_of(cell)).collect::<Result<_, _>>()?;
         let mut cells: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for cell in all {
@@ -181,19 +196,19 @@ impl DenseTables {
     ) -> Result<GroupChanges, DatabaseError> {
         let mut cells = Vec::with_capacity(changed.len());
         for &cell in changed {
-            let (_, at) = self.shape.place_of(&self.parameters, cell)?;
+            let (_, at) = self.part.shape().place_of(&self.parameters, cell)?;
             let [old, new] = [base(cell), now(cell)].map(|cell| piece(cell, self.piece_bytes, plane));
-            cells.push(Arc::new(CellChange::new(self.shape, at, old, new)));
+            cells.push(Arc::new(CellChange::new(self.part.shape(), at, old, new)));
         }
-        let packing = Packing::new(&self.parameters, self.shape, &self.filled(plane, group, now)?)?;
+        let packing = Packing::new(&self.parameters, &self.part, &self.filled(plane, group, now)?)?;
         Ok(GroupChanges { cells, packing })
     }
 
     /// Bytes of memory of factors and changes.
     pub fn resident_bytes(&self, changes: &CellChanges) -> usize {
         let ring = self.parameters.ring();
-        let factors = 2 * self.planes * self.shape.groups() * ring.poly_bytes(ring.basis());
-        let differences = changes.count() * self.shape.cell_bytes() * size_of::<i16>();
+        let factors = 2 * self.planes * self.part.groups().len() * ring.poly_bytes(ring.basis());
+        let differences = changes.count() * self.part.shape().cell_bytes() * size_of::<i16>();
         factors + differences + changes.0.len() * Packing::memory_bytes(&self.parameters)
     }
 }

@@ -77,6 +77,16 @@ pub enum DatabaseError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory has a shard where a whole database is needed, or the other way round.
+    #[error("{} is {found}, needed {needed}", dir.display())]
+    OtherPart {
+        /// The directory.
+        dir: PathBuf,
+        /// What it is.
+        found: String,
+        /// What is needed, and what to do.
+        needed: &'static str,
+    },
     /// The database was written by another version of this program or for other parameters.
     #[error("the database has {what} {found}, this program reads {needed}; rebuild it with this program")]
     Format {

@@ -101,7 +101,7 @@ pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, C
     Ok((geometry, cells, sums))
 }
 
-fn read_sums(path: &Path, bytes: usize, manifest: &Manifest) -> Result<Vec<u8>, DatabaseError> {
+pub(crate) fn read_sums(path: &Path, bytes: usize, manifest: &Manifest) -> Result<Vec<u8>, DatabaseError> {
     let corrupted = |found: u64, what| DatabaseError::Corrupted {
         file: format!("sums-{}.bin", manifest.generation),
         bytes: 0..found,
@@ -130,7 +130,7 @@ pub(crate) fn open(path: &Path) -> Result<File, DatabaseError> {
     })
 }
 
-fn map(file: &File, path: &Path) -> Result<Mmap, DatabaseError> {
+pub(crate) fn map(file: &File, path: &Path) -> Result<Mmap, DatabaseError> {
     // SAFETY: these files never change once the manifest names them. They are written under a number that no manifest
     // has named before, and later only removed, which does not affect a map. All byte values are valid words and valid
     // bytes of cells, so even another program that overwrites them can only change answers. A program that truncates

@@ -1,6 +1,6 @@
 //! Offsets and sizes of the data in the files, derived from parameters, a layout and a kind of tables.
 
-use unspoken_pir::dense::TABLE_FORMAT;
+use unspoken_pir::dense::{DensePart, TABLE_FORMAT};
 use unspoken_pir::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, TableKind, Tables};
 
 use crate::dense::DenseTables;
@@ -31,7 +31,7 @@ impl Geometry {
         let tables = Tables::new(parameters, layout, kind)?;
         let content = match tables.shape() {
             PlaneShape::Transformed(shape) => Content::Transformed(TransformedTables::new(&tables, shape)),
-            PlaneShape::Dense(shape) => Content::Dense(DenseTables::new(&tables, shape)),
+            PlaneShape::Dense(shape) => Content::Dense(DenseTables::new(&tables, DensePart::whole(shape))),
         };
         Ok(Geometry { cell_bytes: layout.cell_bytes(), tables, content })
     }
@@ -43,11 +43,10 @@ impl Geometry {
 
     /// Bytes of the file of the tables.
     pub fn table_bytes(&self) -> u64 {
-        let each = match &self.content {
-            Content::Transformed(tables) => tables.plane_bytes(),
-            Content::Dense(tables) => tables.plane_bytes(),
-        };
-        HEADER_BYTES + self.tables.planes() as u64 * each
+        match &self.content {
+            Content::Transformed(tables) => HEADER_BYTES + self.tables.planes() as u64 * tables.plane_bytes(),
+            Content::Dense(tables) => tables.file_bytes(),
+        }
     }
 
     /// Bytes of the file of the cells.

@@ -6,25 +6,29 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use unspoken_files::is_temporary_of;
-use unspoken_pir::{Layout, PirParameters, Preset, TableKind};
+use unspoken_pir::{Layout, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
 /// Version of the format of all files. Earlier releases know the first one, and neither dense tables nor sealings.
-fn format_of(kind: TableKind, sealing: Option<SealingId>) -> u32 {
-    match (kind, sealing) {
-        (TableKind::Transformed, None) => 1,
+fn format_of(kind: TableKind, sealing: Option<SealingId>, shard: Option<&ShardEntry>) -> u32 {
+    match (kind, sealing, shard) {
+        (_, _, Some(_)) => SHARD_FORMAT,
+        (TableKind::Transformed, None, None) => 1,
         _ => 2,
     }
 }
+
+/// Version of the format of the files of a shard.
+const SHARD_FORMAT: u32 = 3;
 
 /// Id of the secret with which the records of a database are sealed.
 pub type SealingId = [u8; 16];
 
 /// The newest of these versions.
-const NEWEST_FORMAT: u32 = 2;
+const NEWEST_FORMAT: u32 = SHARD_FORMAT;
 
 /// Maximum bytes of a manifest. A typical one has a few hundred.
 const MOST_BYTES: u64 = 64 << 10;
@@ -54,6 +58,20 @@ pub(crate) struct Manifest {
     pub records: u64,
     /// BLAKE3 of the file with the hashes of the other files' chunks.
     pub sums: String,
+    /// Which shard of the database the directory has, if it is not the whole database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardEntry>,
+}
+
+/// A shard, as a manifest names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShardEntry {
+    /// From 1.
+    pub number: u32,
+    pub shards: u32,
+    /// Id of the split, in hexadecimal digits.
+    pub split: String,
 }
 
 /// The manifest file: the content and its hash.
@@ -101,25 +119,72 @@ impl Manifest {
         geometry: &Geometry,
         sealing: Option<SealingId>,
         generation: u64,
-        (version, records): (u64, u64),
+        versions: (u64, u64),
         sums: &[u8],
     ) -> Self {
+        Manifest::of((&geometry.tables, sealing), generation, versions, sums, None)
+    }
+
+    /// The manifest of a shard, whose directory has one generation. The sealing is that of the whole database.
+    pub fn of_shard(
+        contents: (&Tables, Option<SealingId>),
+        versions: (u64, u64),
+        shard: ShardEntry,
+        sums: &[u8],
+    ) -> Self {
+        Manifest::of(contents, 1, versions, sums, Some(shard))
+    }
+
+    fn of(
+        (tables, sealing): (&Tables, Option<SealingId>),
+        generation: u64,
+        (version, records): (u64, u64),
+        sums: &[u8],
+        shard: Option<ShardEntry>,
+    ) -> Self {
         Manifest {
-            format: format_of(geometry.tables.kind(), sealing),
-            preset: geometry.tables.parameters().ring().name().into(),
-            parameters: fingerprint(geometry.tables.parameters(), geometry.tables.kind()),
-            layout: geometry.layout(),
-            tables: geometry.tables.kind(),
+            format: format_of(tables.kind(), sealing, shard.as_ref()),
+            preset: tables.parameters().ring().name().into(),
+            parameters: fingerprint(tables.parameters(), tables.kind()),
+            layout: tables.layout(),
+            tables: tables.kind(),
             sealing,
             generation,
             version,
             records,
             sums: blake3::hash(sums).to_string(),
+            shard,
         }
     }
 
-    /// Reads the manifest of a database and checks its hash and its format.
+    /// Reads the manifest of a whole database.
     pub fn read(dir: &Path) -> Result<Self, DatabaseError> {
+        let manifest = Manifest::read_any(dir)?;
+        match &manifest.shard {
+            None => Ok(manifest),
+            Some(ShardEntry { number, shards, .. }) => Err(DatabaseError::OtherPart {
+                dir: dir.into(),
+                found: format!("shard {number} of {shards} of a database"),
+                needed: "a whole database; serve shards with `unspoken serve --shard`, and change the whole database",
+            }),
+        }
+    }
+
+    /// Reads the manifest of a shard.
+    pub fn read_shard(dir: &Path) -> Result<(Self, ShardEntry), DatabaseError> {
+        let manifest = Manifest::read_any(dir)?;
+        match manifest.shard.clone() {
+            Some(shard) => Ok((manifest, shard)),
+            None => Err(DatabaseError::OtherPart {
+                dir: dir.into(),
+                found: "a whole database".into(),
+                needed: "a shard; make shards of it with `unspoken pir shard`",
+            }),
+        }
+    }
+
+    /// Reads a manifest and checks its hash and its format.
+    fn read_any(dir: &Path) -> Result<Self, DatabaseError> {
         let path = dir.join(NAME);
         let mut bytes = Vec::new();
         match File::open(&path) {
@@ -143,7 +208,8 @@ impl Manifest {
         if sealed.manifest.render()?.as_bytes() != bytes {
             return Err(corrupted("its hash is wrong"));
         }
-        if sealed.manifest.format != format_of(sealed.manifest.tables, sealed.manifest.sealing) {
+        let Manifest { tables, sealing, shard, .. } = &sealed.manifest;
+        if sealed.manifest.format != format_of(*tables, *sealing, shard.as_ref()) {
             return Err(other(sealed.manifest.format.into()));
         }
         Ok(sealed.manifest)

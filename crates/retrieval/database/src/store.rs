@@ -60,6 +60,23 @@ pub(crate) fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
     }
 }
 
+/// Writes a small file, durably.
+pub(crate) fn write_whole(disk: &Disk, path: &Path, bytes: &[u8]) -> Result<(), DatabaseError> {
+    let file = disk.create(path)?;
+    file.write_at(bytes, 0)?;
+    file.sync()
+}
+
+/// Checks the free space before writing, so that the disk, which others may use, does not fill up.
+pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<(), DatabaseError> {
+    let system = rustix::fs::statvfs(dir).map_err(|error| io_error("look for room in", dir)(error.into()))?;
+    let found = system.f_bavail.saturating_mul(system.f_frsize);
+    match found >= needed {
+        true => Ok(()),
+        false => Err(DatabaseError::Space { dir: dir.to_path_buf(), found, needed }),
+    }
+}
+
 /// Callback that appends the content of a cell. Zeros at its end may be left out.
 pub(crate) type CellWriter<'a> = dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError> + 'a;
 
@@ -78,25 +95,13 @@ impl Plan<'_> {
     /// Writes all files of the generation, durably, and returns the manifest that makes them current. Calls `cell` for
     /// all cells in order. Removes the files after an error.
     pub fn write(&self, cell: &mut CellWriter<'_>, monitor: &mut Monitor<'_>) -> Result<Manifest, DatabaseError> {
-        self.check_space()?;
+        check_space(self.dir, self.geometry.table_bytes() + self.geometry.cells_bytes())?;
         let files = Files::new(self.dir, self.generation);
         let written = self.write_files(&files, cell, monitor);
         if written.is_err() {
             files.all().into_iter().for_each(|path| _ = self.disk.remove(path));
         }
         written
-    }
-
-    /// Checks the free space first, so that the disk, which others may use, does not fill up.
-    fn check_space(&self) -> Result<(), DatabaseError> {
-        let needed = self.geometry.table_bytes() + self.geometry.cells_bytes();
-        let system =
-            rustix::fs::statvfs(self.dir).map_err(|error| io_error("look for room in", self.dir)(error.into()))?;
-        let found = system.f_bavail.saturating_mul(system.f_frsize);
-        match found >= needed {
-            true => Ok(()),
-            false => Err(DatabaseError::Space { dir: self.dir.to_path_buf(), found, needed }),
-        }
     }
 
     fn write_files(
@@ -115,22 +120,16 @@ impl Plan<'_> {
         let mapped = Cells::map(self.geometry, cells.file(), &files.cells)?;
         match &self.geometry.content {
             Content::Transformed(tables) => tables.write(&table, &mapped, monitor)?,
-            Content::Dense(tables) => tables.write(&table, &mapped, monitor)?,
+            Content::Dense(tables) => tables.write(&table, |cell| mapped.get(cell), monitor)?,
         }
         table.sync()?;
         let mut sums = hashes(table.file(), &files.table, self.geometry.table_bytes())?;
         sums.extend(hashes(cells.file(), &files.cells, self.geometry.cells_bytes())?);
         let manifest = Manifest::new(self.geometry, self.sealing, self.generation, (self.version, self.records), &sums);
-        self.write_whole(&files.sums, &sums)?;
-        self.write_whole(&files.journal, &journal::header(&manifest, self.geometry))?;
+        write_whole(self.disk, &files.sums, &sums)?;
+        write_whole(self.disk, &files.journal, &journal::header(&manifest, self.geometry))?;
         self.disk.sync_dir(self.dir)?;
         Ok(manifest)
-    }
-
-    fn write_whole(&self, path: &Path, bytes: &[u8]) -> Result<(), DatabaseError> {
-        let file = self.disk.create(path)?;
-        file.write_at(bytes, 0)?;
-        file.sync()
     }
 
     fn write_cells(

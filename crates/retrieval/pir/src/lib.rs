@@ -40,4 +40,4 @@ pub use secured::SecuredObject;
 pub use server::{PhaseTimes, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
 pub use tables::{PlaneShape, TableKind, Tables};
-pub use version::{DatabaseVersion, Planes, Staleness, VersionedDatabase};
+pub use version::{DatabaseShard, DatabaseVersion, Planes, ShardId, Staleness, VersionedDatabase};

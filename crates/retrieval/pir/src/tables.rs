@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::dense::{self, DenseQuery, DenseResponse, DenseShape};
-use crate::error::PirError;
+use crate::dense::{self, DenseQuery, DenseResponse, DenseShape, DenseSplit};
+use crate::error::{PirError, range};
 use crate::layout::{Layout, LayoutError, MAX_PLANES};
 use crate::mode::Mode;
-use crate::parameters::PirParameters;
+use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 use crate::query::Query;
 use crate::response::Response;
 use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
@@ -113,7 +113,7 @@ impl PlaneShape {
     pub(crate) fn log2_failure(&self, parameters: &PirParameters, mode: Mode) -> Result<f64, PirError> {
         match self {
             PlaneShape::Transformed(shape) => Ok(parameters.log2_failure(*shape, mode)),
-            PlaneShape::Dense(shape) => dense::log2_failure(parameters, *shape),
+            PlaneShape::Dense(shape) => dense::log2_failure(parameters, DenseSplit::whole(*shape)),
         }
     }
 }
@@ -191,6 +191,31 @@ impl Tables {
         match self.shape {
             PlaneShape::Transformed(_) => Response::byte_len(&self.parameters),
             PlaneShape::Dense(shape) => DenseResponse::byte_len(&self.parameters, shape),
+        }
+    }
+
+    /// Cuts the tables of all planes into a number of shards.
+    ///
+    /// # Errors
+    /// If the tables are not dense, they cannot be cut into so many, or answers that are added from the shards would be
+    /// wrong too often.
+    pub fn split(&self, shards: usize) -> Result<DenseSplit, PirError> {
+        let PlaneShape::Dense(shape) = self.shape else {
+            return Err(PirError::format(
+                "tables to cut into shards",
+                self.kind,
+                "dense ones: rebuild with --tables dense",
+            ));
+        };
+        let split = DenseSplit::new(&self.parameters, shape, shards)?;
+        let responses = (self.queries() * self.planes) as f64;
+        let found = dense::log2_failure(&self.parameters, split)? + responses.log2();
+        match found <= MAX_LOG2_FAILURE {
+            true => Ok(split),
+            false => {
+                let needed = format!("so few that an answer is wrong at most once in 2^{:.0}", -MAX_LOG2_FAILURE);
+                Err(range("cut dense tables: shards", shards as u64, needed))
+            }
         }
     }
 

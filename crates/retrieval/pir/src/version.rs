@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::database::TableView;
-use crate::dense::GroupView;
+use crate::dense::{DensePart, GroupView};
 use crate::parameters::PirParameters;
 use crate::tables::Tables;
 
@@ -26,6 +26,45 @@ pub trait DatabaseVersion: Send + Sync {
 
     /// The tables, of the kind and in the number that [`DatabaseVersion::tables`] says.
     fn planes(&self) -> Planes<'_>;
+}
+
+/// Which shard of a database it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShardId {
+    /// Identifies the version that was cut and the number of its shards, by their content. Answers can be added from
+    /// shards of one split alone.
+    pub split: [u8; 16],
+    /// Number of the shard, from 1.
+    pub number: u32,
+    /// Number of shards.
+    pub shards: u32,
+}
+
+impl std::fmt::Display for ShardId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "shard {} of {}", self.number, self.shards)
+    }
+}
+
+/// A shard of one version of a database with dense tables. It does not change.
+pub trait DatabaseShard: Send + Sync + 'static {
+    /// Which shard it is.
+    fn id(&self) -> ShardId;
+
+    /// Version number of the database.
+    fn version(&self) -> u64;
+
+    /// Layout of records in cells, and of cells in tables, of the whole database.
+    fn tables(&self) -> &Tables;
+
+    /// The part of each plane that the shard has.
+    fn part(&self) -> &DensePart;
+
+    /// The groups of its part of each plane.
+    fn planes(&self) -> Vec<Vec<GroupView<'_>>>;
+
+    /// Bytes of memory in use while the shard is served; mapped files do not count.
+    fn resident_bytes(&self) -> u64;
 }
 
 /// A database that is updated while it is served.

@@ -18,6 +18,15 @@ impl<H: ServerHalf> ProtocolApplication<H> {
     pub fn new(name: impl Into<String>, half: H) -> Self {
         Self { name: name.into(), half }
     }
+
+    /// Runs the work of an answer inside the thread pool, so that parallel work does not switch threads at every step;
+    /// on this thread if it waits for other services.
+    fn in_place<T: Send>(&self, work: impl FnOnce(&H) -> T + Send) -> T {
+        match self.half.waits_for_others() {
+            true => work(&self.half),
+            false => rayon::scope(|_| work(&self.half)),
+        }
+    }
 }
 
 impl<H: ServerHalf> Application for ProtocolApplication<H> {
@@ -93,8 +102,7 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         cancel: &AtomicBool,
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
-        // Runs inside the thread pool, so that parallel work does not switch threads at every step.
-        let answer = rayon::scope(|_| self.half.answer_with_progress(client, keys, query, cancel, progress));
+        let answer = self.in_place(|half| half.answer_with_progress(client, keys, query, cancel, progress));
         answer.map_err(|error| refusal(&error))
     }
 
@@ -111,7 +119,7 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         requests: &[Request<'_, H::Keys>],
         cancel: &AtomicBool,
     ) -> Vec<Result<Vec<u8>, ApplicationError>> {
-        let answers = rayon::scope(|_| self.half.answer_together(requests, cancel));
+        let answers = self.in_place(|half| half.answer_together(requests, cancel));
         answers.into_iter().map(|answer| answer.map_err(|error| refusal(&error))).collect()
     }
 }

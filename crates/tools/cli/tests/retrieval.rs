@@ -320,7 +320,7 @@ fn a_running_service_takes_up_a_replaced_database() {
     let rebuilt = (0..3000).map(|i| Record { key: Some(code(i).into()), value: format!("rebuilt {i}").into() });
     let version = replace("codes", rebuilt.collect()).version;
     until("the new layout", Box::new(|| get(&mut codes, "C2718") == Some(b"rebuilt 2718".into())));
-    assert_eq!(ready(&service), (200, "ready\n".into()));
+    assert_eq!(service.ready(), (200, "ready\n".into()));
 
     // Later changes are served too, to connected clients and to new ones.
     let codes_text = scene.text("codes");
@@ -339,19 +339,6 @@ fn a_running_service_takes_up_a_replaced_database() {
     );
 }
 
-/// Status and text of the service's readiness.
-fn ready(service: &Service) -> (u16, String) {
-    use std::io::{Read, Write};
-
-    let address = service.url.strip_prefix("http://").unwrap();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let (head, body) = response.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
 #[test]
 fn a_database_that_was_built_anew_elsewhere_is_not_served_as_the_old_one() {
     let scene = Scene::new();
@@ -361,7 +348,7 @@ fn a_database_that_was_built_anew_elsewhere_is_not_served_as_the_old_one() {
     build(Preset::N11, &scene.path("codes"), codes().take(100));
     let start = Instant::now();
     let reason = loop {
-        let (status, text) = ready(&service);
+        let (status, text) = service.ready();
         if status == 503 && text.contains("replaced") {
             break text;
         }
@@ -376,7 +363,7 @@ fn a_database_that_was_built_anew_elsewhere_is_not_served_as_the_old_one() {
     std::fs::remove_dir_all(scene.path("codes")).unwrap();
     std::fs::rename(scene.path("old"), scene.path("codes")).unwrap();
     let start = Instant::now();
-    while ready(&service).0 != 200 {
+    while service.ready().0 != 200 {
         assert!(start.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -416,7 +403,7 @@ fn a_service_goes_on_when_the_database_is_damaged() {
         assert!(start.elapsed() < Duration::from_secs(60), "the damage was not noticed");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let (status, reason) = ready(&service);
+    let (status, reason) = service.ready();
     assert!(
         status == 503 && reason.starts_with("icd/codes: version of the database: found an earlier one"),
         "{reason}"
@@ -430,7 +417,7 @@ fn a_service_goes_on_when_the_database_is_damaged() {
     while text(&scene.get(&service, "icd/codes", &["C021"])) != "mended\n" {
         assert!(start.elapsed() < Duration::from_secs(60), "the change is not served");
     }
-    assert_eq!(ready(&service).0, 200);
+    assert_eq!(service.ready().0, 200);
 }
 
 #[test]

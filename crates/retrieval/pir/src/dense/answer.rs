@@ -4,10 +4,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rayon::prelude::*;
-use unspoken_gsw::{Rgsw, RlweCiphertext};
-use unspoken_ring::{BYTE_BLOCK, Poly, byte_sums};
+use unspoken_gsw::{Rgsw, RlweCiphertext, SmallRing};
+use unspoken_ring::{BYTE_BLOCK, Domain, Poly, byte_sums};
 
 use crate::dense::packing::PackingKeys;
+use crate::dense::part::DensePart;
+use crate::dense::partial::PartialResponse;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
@@ -17,7 +19,7 @@ use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
-use crate::server::{Stopwatch, rotated_to_front, selected};
+use crate::server::{Stopwatch, rotated_to_front};
 
 /// Durations of the phases of answers, together for all queries of a pass.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,12 +47,41 @@ pub fn answer(
     queries: &[(&PreparedKeys, &DenseQuery)],
     cancel: &AtomicBool,
 ) -> Result<(Vec<Vec<DenseResponse>>, DensePhaseTimes), PirError> {
+    let round = |chosen: RlweCiphertext| DenseResponse::compress(parameters, &chosen, shape.places(parameters));
+    responses(parameters, &DensePart::whole(shape), planes, queries, round, cancel)
+}
+
+/// As [`answer`], from a part of the tables: each plane has the groups of the part. The partial responses from all
+/// parts of a table give the response ([`DenseResponse::merged`]).
+///
+/// # Errors
+/// As for [`answer`].
+pub fn partial_answer(
+    parameters: &PirParameters,
+    part: &DensePart,
+    planes: &[Vec<GroupView<'_>>],
+    queries: &[(&PreparedKeys, &DenseQuery)],
+    cancel: &AtomicBool,
+) -> Result<(Vec<Vec<PartialResponse>>, DensePhaseTimes), PirError> {
+    responses(parameters, part, planes, queries, |chosen| Ok(PartialResponse::new(chosen)), cancel)
+}
+
+/// Selects the cells of some queries from a part of the tables, and makes responses of them.
+fn responses<R: Send>(
+    parameters: &PirParameters,
+    part: &DensePart,
+    planes: &[Vec<GroupView<'_>>],
+    queries: &[(&PreparedKeys, &DenseQuery)],
+    finish: impl Fn(RlweCiphertext) -> Result<R, PirError> + Sync,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Vec<R>>, DensePhaseTimes), PirError> {
+    let shape = part.shape();
     queries.iter().try_for_each(|(keys, query)| check_query(parameters, shape, keys, query))?;
-    planes.iter().try_for_each(|groups| check_plane(parameters, shape, groups))?;
+    planes.iter().try_for_each(|groups| check_plane(parameters, part, groups))?;
     expansion::check(cancel)?;
     let mut phases = DensePhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
-    let words = Words::new(parameters, queries)?;
+    let words = Words::new(parameters, part, queries)?;
     watch.lap(&mut phases.packing)?;
     let gadget = selection_gadget(parameters)?;
     let expand = |(keys, query): &(&PreparedKeys, &DenseQuery)| {
@@ -60,10 +91,11 @@ pub fn answer(
     };
     let bits: Vec<Vec<Rgsw>> = queries.par_iter().map(expand).collect::<Result<_, _>>()?;
     watch.lap(&mut phases.expansion)?;
-    let mut responses: Vec<Vec<DenseResponse>> = queries.iter().map(|_| Vec::with_capacity(planes.len())).collect();
+    let mut responses: Vec<Vec<R>> = queries.iter().map(|_| Vec::with_capacity(planes.len())).collect();
     for groups in planes {
-        let packed = packed_groups(parameters, shape, groups, &words, &mut watch, &mut phases)?;
-        let select = |(groups, bits): (Vec<RlweCiphertext>, &Vec<Rgsw>)| response(parameters, shape, groups, bits);
+        let packed = packed_groups(parameters, part, groups, &words, &mut watch, &mut phases)?;
+        let select =
+            |(groups, bits): (Vec<RlweCiphertext>, &Vec<Rgsw>)| finish(selected_cell(parameters, part, groups, bits)?);
         let selected: Vec<_> = packed.into_par_iter().zip(&bits).map(select).collect::<Result<_, PirError>>()?;
         responses.iter_mut().zip(selected).for_each(|(all, new)| all.push(new));
         watch.lap(&mut phases.selection)?;
@@ -91,12 +123,14 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
+    /// The words are those for the rows of a part.
     pub(crate) fn new(
         parameters: &PirParameters,
+        part: &DensePart,
         queries: &[(&PreparedKeys, &'a DenseQuery)],
     ) -> Result<Self, PirError> {
         let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
-        let words = only.iter().map(|query| shifted(&query.words)).collect();
+        let words = only.iter().map(|query| shifted(&query.words[part.rows()])).collect();
         Ok(Words { words, keys: PackingKeys::new(parameters, &only)? })
     }
 }
@@ -104,7 +138,7 @@ impl<'a> Words<'a> {
 /// For each query, the packed sums of each group of a plane. Adds the durations to those of the phases.
 pub(crate) fn packed_groups(
     parameters: &PirParameters,
-    shape: DenseShape,
+    part: &DensePart,
     groups: &[GroupView<'_>],
     queries: &Words<'_>,
     watch: &mut Stopwatch<'_>,
@@ -113,7 +147,7 @@ pub(crate) fn packed_groups(
     let words: Vec<&[u32]> = queries.words.iter().map(Vec::as_slice).collect();
     let mut packed: Vec<Vec<RlweCiphertext>> = words.iter().map(|_| Vec::with_capacity(groups.len())).collect();
     for group in groups {
-        let bodies = group_sums(parameters, shape, group, &words)?;
+        let bodies = group_sums(parameters, part, group, &words)?;
         watch.lap(&mut phases.rows)?;
         let ciphertexts = group.packing.packed(parameters, &queries.keys, bodies)?;
         packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
@@ -122,17 +156,47 @@ pub(crate) fn packed_groups(
     Ok(packed)
 }
 
-/// Selects the group and the place of a query, and rounds.
-fn response(
+/// Selects the group and the place of a query. If the group is not one of the part, the result encrypts zero.
+fn selected_cell(
     parameters: &PirParameters,
-    shape: DenseShape,
+    part: &DensePart,
     groups: Vec<RlweCiphertext>,
     bits: &[Rgsw],
-) -> Result<DenseResponse, PirError> {
-    let (ring, places) = (parameters.ring(), shape.places(parameters));
+) -> Result<RlweCiphertext, PirError> {
+    let (ring, places) = (parameters.ring(), part.shape().places(parameters));
     let (place_bits, group_bits) = bits.split_at(places.ilog2() as usize);
-    let chosen = rotated_to_front(ring, selected(ring, groups, group_bits)?, place_bits)?;
-    DenseResponse::compress(parameters, &chosen, places)
+    let mut entries: Vec<Option<RlweCiphertext>> = (0..part.groups().start).map(|_| None).collect();
+    entries.extend(groups.into_iter().map(Some));
+    entries.resize_with(part.shape().groups(), || None);
+    for bit in group_bits.iter().rev() {
+        let ones = entries.split_off(entries.len() / 2);
+        let pairs = entries.into_par_iter().zip(ones);
+        entries = pairs.map(|(zero, one)| selected_of(ring, bit, zero, one)).collect::<Result<_, _>>()?;
+    }
+    let chosen = match entries.pop().flatten() {
+        Some(chosen) => chosen,
+        None => RlweCiphertext::trivial(ring, &ring.zero(ring.basis(), Domain::Evaluation))?,
+    };
+    rotated_to_front(ring, chosen, place_bits)
+}
+
+/// Selects by an encrypted bit. A ciphertext that is not there counts as zero.
+fn selected_of(
+    ring: &SmallRing,
+    bit: &Rgsw,
+    zero: Option<RlweCiphertext>,
+    one: Option<RlweCiphertext>,
+) -> Result<Option<RlweCiphertext>, PirError> {
+    Ok(match (zero, one) {
+        (Some(zero), Some(one)) => Some(bit.select(ring, &zero, &one)?),
+        (None, Some(one)) => Some(bit.external_product(ring, &one)?),
+        (Some(mut zero), None) => {
+            let product = bit.external_product(ring, &zero)?;
+            zero.sub_assign(ring, &product)?;
+            Some(zero)
+        }
+        (None, None) => None,
+    })
 }
 
 fn check_query(
@@ -159,12 +223,13 @@ fn shifted(words: &[u32]) -> Vec<u32> {
 /// For each query the sums over rows of all columns of a group, modulo the ring's modulus, in the evaluation domain.
 fn group_sums(
     parameters: &PirParameters,
-    shape: DenseShape,
+    part: &DensePart,
     group: &GroupView<'_>,
     words: &[&[u32]],
 ) -> Result<Vec<Poly>, PirError> {
     let ring = parameters.ring();
-    let blocks = group.bytes.par_chunks(shape.rows * BYTE_BLOCK).map(|bytes| byte_sums(ring.backend(), bytes, words));
+    let blocks = group.bytes.par_chunks(part.rows().len() * BYTE_BLOCK);
+    let blocks = blocks.map(|bytes| byte_sums(ring.backend(), bytes, words));
     let blocks: Vec<Vec<[u32; BYTE_BLOCK]>> = blocks.collect::<Result<_, _>>()?;
     let modulus: u64 = ring.chain().iter().map(|&q| u64::from(q)).product();
     let raised = |sum: u32| ((u128::from(sum) * u128::from(modulus) + (1 << 31)) >> 32) as i64;

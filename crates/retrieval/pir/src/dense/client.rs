@@ -6,6 +6,7 @@ use unspoken_ring::{Poly, SecretRng, declassify};
 use zeroize::Zeroizing;
 
 use crate::client::{PirSecret, nearest, noise_of};
+use crate::dense::part::DenseSplit;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
@@ -24,7 +25,7 @@ impl PirSecret {
     pub fn dense_query(&self, shape: DenseShape, cell: u64, rng: &mut SecretRng) -> Result<DenseQuery, PirError> {
         let parameters = self.parameters();
         let (row, selected) = shape.position(parameters, cell)?;
-        check_failure(parameters, shape)?;
+        check_failure(parameters, DenseSplit::whole(shape))?;
         let (ring, seed) = (parameters.ring(), public_seed(parameters));
         let weight = 1 << packing_gadget(parameters)?.log2_weight(0);
         let fresh = RingSecret::generate(ring, rng)?;

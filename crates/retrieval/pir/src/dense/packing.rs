@@ -1,11 +1,13 @@
 //! Packing the sums of a group into one RLWE ciphertext: what depends on the table alone.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use unspoken_gsw::SmallRing;
 use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitKey, OrbitShape, Poly};
 
+use crate::dense::part::DensePart;
 use crate::dense::query::DenseQuery;
-use crate::dense::shape::DenseShape;
 use crate::dense::view::check_group;
 use crate::dense::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, packing_gadget, public_seed};
 use crate::error::PirError;
@@ -103,15 +105,15 @@ impl Packing {
         2 * ring.degree() * ring.poly_bytes(ring.basis())
     }
 
-    /// Prepares the packing of a group with these bytes, in the order of [`DenseShape`]. Uses all threads.
+    /// Prepares the packing of a group of a part with these bytes, in the order of [`DensePart`]. Uses all threads.
     ///
     /// # Errors
     /// If the number of bytes is not that of a group.
-    pub fn new(parameters: &PirParameters, of: DenseShape, bytes: &[u8]) -> Result<Self, PirError> {
+    pub fn new(parameters: &PirParameters, of: &DensePart, bytes: &[u8]) -> Result<Self, PirError> {
         check_group(parameters, of, bytes)?;
         let (ring, seed, gadget) = (parameters.ring(), public_seed(parameters), packing_gadget(parameters)?);
         let shape = shape(ring);
-        let mut masks = masks(parameters, bytes, of.rows)?;
+        let mut masks = masks(parameters, bytes, of.rows())?;
         // The packing is the sum over all automorphisms of 1/n of these sums.
         masks.iter_mut().try_for_each(|mask| ring.unscale_assign(mask, ring.degree() as u32))?;
         let sums = ring.galois_sums(&masks)?;
@@ -209,10 +211,10 @@ impl<'a> PackingKeys<'a> {
 
 /// The masks of the sums over rows, one for each column: polynomials of whose products with a query's secret the
 /// constant coefficient counts.
-fn masks(parameters: &PirParameters, bytes: &[u8], rows: usize) -> Result<Vec<Poly>, PirError> {
+fn masks(parameters: &PirParameters, bytes: &[u8], rows: Range<usize>) -> Result<Vec<Poly>, PirError> {
     let (ring, seed, degree) = (parameters.ring(), public_seed(parameters), parameters.ring().degree());
     let random = |block: usize| ring.uniform(&seed, FIRST_ROW_STREAM + block as u32, ring.basis());
-    let random: Vec<Poly> = (0..rows.div_ceil(degree)).into_par_iter().map(random).collect();
+    let random: Vec<Poly> = (rows.start / degree..rows.end.div_ceil(degree)).into_par_iter().map(random).collect();
     let columns = |bytes: &[u8]| -> Result<Vec<Poly>, PirError> {
         let zero = || ring.zero(ring.basis(), Domain::Evaluation);
         let mut masks: Vec<Poly> = (0..BYTE_BLOCK).map(|_| zero()).collect();
@@ -234,6 +236,6 @@ fn masks(parameters: &PirParameters, bytes: &[u8], rows: usize) -> Result<Vec<Po
         }
         Ok(masks)
     };
-    let blocks: Vec<Vec<Poly>> = bytes.par_chunks(rows * BYTE_BLOCK).map(columns).collect::<Result<_, _>>()?;
+    let blocks: Vec<Vec<Poly>> = bytes.par_chunks(rows.len() * BYTE_BLOCK).map(columns).collect::<Result<_, _>>()?;
     Ok(blocks.into_iter().flatten().collect())
 }

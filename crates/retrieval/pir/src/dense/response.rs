@@ -2,6 +2,7 @@
 
 use unspoken_gsw::RlweCiphertext;
 
+use crate::dense::partial::PartialResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::{BODY_BITS, MASK_BITS};
 use crate::error::PirError;
@@ -38,6 +39,19 @@ impl DenseResponse {
         let mask = unpacked(mask, MASK_BITS, degree).ok_or_else(wrong)?;
         let body = unpacked(body, BODY_BITS, shape.cell_bytes).ok_or_else(wrong)?;
         Ok(DenseResponse { mask, body })
+    }
+
+    /// The response from the partial responses of all parts of a table: their sum, rounded. It takes no keys. If a part
+    /// is missing, the result is a response all the same, and it is wrong.
+    ///
+    /// # Errors
+    /// If there is no partial response.
+    pub fn merged(
+        parameters: &PirParameters,
+        shape: DenseShape,
+        partials: &[PartialResponse],
+    ) -> Result<Self, PirError> {
+        Self::compress(parameters, &PartialResponse::sum(parameters, partials)?, shape.places(parameters))
     }
 
     /// Rounds a ciphertext whose cell is in every coefficient with a number divisible by `places`.

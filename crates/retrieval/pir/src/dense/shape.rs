@@ -1,8 +1,8 @@
 //! Positions of cells in a dense table.
 
-use unspoken_ring::{BYTE_BLOCK, declassify};
+use unspoken_ring::declassify;
 
-use crate::dense::check_failure;
+use crate::dense::{DenseSplit, check_failure};
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
 
@@ -25,9 +25,9 @@ pub struct CellPlace {
     pub place: usize,
 }
 
-/// The shape of a dense table. The bytes of a group are, for each [`BYTE_BLOCK`] columns and each row, those columns;
-/// groups follow each other. The number of a cell is, from the highest to the lowest bits, its row, its group of
-/// columns and its place in the group.
+/// The shape of a dense table. The bytes of a group are, for each [`BYTE_BLOCK`](unspoken_ring::BYTE_BLOCK) columns and
+/// each row, those columns; groups follow each other. The number of a cell is, from the highest to the lowest bits, its
+/// row, its group of columns and its place in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DenseShape {
     pub(crate) cells: u64,
@@ -61,7 +61,7 @@ impl DenseShape {
             return Err(range("lay out a dense table: cells", cells, format!("1 to {most}")));
         }
         let shape = DenseShape { cells, cell_bytes, rows: rows as usize, group_bits };
-        check_failure(parameters, shape)?;
+        check_failure(parameters, DenseSplit::whole(shape))?;
         Ok(shape)
     }
 
@@ -118,38 +118,6 @@ impl DenseShape {
         let (row, selected) = self.position(parameters, cell)?;
         let (places, selected) = (self.places(parameters), selected as usize);
         Ok((selected / places, CellPlace { row: row as usize, place: selected % places }))
-    }
-
-    /// The cells of a group with their places, in the order of the cells.
-    pub fn cells_of(&self, parameters: &PirParameters, group: usize) -> impl Iterator<Item = (u64, CellPlace)> {
-        let (shape, places) = (*self, self.places(parameters));
-        let all = (0..shape.rows).flat_map(move |row| (0..places).map(move |place| CellPlace { row, place }));
-        let number = move |at: &CellPlace| ((at.row << shape.group_bits | group) * places + at.place) as u64;
-        all.map(move |at| (number(&at), at)).filter(move |&(cell, _)| cell < shape.cells)
-    }
-
-    /// Writes a cell to the bytes of its group. A shorter cell is padded with zeros.
-    ///
-    /// # Errors
-    /// If the cell is too long.
-    pub fn write_cell(
-        &self,
-        parameters: &PirParameters,
-        bytes: &mut [u8],
-        at: CellPlace,
-        content: &[u8],
-    ) -> Result<(), PirError> {
-        if content.len() > self.cell_bytes {
-            let needed = format!("at most {} bytes", self.cell_bytes);
-            return Err(range("write a cell of a dense table", content.len() as u64, needed));
-        }
-        let places = self.places(parameters);
-        let padded = content.iter().copied().chain(std::iter::repeat(0)).take(self.cell_bytes);
-        for (i, byte) in padded.enumerate() {
-            let column = i * places + at.place;
-            bytes[(column / BYTE_BLOCK * self.rows + at.row) * BYTE_BLOCK + column % BYTE_BLOCK] = byte;
-        }
-        Ok(())
     }
 
     /// Row of a cell, and the number of its group and place.

@@ -3,16 +3,17 @@
 use rayon::prelude::*;
 
 use crate::dense::packing::Packing;
+use crate::dense::part::DensePart;
 use crate::dense::shape::DenseShape;
 use crate::dense::view::GroupView;
 use crate::error::PirError;
 use crate::parameters::PirParameters;
 
-/// A dense table with what the packing of its sums needs, in memory.
+/// A dense table, or a part of one, with what the packing of its sums needs, in memory.
 #[derive(Debug)]
 pub struct DenseTable {
     parameters: PirParameters,
-    shape: DenseShape,
+    part: DensePart,
     bytes: Vec<u8>,
     packings: Vec<Packing>,
 }
@@ -27,21 +28,38 @@ impl DenseTable {
         shape: DenseShape,
         cell: impl Fn(u64) -> C + Sync,
     ) -> Result<Self, PirError> {
-        let group_bytes = shape.group_bytes(parameters);
-        let mut bytes = vec![0; shape.table_bytes(parameters)];
-        let fill = |(group, bytes): (usize, &mut [u8])| {
-            let mut cells = shape.cells_of(parameters, group);
-            cells.try_for_each(|(number, at)| shape.write_cell(parameters, bytes, at, cell(number).as_ref()))
-        };
-        bytes.par_chunks_mut(group_bytes).enumerate().try_for_each(fill)?;
-        let packing = |bytes| Packing::new(parameters, shape, bytes);
-        let packings = bytes.chunks(group_bytes).map(packing).collect::<Result<_, _>>()?;
-        Ok(DenseTable { parameters: parameters.clone(), shape, bytes, packings })
+        Self::build_part(parameters, DensePart::whole(shape), cell)
     }
 
-    /// The shape.
+    /// As [`DenseTable::build`], but builds a part of the table alone. Only the cells of the part are requested.
+    ///
+    /// # Errors
+    /// If a cell is too long.
+    pub fn build_part<C: AsRef<[u8]>>(
+        parameters: &PirParameters,
+        part: DensePart,
+        cell: impl Fn(u64) -> C + Sync,
+    ) -> Result<Self, PirError> {
+        let group_bytes = part.group_bytes(parameters);
+        let mut bytes = vec![0; part.table_bytes(parameters)];
+        let fill = |(group, bytes): (usize, &mut [u8])| {
+            let mut cells = part.cells_of(parameters, part.groups().start + group);
+            cells.try_for_each(|(number, at)| part.write_cell(parameters, bytes, at, cell(number).as_ref()))
+        };
+        bytes.par_chunks_mut(group_bytes).enumerate().try_for_each(fill)?;
+        let packing = |bytes| Packing::new(parameters, &part, bytes);
+        let packings = bytes.chunks(group_bytes).map(packing).collect::<Result<_, _>>()?;
+        Ok(DenseTable { parameters: parameters.clone(), part, bytes, packings })
+    }
+
+    /// The shape of the whole table.
     pub fn shape(&self) -> DenseShape {
-        self.shape
+        self.part.shape()
+    }
+
+    /// The part of the table that this is.
+    pub fn part(&self) -> &DensePart {
+        &self.part
     }
 
     /// The parameters.
@@ -54,9 +72,9 @@ impl DenseTable {
         &self.bytes
     }
 
-    /// Views of all groups, for [`answer`](crate::dense::answer).
+    /// Views of all groups of the part, for [`answer`](crate::dense::answer).
     pub fn groups(&self) -> Vec<GroupView<'_>> {
-        let groups = self.bytes.chunks(self.shape.group_bytes(&self.parameters)).zip(&self.packings);
+        let groups = self.bytes.chunks(self.part.group_bytes(&self.parameters)).zip(&self.packings);
         groups.map(|(bytes, packing)| GroupView { bytes, changes: &[], packing: packing.view() }).collect()
     }
 
@@ -65,9 +83,9 @@ impl DenseTable {
         self.bytes.len() + self.packings.len() * Packing::memory_bytes(&self.parameters)
     }
 
-    /// Bytes of memory that building a table of a shape needs: the table, the packings and the work for one of them.
-    pub fn needed_bytes(parameters: &PirParameters, shape: DenseShape) -> u64 {
-        let packings = shape.groups() * Packing::memory_bytes(parameters);
-        (shape.table_bytes(parameters) + packings + Packing::work_bytes(parameters)) as u64
+    /// Bytes of memory that building a part of a table needs: its bytes, the packings and the work for one of them.
+    pub fn needed_bytes(parameters: &PirParameters, part: &DensePart) -> u64 {
+        let packings = part.groups().len() * Packing::memory_bytes(parameters);
+        (part.table_bytes(parameters) + packings + Packing::work_bytes(parameters)) as u64
     }
 }

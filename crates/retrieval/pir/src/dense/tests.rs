@@ -8,11 +8,13 @@ use unspoken_ring::SecretRng;
 
 use crate::dense::answer::{Words, packed_groups};
 use crate::dense::{
-    CellChange, CellPlace, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, GroupView, LastFactors,
-    PLAINTEXT_BITS, Packing, PackingView, answer, packed_noise, response_noise,
+    CellChange, CellPlace, DensePart, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable,
+    GroupView, LastFactors, PLAINTEXT_BITS, Packing, PackingView, answer, packing_noise, response_noise, rows_noise,
 };
 use crate::server::Stopwatch;
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
+
+mod parts;
 
 struct Fixture {
     parameters: PirParameters,
@@ -116,15 +118,16 @@ fn many_clients_share_a_pass() {
 fn changed_cells_are_seen_and_planes_share_a_query() {
     let mut fixture = Fixture::new(3000, 512, 1, 1, false);
     let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
+    let whole = DensePart::whole(shape);
     let changed = [(2999, b"new".to_vec()), (0, vec![7; 512]), (4, vec![0x80; 512])];
     let mut bytes: Vec<Vec<u8>> = fixture.table.groups().iter().map(|group| group.bytes.to_vec()).collect();
     let mut changes = vec![Vec::new(); shape.groups()];
     for (cell, new) in &changed {
         let (group, at) = shape.place_of(&parameters, *cell).unwrap();
-        shape.write_cell(&parameters, &mut bytes[group], at, new).unwrap();
+        whole.write_cell(&parameters, &mut bytes[group], at, new).unwrap();
         changes[group].push(Arc::new(CellChange::new(shape, at, &content(false, 512, *cell), new)));
     }
-    let packings: Vec<Packing> = bytes.iter().map(|bytes| Packing::new(&parameters, shape, bytes).unwrap()).collect();
+    let packings: Vec<Packing> = bytes.iter().map(|bytes| Packing::new(&parameters, &whole, bytes).unwrap()).collect();
     // The packings were written and are read again.
     let last = |packing: &Packing| LastFactors::from_bytes(&parameters, &packing.last().to_bytes(&parameters)).unwrap();
     let last: Vec<LastFactors> = packings.iter().map(last).collect();
@@ -142,10 +145,10 @@ fn changed_cells_are_seen_and_planes_share_a_query() {
         assert_eq!(found.collect::<Vec<_>>(), [content(false, 512, cell), expected], "cell {cell}");
     }
     let at = shape.place_of(&parameters, 0).unwrap().1;
-    assert!(matches!(shape.write_cell(&parameters, &mut bytes[0], at, &[0; 513]), Err(PirError::Range { .. })));
+    assert!(matches!(whole.write_cell(&parameters, &mut bytes[0], at, &[0; 513]), Err(PirError::Range { .. })));
     assert!(matches!(shape.place_of(&parameters, 3000), Err(PirError::Index { .. })));
     assert!(LastFactors::from_bytes(&parameters, &[0; 10]).is_err());
-    assert!(matches!(Packing::new(&parameters, shape, &bytes[0][1..]), Err(PirError::Table { .. })));
+    assert!(matches!(Packing::new(&parameters, &whole, &bytes[0][1..]), Err(PirError::Table { .. })));
 }
 
 #[test]
@@ -177,13 +180,13 @@ fn noise_of_rows_and_packing_is_as_predicted() {
     for rows in [2000, 1 << 15] {
         let mut fixture = Fixture::new(rows, 2048, 0, 1, false);
         let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
-        let (ring, cell) = (parameters.ring(), rows / 2);
+        let (ring, cell, part) = (parameters.ring(), rows / 2, DensePart::whole(shape));
         let secret = &fixture.clients[0].0;
         let query = secret.dense_query(shape, cell, &mut fixture.rng).unwrap();
         let (never, mut phases) = (AtomicBool::new(false), DensePhaseTimes::default());
-        let words = Words::new(&parameters, &[(&fixture.clients[0].1, &query)]).unwrap();
+        let words = Words::new(&parameters, &part, &[(&fixture.clients[0].1, &query)]).unwrap();
         let (groups, mut watch) = (fixture.table.groups(), Stopwatch::new(&never));
-        let packed = packed_groups(&parameters, shape, &groups, &words, &mut watch, &mut phases).unwrap();
+        let packed = packed_groups(&parameters, &part, &groups, &words, &mut watch, &mut phases).unwrap();
         let mut phase = secret.ring().phase(&packed[0][0]).unwrap();
         let unit = parameters.scale(PLAINTEXT_BITS);
         let bytes = content(false, 2048, cell);
@@ -192,7 +195,7 @@ fn noise_of_rows_and_packing_is_as_predicted() {
         let errors = ring.to_f64(&phase).unwrap();
         let squares: f64 = errors.iter().map(|error| (error / ring.log2_modulus().exp2()).powi(2)).sum();
         let bytes_square = (256.0 * 256.0 - 1.0) / 12.0;
-        let predicted = packed_noise(&parameters, shape, bytes_square).unwrap();
+        let predicted = rows_noise(&parameters, shape, bytes_square).plus(packing_noise(&parameters).unwrap());
         let ratio = (squares / 2048.0 / predicted.0).sqrt();
         assert!((0.92..1.08).contains(&ratio), "{rows} rows: {ratio:.3} times the predicted deviation");
     }
@@ -204,7 +207,7 @@ fn noise_is_as_predicted_for_any_content() {
         let mut fixture = Fixture::new(1 << 14, 256, 1, 8, extreme);
         let responses = fixture.ask(&[1, 2, 3, 5000, 5001, 9999, 12_000, 16_383]);
         let squares: Vec<f64> = responses.iter().enumerate().map(|(i, response)| fixture.noise(i, response)).collect();
-        let predicted = response_noise(&fixture.parameters, fixture.shape).unwrap();
+        let predicted = response_noise(&fixture.parameters, DenseSplit::whole(fixture.shape)).unwrap();
         let measured = Noise(squares.iter().sum::<f64>() / squares.len() as f64);
         let ratio = (measured.0 / predicted.0).sqrt();
         assert!((0.7..1.3).contains(&ratio), "extreme content {extreme}: {ratio:.3} times the predicted deviation");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::dense::packing::{Packing, PackingView};
+use crate::dense::part::DensePart;
 use crate::dense::shape::{CellPlace, DenseShape};
 use crate::error::PirError;
 use crate::parameters::PirParameters;
@@ -11,7 +12,7 @@ use crate::parameters::PirParameters;
 /// sums.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupView<'a> {
-    /// The bytes, in the order of [`DenseShape`].
+    /// The bytes, in the order of [`DensePart`].
     pub bytes: &'a [u8],
     /// At most one change for each cell.
     pub changes: &'a [Arc<CellChange>],
@@ -45,28 +46,29 @@ impl CellChange {
     }
 }
 
-/// Checks that the bytes of a group have the length of its shape.
-pub(crate) fn check_group(parameters: &PirParameters, shape: DenseShape, bytes: &[u8]) -> Result<(), PirError> {
-    check("bytes of a group of a dense table", bytes.len(), shape.group_bytes(parameters))
+/// Checks that the bytes of a group have the length that they have in a part of a table.
+pub(crate) fn check_group(parameters: &PirParameters, part: &DensePart, bytes: &[u8]) -> Result<(), PirError> {
+    check("bytes of a group of a dense table", bytes.len(), part.group_bytes(parameters))
 }
 
-/// Checks that a plane has this shape. A wrong table is an error of the database, not of the client.
+/// Checks that a plane has the groups of this part. A wrong table is an error of the database, not of the client.
 pub(crate) fn check_plane(
     parameters: &PirParameters,
-    shape: DenseShape,
+    part: &DensePart,
     groups: &[GroupView<'_>],
 ) -> Result<(), PirError> {
-    check("groups of a dense table", groups.len(), shape.groups())?;
+    let (shape, rows) = (part.shape(), part.rows().len());
+    check("groups of a dense table", groups.len(), part.groups().len())?;
     groups.iter().try_for_each(|group| {
-        check_group(parameters, shape, group.bytes)?;
+        check_group(parameters, part, group.bytes)?;
         let wrong = group.changes.iter().find(|change| {
-            change.at.row >= shape.rows
+            change.at.row >= rows
                 || change.at.place >= shape.places(parameters)
                 || change.differences.len() != shape.cell_bytes
         });
         if let Some(change) = wrong {
-            let (what, found, needed) = ("row of a changed cell, in a table with rows", change.at.row, shape.rows);
-            return Err(PirError::Table { what, found: found as u64, needed: needed as u64 });
+            let (what, found) = ("row of a changed cell, in a table with rows", change.at.row);
+            return Err(PirError::Table { what, found: found as u64, needed: rows as u64 });
         }
         check("words of a packing", group.packing.words.len(), Packing::word_count(parameters))
     })

@@ -13,6 +13,13 @@ pub(super) const POLL: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
+impl From<Arc<AtomicBool>> for Cancel {
+    /// Cancels when the flag is set.
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        Cancel(flag)
+    }
+}
+
 impl Cancel {
     /// A value that is not cancelled.
     pub fn new() -> Self {

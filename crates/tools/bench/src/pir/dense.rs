@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
-use unspoken_pir::dense::{DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseTable, answer, log2_failure};
+use unspoken_pir::dense::{
+    DensePart, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, answer, log2_failure,
+};
 use unspoken_pir::{Mode, PirParameters, PirSecret, PreparedKeys};
 use unspoken_ring::SecretRng;
 
@@ -66,7 +68,7 @@ struct Clients {
 
 pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirParameters) -> Result<(), BenchError> {
     let shape = DenseShape::new(pir, size.bytes / RECORD as u64, RECORD)?;
-    let needed = DenseTable::needed_bytes(pir, shape) + SPARE_BYTES;
+    let needed = DenseTable::needed_bytes(pir, &DensePart::whole(shape)) + SPARE_BYTES;
     if available_memory_bytes().is_some_and(|free| free < needed) {
         harness.progress(format!("dense, {}: not measured, it needs {needed} bytes of memory", size.name));
         return Ok(());
@@ -116,7 +118,7 @@ fn facts(harness: &mut Harness<'_>, size: Size, table: &DenseTable, seconds: f64
     row(Metric::less("memory_per_byte", "bytes"), table.memory_bytes() as f64 / size.bytes as f64);
     row(Metric::less("query_bytes", "bytes"), DenseQuery::byte_len(pir, shape) as f64);
     row(Metric::less("response_bytes", "bytes"), DenseResponse::byte_len(pir, shape) as f64);
-    row(Metric::less("log2_failure", "bits"), log2_failure(pir, shape)?);
+    row(Metric::less("log2_failure", "bits"), log2_failure(pir, DenseSplit::whole(shape))?);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod published;
 mod rows;
 mod sealed;
 mod service;
+mod shards;
 mod table;
 mod updates;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use published::PublishedCase;
 use service::Load;
+use shards::Cut;
 use table::Table;
 use unspoken_pir::{Mode, PirParameters, Preset, TableKind};
 
@@ -29,8 +31,9 @@ const SEALED: &str = "sealed";
 const UPDATES: &str = "updates";
 const SERVICE: &str = "service";
 const PUBLISHED: &str = "published";
+const SHARDS: &str = "shards";
 
-pub(crate) const PARTS: [&str; 7] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, PUBLISHED, SEALED];
+pub(crate) const PARTS: [&str; 8] = [ANSWERS, ROWS, UPDATES, SERVICE, DENSE, PUBLISHED, SEALED, SHARDS];
 
 /// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
@@ -68,6 +71,8 @@ struct Case {
     passes: &'static [usize],
     /// Sizes of the published forms.
     published: PublishedCase,
+    /// Dense tables that are cut into shards.
+    cuts: &'static [Cut],
 }
 
 const FULL: Case = Case {
@@ -87,6 +92,7 @@ const FULL: Case = Case {
         records: 1 << 12,
         repetitions: Repetitions { min: 3, max: 5, budget: Duration::from_secs(20) },
     },
+    cuts: &[Cut { size: MB_256, shards: 2 }, Cut { size: GB_8, shards: 8 }],
 };
 
 const QUICK: Case = Case {
@@ -100,6 +106,7 @@ const QUICK: Case = Case {
     dense: &[MB_16],
     passes: &[1, 8],
     published: PublishedCase { index_bits: &[20], records: 1 << 9, repetitions: Repetitions::exactly(1) },
+    cuts: &[Cut { size: MB_16, shards: 2 }],
 };
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
@@ -126,6 +133,10 @@ fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     let dense = harness.includes(DENSE);
     for &size in case.dense.iter().filter(|_| dense) {
         dense::run(harness, case, size, &parameters)?;
+    }
+    let shards = harness.includes(SHARDS);
+    for &cut in case.cuts.iter().filter(|_| shards) {
+        shards::run(harness, cut, &parameters)?;
     }
     let in_memory = harness.includes(ANSWERS) || harness.includes(ROWS);
     for &size in case.sizes.iter().filter(|_| in_memory) {
@@ -165,7 +176,9 @@ mod tests {
         let loads = Vec::leak(vec![load(TableKind::Transformed), load(TableKind::Dense)]);
         let (passes, dense) = (&[1, 3], sizes);
         let published = PublishedCase { index_bits: &[8], records: 64, repetitions: Repetitions::exactly(1) };
-        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes, published };
+        let size = Size { name: "8 MB", bytes: 8 << 20, respire: None };
+        let cuts = Vec::leak(vec![Cut { size, shards: 2 }]);
+        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads, dense, passes, published, cuts };
         test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
 
@@ -201,6 +214,9 @@ mod tests {
             assert!(all.baseline.is_some() && rate.ours > 0.0);
         }
         assert_eq!(find("response_bytes", "1 MB, dense").ours, 2048.0 * 17.0 / 8.0 + 256.0 * 12.0 / 8.0);
+        let (all, slowest) = (find("all_shards_time", "8 MB, 2 shards"), find("slowest_shard_time", "8 MB, 2 shards"));
+        assert!(all.ours >= slowest.ours && slowest.ours > 0.0 && all.baseline.is_some());
+        assert_eq!(find("partial_response_bytes", "8 MB, 2 shards").ours, 2.0 * 2048.0 * 52.0 / 8.0);
         for batch in [1, 100] {
             assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
         }

@@ -10,11 +10,12 @@ use unspoken_client::{ClientError, StateDir, UsageStats};
 use crate::progress::note;
 
 /// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 7] = [
+const KINDS: [(&str, &str, &str); 8] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken get"),
+    ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),
     ("unseal", "keys of sealed records", "unspoken get --unseal"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
     ("llama", "private text generation", "unspoken chat"),
@@ -148,7 +149,7 @@ pub fn usage_lines(usage: UsageStats) -> String {
 }
 
 /// The requested application, or the only one of the service.
-fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
+pub fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
     if let Some(name) = asked {
         return Ok(name.into());
     }

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -54,6 +55,17 @@ impl Service {
 }
 
 impl Service {
+    /// Status and text of the check of readiness.
+    pub fn ready(&self) -> (u16, String) {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
     /// A number of kilobytes of `/proc/PID/status` of the service, in MiB.
     pub fn memory_mib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();

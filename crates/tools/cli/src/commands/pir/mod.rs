@@ -8,6 +8,7 @@ mod info;
 mod put;
 mod records;
 mod seal;
+mod shard;
 mod verify;
 
 pub use seal::read_key;
@@ -26,6 +27,7 @@ pub enum Command {
     Set(change::SetArguments),
     Delete(change::DeleteArguments),
     Compact(compact::Arguments),
+    Shard(shard::Arguments),
 }
 
 /// Runs the command.
@@ -39,5 +41,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Set(arguments) => change::set(arguments),
         Command::Delete(arguments) => change::delete(arguments),
         Command::Compact(arguments) => compact::run(arguments),
+        Command::Shard(arguments) => shard::run(arguments),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unspoken_server::Applications;
 
 use super::offer::Offer;
-use super::{classify, digits, embed, llama, matrix, pir, unseal};
+use super::{classify, digits, embed, llama, matrix, pir, pir_router, pir_shard, unseal};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -14,6 +14,8 @@ pub const KINDS: &[Kind] = &[
     digits::KIND,
     matrix::KIND,
     pir::KIND,
+    pir_shard::KIND,
+    pir_router::KIND,
     unseal::KIND,
     llama::KIND,
 ];
@@ -63,7 +65,7 @@ impl Kind {
 pub fn help() -> String {
     let mut text = String::from("Kinds of offers, and their options:\n");
     for kind in KINDS {
-        let _ = writeln!(text, "  {:10}{} [default name: {}]", kind.name, kind.about, kind.default_name);
+        let _ = writeln!(text, "  {:10} {} [default name: {}]", kind.name, kind.about, kind.default_name);
         for option in kind.options {
             let _ = writeln!(text, "    {:9}{}", option.name, option.about);
         }
@@ -75,6 +77,8 @@ const EXAMPLES: &str = "
 Examples:
   unspoken serve --offer classify:classify/spam=model
   unspoken serve --offer classify:classify/spam=spam,query=compact --offer embed=glove --offer pir:pir/codes=codes
+  unspoken serve --offer pir-shard=shards/shard-1 --listen 10.0.0.1:8080
+  unspoken serve --offer pir-router:pir/codes=shards.toml
   unspoken serve --config service.toml --metrics-listen 127.0.0.1:9464
 
 The same in a configuration file:

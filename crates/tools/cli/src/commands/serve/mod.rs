@@ -8,8 +8,11 @@ mod llama;
 mod matrix;
 mod offer;
 mod pir;
+mod pir_router;
+mod pir_shard;
 mod preset;
 mod session_directory;
+mod shard_service;
 mod shorthands;
 mod unseal;
 

@@ -10,6 +10,7 @@ use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
 
 use super::kinds::{KINDS, Kind};
+use super::{pir, pir_router, pir_shard};
 
 /// An offer whose kind, name and options are valid.
 pub struct Offer {
@@ -85,10 +86,27 @@ pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
         }
         offers.push(offer);
     }
+    check_routers(&offers)?;
     offers.iter().try_fold(Applications::new(), |applications, offer| {
         let failed = || format!("cannot offer {} as {}", offer.path().display(), offer.name);
         offer.load(applications).with_context(failed)
     })
+}
+
+/// Refuses a router beside a database: clients use one bundle of keys for both, which a service can either compute with
+/// or pass on.
+fn check_routers(offers: &[Offer]) -> anyhow::Result<()> {
+    let of = |kinds: &[&str]| offers.iter().find(|offer| kinds.contains(&offer.kind.name));
+    if let (Some(router), Some(database)) = (of(&[pir_router::KIND.name]), of(&[pir::KIND.name, pir_shard::KIND.name]))
+    {
+        anyhow::bail!(
+            "{} is a router and {} has data; clients would use the keys of one for the other: serve them by two \
+             services",
+            router.name,
+            database.name
+        );
+    }
+    Ok(())
 }
 
 fn default_name(kind: &Kind, path: &Path) -> anyhow::Result<String> {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use unspoken_query::QueryForm;
 use unspoken_server::OfferConfig;
 
-use super::{classify, digits, embed, llama, pir};
+use super::{classify, digits, embed, llama, pir, pir_router, pir_shard};
 
 /// Flags that are each short for one offer.
 #[derive(clap::Args)]
@@ -26,7 +26,13 @@ pub struct Shorthands {
     llama: Option<PathBuf>,
     /// Short for --offer pir:NAME=DIR; may be given several times
     #[arg(long, value_name = "[NAME=]DIR")]
-    database: Vec<NamedDirectory>,
+    database: Vec<NamedPath>,
+    /// Short for --offer pir-shard:NAME=DIR; may be given several times
+    #[arg(long, value_name = "[NAME=]DIR")]
+    shard: Vec<NamedPath>,
+    /// Short for --offer pir-router:NAME=FILE
+    #[arg(long, value_name = "[NAME=]FILE")]
+    router: Option<NamedPath>,
     /// Name of the application of --model, --embedding, --digits or --llama
     #[arg(long)]
     name: Option<String>,
@@ -44,23 +50,23 @@ pub struct Shorthands {
     batch: Option<usize>,
 }
 
-/// A directory with an optional name.
+/// A path with an optional name.
 #[derive(Clone, Debug)]
-struct NamedDirectory {
+struct NamedPath {
     name: Option<String>,
-    directory: PathBuf,
+    path: PathBuf,
 }
 
-impl FromStr for NamedDirectory {
+impl FromStr for NamedPath {
     type Err = Infallible;
 
-    /// `NAME=DIR`, or `DIR` alone.
+    /// `NAME=PATH`, or `PATH` alone.
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        let (name, directory) = match text.split_once('=') {
-            Some((name, directory)) => (Some(name.to_owned()), directory),
+        let (name, path) = match text.split_once('=') {
+            Some((name, path)) => (Some(name.to_owned()), path),
             None => (None, text),
         };
-        Ok(NamedDirectory { name, directory: directory.into() })
+        Ok(NamedPath { name, path: path.into() })
     }
 }
 
@@ -92,10 +98,12 @@ impl Shorthands {
             let Some(value) = value else { continue };
             the_one(&mut offers, flag, flags)?.options.insert(option.into(), value);
         }
-        offers.extend(self.database.iter().map(|database| OfferConfig {
-            name: database.name.clone(),
-            ..OfferConfig::new(pir::KIND.name, &database.directory)
-        }));
+        let named = |kind: &'static str| {
+            move |named: &NamedPath| OfferConfig { name: named.name.clone(), ..OfferConfig::new(kind, &named.path) }
+        };
+        offers.extend(self.database.iter().map(named(pir::KIND.name)));
+        offers.extend(self.shard.iter().map(named(pir_shard::KIND.name)));
+        offers.extend(self.router.iter().map(named(pir_router::KIND.name)));
         Ok(offers)
     }
 }

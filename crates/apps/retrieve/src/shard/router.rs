@@ -1,0 +1,210 @@
+//! The router: it has no data, passes keys and queries on to all shards, and adds their partial answers.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::dense::{DenseResponse, PartialResponse};
+use unspoken_pir::{KEY_FORMAT, KeyHeader, Mode, PirParameters, PlaneShape, PreparedKeys, SeededKeys};
+use unspoken_protocol::{ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
+
+use crate::error::RetrieveError;
+use crate::keys;
+use crate::message::{self, DENSE_WAITING, PlaneResponse, Queries};
+use crate::shard::message::{partial_answer_bytes, read_partial_answer};
+use crate::shard::problem::ShardProblem;
+use crate::shard::shards::{Agreed, ForwardedKeys, ShardAccess, ShardFailure, Shards};
+
+/// A database whose shards are served elsewhere, as one application: clients cannot tell it from a database that is
+/// served as a whole. Needs no data and no keys for adding. If a shard is missing, nothing is answered.
+pub struct RetrieveRouter<A> {
+    shards: Arc<Shards<A>>,
+}
+
+impl<A: ShardAccess> RetrieveRouter<A> {
+    /// Serves the database of these shards.
+    pub fn new(shards: Arc<Shards<A>>) -> Self {
+        RetrieveRouter { shards }
+    }
+}
+
+/// Adds the partial answers of all shards to a request of that many queries, and rounds them.
+fn merged(
+    agreed: &Agreed,
+    queries: usize,
+    answers: Vec<Result<Vec<u8>, ShardFailure>>,
+) -> Result<Vec<u8>, RetrieveError> {
+    // The first failure has stopped the others.
+    let failed = answers.iter().position(|answer| matches!(answer, Err(ShardFailure::NoAnswer)));
+    if let Some(shard) = failed.and_then(|position| agreed.shards.get(position)) {
+        let id = shard.id();
+        return Err(ShardProblem::NoAnswer { number: id.number, shards: id.shards }.into());
+    }
+    let mut partials: Vec<Vec<PartialResponse>> = Vec::with_capacity(answers.len());
+    for (shard, answer) in agreed.shards.iter().zip(answers) {
+        let answer = answer.map_err(|_| RetrieveError::Pir(unspoken_pir::PirError::Interrupted))?;
+        let id = shard.id();
+        let read = read_partial_answer(shard, queries, &answer);
+        partials.push(read.map_err(|error| match error {
+            RetrieveError::Shard(problem) => problem,
+            // Whatever is wrong with its bytes, it is not the fault of the client.
+            error => ShardProblem::differs((id.number, id.shards), error.to_string(), "a partial answer"),
+        })?);
+    }
+    let (database, parameters) = (agreed.database(), agreed.database().parameters());
+    let PlaneShape::Dense(shape) = database.tables().shape() else {
+        return Err(RetrieveError::mismatch("tables of shards", "transformed ones", "dense ones"));
+    };
+    let response = |at: usize| {
+        let all: Vec<PartialResponse> = partials.iter().filter_map(|shard| shard.get(at).cloned()).collect();
+        Ok(PlaneResponse::Dense(DenseResponse::merged(parameters, shape, &all)?))
+    };
+    let responses = 0..queries * database.tables().planes();
+    let responses: Vec<PlaneResponse> = responses.map(response).collect::<Result<_, RetrieveError>>()?;
+    Ok(message::write_answer(database, agreed.version(), responses.iter()))
+}
+
+impl<A: ShardAccess> KeyLoader for RetrieveRouter<A> {
+    type Keys = ForwardedKeys;
+    type KeyError = RetrieveError;
+
+    /// Not that of databases: a service that has these would load the keys for computing.
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new("private retrieval, passed on", &self.shards.agreed().database().parameters().fingerprint())
+    }
+
+    fn key_format(&self) -> u32 {
+        KEY_FORMAT
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        KeyHeader::BYTES
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        bundle_bytes(self.shards.agreed().database().parameters())
+    }
+
+    fn key_memory_bytes(&self) -> u64 {
+        self.max_key_bytes()
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
+        let agreed = self.shards.agreed();
+        let mode = KeyHeader::read(agreed.database().parameters(), front)?.mode();
+        match mode {
+            Mode::Packed => Ok(bundle_bytes(agreed.database().parameters())),
+            _ => Err(message::other_tables(agreed.database(), mode)),
+        }
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<ForwardedKeys, RetrieveError> {
+        let agreed = self.shards.agreed();
+        let (parameters, mut bytes) = (agreed.database().parameters(), Vec::new());
+        let read = bundle.take(bundle_bytes(parameters) + 1).read_to_end(&mut bytes);
+        read.map_err(|source| RetrieveError::Io { what: "read keys", source })?;
+        self.loaded_key_bytes(&bytes)?;
+        // Nothing malformed is passed on.
+        keys::load(parameters, &mut bytes.as_slice())?;
+        let id = *blake3::hash(&bytes).as_bytes();
+        Ok(ForwardedKeys { bundle: bytes, id })
+    }
+
+    /// All are for these parameters, which do not change.
+    fn check_keys(&self, _keys: &ForwardedKeys) -> Result<(), RetrieveError> {
+        Ok(())
+    }
+}
+
+/// Bytes of a bundle of keys for packed queries.
+fn bundle_bytes(parameters: &PirParameters) -> u64 {
+    SeededKeys::byte_len(parameters, Mode::Packed)
+}
+
+impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
+    type Error = RetrieveError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.shards.agreed().database().to_bytes()
+    }
+
+    fn check_ready(&self) -> Result<(), RetrieveError> {
+        match self.shards.problem() {
+            None => Ok(()),
+            Some(problem) => Err(problem.into()),
+        }
+    }
+
+    fn query_bytes(&self) -> usize {
+        message::most_request_bytes(self.shards.agreed().database())
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let agreed = self.shards.agreed();
+        agreed.database().answer_bytes(agreed.database().most_queries())
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        0
+    }
+
+    fn working_bytes(&self) -> u64 {
+        let agreed = self.shards.agreed();
+        let (database, shards) = (agreed.database(), self.shards.count() as u64);
+        // A copy of the query for each shard, its partial answer as bytes and read, and the sums. Loading keys prepares
+        // them once.
+        let partial = partial_answer_bytes(database, database.most_queries()) as u64;
+        let passed_on = shards * (message::most_request_bytes(database) as u64 + 4 * partial);
+        let answer = 2 * database.answer_bytes(database.most_queries()) as u64;
+        passed_on + answer + PreparedKeys::memory_bytes(database.parameters(), Mode::Packed)
+    }
+
+    fn waits_for_others(&self) -> bool {
+        true
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &ForwardedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, RetrieveError> {
+        let mut answers = self.answer_together(&[Request { client, keys, query }], cancel);
+        answers.pop().unwrap_or_else(|| Err(lost()))
+    }
+
+    fn most_together(&self) -> usize {
+        DENSE_WAITING
+    }
+
+    /// Requests are passed on at the same time, as many as each shard answers in one pass. Each has a thread for each
+    /// shard.
+    fn group(&self, _keys: &ForwardedKeys, query: &[u8]) -> Group {
+        message::dense_group(self.shards.agreed().database(), query)
+    }
+
+    /// All queries of all requests are answered from one version. A malformed query is not passed on.
+    fn answer_together(
+        &self,
+        requests: &[Request<'_, ForwardedKeys>],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, RetrieveError>> {
+        let agreed = self.shards.agreed();
+        let count = |request: &Request<'_, _>| {
+            message::read_request(agreed.database(), request.query).map(|queries: Queries| queries.len())
+        };
+        let read: Vec<Result<usize, RetrieveError>> = requests.iter().map(count).collect();
+        let sound = requests.iter().zip(&read);
+        let sound: Vec<_> =
+            sound.filter_map(|(request, read)| Some((request.keys, request.query, *read.as_ref().ok()?))).collect();
+        let mut answers = self.shards.ask_all(&agreed, &sound, cancel).into_iter();
+        let mut next = |queries| merged(&agreed, queries, answers.next().ok_or_else(lost)?);
+        read.into_iter().map(|read| read.and_then(&mut next)).collect()
+    }
+}
+
+/// The error of a request without an answer, which does not happen.
+fn lost() -> RetrieveError {
+    RetrieveError::mismatch("answers of a router", "fewer than requests", "one for each")
+}

@@ -1,0 +1,185 @@
+//! The service's half of a shard.
+
+use std::io::Read;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::dense::{self, DenseQuery, PartialResponse};
+use unspoken_pir::{DatabaseShard, KEY_FORMAT, KeyHeader, PirParameters, PreparedKeys};
+use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
+
+use crate::description::Description;
+use crate::error::RetrieveError;
+use crate::keys;
+use crate::message::{self, DENSE_PASS, DENSE_WAITING, Queries};
+use crate::shard::description::ShardDescription;
+use crate::shard::message::{partial_answer_bytes, write_partial_answer};
+
+/// A shard of a database that answers queries to the whole database with partial answers.
+pub struct ShardServer<S> {
+    shard: S,
+    description: ShardDescription,
+}
+
+impl<S: DatabaseShard> ShardServer<S> {
+    /// Serves a shard.
+    ///
+    /// # Errors
+    /// If the database's parameters allow no answers for its layout.
+    pub fn new(shard: S) -> Result<Self, RetrieveError> {
+        let description = ShardDescription::new(Description::new(shard.tables())?, shard.id(), shard.version());
+        Ok(ShardServer { shard, description })
+    }
+
+    fn parameters(&self) -> &PirParameters {
+        self.description.database().parameters()
+    }
+
+    /// The queries of a request.
+    fn read(&self, query: &[u8]) -> Result<Vec<DenseQuery>, RetrieveError> {
+        match message::read_request(self.description.database(), query)? {
+            Queries::Dense(queries) => Ok(queries),
+            Queries::Transformed(_) => {
+                Err(RetrieveError::mismatch("tables of a shard", "transformed ones", "dense ones"))
+            }
+        }
+    }
+
+    /// The partial answers to some requests, in their order.
+    fn answers(
+        &self,
+        requests: &[(&PreparedKeys, &Vec<DenseQuery>)],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, RetrieveError>> {
+        match self.respond(requests, cancel) {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) if requests.len() == 1 => vec![Err(error)],
+            // It may be due to one of them.
+            Err(_) => requests.chunks(1).flat_map(|one| self.answers(one, cancel)).collect(),
+        }
+    }
+
+    fn respond(
+        &self,
+        requests: &[(&PreparedKeys, &Vec<DenseQuery>)],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<Vec<u8>>, RetrieveError> {
+        let all: Vec<(&PreparedKeys, &DenseQuery)> =
+            requests.iter().flat_map(|&(keys, queries)| queries.iter().map(move |query| (keys, query))).collect();
+        let (planes, mut responses) = (self.shard.planes(), Vec::<Vec<PartialResponse>>::with_capacity(all.len()));
+        for some in all.chunks(DENSE_PASS) {
+            let (answered, _) = dense::partial_answer(self.parameters(), self.shard.part(), &planes, some, cancel)?;
+            responses.extend(answered);
+        }
+        let mut rest = responses.iter();
+        let write = |(_, queries): &(_, &Vec<DenseQuery>)| {
+            write_partial_answer(&self.description, rest.by_ref().take(queries.len()).flatten())
+        };
+        Ok(requests.iter().map(write).collect())
+    }
+}
+
+impl<S: DatabaseShard> KeyLoader for ShardServer<S> {
+    type Keys = PreparedKeys;
+    type KeyError = RetrieveError;
+
+    fn key_set(&self) -> KeySetId {
+        self.description.key_set()
+    }
+
+    fn key_format(&self) -> u32 {
+        KEY_FORMAT
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        KeyHeader::BYTES
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        keys::most_bundle_bytes(self.parameters())
+    }
+
+    fn key_memory_bytes(&self) -> u64 {
+        keys::most_memory_bytes(self.parameters())
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
+        keys::memory_bytes(self.parameters(), front)
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
+        keys::load(self.parameters(), bundle)
+    }
+
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+        keys::check(self.parameters(), keys)
+    }
+}
+
+impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
+    type Error = RetrieveError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        message::most_request_bytes(self.description.database())
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let database = self.description.database();
+        partial_answer_bytes(database, database.most_queries())
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.shard.resident_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        let shape = self.shard.part().shape();
+        let each = dense::answer_memory_bytes(self.parameters(), shape);
+        // Partial responses are in memory before they are written.
+        self.description.database().most_queries() as u64 * each + 2 * self.answer_bytes() as u64
+    }
+
+    fn release_idle_memory(&self) {
+        self.parameters().release_idle();
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &PreparedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, RetrieveError> {
+        let mut answers = self.answer_together(&[Request { client, keys, query }], cancel);
+        answers.pop().unwrap_or_else(|| Err(lost()))
+    }
+
+    fn most_together(&self) -> usize {
+        DENSE_WAITING
+    }
+
+    /// Requests are answered together, as many as have the queries of one pass.
+    fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
+        message::dense_group(self.description.database(), query)
+    }
+
+    fn answer_together(
+        &self,
+        requests: &[Request<'_, PreparedKeys>],
+        cancel: &AtomicBool,
+    ) -> Vec<Result<Vec<u8>, RetrieveError>> {
+        let read: Vec<Result<Vec<DenseQuery>, _>> = requests.iter().map(|request| self.read(request.query)).collect();
+        let sound = requests.iter().zip(&read);
+        let sound: Vec<_> = sound.filter_map(|(request, read)| Some((request.keys, read.as_ref().ok()?))).collect();
+        let mut answers = self.answers(&sound, cancel).into_iter();
+        read.into_iter().map(|read| read.and_then(|_| answers.next().unwrap_or_else(|| Err(lost())))).collect()
+    }
+}
+
+/// The error of a request without an answer, which does not happen.
+fn lost() -> RetrieveError {
+    RetrieveError::mismatch("answers of a shard", "fewer than requests", "one for each")
+}

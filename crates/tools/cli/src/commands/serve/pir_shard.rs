@@ -1,0 +1,27 @@
+//! Shards of databases for private retrieval.
+
+use unspoken_database::Shard;
+use unspoken_pir::DatabaseShard;
+use unspoken_retrieve::ShardServer;
+use unspoken_server::Applications;
+
+use super::kinds::Kind;
+use super::offer::Offer;
+
+pub const KIND: Kind = Kind {
+    name: "pir-shard",
+    about: "a shard of a database, for a router; DIR is made by `unspoken pir shard`, and does not change",
+    default_name: "pir-shard/{directory}",
+    options: &[],
+    load,
+};
+
+/// Adds the shard.
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let shard = Shard::open(offer.path())?;
+    let preset = shard.parameters().name();
+    anyhow::ensure!(!shard.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
+    let (application, version) = (offer.name(), shard.version());
+    tracing::info!(application, version, "{} opened", shard.id());
+    offer.add(ShardServer::new(shard)?, applications)
+}

@@ -1,0 +1,161 @@
+//! Access of a router to the service of a shard, over HTTP.
+
+use std::collections::HashMap;
+use std::io::Cursor;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use anyhow::Context;
+use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig};
+use unspoken_pir::KEY_FORMAT;
+use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
+use unspoken_wire::ProblemCode;
+
+use crate::commands::connection::choose_application;
+
+/// Time limit of a look at a shard.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time limit for a control message, or a chunk of an upload, to a shard.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Interval at which a thread that waits for an upload of another one looks whether it is cancelled.
+const POLL: Duration = Duration::from_millis(10);
+
+/// Number of bundles whose ids are kept. Sending a bundle again that the shard has costs a short message.
+const MOST_IDS: usize = 1 << 14;
+
+/// How long a router waits for a shard.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For a shard that cannot be reached, or is busy.
+    pub unreachable: Duration,
+    /// For an answer.
+    pub answer: Duration,
+}
+
+/// The service of a shard.
+pub struct ShardService {
+    /// Name of the router's application, for the log.
+    router: String,
+    application: String,
+    asking: Transport,
+    /// Tries once.
+    looking: Transport,
+    /// The ids of clients' bundles at the service, by their hashes. Held while a bundle is sent.
+    ids: Mutex<HashMap<[u8; 32], KeyId>>,
+    /// Why the last look failed; empty if it did not.
+    complaint: Mutex<String>,
+}
+
+impl ShardService {
+    /// Connects to the service of a shard: to the named application, or to its only one.
+    pub fn connect(
+        router: &str,
+        config: TransportConfig,
+        application: Option<&str>,
+        patience: Patience,
+    ) -> anyhow::Result<Self> {
+        let mut asking = TransportConfig { request_timeout: CONTROL_TIMEOUT, ..config.clone() };
+        asking.answer_timeout = patience.answer;
+        (asking.retry.patience, asking.retry.connect_patience) = (patience.unreachable, patience.unreachable);
+        let mut looking = TransportConfig { request_timeout: LOOK_TIMEOUT, ..config };
+        looking.connect_timeout = LOOK_TIMEOUT;
+        looking.retry.patience = Duration::ZERO;
+        let (asking, looking) = (Transport::new(asking)?, Transport::new(looking)?);
+        let application = choose_application(&asking, application, &Cancel::new())
+            .with_context(|| format!("cannot use the shard at {}", asking.url()))?;
+        let (ids, complaint) = (Mutex::default(), Mutex::default());
+        Ok(ShardService { router: router.into(), application, asking, looking, ids, complaint })
+    }
+
+    /// The partial answer. If the service does not have the keys any more, they are sent again, once.
+    fn answer(&self, keys: &ForwardedKeys, query: &[u8], most: usize, cancel: &Cancel) -> Result<Vec<u8>, Error> {
+        let ask = |key: &KeyId| self.asking.ask_at_most(&self.application, key, query.to_vec(), most, cancel);
+        let key = self.key(keys, cancel)?;
+        let answered = match ask(&key) {
+            Err(error) if is_about_keys(&error) => {
+                self.forget(keys, &key, &error, cancel)?;
+                ask(&self.key(keys, cancel)?)
+            }
+            answered => answered,
+        };
+        answered.map(|answer| answer.to_vec())
+    }
+
+    /// The id of a client's keys at the service, which are sent if they have not been.
+    fn key(&self, keys: &ForwardedKeys, cancel: &Cancel) -> Result<KeyId, Error> {
+        let mut ids = self.ids(cancel)?;
+        if let Some(id) = ids.get(&keys.id()) {
+            return Ok(id.clone());
+        }
+        let mut bundle = Cursor::new(keys.bundle());
+        let id = self.asking.upload_keys(&self.application, KEY_FORMAT, &mut bundle, |_| {}, cancel)?;
+        if ids.len() >= MOST_IDS {
+            ids.clear();
+        }
+        ids.insert(keys.id(), id.clone());
+        Ok(id)
+    }
+
+    /// Forgets the id of keys that the service does not have, or has with damage; then it must delete them first.
+    fn forget(&self, keys: &ForwardedKeys, key: &KeyId, why: &Error, cancel: &Cancel) -> Result<(), Error> {
+        let mut ids = self.ids(cancel)?;
+        if ids.get(&keys.id()) == Some(key) {
+            ids.remove(&keys.id());
+            if why.code() == Some(ProblemCode::KeyDamaged) {
+                self.asking.delete_key(key, cancel)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ids, when no other thread sends keys.
+    fn ids(&self, cancel: &Cancel) -> Result<MutexGuard<'_, HashMap<[u8; 32], KeyId>>, Error> {
+        loop {
+            match self.ids.try_lock() {
+                Ok(ids) => return Ok(ids),
+                Err(TryLockError::Poisoned(ids)) => return Ok(ids.into_inner()),
+                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(Error::Cancelled),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
+            }
+        }
+    }
+}
+
+/// Whether a service does not have keys that it had.
+fn is_about_keys(error: &Error) -> bool {
+    matches!(error.code(), Some(ProblemCode::KeyNotFound | ProblemCode::KeyDamaged))
+}
+
+impl ShardAccess for ShardService {
+    fn describe(&self) -> Result<Vec<u8>, ShardFailure> {
+        let described = self.looking.describe(&self.application, &Cancel::new());
+        let reason = described.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        if !reason.is_empty() && *complaint != reason {
+            tracing::warn!(application = self.router, shard = self.looking.url(), reason, "cannot reach a shard");
+        }
+        *complaint = reason;
+        described.map(|offer| offer.description).map_err(|_| ShardFailure::NoAnswer)
+    }
+
+    fn ask(
+        &self,
+        keys: &ForwardedKeys,
+        query: &[u8],
+        most: usize,
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<Vec<u8>, ShardFailure> {
+        let cancel = Cancel::from(Arc::clone(cancel));
+        self.answer(keys, query, most, &cancel).map_err(|error| match error {
+            Error::Cancelled => ShardFailure::Cancelled,
+            error => {
+                let reason = error.to_string();
+                tracing::warn!(application = self.router, shard = self.asking.url(), reason, "a shard failed");
+                ShardFailure::NoAnswer
+            }
+        })
+    }
+}
