@@ -12,6 +12,7 @@ pub mod digits;
 pub mod digits_network;
 pub mod embed;
 pub mod embedding;
+pub mod encrypted;
 pub mod exact;
 pub mod fasttext;
 mod files;
@@ -101,6 +102,9 @@ pub const TARGETS: [&Target; 62] = [
     &retrieve::BUCKET,
     &retrieve::CIPHERTEXTS,
     &retrieve::DENSE_MESSAGES,
+    &encrypted::UPLOAD,
+    &encrypted::REPLY,
+    &encrypted::DECLARATION,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -26,8 +26,8 @@ use crate::newest::Newest;
 use crate::store::{Monitor, check_space, write_cells, write_whole};
 use crate::sums::{HASH_BYTES, chunks, hashes, verify};
 
-/// Bytes of changed entries that are held in memory. A commit that would exceed them writes the next generation.
-const MOST_CHANGED_BYTES: usize = 16 << 20;
+/// Bytes of the journal, whose entries are held in memory. A commit that would exceed them writes the next generation.
+const MOST_JOURNAL_BYTES: u64 = 16 << 20;
 
 /// One version of a database of encrypted entries. It does not change while it is held.
 #[derive(Debug)]
@@ -82,6 +82,7 @@ struct StoreWriter {
     _lock: Lock,
     manifest: EncryptedManifest,
     journal: DiskFile,
+    most_journal_bytes: u64,
     position: Position,
     staging: Option<Staging>,
     /// Set while files change; stays set after an error, because the state on disk is then unknown.
@@ -128,10 +129,10 @@ impl EncryptedStore {
     /// If another process has it open, there is no database, it was written by another version of this program, or a
     /// file is damaged: the error names the file and the bytes.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
-        Self::open_on(Disk::default(), dir.as_ref())
+        Self::open_on(Disk::default(), dir.as_ref(), MOST_JOURNAL_BYTES)
     }
 
-    pub(crate) fn open_on(disk: Disk, dir: &Path) -> Result<Self, DatabaseError> {
+    pub(crate) fn open_on(disk: Disk, dir: &Path, most_journal_bytes: u64) -> Result<Self, DatabaseError> {
         EncryptedManifest::read(dir)?;
         let lock = Lock::take(dir)?;
         let manifest = EncryptedManifest::read(dir)?;
@@ -162,7 +163,17 @@ impl EncryptedStore {
             staging.clear()?;
         }
         let dir = dir.to_path_buf();
-        let writer = StoreWriter { dir, disk, _lock: lock, manifest, journal, position, staging, broken: false };
+        let writer = StoreWriter {
+            dir,
+            disk,
+            _lock: lock,
+            manifest,
+            journal,
+            most_journal_bytes,
+            position,
+            staging,
+            broken: false,
+        };
         Ok(EncryptedStore { tables, owner, current: RwLock::new(Arc::new(current)), writer: Mutex::new(writer) })
     }
 
@@ -255,7 +266,7 @@ impl VersionedDatabase for EncryptedStore {
 
     /// The most that changed entries take, and a chunk that is stored.
     fn resident_bytes(&self) -> u64 {
-        2 * MOST_CHANGED_BYTES as u64
+        2 * MOST_JOURNAL_BYTES
     }
 }
 
@@ -316,8 +327,8 @@ impl UploadedDatabase for EncryptedStore {
             return Err(UploadError::refused("chunks of an upload", chunks, needed));
         }
         writer.check_sound()?;
-        let changed = (before.changes.len() + staged.entries()) * EncryptedEntry::byte_len(&self.tables);
-        let after = if changed <= MOST_CHANGED_BYTES {
+        let staged_bytes = (staged.entries() * EncryptedEntry::byte_len(&self.tables)) as u64;
+        let after = if writer.position.bytes() + staged_bytes <= writer.most_journal_bytes {
             writer.broken = true;
             writer.append(&before)?
         } else {
