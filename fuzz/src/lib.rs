@@ -12,6 +12,7 @@ pub mod digits;
 pub mod digits_network;
 pub mod embed;
 pub mod embedding;
+pub mod encrypted;
 pub mod exact;
 pub mod fasttext;
 mod files;
@@ -39,7 +40,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 67] = [
+pub const TARGETS: [&Target; 70] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -107,6 +108,9 @@ pub const TARGETS: [&Target; 67] = [
     &unseal::ANSWER,
     &unseal::KEY,
     &unseal::RECORD,
+    &encrypted::UPLOAD,
+    &encrypted::REPLY,
+    &encrypted::DECLARATION,
 ];
 
 /// One in this many mutated inputs is not repaired.

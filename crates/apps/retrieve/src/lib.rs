@@ -6,12 +6,14 @@ mod error;
 mod message;
 mod server;
 mod session_guard;
+mod upload;
 
 pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOptions};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::RetrieveError;
 pub use message::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
 pub use server::RetrieveServer;
+pub use upload::{EncryptedServer, UploadClient, UploadQuestion};
 
 mod proto {
     #![allow(missing_docs)]

@@ -11,7 +11,7 @@ use crate::error::RetrieveError;
 /// The queries of a request, by the kind of the tables.
 #[derive(Debug)]
 pub(crate) enum Queries {
-    /// To transformed tables, all of one mode.
+    /// To transformed tables or encrypted entries, all of one mode.
     Transformed(Vec<Query>),
     /// To dense tables.
     Dense(Vec<DenseQuery>),
@@ -30,7 +30,7 @@ impl Queries {
 /// The response of one plane.
 #[derive(Debug)]
 pub(crate) enum PlaneResponse {
-    /// From transformed tables.
+    /// From transformed tables or encrypted entries.
     Transformed(Response),
     /// From dense tables.
     Dense(DenseResponse),
@@ -92,13 +92,13 @@ pub(crate) fn other_tables(description: &Description, mode: Mode) -> RetrieveErr
     RetrieveError::mismatch("kind of queries", mode, needed)
 }
 
-fn append_checksum(bytes: &mut Vec<u8>) {
+pub(crate) fn append_checksum(bytes: &mut Vec<u8>) {
     let hash = blake3::hash(bytes);
     bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
 }
 
 /// The bytes of an answer before the checksum, after a comparison with it.
-fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
+pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
     match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
         Some((content, checksum)) if blake3::hash(content).as_bytes().starts_with(checksum) => Ok(content),
         _ => Err(ProtocolError::Damaged { what: "answer" }.into()),
@@ -145,7 +145,7 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Qu
     }
     let (parameters, (front, queries)) = (description.parameters(), bytes.split_at(first));
     match description.tables().shape() {
-        PlaneShape::Transformed(shape) => {
+        PlaneShape::Transformed(shape) | PlaneShape::Encrypted(shape) => {
             let read = |(number, query): (usize, &[u8])| {
                 let front = numbered(front, number)?;
                 Ok(Query::from_bytes(parameters, mode, shape, &[&front, query].concat())?)
@@ -216,7 +216,9 @@ pub(crate) fn read_answer(
     let (parameters, length) = (description.parameters(), description.tables().response_bytes());
     let response = |bytes: &[u8]| -> Result<PlaneResponse, RetrieveError> {
         Ok(match description.tables().shape() {
-            PlaneShape::Transformed(_) => PlaneResponse::Transformed(Response::from_bytes(parameters, bytes)?),
+            PlaneShape::Transformed(_) | PlaneShape::Encrypted(_) => {
+                PlaneResponse::Transformed(Response::from_bytes(parameters, bytes)?)
+            }
             PlaneShape::Dense(shape) => PlaneResponse::Dense(DenseResponse::from_bytes(parameters, shape, bytes)?),
         })
     };

@@ -58,7 +58,7 @@ impl Writer {
         let manifest = Manifest::read(dir)?;
         sweep(&disk, dir, manifest.generation)?;
         let (geometry, base, _) = open_cells(dir, &manifest)?;
-        let newest = Newest::read(dir, &manifest)?;
+        let newest = Newest::read(dir, (manifest.generation, manifest.version))?;
         let (reader, start) = Journal::open(dir, &manifest, &geometry)?;
         let (frames, position) = reader.read(start)?;
         newest.check(dir, position)?;

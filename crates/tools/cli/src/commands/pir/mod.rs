@@ -1,13 +1,16 @@
 //! `unspoken pir`
 
+mod accept;
 mod build;
 mod change;
 mod compact;
+mod declare;
 mod explain;
 mod info;
 mod put;
 mod records;
 mod seal;
+mod upload;
 mod verify;
 
 pub use seal::read_key;
@@ -26,6 +29,9 @@ pub enum Command {
     Set(change::SetArguments),
     Delete(change::DeleteArguments),
     Compact(compact::Arguments),
+    Declare(declare::Arguments),
+    Accept(accept::Arguments),
+    Upload(upload::Arguments),
 }
 
 /// Runs the command.
@@ -39,5 +45,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Set(arguments) => change::set(arguments),
         Command::Delete(arguments) => change::delete(arguments),
         Command::Compact(arguments) => compact::run(arguments),
+        Command::Declare(arguments) => declare::run(arguments),
+        Command::Accept(arguments) => accept::run(arguments),
+        Command::Upload(arguments) => upload::run(arguments),
     }
 }

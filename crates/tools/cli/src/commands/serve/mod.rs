@@ -8,6 +8,7 @@ mod llama;
 mod matrix;
 mod offer;
 mod pir;
+mod pir_encrypted;
 mod preset;
 mod session_directory;
 mod shorthands;
