@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Layout, LayoutError};
+use unspoken_pir::{Layout, LayoutError, TableKind};
 
 use crate::disk::{Disk, DiskFile};
 use crate::edited::EditedBuckets;
@@ -94,6 +94,11 @@ impl Writer {
     /// The layout, which clients need.
     pub fn layout(&self) -> Layout {
         self.geometry.layout()
+    }
+
+    /// The kind of the tables.
+    pub fn table_kind(&self) -> TableKind {
+        self.geometry.tables.kind()
     }
 
     /// The version of the last commit.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use unspoken_database::Writer;
-use unspoken_pir::Layout;
+use unspoken_pir::{Layout, TableKind};
 
 /// Journal size in bytes above which compaction is advised: this many bytes, or one per cent of the cells if that is
 /// more.
@@ -67,7 +67,10 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
         println!("version     {version} still: no record differs");
         return Ok(());
     }
-    println!("version     {version}, which running services load");
+    match writer.table_kind() {
+        TableKind::Encrypted => println!("version     {version}; `unspoken pir upload` brings it to the service"),
+        _ => println!("version     {version}, which running services load"),
+    }
     let (journal, layout) = (writer.journal_bytes(), writer.layout());
     if journal > MOST_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
         println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");
