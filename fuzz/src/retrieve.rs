@@ -11,8 +11,9 @@ use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, TABLE_FORMAT};
 use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral, PirParameters,
-    PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, TableKind, Tables, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral,
+    PirParameters, PirSecret, Planes, PreparedKeys, Preset, Response, ResponseLiteral, TableKind, Tables,
+    VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
@@ -182,8 +183,8 @@ pub static DESCRIBED: Target = Target {
         let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
         let encrypted =
             DescriptionMessage { most_queries: 4, entry_format: ENCRYPTED_FORMAT, tables: 2, ..by_index.clone() };
-        let described = [by_index, dense, encrypted];
-        let described = described.map(|message| messages::description(Description::PROTOCOL, &message));
+        let described =
+            [by_index, dense, encrypted].map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
     },
 };

@@ -97,7 +97,7 @@ impl Writer {
     }
 
     /// The kind of the tables.
-    pub fn tables(&self) -> TableKind {
+    pub fn table_kind(&self) -> TableKind {
         self.geometry.tables.kind()
     }
 
