@@ -226,7 +226,7 @@ fn clients_have_no_keys_but_a_bundle() {
     assert_eq!(server.loaded_key_bytes(&bundle).unwrap(), 0);
     server.load_keys(&mut &bundle[..]).unwrap();
     for other in [&[][..], &bundle[1..], &[&bundle[..], &[0]].concat(), b"RETRIEVE"] {
-        assert!(server.load_keys(&mut &*other).unwrap_err().to_string().contains("8 bytes of a client without keys"));
+        assert!(server.load_keys(&mut &*other).unwrap_err().to_string().contains("24 bytes of a client without keys"));
     }
     let stored = client.secret_bytes().unwrap();
     UnsealClient::open(client.description().clone(), None, Some(&stored)).unwrap();
