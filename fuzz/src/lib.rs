@@ -12,6 +12,7 @@ pub mod digits;
 pub mod digits_network;
 pub mod embed;
 pub mod embedding;
+pub mod encrypted;
 pub mod exact;
 pub mod fasttext;
 mod files;
@@ -39,7 +40,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 68] = [
+pub const TARGETS: [&Target; 71] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -108,6 +109,9 @@ pub const TARGETS: [&Target; 68] = [
     &unseal::ANSWER,
     &unseal::KEY,
     &unseal::RECORD,
+    &encrypted::UPLOAD,
+    &encrypted::REPLY,
+    &encrypted::DECLARATION,
 ];
 
 /// One in this many mutated inputs is not repaired.

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
 use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, PartialResponse, TABLE_FORMAT};
+use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
     Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Length, Mode, PirLiteral,
@@ -127,7 +128,7 @@ static CLIENTS: LazyLock<Vec<(Mode, PreparedKeys)>> = LazyLock::new(|| {
 });
 
 /// No counters: the clients here never begin, and no query mode used here needs them.
-struct NoCounters;
+pub(crate) struct NoCounters;
 
 impl DurableCounters for NoCounters {
     fn start(&self, _: &[u8; 16]) -> io::Result<()> {
@@ -160,11 +161,12 @@ pub static DESCRIBED: Target = Target {
     repair: |data| {
         let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
-        message.tables %= 2;
-        message.entry_format = if message.tables == 1 { TABLE_FORMAT } else { ENTRY_FORMAT };
+        message.tables %= 3;
+        let (format, most) = [(ENTRY_FORMAT, 16), (TABLE_FORMAT, 4), (ENCRYPTED_FORMAT, 4)][message.tables as usize];
+        message.entry_format = format;
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
-        message.most_queries = message.most_queries.clamp(3, if message.tables == 1 { 4 } else { 16 });
+        message.most_queries = message.most_queries.clamp(3, most);
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }
@@ -182,7 +184,10 @@ pub static DESCRIBED: Target = Target {
             tables: 0,
         };
         let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
-        let described = [by_index, dense].map(|message| messages::description(Description::PROTOCOL, &message));
+        let encrypted =
+            DescriptionMessage { most_queries: 4, entry_format: ENCRYPTED_FORMAT, tables: 2, ..by_index.clone() };
+        let described =
+            [by_index, dense, encrypted].map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
     },
 };
@@ -240,9 +245,9 @@ pub static SHARD: Target = Target {
 };
 
 /// Bytes of the checksum of a request or an answer.
-const CHECKSUM_BYTES: usize = 8;
+pub(crate) const CHECKSUM_BYTES: usize = 8;
 
-fn append_checksum(bytes: &mut Vec<u8>) {
+pub(crate) fn append_checksum(bytes: &mut Vec<u8>) {
     let hash = blake3::hash(bytes);
     bytes.extend(&hash.as_bytes()[..CHECKSUM_BYTES]);
 }
@@ -380,6 +385,12 @@ pub static BUCKET: Target = Target {
     },
 };
 
+/// Tables of encrypted entries with two planes.
+static ENCRYPTED: LazyLock<Tables> = LazyLock::new(|| {
+    let layout = Layout::Index { records: 9, length: Length::Fixed(300) };
+    Tables::new(&SMALL, layout, TableKind::Encrypted).expect("tables")
+});
+
 /// `Response::from_bytes` and `EncryptedEntry::from_bytes`: encoding gives the same bytes.
 pub static CIPHERTEXTS: Target = Target {
     name: "retrieve_ciphertexts",
@@ -388,19 +399,19 @@ pub static CIPHERTEXTS: Target = Target {
             assert!(response.to_bytes(&SMALL) == data, "the bytes changed");
             return true;
         }
-        let Ok(entry) = EncryptedEntry::from_bytes(&SMALL, data) else { return false };
-        assert!(entry.to_bytes(&SMALL) == data, "the bytes changed");
+        let Ok(entry) = EncryptedEntry::from_bytes(&ENCRYPTED, data) else { return false };
+        assert!(entry.to_bytes(&ENCRYPTED) == data, "the bytes changed");
         true
     },
     repair: |data| {
-        let lengths = [Response::byte_len(&SMALL), EncryptedEntry::byte_len(&SMALL)];
+        let lengths = [Response::byte_len(&SMALL), EncryptedEntry::byte_len(&ENCRYPTED)];
         let length = lengths[data.len() % 2];
         data.resize(length, 0);
     },
     seeds: || {
         let secret = PirSecret::generate(&SMALL, &mut rng()).expect("a secret");
-        let entry = secret.encrypt_entry(&[5; 200], &mut rng()).expect("an entry");
-        vec![entry.to_bytes(&SMALL), vec![0; Response::byte_len(&SMALL)]]
+        let entry = secret.encrypt_entry(&ENCRYPTED, 1, |_| &[5; 200], &mut rng()).expect("an entry");
+        vec![entry.to_bytes(&ENCRYPTED), vec![0; Response::byte_len(&SMALL)]]
     },
 };
 

@@ -300,7 +300,7 @@ def test_dense_tables_answer_packed_queries(tmp_path):
     with db.edit() as change:
         change["A00"] = "changed"
     assert db["A00"] == b"changed"
-    with pytest.raises(unspoken.ConfigurationError, match="transformed or dense"):
+    with pytest.raises(unspoken.ConfigurationError, match="transformed, dense or encrypted"):
         build(tmp_path / "other", CODES, tables="sparse")
 
 

@@ -74,7 +74,7 @@ class _DatabaseInfo(TypedDict):
     cell_bytes: int
     candidates: int
     planes: int
-    tables: Literal["transformed", "dense"]
+    tables: Literal["transformed", "dense", "encrypted"]
     load: float
     table_bytes: int
     changed_entries: int

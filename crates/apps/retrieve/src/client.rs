@@ -93,6 +93,11 @@ impl RetrieveClient {
         [&self.description.parameters().fingerprint()[..], mode.to_string().as_bytes()].concat()
     }
 
+    /// The secrets of the retrieval.
+    pub(crate) fn secret(&self) -> &PirSecret {
+        &self.secret
+    }
+
     /// The kind of its queries.
     pub fn mode(&self) -> Mode {
         self.options.mode
@@ -315,7 +320,7 @@ impl ClientHalf for RetrieveClient {
         };
         let mut rng = SecretRng::from_os()?;
         let queries = match self.description.tables().shape() {
-            PlaneShape::Transformed(shape) => {
+            PlaneShape::Transformed(shape) | PlaneShape::Encrypted(shape) => {
                 let query = |(i, cell): (usize, u64)| match first {
                     Some(first) => {
                         let spent =
@@ -342,11 +347,14 @@ impl ClientHalf for RetrieveClient {
 
     /// Decrypts all responses before it returns an error, also those for an index that does not exist.
     fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
-        let shape = self.description.tables().shape();
-        self.read_with(answer, questions, |response, plane, cell| match (response, shape) {
+        let tables = self.description.tables();
+        self.read_with(answer, questions, |response, plane, cell| match (response, tables.shape()) {
+            (PlaneResponse::Transformed(response), PlaneShape::Encrypted(_)) => {
+                self.secret.extract_encrypted(response, tables, plane, cell)
+            }
             (PlaneResponse::Transformed(response), _) => self.secret.extract(response, plane, cell),
             (PlaneResponse::Dense(response), PlaneShape::Dense(shape)) => self.secret.dense_extract(response, shape),
-            (PlaneResponse::Dense(_), PlaneShape::Transformed(_)) => Err(PirError::Unreadable),
+            (PlaneResponse::Dense(_), _) => Err(PirError::Unreadable),
         })
     }
 }

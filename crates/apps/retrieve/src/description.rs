@@ -2,6 +2,7 @@
 
 use prost::Message;
 use unspoken_pir::dense::TABLE_FORMAT;
+use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, TableKind, Tables};
 use unspoken_protocol::{
     ApplicationDescription, Handshake, KeySetId, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
@@ -23,6 +24,8 @@ fn most_queries(kind: TableKind) -> u32 {
     match kind {
         TableKind::Transformed => 16,
         TableKind::Dense => 4,
+        // Each reads all entries.
+        TableKind::Encrypted => 4,
     }
 }
 
@@ -167,6 +170,7 @@ impl ApplicationDescription for Description {
         let kind = match proto::TableKind::try_from(message.tables) {
             Ok(proto::TableKind::Transformed) => TableKind::Transformed,
             Ok(proto::TableKind::Dense) => TableKind::Dense,
+            Ok(proto::TableKind::Encrypted) => TableKind::Encrypted,
             Err(_) => {
                 let needed = "a kind that this release knows; update the older side";
                 return Err(RetrieveError::mismatch("kind of tables", message.tables, needed));
@@ -190,6 +194,7 @@ fn entry_format(kind: TableKind) -> u32 {
     match kind {
         TableKind::Transformed => ENTRY_FORMAT,
         TableKind::Dense => TABLE_FORMAT,
+        TableKind::Encrypted => ENCRYPTED_FORMAT,
     }
 }
 
@@ -197,6 +202,7 @@ fn kind_message(kind: TableKind) -> proto::TableKind {
     match kind {
         TableKind::Transformed => proto::TableKind::Transformed,
         TableKind::Dense => proto::TableKind::Dense,
+        TableKind::Encrypted => proto::TableKind::Encrypted,
     }
 }
 

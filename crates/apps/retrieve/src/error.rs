@@ -2,7 +2,7 @@
 
 use std::io;
 
-use unspoken_pir::{LayoutError, PirError};
+use unspoken_pir::{LayoutError, PirError, UploadError};
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 
@@ -18,6 +18,9 @@ pub enum RetrieveError {
     /// An operation on keys, queries or responses failed.
     #[error(transparent)]
     Pir(#[from] PirError),
+    /// Entries were not stored.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
     /// An index, a key or a cell does not match the database.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -60,6 +63,9 @@ impl ApplicationError for RetrieveError {
             RetrieveError::Protocol(error) => error.kind(),
             RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
             RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
+            RetrieveError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
+            RetrieveError::Upload(UploadError::Interrupted) => ErrorKind::Cancelled,
+            RetrieveError::Upload(_) => ErrorKind::Internal,
             RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
             // It may be over soon: a shard is restarted, or all are being replaced.
             RetrieveError::Shard(_) => ErrorKind::Busy,

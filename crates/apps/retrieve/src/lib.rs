@@ -8,6 +8,7 @@ mod message;
 mod server;
 mod session_guard;
 mod shard;
+mod upload;
 
 pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOptions};
 pub use description::{Description, PROTOCOL_VERSION};
@@ -18,6 +19,7 @@ pub use shard::{
     ForwardedKeys, RetrieveRouter, SHARD_PROTOCOL_VERSION, ShardAccess, ShardDescription, ShardFailure, ShardProblem,
     ShardServer, Shards,
 };
+pub use upload::{EncryptedServer, UploadClient, UploadQuestion};
 
 mod proto {
     #![allow(missing_docs)]

@@ -11,7 +11,7 @@ use crate::error::RetrieveError;
 /// The queries of a request, by the kind of the tables.
 #[derive(Debug)]
 pub(crate) enum Queries {
-    /// To transformed tables, all of one mode.
+    /// To transformed tables or encrypted entries, all of one mode.
     Transformed(Vec<Query>),
     /// To dense tables.
     Dense(Vec<DenseQuery>),
@@ -30,7 +30,7 @@ impl Queries {
 /// The response of one plane.
 #[derive(Debug)]
 pub(crate) enum PlaneResponse {
-    /// From transformed tables.
+    /// From transformed tables or encrypted entries.
     Transformed(Response),
     /// From dense tables.
     Dense(DenseResponse),
@@ -159,7 +159,7 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Qu
     }
     let (parameters, (front, queries)) = (description.parameters(), bytes.split_at(first));
     match description.tables().shape() {
-        PlaneShape::Transformed(shape) => {
+        PlaneShape::Transformed(shape) | PlaneShape::Encrypted(shape) => {
             let read = |(number, query): (usize, &[u8])| {
                 let front = numbered(front, number)?;
                 Ok(Query::from_bytes(parameters, mode, shape, &[&front, query].concat())?)
@@ -230,7 +230,9 @@ pub(crate) fn read_answer(
     let (parameters, length) = (description.parameters(), description.tables().response_bytes());
     let response = |bytes: &[u8]| -> Result<PlaneResponse, RetrieveError> {
         Ok(match description.tables().shape() {
-            PlaneShape::Transformed(_) => PlaneResponse::Transformed(Response::from_bytes(parameters, bytes)?),
+            PlaneShape::Transformed(_) | PlaneShape::Encrypted(_) => {
+                PlaneResponse::Transformed(Response::from_bytes(parameters, bytes)?)
+            }
             PlaneShape::Dense(shape) => PlaneResponse::Dense(DenseResponse::from_bytes(parameters, shape, bytes)?),
         })
     };

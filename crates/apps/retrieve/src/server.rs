@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rayon::prelude::*;
-use unspoken_pir::dense;
 use unspoken_pir::{
-    DatabaseVersion, KEY_FORMAT, KeyHeader, PirParameters, PlaneShape, Planes, PreparedKeys, Query, Staleness,
-    TableKind, Tables, VersionedDatabase, answer, answer_memory_bytes,
+    DatabaseVersion, KEY_FORMAT, KeyHeader, PhaseTimes, PirError, PirParameters, PlaneShape, Planes, PreparedKeys,
+    Query, Response, Staleness, TableKind, Tables, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
 
@@ -102,20 +101,10 @@ fn respond<V: DatabaseVersion>(
     let (tables, planes) = (description.tables(), version.planes());
     match (tables.shape(), &planes) {
         (PlaneShape::Transformed(shape), Planes::Transformed(planes)) => {
-            let respond = |(keys, query): &(&PreparedKeys, &Query)| {
-                let (responses, _) = answer(keys, shape, planes, query, cancel)?;
-                Ok(responses.into_iter().map(PlaneResponse::Transformed).collect())
-            };
-            let all = each_query(requests, |queries| match queries {
-                Queries::Transformed(queries) => queries.as_slice(),
-                Queries::Dense(_) => &[],
-            });
-            let mut responses: Vec<Vec<PlaneResponse>> = Vec::with_capacity(all.len());
-            // Not all queries at the same time: a thread that waits for others begins the next query.
-            for some in all.chunks(at_once(description)) {
-                responses.extend(some.par_iter().map(respond).collect::<Result<Vec<_>, RetrieveError>>()?);
-            }
-            Ok(by_request(requests, responses))
+            respond_to_each(description, requests, |keys, query| answer(keys, shape, planes, query, cancel))
+        }
+        (PlaneShape::Encrypted(_), Planes::Encrypted(view)) => {
+            respond_to_each(description, requests, |keys, query| encrypted::answer(keys, tables, *view, query, cancel))
         }
         (PlaneShape::Dense(shape), Planes::Dense(planes)) => {
             let all = each_query(requests, |queries| match queries {
@@ -132,6 +121,28 @@ fn respond<V: DatabaseVersion>(
         }
         _ => Err(RetrieveError::mismatch("tables of the database", "another kind than described", "one kind")),
     }
+}
+
+/// The responses to queries that are answered one by one with the keys of their clients.
+fn respond_to_each(
+    description: &Description,
+    requests: &[(&PreparedKeys, &Queries)],
+    answer: impl Fn(&PreparedKeys, &Query) -> Result<(Vec<Response>, PhaseTimes), PirError> + Sync,
+) -> Result<Vec<Vec<PlaneResponse>>, RetrieveError> {
+    let respond = |(keys, query): &(&PreparedKeys, &Query)| {
+        let (responses, _) = answer(keys, query)?;
+        Ok(responses.into_iter().map(PlaneResponse::Transformed).collect())
+    };
+    let all = each_query(requests, |queries| match queries {
+        Queries::Transformed(queries) => queries.as_slice(),
+        Queries::Dense(_) => &[],
+    });
+    let mut responses: Vec<Vec<PlaneResponse>> = Vec::with_capacity(all.len());
+    // Not all queries at the same time: a thread that waits for others begins the next query.
+    for some in all.chunks(at_once(description)) {
+        responses.extend(some.par_iter().map(respond).collect::<Result<Vec<_>, RetrieveError>>()?);
+    }
+    Ok(by_request(requests, responses))
 }
 
 /// All queries of some requests with the keys of their clients.
@@ -236,6 +247,9 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
             PlaneShape::Transformed(shape) => {
                 at_once(&description) as u64 * answer_memory_bytes(self.parameters(), shape)
             }
+            PlaneShape::Encrypted(shape) => {
+                at_once(&description) as u64 * encrypted::answer_memory_bytes(self.parameters(), shape)
+            }
             PlaneShape::Dense(shape) => {
                 description.most_queries() as u64 * dense::answer_memory_bytes(self.parameters(), shape)
             }
@@ -261,7 +275,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
 
     fn most_together(&self) -> usize {
         match self.description().tables().kind() {
-            TableKind::Transformed => 1,
+            TableKind::Transformed | TableKind::Encrypted => 1,
             TableKind::Dense => DENSE_WAITING,
         }
     }
@@ -270,7 +284,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
         let description = self.description();
         match description.tables().kind() {
-            TableKind::Transformed => Group::ALONE,
+            TableKind::Transformed | TableKind::Encrypted => Group::ALONE,
             TableKind::Dense => message::dense_group(&description, query),
         }
     }

@@ -309,7 +309,7 @@ impl Target {
         sweep(disk, dir, manifest.generation)?;
         // Continue after all version numbers that the journal may contain, so that a client never sees one number for
         // two contents.
-        let recorded = Newest::read(dir, &manifest).map_or(0, Newest::version);
+        let recorded = Newest::read(dir, (manifest.generation, manifest.version)).map_or(0, Newest::version);
         let version = most_versions(dir, &manifest)?.max(recorded);
         Ok(target(Some(lock), (manifest.generation, version)))
     }

@@ -153,7 +153,7 @@ fn newest(dir: &Path) -> Result<(Snapshot, Follower), DatabaseError> {
 /// The newest version of the generation that a manifest names.
 fn load(dir: &Path, manifest: &Manifest) -> Result<(Snapshot, Follower), DatabaseError> {
     let base = Arc::new(Generation::open(dir, manifest.clone())?);
-    let newest = Newest::read(dir, manifest)?;
+    let newest = Newest::read(dir, (manifest.generation, manifest.version))?;
     let (journal, start) = Journal::open(dir, manifest, &base.geometry)?;
     let (frames, position) = again(|| journal.read(start))?;
     newest.check(dir, position)?;

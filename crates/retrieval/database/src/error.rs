@@ -56,7 +56,7 @@ pub enum DatabaseError {
         what: &'static str,
     },
     /// There is no database.
-    #[error("no database in {}: there is no manifest.json; build one there first", dir.display())]
+    #[error("no database in {}: there is no manifest; build one there first", dir.display())]
     Missing {
         /// The directory.
         dir: PathBuf,

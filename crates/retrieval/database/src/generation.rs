@@ -71,7 +71,7 @@ impl Generation {
         verify(&file, &path, bytes, sums.get(..chunks(bytes) * HASH_BYTES).unwrap_or_default())?;
         let table = map(&file, &path)?;
         let factors = match &geometry.content {
-            Content::Transformed(_) => Vec::new(),
+            Content::Transformed(_) | Content::Encrypted => Vec::new(),
             Content::Dense(tables) => tables.factors(&table)?,
         };
         Ok(Generation { manifest, geometry, cells, table, factors })
@@ -94,25 +94,24 @@ pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, C
     let geometry = Geometry::new(&manifest.parameters()?, manifest.layout, manifest.tables)?;
     let files = Files::new(dir, manifest.generation);
     let table_chunks = chunks(geometry.table_bytes());
-    let sums = read_sums(&files.sums, (table_chunks + chunks(geometry.cells_bytes())) * HASH_BYTES, manifest)?;
+    let sums_bytes = (table_chunks + chunks(geometry.cells_bytes())) * HASH_BYTES;
+    let sums = read_sums(&files.sums, sums_bytes, &manifest.sums)?;
     let (file, bytes) = (open(&files.cells)?, geometry.cells_bytes());
     verify(&file, &files.cells, bytes, sums.get(table_chunks * HASH_BYTES..).unwrap_or_default())?;
     let cells = Cells::map(&geometry, &file, &files.cells)?;
     Ok((geometry, cells, sums))
 }
 
-pub(crate) fn read_sums(path: &Path, bytes: usize, manifest: &Manifest) -> Result<Vec<u8>, DatabaseError> {
-    let corrupted = |found: u64, what| DatabaseError::Corrupted {
-        file: format!("sums-{}.bin", manifest.generation),
-        bytes: 0..found,
-        what,
-    };
+/// Reads the hashes of all files, whose number of bytes and hash are known.
+pub(crate) fn read_sums(path: &Path, bytes: usize, hash: &str) -> Result<Vec<u8>, DatabaseError> {
+    let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let corrupted = |found: u64, what| DatabaseError::Corrupted { file: name(), bytes: 0..found, what };
     let found = open(path)?.metadata().map_err(io_error("open", path))?.len();
     if found != bytes as u64 {
         return Err(corrupted(found, "its length is wrong"));
     }
     let sums = std::fs::read(path).map_err(io_error("read", path))?;
-    match blake3::hash(&sums).to_hex().as_str() == manifest.sums {
+    match blake3::hash(&sums).to_hex().as_str() == hash {
         true => Ok(sums),
         false => Err(corrupted(found, "its hash is wrong")),
     }
@@ -130,6 +129,7 @@ pub(crate) fn open(path: &Path) -> Result<File, DatabaseError> {
     })
 }
 
+/// Maps a file that never changes.
 pub(crate) fn map(file: &File, path: &Path) -> Result<Mmap, DatabaseError> {
     // SAFETY: these files never change once the manifest names them. They are written under a number that no manifest
     // has named before, and later only removed, which does not affect a map. All byte values are valid words and valid

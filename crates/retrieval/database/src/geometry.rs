@@ -1,6 +1,7 @@
 //! Offsets and sizes of the data in the files, derived from parameters, a layout and a kind of tables.
 
 use unspoken_pir::dense::{DensePart, TABLE_FORMAT};
+use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, TableKind, Tables};
 
 use crate::dense::DenseTables;
@@ -23,6 +24,8 @@ pub(crate) struct Geometry {
 pub(crate) enum Content {
     Transformed(TransformedTables),
     Dense(DenseTables),
+    /// No words: the owner of the records encrypts the cells when it uploads them.
+    Encrypted,
 }
 
 impl Geometry {
@@ -32,6 +35,7 @@ impl Geometry {
         let content = match tables.shape() {
             PlaneShape::Transformed(shape) => Content::Transformed(TransformedTables::new(&tables, shape)),
             PlaneShape::Dense(shape) => Content::Dense(DenseTables::new(&tables, DensePart::whole(shape))),
+            PlaneShape::Encrypted(_) => Content::Encrypted,
         };
         Ok(Geometry { cell_bytes: layout.cell_bytes(), tables, content })
     }
@@ -46,6 +50,7 @@ impl Geometry {
         match &self.content {
             Content::Transformed(tables) => HEADER_BYTES + self.tables.planes() as u64 * tables.plane_bytes(),
             Content::Dense(tables) => tables.file_bytes(),
+            Content::Encrypted => HEADER_BYTES,
         }
     }
 
@@ -68,6 +73,7 @@ pub(crate) fn fingerprint(parameters: &PirParameters, kind: TableKind) -> String
             let numbers = (ring.degree(), ring.chain(), parameters.pieces(), literal.plaintext_bits, literal.row_bits);
             format!("{ENTRY_FORMAT} {numbers:?}")
         }
+        TableKind::Encrypted => format!("encrypted {ENCRYPTED_FORMAT} {:?}", parameters.fingerprint()),
         TableKind::Dense => format!("dense {TABLE_FORMAT} {:?} {:?}", ring.chain(), parameters.fingerprint()),
     };
     blake3::hash(depends.as_bytes()).to_hex()[..32].to_string()

@@ -54,31 +54,74 @@ pub(crate) struct Journal {
     cell_bytes: usize,
 }
 
-/// Bytes of the journal's header.
-pub(crate) fn header(manifest: &Manifest, geometry: &Geometry) -> [u8; BLOCK] {
-    let numbers = [manifest.generation, manifest.version, geometry.layout().cells(), geometry.cell_bytes as u64];
-    let mut header = [0; BLOCK];
-    header[..8].copy_from_slice(&HEADER_MAGIC);
-    header[8..40].chunks_exact_mut(8).zip(numbers).for_each(|(to, number)| to.copy_from_slice(&number.to_le_bytes()));
-    let check = digest(&[&header[..48]]);
-    header[48..].copy_from_slice(&check[..16]);
-    header
+/// What a journal belongs to: the numbers in its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    /// The generation, or the number of an upload.
+    pub id: u64,
+    /// The version before the first frame.
+    pub version: u64,
+    /// Number of cells.
+    pub cells: u64,
+    pub cell_bytes: usize,
+}
+
+impl Scope {
+    /// The scope of the journal of a generation.
+    pub fn of(manifest: &Manifest, geometry: &Geometry) -> Self {
+        let (id, version) = (manifest.generation, manifest.version);
+        Scope { id, version, cells: geometry.layout().cells(), cell_bytes: geometry.cell_bytes }
+    }
+
+    /// Bytes of the journal's header.
+    pub fn header(&self) -> [u8; BLOCK] {
+        let numbers = [self.id, self.version, self.cells, self.cell_bytes as u64];
+        let mut header = [0; BLOCK];
+        header[..8].copy_from_slice(&HEADER_MAGIC);
+        let words = header[8..40].chunks_exact_mut(8).zip(numbers);
+        words.for_each(|(to, number)| to.copy_from_slice(&number.to_le_bytes()));
+        let check = digest(&[&header[..48]]);
+        header[48..].copy_from_slice(&check[..16]);
+        header
+    }
+
+    /// Reads the scope in the header of a journal.
+    pub fn read(path: &Path) -> Result<Self, DatabaseError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let corrupted = || DatabaseError::Corrupted { file: name, bytes: 0..BLOCK as u64, what: "its header is wrong" };
+        let mut header = [0; BLOCK];
+        if let Err(error) = open(path)?.read_exact_at(&mut header, 0) {
+            return match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => Err(corrupted()),
+                _ => Err(io_error("read", path)(error)),
+            };
+        }
+        let mut numbers = [0; 4];
+        let words = header[8..40].as_chunks().0.iter();
+        numbers.iter_mut().zip(words).for_each(|(number, word)| *number = u64::from_le_bytes(*word));
+        let [id, version, cells, cell_bytes] = numbers;
+        let scope = Scope { id, version, cells, cell_bytes: cell_bytes as usize };
+        if scope.header() == header { Ok(scope) } else { Err(corrupted()) }
+    }
 }
 
 impl Journal {
     /// Opens the journal of the generation that a manifest names.
     pub fn open(dir: &Path, manifest: &Manifest, geometry: &Geometry) -> Result<(Self, Position), DatabaseError> {
-        let path = Files::new(dir, manifest.generation).journal;
+        Self::open_at(&Files::new(dir, manifest.generation).journal, Scope::of(manifest, geometry))
+    }
+
+    /// Opens the journal of a scope.
+    pub fn open_at(path: &Path, scope: Scope) -> Result<(Self, Position), DatabaseError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let journal =
-            Journal { file: open(&path)?, name, cells: geometry.layout().cells(), cell_bytes: geometry.cell_bytes };
-        let expected = header(manifest, geometry);
+        let journal = Journal { file: open(path)?, name, cells: scope.cells, cell_bytes: scope.cell_bytes };
+        let expected = scope.header();
         if journal.length()? < BLOCK as u64 || journal.block(0)? != expected {
             return Err(journal.corrupted(0..BLOCK as u64, "its header is wrong"));
         }
         let mut link = [0; 16];
         link.copy_from_slice(&expected[48..]);
-        Ok((journal, Position { offset: BLOCK as u64, version: manifest.version, link }))
+        Ok((journal, Position { offset: BLOCK as u64, version: scope.version, link }))
     }
 
     /// Reads the committed frames after a position. Also returns the position after them.
@@ -97,7 +140,7 @@ impl Journal {
     }
 
     /// Reads the next frame, if it was committed.
-    fn frame(&self, from: Position) -> Result<Option<(Frame, Position)>, DatabaseError> {
+    pub fn frame(&self, from: Position) -> Result<Option<(Frame, Position)>, DatabaseError> {
         let length = self.length()?;
         if length < from.offset {
             return Err(self.corrupted(length..from.offset, "frames that were there are cut off"));
@@ -212,6 +255,11 @@ pub(crate) fn append(file: &DiskFile, from: Position, frame: &Frame) -> Result<P
 }
 
 impl Position {
+    /// Offset of the content of a cell of the frame after this position.
+    pub fn cell_at(&self, cell: usize, cell_bytes: usize) -> u64 {
+        self.offset + (BLOCK + cell * (NUMBER_BYTES + cell_bytes) + NUMBER_BYTES) as u64
+    }
+
     /// Bytes of the journal up to this position.
     pub fn bytes(&self) -> u64 {
         self.offset

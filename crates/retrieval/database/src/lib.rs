@@ -7,6 +7,7 @@ mod database;
 mod dense;
 mod disk;
 mod edited;
+mod encrypted;
 mod error;
 mod generation;
 mod geometry;
@@ -26,6 +27,7 @@ mod writer;
 
 pub use build::{Builder, Built};
 pub use database::Database;
+pub use encrypted::{Declaration, EncryptedSnapshot, EncryptedStore};
 pub use error::DatabaseError;
 pub use manifest::SealingId;
 pub use records::{Duplicates, Record};

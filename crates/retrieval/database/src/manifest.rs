@@ -4,18 +4,22 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use unspoken_files::is_temporary_of;
 use unspoken_pir::{Layout, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
+use crate::encrypted;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
-/// Version of the format of all files. Earlier releases know the first one, and neither dense tables nor sealings.
+/// Version of the format of all files. Earlier releases know the first one, and neither other kinds of tables nor
+/// sealings nor shards.
 fn format_of(kind: TableKind, sealing: Option<SealingId>, shard: Option<&ShardEntry>) -> u32 {
     match (kind, sealing, shard) {
         (_, _, Some(_)) => SHARD_FORMAT,
+        (TableKind::Encrypted, _, None) => ENCRYPTED_FORMAT,
         (TableKind::Transformed, None, None) => 1,
         _ => 2,
     }
@@ -28,12 +32,16 @@ const SHARD_FORMAT: u32 = 3;
 pub type SealingId = [u8; 16];
 
 /// The newest of these versions.
-const NEWEST_FORMAT: u32 = SHARD_FORMAT;
+const NEWEST_FORMAT: u32 = ENCRYPTED_FORMAT;
+
+/// The version of databases of encrypted entries.
+const ENCRYPTED_FORMAT: u32 = 4;
 
 /// Maximum bytes of a manifest. A typical one has a few hundred.
 const MOST_BYTES: u64 = 64 << 10;
 
-const NAME: &str = "manifest.json";
+/// Name of the file.
+pub(crate) const NAME: &str = "manifest.json";
 
 /// Content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,11 +82,11 @@ pub(crate) struct ShardEntry {
     pub split: String,
 }
 
-/// The manifest file: the content and its hash.
+/// A manifest file: the content and its hash.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sealed {
-    manifest: Manifest,
+struct Sealed<M> {
+    manifest: M,
     blake3: String,
 }
 
@@ -185,39 +193,17 @@ impl Manifest {
 
     /// Reads a manifest and checks its hash and its format.
     fn read_any(dir: &Path) -> Result<Self, DatabaseError> {
-        let path = dir.join(NAME);
-        let mut bytes = Vec::new();
-        match File::open(&path) {
-            Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(DatabaseError::Missing { dir: dir.into() });
-            }
-            Err(error) => return Err(io_error("open", &path)(error)),
-        };
-        let corrupted = |what| DatabaseError::Corrupted { file: NAME.into(), bytes: 0..bytes.len() as u64, what };
-        let other = |found: u64| {
-            let (found, needed) = (found.to_string(), format!("1 to {NEWEST_FORMAT}"));
-            DatabaseError::Format { what: "format", found, needed }
-        };
-        let Ok(sealed) = serde_json::from_slice::<Sealed>(&bytes) else {
-            let json = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
-            let format = json.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
-            let newer = format.filter(|&found| found > NEWEST_FORMAT.into());
-            return Err(newer.map_or_else(|| corrupted("it is no manifest"), other));
-        };
-        if sealed.manifest.render()?.as_bytes() != bytes {
-            return Err(corrupted("its hash is wrong"));
+        let manifest: Manifest = read_sealed(dir, NAME, NEWEST_FORMAT)?;
+        let Manifest { tables, sealing, shard, .. } = &manifest;
+        if manifest.format != format_of(*tables, *sealing, shard.as_ref()) {
+            return Err(other_format(manifest.format.into(), NEWEST_FORMAT));
         }
-        let Manifest { tables, sealing, shard, .. } = &sealed.manifest;
-        if sealed.manifest.format != format_of(*tables, *sealing, shard.as_ref()) {
-            return Err(other(sealed.manifest.format.into()));
-        }
-        Ok(sealed.manifest)
+        Ok(manifest)
     }
 
     /// Replaces the manifest by this one, atomically and durably.
     pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
-        disk.replace(&dir.join(NAME), self.render()?.as_bytes())
+        publish_sealed(self, disk, dir, NAME)
     }
 
     /// Whether both databases have the same parameters, so that clients of one can use their keys with the other. Their
@@ -236,13 +222,57 @@ impl Manifest {
         }
         Ok(parameters)
     }
+}
 
-    fn render(&self) -> Result<String, DatabaseError> {
-        let failed = |error: serde_json::Error| DatabaseError::Source(error.into());
-        let blake3 = blake3::hash(&serde_json::to_vec(self).map_err(failed)?).to_string();
-        let sealed = Sealed { manifest: self.clone(), blake3 };
-        Ok(serde_json::to_string_pretty(&sealed).map_err(failed)? + "\n")
+/// Reads a manifest of a type from its file in a directory, and checks its hash. The file may be of a format that is
+/// newer than `newest`, which this program does not read.
+pub(crate) fn read_sealed<M: Serialize + DeserializeOwned>(
+    dir: &Path,
+    name: &str,
+    newest: u32,
+) -> Result<M, DatabaseError> {
+    let path = dir.join(name);
+    let mut bytes = Vec::new();
+    match File::open(&path) {
+        Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(DatabaseError::Missing { dir: dir.into() });
+        }
+        Err(error) => return Err(io_error("open", &path)(error)),
+    };
+    let corrupted = |what| DatabaseError::Corrupted { file: name.into(), bytes: 0..bytes.len() as u64, what };
+    let Ok(sealed) = serde_json::from_slice::<Sealed<M>>(&bytes) else {
+        let json = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+        let format = json.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
+        let newer = format.filter(|&found| found > newest.into());
+        return Err(newer.map_or_else(|| corrupted("it is no manifest"), |found| other_format(found, newest)));
+    };
+    match render(&sealed.manifest)?.as_bytes() == bytes {
+        true => Ok(sealed.manifest),
+        false => Err(corrupted("its hash is wrong")),
     }
+}
+
+/// Replaces a manifest in a directory, atomically and durably.
+pub(crate) fn publish_sealed(
+    manifest: &impl Serialize,
+    disk: &Disk,
+    dir: &Path,
+    name: &str,
+) -> Result<(), DatabaseError> {
+    disk.replace(&dir.join(name), render(manifest)?.as_bytes())
+}
+
+/// The error of a format that this program does not read.
+pub(crate) fn other_format(found: u64, newest: u32) -> DatabaseError {
+    let (found, needed) = (found.to_string(), format!("1 to {newest}"));
+    DatabaseError::Format { what: "format", found, needed }
+}
+
+fn render(manifest: &impl Serialize) -> Result<String, DatabaseError> {
+    let failed = |error: serde_json::Error| DatabaseError::Source(error.into());
+    let blake3 = blake3::hash(&serde_json::to_vec(manifest).map_err(failed)?).to_string();
+    Ok(serde_json::to_string_pretty(&Sealed { manifest, blake3 }).map_err(failed)? + "\n")
 }
 
 /// Removes files of other generations, which a crash may have left.
@@ -259,8 +289,9 @@ pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), Data
         let ours = ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin"))
             || numbered("journal-", ".log")
             || numbered("newest-", ".txt");
-        let replaced = [dir.join(NAME), kept.newest.clone()];
-        let temporary = replaced.iter().any(|path| is_temporary_of(path, file_name));
+        let replaced = [NAME, encrypted::MANIFEST, encrypted::UPLOAD].map(|name| dir.join(name));
+        let replaced = replaced.iter().chain([&kept.newest]);
+        let temporary = replaced.into_iter().any(|path| is_temporary_of(path, file_name));
         if (ours && !kept.all().contains(&path.as_path())) || temporary {
             disk.remove(&path)?;
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::journal::Position;
-use crate::manifest::{Files, Manifest};
+use crate::manifest::Files;
 
 /// Maximum bytes of the file. It has about 90.
 const MOST_BYTES: u64 = 256;
@@ -21,12 +21,12 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Reads the newest version of the generation that a manifest names: that of its tables if none is recorded.
+    /// Reads the newest version of a generation: `version`, that of its tables, if none is recorded.
     ///
     /// Read it before the journal: a commit writes its frame first, and then this number.
-    pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, DatabaseError> {
-        let path = Files::new(dir, manifest.generation).newest;
-        let unrecorded = Newest { generation: manifest.generation, version: manifest.version };
+    pub fn read(dir: &Path, (generation, version): (u64, u64)) -> Result<Self, DatabaseError> {
+        let path = Files::new(dir, generation).newest;
+        let unrecorded = Newest { generation, version };
         let mut bytes = Vec::new();
         match File::open(&path) {
             Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,

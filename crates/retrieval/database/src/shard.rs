@@ -43,7 +43,7 @@ impl Shard {
         let part = split.part(tables.parameters(), (id.number as usize).wrapping_sub(1))?;
         let dense = DenseTables::new(&tables, part.clone());
         let (files, bytes) = (Files::new(dir, manifest.generation), dense.file_bytes());
-        let sums = read_sums(&files.sums, chunks(bytes) * HASH_BYTES, &manifest)?;
+        let sums = read_sums(&files.sums, chunks(bytes) * HASH_BYTES, &manifest.sums)?;
         let file = open(&files.table)?;
         verify(&file, &files.table, bytes, &sums)?;
         let table = map(&file, &files.table)?;

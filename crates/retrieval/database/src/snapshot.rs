@@ -1,9 +1,10 @@
 //! One version of a database.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use unspoken_pir::encrypted::EncryptedView;
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
 use unspoken_pir::{DatabaseVersion, Layout, PirParameters, Planes, Tables};
 
@@ -32,7 +33,12 @@ pub struct Snapshot {
 enum Changes {
     Transformed(TransformedTables, EntryChanges),
     Dense(DenseTables, CellChanges),
+    /// Nothing: answers are computed from what the owner uploads ([`crate::EncryptedStore`]).
+    Encrypted,
 }
+
+/// No encrypted entries.
+static NO_CHANGES: BTreeMap<u64, Arc<[u8]>> = BTreeMap::new();
 
 impl DatabaseVersion for Snapshot {
     /// Version number. It grows by one with each commit, and by one or more when the whole database is replaced.
@@ -48,6 +54,7 @@ impl DatabaseVersion for Snapshot {
         match &self.changes {
             Changes::Transformed(tables, changes) => Planes::Transformed(self.base.transformed(tables, changes)),
             Changes::Dense(tables, changes) => Planes::Dense(self.base.dense(tables, changes)),
+            Changes::Encrypted => Planes::Encrypted(EncryptedView { entries: &[], changes: &NO_CHANGES }),
         }
     }
 }
@@ -61,6 +68,7 @@ impl Snapshot {
                 Changes::Transformed(tables.clone(), EntryChanges::none(base.geometry.tables.planes()))
             }
             Content::Dense(tables) => Changes::Dense(tables.clone(), CellChanges::default()),
+            Content::Encrypted => Changes::Encrypted,
         };
         Snapshot { base, version, records, cells: HashMap::new(), changes }
     }
@@ -86,6 +94,7 @@ impl Snapshot {
                 let all = cells.keys().copied();
                 Changes::Dense(tables.clone(), tables.changes_after(before, &changed, all, base, now)?)
             }
+            Changes::Encrypted => Changes::Encrypted,
         };
         Ok(Snapshot { base: Arc::clone(&self.base), version, records, cells, changes })
     }
@@ -131,6 +140,7 @@ impl Snapshot {
         let changes = match &self.changes {
             Changes::Transformed(_, changes) => changes.resident_bytes(self.parameters()),
             Changes::Dense(tables, changes) => tables.resident_bytes(changes),
+            Changes::Encrypted => 0,
         };
         (changes + self.cells.len() * self.base.geometry.cell_bytes) as u64
     }
@@ -143,6 +153,7 @@ impl Snapshot {
         match &self.changes {
             Changes::Transformed(_, changes) => changes.count(),
             Changes::Dense(_, changes) => changes.count(),
+            Changes::Encrypted => 0,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{DatabaseError, io_error};
 use crate::generation::{CELLS_MAGIC, Cells, TABLE_MAGIC};
 use crate::geometry::{Content, Geometry, HEADER_BYTES};
-use crate::journal;
+use crate::journal::Scope;
 use crate::manifest::{Files, Manifest, SealingId};
 use crate::sums::hashes;
 
@@ -60,23 +60,6 @@ pub(crate) fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
     }
 }
 
-/// Writes a small file, durably.
-pub(crate) fn write_whole(disk: &Disk, path: &Path, bytes: &[u8]) -> Result<(), DatabaseError> {
-    let file = disk.create(path)?;
-    file.write_at(bytes, 0)?;
-    file.sync()
-}
-
-/// Checks the free space before writing, so that the disk, which others may use, does not fill up.
-pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<(), DatabaseError> {
-    let system = rustix::fs::statvfs(dir).map_err(|error| io_error("look for room in", dir)(error.into()))?;
-    let found = system.f_bavail.saturating_mul(system.f_frsize);
-    match found >= needed {
-        true => Ok(()),
-        false => Err(DatabaseError::Space { dir: dir.to_path_buf(), found, needed }),
-    }
-}
-
 /// Callback that appends the content of a cell. Zeros at its end may be left out.
 pub(crate) type CellWriter<'a> = dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError> + 'a;
 
@@ -113,7 +96,8 @@ impl Plan<'_> {
         for path in files.all() {
             self.disk.remove(path)?;
         }
-        let cells = self.write_cells(&files.cells, cell, monitor)?;
+        let shape = (self.geometry.layout().cells(), self.geometry.cell_bytes);
+        let cells = write_cells(self.disk, &files.cells, shape, cell, monitor)?;
         let table = self.disk.create(&files.table)?;
         table.set_len(self.geometry.table_bytes())?;
         table.write_at(&TABLE_MAGIC, 0)?;
@@ -121,40 +105,60 @@ impl Plan<'_> {
         match &self.geometry.content {
             Content::Transformed(tables) => tables.write(&table, &mapped, monitor)?,
             Content::Dense(tables) => tables.write(&table, |cell| mapped.get(cell), monitor)?,
+            Content::Encrypted => {}
         }
         table.sync()?;
         let mut sums = hashes(table.file(), &files.table, self.geometry.table_bytes())?;
         sums.extend(hashes(cells.file(), &files.cells, self.geometry.cells_bytes())?);
         let manifest = Manifest::new(self.geometry, self.sealing, self.generation, (self.version, self.records), &sums);
         write_whole(self.disk, &files.sums, &sums)?;
-        write_whole(self.disk, &files.journal, &journal::header(&manifest, self.geometry))?;
+        write_whole(self.disk, &files.journal, &Scope::of(&manifest, self.geometry).header())?;
         self.disk.sync_dir(self.dir)?;
         Ok(manifest)
     }
+}
 
-    fn write_cells(
-        &self,
-        path: &Path,
-        cell: &mut CellWriter<'_>,
-        monitor: &mut Monitor<'_>,
-    ) -> Result<DiskFile, DatabaseError> {
-        let (file, count) = (self.disk.create(path)?, self.geometry.layout().cells());
-        file.set_len(self.geometry.cells_bytes())?;
-        file.write_at(&CELLS_MAGIC, 0)?;
-        let (mut buffer, mut at) = (Vec::with_capacity(WRITE_BYTES + self.geometry.cell_bytes), HEADER_BYTES);
-        for number in 0..count {
-            let start = buffer.len();
-            cell(number, &mut buffer)?;
-            debug_assert!(buffer.len() <= start + self.geometry.cell_bytes);
-            buffer.resize(start + self.geometry.cell_bytes, 0);
-            if buffer.len() >= WRITE_BYTES || number + 1 == count {
-                file.write_at(&buffer, at)?;
-                at += buffer.len() as u64;
-                buffer.clear();
-                monitor.at(Phase::Write, number + 1, Some(count))?;
-            }
-        }
-        file.sync()?;
-        Ok(file)
+/// Checks the free space before a number of bytes is written, so that the disk, which others may use, does not fill up.
+pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<(), DatabaseError> {
+    let system = rustix::fs::statvfs(dir).map_err(|error| io_error("look for room in", dir)(error.into()))?;
+    let found = system.f_bavail.saturating_mul(system.f_frsize);
+    match found >= needed {
+        true => Ok(()),
+        false => Err(DatabaseError::Space { dir: dir.to_path_buf(), found, needed }),
     }
+}
+
+/// Writes a file of these bytes, durably.
+pub(crate) fn write_whole(disk: &Disk, path: &Path, bytes: &[u8]) -> Result<(), DatabaseError> {
+    let file = disk.create(path)?;
+    file.write_at(bytes, 0)?;
+    file.sync()
+}
+
+/// Writes the file of so many cells of a length, durably. Calls `cell` for all cells in order.
+pub(crate) fn write_cells(
+    disk: &Disk,
+    path: &Path,
+    (count, cell_bytes): (u64, usize),
+    cell: &mut CellWriter<'_>,
+    monitor: &mut Monitor<'_>,
+) -> Result<DiskFile, DatabaseError> {
+    let file = disk.create(path)?;
+    file.set_len(HEADER_BYTES + count * cell_bytes as u64)?;
+    file.write_at(&CELLS_MAGIC, 0)?;
+    let (mut buffer, mut at) = (Vec::with_capacity(WRITE_BYTES + cell_bytes), HEADER_BYTES);
+    for number in 0..count {
+        let start = buffer.len();
+        cell(number, &mut buffer)?;
+        debug_assert!(buffer.len() <= start + cell_bytes);
+        buffer.resize(start + cell_bytes, 0);
+        if buffer.len() >= WRITE_BYTES || number + 1 == count {
+            file.write_at(&buffer, at)?;
+            at += buffer.len() as u64;
+            buffer.clear();
+            monitor.at(Phase::Write, number + 1, Some(count))?;
+        }
+    }
+    file.sync()?;
+    Ok(file)
 }

@@ -58,7 +58,7 @@ impl Writer {
         let manifest = Manifest::read(dir)?;
         sweep(&disk, dir, manifest.generation)?;
         let (geometry, base, _) = open_cells(dir, &manifest)?;
-        let newest = Newest::read(dir, &manifest)?;
+        let newest = Newest::read(dir, (manifest.generation, manifest.version))?;
         let (reader, start) = Journal::open(dir, &manifest, &geometry)?;
         let (frames, position) = reader.read(start)?;
         newest.check(dir, position)?;
@@ -97,7 +97,7 @@ impl Writer {
     }
 
     /// The kind of the tables.
-    pub fn tables(&self) -> TableKind {
+    pub fn table_kind(&self) -> TableKind {
         self.geometry.tables.kind()
     }
 

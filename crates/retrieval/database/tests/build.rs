@@ -177,9 +177,9 @@ fn files_of_other_versions_are_named() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("database");
     std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("manifest.json"), r#"{"manifest":{"format":4,"more":[]}}"#).unwrap();
+    std::fs::write(dir.join("manifest.json"), r#"{"manifest":{"format":9,"more":[]}}"#).unwrap();
     let error = Database::open(&dir).unwrap_err();
-    assert!(matches!(&error, DatabaseError::Format { found, .. } if found == "4"), "{error}");
+    assert!(matches!(&error, DatabaseError::Format { found, .. } if found == "9"), "{error}");
 }
 
 #[test]

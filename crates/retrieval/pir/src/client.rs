@@ -6,6 +6,7 @@ use unspoken_gsw::{
 use unspoken_ring::{DigitGadget, Poly, SecretRng, Seed, declassify, derive_bytes, nearest_integer};
 use zeroize::Zeroizing;
 
+use crate::authentication::AuthenticationKey;
 use crate::entry::{bytes_of, remove_pad};
 use crate::error::PirError;
 use crate::keys::SeededKeys;
@@ -28,6 +29,8 @@ pub struct PirSecret {
     response: Poly,
     /// Seed of the masks of session queries. It is public and the same for all keys of this secret.
     session: Seed,
+    /// Key of the tags of encrypted entries.
+    authentication: AuthenticationKey,
 }
 
 impl PirSecret {
@@ -44,7 +47,10 @@ impl PirSecret {
         let coefficients = wide_gaussian(parameters.response().degree(), &mut secrets_for(key, "responses"));
         let mut response = parameters.response().evaluate_i32(&coefficients, parameters.response_basis())?;
         response.mark_secret();
-        Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: session_seed(key) })
+        let mut tags = Zeroizing::new([0; 32]);
+        derive_bytes(DERIVATION_LABEL, &[key.as_slice(), b"tags of encrypted entries"], tags.as_mut_slice());
+        let (session, authentication) = (session_seed(key), AuthenticationKey::new(tags));
+        Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session, authentication })
     }
 
     pub(crate) fn parameters(&self) -> &PirParameters {
@@ -55,6 +61,10 @@ impl PirSecret {
     /// [`expand`](crate::expand).
     pub fn ring(&self) -> &RingSecret {
         &self.ring
+    }
+
+    pub(crate) fn authentication(&self) -> &AuthenticationKey {
+        &self.authentication
     }
 
     /// The phase, message plus noise, of a bit that is to be bootstrapped.
@@ -190,16 +200,16 @@ impl PirSecret {
     /// If the response has other parameters, or its noise is too large: it was not computed from a query and keys of
     /// this secret, or a part of the computation failed.
     pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Zeroizing<Vec<u8>>, PirError> {
-        let mut piece = self.extract_encrypted(response)?;
+        let mut piece = self.extract_masked(response)?;
         remove_pad(&self.parameters, plane, index, &mut piece);
         Ok(piece)
     }
 
-    /// Decrypts a piece from an [`EncryptedDatabase`](crate::EncryptedDatabase).
+    /// Decrypts a piece as it is in its table: with its pad, or with its tag.
     ///
     /// # Errors
     /// As for [`PirSecret::extract`].
-    pub fn extract_encrypted(&self, response: &Response) -> Result<Zeroizing<Vec<u8>>, PirError> {
+    pub(crate) fn extract_masked(&self, response: &Response) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let bits = self.parameters.literal().plaintext_bits;
         let units = self.units(response)?;
         let rounded: Zeroizing<Vec<i32>> = Zeroizing::new(units.iter().map(|&unit| nearest(unit) as i32).collect());

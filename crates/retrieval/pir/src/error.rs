@@ -50,6 +50,12 @@ pub enum PirError {
     /// The noise of a response is too large.
     #[error("the response is unreadable: it was computed with keys of another secret, from damaged data, or failed")]
     Unreadable,
+    /// A piece is not one that the owner has encrypted for its place.
+    #[error(
+        "the record is not one that this secret has encrypted for this place: it was not uploaded yet, or the service \
+         has changed it or moved it; do not trust it"
+    )]
+    Forged,
     /// A table does not have its declared shape.
     #[error("{what}: found {found}, needed {needed}")]
     Table {

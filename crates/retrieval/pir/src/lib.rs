@@ -1,9 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod authentication;
 mod client;
 mod database;
 pub mod dense;
-mod encrypted;
+pub mod encrypted;
 mod entry;
 mod error;
 mod expansion;
@@ -21,11 +22,12 @@ mod secured;
 mod server;
 mod shape;
 mod tables;
+mod upload;
 mod version;
 
 pub use client::PirSecret;
 pub use database::{Database, EntryChange, TableView};
-pub use encrypted::{EncryptedDatabase, EncryptedEntry};
+pub use encrypted::EncryptedEntry;
 pub use entry::{ENTRY_FORMAT, encode_entry};
 pub use error::PirError;
 pub use expansion::expand;
@@ -40,4 +42,5 @@ pub use secured::SecuredObject;
 pub use server::{PhaseTimes, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
 pub use tables::{PlaneShape, TableKind, Tables};
+pub use upload::{Upload, UploadError, UploadState, UploadedDatabase, WRITE_KEY_BYTES};
 pub use version::{DatabaseShard, DatabaseVersion, Planes, ShardId, Staleness, VersionedDatabase};

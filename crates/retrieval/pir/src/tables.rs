@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::authentication::TAG_BYTES;
 use crate::dense::{self, DenseQuery, DenseResponse, DenseShape, DenseSplit};
 use crate::error::{PirError, range};
 use crate::layout::{Layout, LayoutError, MAX_PLANES};
@@ -22,13 +23,16 @@ pub enum TableKind {
     /// Bytes ([`crate::dense`]): 1.5 bytes of table for each byte of a cell, and queries of about 170 KB with the keys
     /// of packed queries.
     Dense,
+    /// Entries that the owner of the records has encrypted ([`crate::encrypted`]): 15 bytes for each byte of a cell,
+    /// queries of all modes, of the owner alone.
+    Encrypted,
 }
 
 impl TableKind {
     /// The modes of queries that such tables answer.
     pub fn modes(self) -> &'static [Mode] {
         match self {
-            TableKind::Transformed => &Mode::ALL,
+            TableKind::Transformed | TableKind::Encrypted => &Mode::ALL,
             TableKind::Dense => &[Mode::Packed],
         }
     }
@@ -37,6 +41,7 @@ impl TableKind {
     pub fn piece_bytes(self, parameters: &PirParameters, cell_bytes: usize) -> usize {
         match self {
             TableKind::Transformed => parameters.piece_bytes(),
+            TableKind::Encrypted => parameters.piece_bytes() - TAG_BYTES,
             TableKind::Dense => {
                 cell_bytes.clamp(DenseShape::LEAST_CELL_BYTES, parameters.ring().degree()).next_power_of_two()
             }
@@ -51,7 +56,7 @@ impl TableKind {
     /// Maximum number of cells.
     pub(crate) fn most_cells(self) -> u64 {
         match self {
-            TableKind::Transformed => 1 << MAX_INDEX_BITS,
+            TableKind::Transformed | TableKind::Encrypted => 1 << MAX_INDEX_BITS,
             // Journals have four bytes for the number of a cell.
             TableKind::Dense => 1 << u32::BITS,
         }
@@ -66,6 +71,7 @@ impl TableKind {
     ) -> Result<PlaneShape, PirError> {
         Ok(match self {
             TableKind::Transformed => PlaneShape::Transformed(DatabaseShape::new(parameters, cells)?),
+            TableKind::Encrypted => PlaneShape::Encrypted(DatabaseShape::new(parameters, cells)?),
             TableKind::Dense => {
                 PlaneShape::Dense(DenseShape::new(parameters, cells, self.piece_bytes(parameters, cell_bytes))?)
             }
@@ -78,6 +84,7 @@ impl std::fmt::Display for TableKind {
         f.write_str(match self {
             TableKind::Transformed => "transformed",
             TableKind::Dense => "dense",
+            TableKind::Encrypted => "encrypted",
         })
     }
 }
@@ -86,8 +93,10 @@ impl std::str::FromStr for TableKind {
     type Err = PirError;
 
     fn from_str(name: &str) -> Result<Self, PirError> {
-        let found = [TableKind::Transformed, TableKind::Dense].into_iter().find(|kind| kind.to_string() == name);
-        found.ok_or_else(|| PirError::format("kind of tables", name, "transformed or dense"))
+        let found = [TableKind::Transformed, TableKind::Dense, TableKind::Encrypted]
+            .into_iter()
+            .find(|kind| kind.to_string() == name);
+        found.ok_or_else(|| PirError::format("kind of tables", name, "transformed, dense or encrypted"))
     }
 }
 
@@ -98,6 +107,8 @@ pub enum PlaneShape {
     Transformed(DatabaseShape),
     /// Of bytes.
     Dense(DenseShape),
+    /// Of encrypted entries.
+    Encrypted(DatabaseShape),
 }
 
 impl PlaneShape {
@@ -106,13 +117,16 @@ impl PlaneShape {
         match self {
             PlaneShape::Transformed(shape) => 1 << (shape.column_bits + shape.piece_bits),
             PlaneShape::Dense(shape) => shape.row_cells(parameters),
+            // There are no rows: entries are filled.
+            PlaneShape::Encrypted(shape) => 1 << shape.piece_bits,
         }
     }
 
     /// `log2` of the probability that a response to a query is wrong.
     pub(crate) fn log2_failure(&self, parameters: &PirParameters, mode: Mode) -> Result<f64, PirError> {
         match self {
-            PlaneShape::Transformed(shape) => Ok(parameters.log2_failure(*shape, mode)),
+            // An encrypted entry has less noise than a sum over rows.
+            PlaneShape::Transformed(shape) | PlaneShape::Encrypted(shape) => Ok(parameters.log2_failure(*shape, mode)),
             PlaneShape::Dense(shape) => dense::log2_failure(parameters, DenseSplit::whole(*shape)),
         }
     }
@@ -181,7 +195,9 @@ impl Tables {
     /// Bytes of a query of a mode.
     pub fn query_bytes(&self, mode: Mode) -> usize {
         match self.shape {
-            PlaneShape::Transformed(shape) => Query::byte_len(&self.parameters, mode, shape),
+            PlaneShape::Transformed(shape) | PlaneShape::Encrypted(shape) => {
+                Query::byte_len(&self.parameters, mode, shape)
+            }
             PlaneShape::Dense(shape) => DenseQuery::byte_len(&self.parameters, shape),
         }
     }
@@ -189,7 +205,7 @@ impl Tables {
     /// Bytes of the response of one plane.
     pub fn response_bytes(&self) -> usize {
         match self.shape {
-            PlaneShape::Transformed(_) => Response::byte_len(&self.parameters),
+            PlaneShape::Transformed(_) | PlaneShape::Encrypted(_) => Response::byte_len(&self.parameters),
             PlaneShape::Dense(shape) => DenseResponse::byte_len(&self.parameters, shape),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::database::TableView;
 use crate::dense::{DensePart, GroupView};
+use crate::encrypted::EncryptedView;
 use crate::parameters::PirParameters;
 use crate::tables::Tables;
 
@@ -14,6 +15,8 @@ pub enum Planes<'a> {
     Transformed(Vec<TableView<'a>>),
     /// Bytes: the groups of each plane.
     Dense(Vec<Vec<GroupView<'a>>>),
+    /// Encrypted entries: all planes of an entry together.
+    Encrypted(EncryptedView<'a>),
 }
 
 /// One version of a database. It does not change while it is held.

@@ -1,13 +1,16 @@
 //! Tests of every mode: many indices of a small table at insecure parameters, and each mode once at secure ones.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use unspoken_pir::encrypted::{self, EncryptedView};
 use unspoken_pir::{
-    Database, DatabaseShape, EncryptedDatabase, EncryptedEntry, EntryChange, KeyHeader, Mode, PirError, PirParameters,
-    PirSecret, PreparedKeys, Preset, Query, Response, SeededKeys, TableView, answer, encode_entry,
+    Database, DatabaseShape, EncryptedEntry, EntryChange, KeyHeader, Layout, Length, Mode, PirError, PirParameters,
+    PirSecret, PlaneShape, PreparedKeys, Preset, Query, Response, SeededKeys, TableKind, TableView, Tables, answer,
+    encode_entry,
 };
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Domain, SecretRng};
 use zeroize::Zeroizing;
 
 fn records(parameters: &PirParameters, pieces: usize) -> Vec<u8> {
@@ -266,34 +269,122 @@ fn absent_records_are_refused() {
     }
 }
 
+/// A database of encrypted entries in memory.
+struct Stored {
+    tables: Tables,
+    entries: Vec<u8>,
+    changes: BTreeMap<u64, Arc<[u8]>>,
+}
+
+impl Stored {
+    fn new(secret: &PirSecret, tables: Tables, cells: &[Vec<u8>], rng: &mut SecretRng) -> Self {
+        let number_of = 0..EncryptedEntry::count(&tables);
+        let entries = number_of.flat_map(|number| encrypted(secret, &tables, number, cells, rng)).collect();
+        Stored { tables, entries, changes: BTreeMap::new() }
+    }
+
+    fn view(&self) -> EncryptedView<'_> {
+        EncryptedView { entries: &self.entries, changes: &self.changes }
+    }
+}
+
+/// An entry as it is stored; reading it gives the same bytes again.
+fn encrypted(secret: &PirSecret, tables: &Tables, number: u64, cells: &[Vec<u8>], rng: &mut SecretRng) -> Vec<u8> {
+    let entry = secret.encrypt_entry(tables, number, |cell| &cells[cell as usize], rng).unwrap();
+    let bytes = entry.to_bytes(tables);
+    assert_eq!(bytes.len(), EncryptedEntry::byte_len(tables));
+    assert!(EncryptedEntry::from_bytes(tables, &bytes[1..]).is_err());
+    assert_eq!(EncryptedEntry::from_bytes(tables, &bytes).unwrap().to_bytes(tables), bytes);
+    bytes
+}
+
+/// Records of 300 bytes need two planes.
+fn encrypted_tables(parameters: &PirParameters, records: u64) -> (Tables, Vec<Vec<u8>>) {
+    let layout = Layout::Index { records, length: Length::Fixed(300) };
+    let cells = (0..records).map(|i| (0..300).map(|j| (i * 7 + j) as u8).collect()).collect();
+    (Tables::new(parameters, layout, TableKind::Encrypted).unwrap(), cells)
+}
+
 #[test]
 fn encrypted_records_are_found_and_replaced() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let (all, (secret, mut rng)) = (records(&parameters, 300), client(&parameters));
-    let mut database = EncryptedDatabase::new(&parameters, 300).unwrap();
-    let sent = |entry: EncryptedEntry| {
-        let bytes = entry.to_bytes(&parameters);
-        assert_eq!(bytes.len(), EncryptedEntry::byte_len(&parameters));
-        assert!(EncryptedEntry::from_bytes(&parameters, &bytes[1..]).is_err());
-        EncryptedEntry::from_bytes(&parameters, &bytes).unwrap()
-    };
-    for (number, pieces) in all.chunks(1024).enumerate() {
-        database.write(number as u64, &sent(secret.encrypt_entry(pieces, &mut rng).unwrap())).unwrap();
-    }
-    let other = secret.encrypt_entry(&[0x77; 1024], &mut rng).unwrap();
-    assert!(database.write(75, &other).is_err());
-    database.write(10, &other).unwrap();
+    let (secret, mut rng) = client(&parameters);
+    let (tables, mut cells) = encrypted_tables(&parameters, 299);
+    let PlaneShape::Encrypted(shape) = tables.shape() else { panic!("{tables:?}") };
+    let mut stored = Stored::new(&secret, tables.clone(), &cells, &mut rng);
+    assert!(secret.encrypt_entry(&tables, 75, |_| &[], &mut rng).is_err());
+    cells[42] = vec![0x77; 300];
+    stored.changes.insert(10, encrypted(&secret, &tables, 10, &cells, &mut rng).into());
     let cancel = AtomicBool::new(false);
-    for mode in [Mode::Packed, Mode::Compact] {
+    for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
         let keys = secret.keys(mode, &mut rng).unwrap().expand().unwrap();
-        for index in [0, 1, 39, 40, 43, 299] {
-            let query = secret.query(mode, database.shape(), index, &mut rng).unwrap();
-            let (response, _) = database.answer(&keys, &query, &cancel).unwrap();
-            let expected = if index / 4 == 10 { &[0x77; 256][..] } else { &all[index as usize * 256..][..256] };
-            assert!(*secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
-            // There is no noise of sums over rows; the noise of the switch to the ring of responses is the same.
-            let ratio = secret.measured_noise(&response).unwrap().0 / parameters.response_noise(database.shape()).0;
-            assert!(ratio < 1.3, "{mode} {index}: {ratio}");
+        for index in [0, 1, 40, 42, 298] {
+            let query = secret.query(mode, shape, index, &mut rng).unwrap();
+            let (responses, _) = encrypted::answer(&keys, &tables, stored.view(), &query, &cancel).unwrap();
+            let mut record = Vec::new();
+            for (plane, response) in responses.iter().enumerate() {
+                record.extend_from_slice(&secret.extract_encrypted(response, &tables, plane, index).unwrap());
+                // There is no noise of sums over rows; the noise of the switch to the ring of responses is the same.
+                let ratio = secret.measured_noise(response).unwrap().0 / parameters.response_noise(shape).0;
+                assert!(ratio < 1.3, "{mode} {index}: {ratio}");
+            }
+            assert_eq!(record[..300], cells[index as usize], "{mode} {index}");
         }
     }
+}
+
+#[test]
+fn content_that_the_owner_did_not_store_at_its_place_is_refused() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let (secret, mut rng) = client(&parameters);
+    let (tables, cells) = encrypted_tables(&parameters, 40);
+    let PlaneShape::Encrypted(shape) = tables.shape() else { panic!("{tables:?}") };
+    let mut stored = Stored::new(&secret, tables.clone(), &cells, &mut rng);
+    let (keys, cancel) = (secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap(), AtomicBool::new(false));
+    let length = EncryptedEntry::byte_len(&tables);
+    let moved = stored.entries[2 * length..3 * length].to_vec();
+    stored.changes.insert(1, moved.into());
+    // Adds the message 1 to all values of the body, and with that to the first coefficient.
+    let ring = parameters.ring();
+    let mut altered = stored.entries[3 * length..4 * length].to_vec();
+    let residues = 32..length / 2;
+    let mut body = ring.read_residues(&altered[residues.clone()], ring.basis(), Domain::Evaluation).unwrap();
+    ring.add_constant_assign(&mut body, 1 << 48).unwrap();
+    let mut bytes = Vec::new();
+    ring.write_residues(&body, &mut bytes);
+    altered[residues].copy_from_slice(&bytes);
+    stored.changes.insert(3, altered.into());
+    let mut read = |tables: &Tables, plane: usize, index: u64, expected: u64| {
+        let query = secret.query(Mode::Packed, shape, index, &mut rng).unwrap();
+        let (responses, _) = encrypted::answer(&keys, &stored.tables, stored.view(), &query, &cancel).unwrap();
+        secret.extract_encrypted(&responses[plane], tables, plane, expected).map(|piece| piece.to_vec())
+    };
+    assert_eq!(read(&tables, 0, 9, 9).unwrap(), cells[9][..240]);
+    let (other, _) = encrypted_tables(&parameters, 39);
+    for (what, refused) in [
+        ("an entry at another place", read(&tables, 0, 5, 5)),
+        ("an altered entry", read(&tables, 0, 12, 12)),
+        ("the record of another index", read(&tables, 0, 9, 8)),
+        ("a record of another layout", read(&other, 0, 9, 9)),
+    ] {
+        assert!(matches!(refused, Err(PirError::Forged)), "{what}: {refused:?}");
+    }
+}
+
+#[test]
+fn entries_of_another_length_are_an_error_of_the_database() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let (secret, mut rng) = client(&parameters);
+    let (tables, cells) = encrypted_tables(&parameters, 40);
+    let PlaneShape::Encrypted(shape) = tables.shape() else { panic!("{tables:?}") };
+    let mut stored = Stored::new(&secret, tables.clone(), &cells, &mut rng);
+    stored.entries.pop();
+    let (keys, cancel) = (secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap(), AtomicBool::new(false));
+    let query = secret.query(Mode::Packed, shape, 0, &mut rng).unwrap();
+    let cut_off = encrypted::answer(&keys, &tables, stored.view(), &query, &cancel);
+    assert!(matches!(cut_off, Err(PirError::Table { .. })));
+    let layout = tables.layout();
+    let transformed = Tables::new(&parameters, layout, TableKind::Transformed).unwrap();
+    let other = encrypted::answer(&keys, &transformed, stored.view(), &query, &cancel);
+    assert!(matches!(other, Err(PirError::Table { .. })));
 }

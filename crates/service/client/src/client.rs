@@ -8,7 +8,7 @@ use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
 
-use crate::connect::{Bundle, Connected, Target};
+use crate::connect::{Bundle, Connected, Target, locked, open_stored};
 use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
@@ -70,6 +70,22 @@ impl<H: ClientHalf> ServiceClient<H> {
     fn connect_to(target: Target<H>, control: &mut CallControl) -> Result<Self, ClientError> {
         let Connected { half, key, surplus, described, usage } = target.connect(None, Bundle::Shared, control)?;
         Ok(ServiceClient { target, half, key, surplus, described, usage })
+    }
+
+    /// Opens the client's half of an application that the service does not offer yet, with the secret key that clients
+    /// with this state will use for it. A new one is made and stored if there is none. Nothing is sent.
+    ///
+    /// # Errors
+    /// If the state cannot be read or written, or the stored key does not fit the description.
+    pub fn open_half(
+        description: H::Description,
+        model: H::Model,
+        state: &StateDir,
+        cancel: &Cancel,
+    ) -> Result<H, ClientError> {
+        let entry = state.entry(H::secret_name(&description, &model));
+        let _lock = locked(state, &entry, cancel)?;
+        Ok(open_stored(state, &entry, description, model)?.0)
     }
 
     /// The client's half of the application.

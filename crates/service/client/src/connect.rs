@@ -1,5 +1,6 @@
 //! Connecting to an application: opens the client half, makes and uploads its keys once, and finds them again.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use unspoken_files::create_private_file;
 use unspoken_protocol::{ApplicationDescription, ClientHalf, application_kind};
 use unspoken_wire::ProblemCode;
 use unspoken_wire::v1::{KeyState, Limits};
+use zeroize::Zeroizing;
 
 use crate::cost::Cost;
 use crate::error::ClientError;
@@ -74,21 +76,10 @@ impl<H: ClientHalf> Target<H> {
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let entry = self.state.entry(H::secret_name(&description, &self.model));
         let start = Instant::now();
-        // Two processes that make keys here at the same time would mix their files.
-        let lock = entry.lock(control.cancel).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
-            _ => at(error),
-        })?;
+        let lock = locked(&self.state, &entry, control.cancel)?;
         self.check_change(&description)?;
-        let stored = entry.secret().map_err(at)?;
-        let mut half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
-            .map_err(ClientError::of_application)?;
+        let (mut half, secret) = open_stored::<H>(&self.state, &entry, description, self.model.clone())?;
         self.accept(&offer.description)?;
-        let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
-        if stored.is_none() {
-            half.begin().map_err(ClientError::of_application)?;
-            entry.store_secret(&secret).map_err(at)?;
-        }
         let held = self.still_held(entry.uploaded().map_err(at)?, &secret, control.cancel)?;
         let alone = half.bundle_contents();
         let serves = |held: &Uploaded| match bundle {
@@ -266,6 +257,33 @@ impl<H: ClientHalf> Target<H> {
         }
         Ok(uploaded?)
     }
+}
+
+/// Locks the files of a key set: two processes that make keys at the same time would mix them.
+pub(crate) fn locked(state: &StateDir, entry: &Entry<'_>, cancel: &Cancel) -> Result<File, ClientError> {
+    entry.lock(cancel).map_err(|source| match source.kind() {
+        io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
+        _ => ClientError::State { path: state.path().display().to_string(), source },
+    })
+}
+
+/// Opens the half with the stored secret key, or with a new one, which is then stored. The files must be locked.
+pub(crate) fn open_stored<H: ClientHalf>(
+    state: &StateDir,
+    entry: &Entry<'_>,
+    description: H::Description,
+    model: H::Model,
+) -> Result<(H, Zeroizing<Vec<u8>>), ClientError> {
+    let at = |source| ClientError::State { path: state.path().display().to_string(), source };
+    let stored = entry.secret().map_err(at)?;
+    let half = H::open(description, model, stored.as_ref().map(|secret| secret.as_slice()))
+        .map_err(ClientError::of_application)?;
+    let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
+    if stored.is_none() {
+        half.begin().map_err(ClientError::of_application)?;
+        entry.store_secret(&secret).map_err(at)?;
+    }
+    Ok((half, secret))
 }
 
 /// Whether a failed upload can be resumed.

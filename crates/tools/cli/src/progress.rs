@@ -97,6 +97,11 @@ impl Bars {
         self.show(what, progress.done, progress.total, false);
     }
 
+    /// Shows how many entries of a database were uploaded.
+    pub fn entries(&mut self, done: u64, total: u64) {
+        self.show("uploading entries", done, total, false);
+    }
+
     /// Shows a text behind the bar.
     pub fn message(&mut self, text: &str) {
         if let Some((_, bar)) = &self.current {

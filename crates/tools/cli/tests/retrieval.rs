@@ -455,3 +455,95 @@ fn keys_of_another_preset_and_damaged_databases_are_refused() {
     let damaged = complaint(&unspoken(&["serve", "--database", &scene.text("images")]));
     assert!(damaged.contains("corrupted: table-"), "{damaged}");
 }
+
+/// The owner of encrypted records, who uploads and reads them, and the service that stores them.
+struct EncryptedScene {
+    scene: Scene,
+}
+
+impl EncryptedScene {
+    /// A database at home, which is not uploaded yet.
+    fn new() -> Self {
+        let scene = Scene { directory: tempfile::tempdir().unwrap() };
+        let home = Builder { tables: TableKind::Encrypted, ..Builder::new(Preset::N11) };
+        home.build(scene.path("home"), codes().map(Ok::<_, Infallible>), |_| {}, &GO).unwrap();
+        EncryptedScene { scene }
+    }
+
+    /// Declares the database to a service at an address, which does not need to run, and accepts it.
+    fn declare(&self, url: &str) {
+        let (home, state) = (self.scene.text("home"), self.scene.text("state"));
+        let (declaration, store) = (self.scene.text("declaration"), self.scene.text("store"));
+        let target = ["--url", url, "--application", "pir/codes", "--state-dir", &state];
+        text(&unspoken(&[&["pir", "declare", &home, "--out", &declaration][..], &target].concat()));
+        let small = complaint(&unspoken(&["pir", "accept", &declaration, &store, "--most", "1"]));
+        assert!(small.contains("--most MB"), "{small}");
+        text(&unspoken(&["pir", "accept", &declaration, &store]));
+        assert!(complaint(&unspoken(&["pir", "accept", &declaration, &store])).contains("is there already"));
+    }
+
+    fn serve(&self, listen: &str) -> Service {
+        let log = File::options().create(true).append(true).open(self.scene.path("log")).unwrap();
+        let (offer, keys) = (format!("pir-encrypted:pir/codes={}", self.scene.text("store")), self.scene.text("keys"));
+        Service::start(&["--offer", &offer, "--data-dir", &keys, "--listen", listen], log)
+    }
+
+    fn upload(&self, url: &str, state: &str, what: &[&str]) -> Output {
+        let (home, state) = (self.scene.text("home"), self.scene.text(state));
+        let target = ["pir", "upload", &home, "--url", url, "--state-dir", &state];
+        unspoken(&[&target[..], what].concat())
+    }
+}
+
+#[test]
+fn records_that_the_service_cannot_read_are_uploaded_changed_and_read() {
+    let encrypted = EncryptedScene::new();
+    let scene = &encrypted.scene;
+    // A port that is free now, so that the declaration is for the address of the service.
+    let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let url = format!("http://{listen}");
+    encrypted.declare(&url);
+    let service = encrypted.serve(&listen);
+    let get = |what: &[&str]| scene.get(&service, "pir/codes", what);
+
+    assert!(!get(&["C042"]).status.success(), "nothing is uploaded yet");
+    let said = text(&encrypted.upload(&url, "state", &[]));
+    assert!(said.contains("version     2"), "{said}");
+    assert_eq!(text(&get(&["C042", "C299"])), format!("{}\n{}\n", meaning(42), meaning(299)));
+    assert_eq!(text(&get(&["C007", "--query", "compact"])), format!("{}\n", meaning(7)));
+    assert!(complaint(&get(&["X99"])).contains("no such key: X99"));
+    let said = text(&encrypted.upload(&url, "state", &[]));
+    assert!(said.contains("version     2 still: no entry differs"), "{said}");
+
+    // A change uploads few entries; other commands that change a database at home do as well.
+    text(&unspoken(&["pir", "put", &scene.text("home"), "C042", "changed"]));
+    let said = text(&encrypted.upload(&url, "state", &[]));
+    assert!(said.contains("uploaded    1 entries") || said.contains("uploaded    2 entries"), "{said}");
+    let line: Value = serde_json::from_str(&text(&get(&["C042", "--json"]))).unwrap();
+    assert_eq!((&line["record"], &line["version"]), (&"changed".into(), &3.into()));
+
+    // Others can neither read nor write.
+    let target = ["get", "--url", &service.url, "--app", "pir/codes", "--state-dir", &scene.text("stranger")];
+    let unreadable = complaint(&unspoken(&[&target[..], &["C042"]].concat()));
+    assert!(unreadable.contains("unreadable"), "{unreadable}");
+    let refused = complaint(&encrypted.upload(&url, "stranger", &[]));
+    assert!(refused.contains("write key of an upload"), "{refused}");
+
+    // The files have no record, and the log no key.
+    drop(service);
+    for file in std::fs::read_dir(scene.path("store")).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(20).any(|window| window == &meaning(299).as_bytes()[..20]));
+    }
+    assert!(!std::fs::read_to_string(scene.path("log")).unwrap().contains("C042"));
+
+    // After a restart, everything is there; an upload of all entries makes a version again.
+    let service = encrypted.serve(&listen);
+    let get = |what: &[&str]| scene.get(&service, "pir/codes", what);
+    assert_eq!(text(&get(&["C042"])), "changed\n");
+    assert!(text(&encrypted.upload(&url, "state", &["--all"])).contains("version     4"));
+    assert_eq!(text(&get(&["C042", "C100"])), format!("changed\n{}\n", meaning(100)));
+    // A service does not offer the owner's database, which is in plaintext.
+    let plain = unspoken(&["serve", "--offer", &format!("pir:pir/codes={}", scene.text("home"))]);
+    assert!(complaint(&plain).contains("in plaintext"));
+}

@@ -7,13 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{DatabaseVersion, Preset};
+use unspoken_pir::{
+    DatabaseVersion, EncryptedEntry, Layout, Length, Planes, Preset, TableKind, Tables, Upload, UploadedDatabase,
+};
 
 use super::model::{Crash, Model};
 use super::{Log, Step};
 use crate::disk::Disk;
 use crate::store::Monitor;
-use crate::{Builder, Database, DatabaseError, Record, Writer};
+use crate::{Builder, Database, DatabaseError, Declaration, EncryptedStore, Record, Writer};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
@@ -275,4 +277,87 @@ fn damage_of_a_journal_is_found_at_every_byte() {
             }
         }
     }
+}
+
+/// The declaration of a database of three encrypted entries of one plane.
+fn declaration() -> Declaration {
+    let layout = Layout::Index { records: 12, length: Length::Fixed(9) };
+    let tables = Tables::new(&Preset::InsecureN11.build().unwrap(), layout, TableKind::Encrypted).unwrap();
+    Declaration::new(&tables, &[1; 32]).unwrap()
+}
+
+/// An entry whose bytes are zeros but the first one.
+fn encrypted_entry(value: u8) -> Vec<u8> {
+    let mut entry = vec![0; EncryptedEntry::byte_len(&declaration().tables().unwrap())];
+    entry[0] = value;
+    entry
+}
+
+/// Uploads entries of these values, each in a chunk of its own.
+fn upload(store: &EncryptedStore, id: u64, values: &[Option<u8>; 3]) -> u64 {
+    let upload = Upload { id, base: store.snapshot().version() };
+    let values = (0..).zip(values).filter_map(|(number, value)| Some((number, (*value)?)));
+    let mut chunks = 0;
+    for (number, value) in values {
+        chunks = store.stage(upload, chunks, &[(number, &encrypted_entry(value))]).unwrap().chunks;
+    }
+    store.commit_upload(upload, chunks, &GO_ON).unwrap().version
+}
+
+/// The version of a store, and the first bytes of its entries. Checks that it can be written further.
+fn opened_store(dir: &Path, what: &str) -> (u64, Content) {
+    let read = |store: &EncryptedStore| -> Content {
+        let snapshot = store.snapshot();
+        let Planes::Encrypted(view) = snapshot.planes() else { panic!("{what}") };
+        let entries = (0..).zip(view.entries.chunks(encrypted_entry(0).len()));
+        entries.map(|(number, entry)| Some(vec![view.changes.get(&number).map_or(entry[0], |new| new[0])])).collect()
+    };
+    let store = EncryptedStore::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (version, content) = (store.snapshot().version(), read(&store));
+    assert_eq!(upload(&store, 99, &[None, None, Some(77)]), version + 1, "{what}");
+    drop(store);
+    let store = EncryptedStore::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(store.snapshot().version(), version + 1, "{what}");
+    assert_eq!(read(&store)[2], Some(vec![77]), "{what}");
+    (version, content)
+}
+
+#[test]
+fn an_upload_is_there_or_not() {
+    let content = |values: [u8; 3]| -> Content { values.iter().map(|&value| Some(vec![value])).collect() };
+    let prepare = |dir: &Path| EncryptedStore::create(dir, &declaration(), &GO_ON).unwrap();
+    let recorded = Recorded::new(prepare, (1, content([0; 3])), |disk, dir, durable| {
+        // The third upload does not fit into the journal, and makes a new generation.
+        let store = EncryptedStore::open_on(disk, dir, 4 * encrypted_entry(0).len() as u64).unwrap();
+        durable(upload(&store, 1, &[Some(1), Some(2), None]), content([1, 2, 0]));
+        durable(upload(&store, 2, &[None, Some(3), None]), content([1, 3, 0]));
+        durable(upload(&store, 3, &[Some(4), None, Some(5)]), content([4, 3, 5]));
+        durable(upload(&store, 4, &[Some(6), None, None]), content([6, 3, 5]));
+        assert!(!dir.join("cells-1.bin").exists() && dir.join("cells-2.bin").exists());
+    });
+    let states = recorded.crash(|dir, what, newest, next| {
+        let (version, content) = opened_store(dir, what);
+        let expected = if version == newest.1 { newest } else { next };
+        assert_eq!((version, &content), (expected.1, &expected.2), "{what}");
+    });
+    assert!(states > 100);
+}
+
+#[test]
+fn a_new_store_is_there_or_can_be_made() {
+    let recorded = Recorded::new(
+        |_| (),
+        (0, vec![None; 3]),
+        |disk, dir, durable| {
+            EncryptedStore::create_on(&disk, dir, &declaration(), &GO_ON).unwrap();
+            durable(1, vec![Some(vec![0]); 3]);
+        },
+    );
+    let states = recorded.crash(|dir, what, _, next| {
+        if matches!(EncryptedStore::open(dir), Err(DatabaseError::Missing { .. })) {
+            EncryptedStore::create(dir, &declaration(), &GO_ON).unwrap();
+        }
+        assert_eq!(opened_store(dir, what), (1, next.2.clone()));
+    });
+    assert!(states > 20);
 }

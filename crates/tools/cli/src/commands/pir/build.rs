@@ -23,6 +23,9 @@ use crate::progress::Bars;
 /// to 13 KB. Dense ones take 1.5 bytes, are read at the speed of memory, answer many clients in one pass, and need
 /// queries of about 170 KB. --explain compares them for the records at hand.
 ///
+/// Encrypted tables are for a service that must not read the records: the database stays here, and `unspoken pir
+/// declare` and `unspoken pir upload` bring its encryption to the service.
+///
 /// The values are held in memory during the build; the tables are not. Ctrl-C or a termination signal removes the
 /// unfinished database and, with --replace, keeps the old one. What a killed build leaves, the next build of the same
 /// database removes.
@@ -35,7 +38,7 @@ pub struct Arguments {
     records: RecordOptions,
     #[command(flatten)]
     seal: SealOption,
-    /// Kind of the tables: transformed or dense
+    /// Kind of the tables: transformed, dense or encrypted
     #[arg(long, default_value = "transformed", value_parser = clap::value_parser!(TableKind))]
     tables: TableKind,
     /// Build nothing: show what each kind of tables and of queries would cost, and which is recommended
@@ -119,7 +122,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let built = builder.build(database, records, &mut show, cancel.flag())?;
     bars.finish();
     summarise(&built, start.elapsed().as_secs_f64())?;
-    println!("serve it    unspoken serve --database {}", database.display());
+    match arguments.tables {
+        TableKind::Encrypted => println!("declare it  unspoken pir declare {} --url URL ...", database.display()),
+        _ => println!("serve it    unspoken serve --database {}", database.display()),
+    }
     Ok(())
 }
 

@@ -77,8 +77,11 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
         println!("version     {version} still: no record differs");
         return Ok(());
     }
-    println!("version     {version}, which running services load");
-    if writer.tables() == TableKind::Dense {
+    match writer.table_kind() {
+        TableKind::Encrypted => println!("version     {version}; `unspoken pir upload` brings it to the service"),
+        _ => println!("version     {version}, which running services load"),
+    }
+    if writer.table_kind() == TableKind::Dense {
         println!(
             "memory      33 MB at services for each changed group of the dense tables, until `unspoken pir compact`"
         );

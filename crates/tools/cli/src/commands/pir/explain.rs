@@ -3,7 +3,9 @@
 use serde_json::json;
 use unspoken_database::Record;
 use unspoken_pir::layout::KeysPlan;
-use unspoken_pir::{Layout, LayoutError, Mode, PirParameters, PlaneShape, SeededKeys, TableKind, Tables};
+use unspoken_pir::{
+    EncryptedEntry, Layout, LayoutError, Mode, PirParameters, PlaneShape, SeededKeys, TableKind, Tables,
+};
 
 /// Lookups over which the time to send keys is spread.
 const LOOKUPS: f64 = 100.0;
@@ -111,6 +113,9 @@ fn table_bytes(tables: &Tables) -> u64 {
     let parameters = tables.parameters();
     let plane = match tables.shape() {
         PlaneShape::Transformed(shape) => 4 * parameters.ring().table_words(shape.table(parameters)),
+        PlaneShape::Encrypted(_) => {
+            EncryptedEntry::count(tables) as usize * EncryptedEntry::byte_len(tables) / tables.planes()
+        }
         PlaneShape::Dense(shape) => {
             let packing = unspoken_pir::dense::Packing::memory_bytes(parameters);
             shape.table_bytes(parameters) + shape.groups() * packing
@@ -130,12 +135,15 @@ fn seconds(tables: &Tables, mode: Mode) -> f64 {
         (Mode::Packed, 0.03, 1.25e-10),
     ];
     const DENSE: (f64, f64) = (0.02, 5.0e-11);
+    /// Selection for each byte of encrypted entries.
+    const ENCRYPTED: f64 = 1.9e-8;
     let bytes = table_bytes(tables) as f64;
     let (fixed, each) = match tables.kind() {
         TableKind::Dense => DENSE,
-        TableKind::Transformed => {
+        TableKind::Transformed | TableKind::Encrypted => {
             let of = TRANSFORMED.into_iter().find(|(of, ..)| *of == mode);
-            of.map_or((0.0, 0.0), |(_, fixed, each)| (fixed, each))
+            let (fixed, each) = of.map_or((0.0, 0.0), |(_, fixed, each)| (fixed, each));
+            (fixed, if tables.kind() == TableKind::Encrypted { ENCRYPTED } else { each })
         }
     };
     fixed + each * bytes

@@ -1,14 +1,17 @@
 //! `unspoken pir`
 
+mod accept;
 mod build;
 mod change;
 mod compact;
+mod declare;
 mod explain;
 mod info;
 mod put;
 mod records;
 mod seal;
 mod shard;
+mod upload;
 mod verify;
 
 pub use seal::read_key;
@@ -28,6 +31,9 @@ pub enum Command {
     Delete(change::DeleteArguments),
     Compact(compact::Arguments),
     Shard(shard::Arguments),
+    Declare(declare::Arguments),
+    Accept(accept::Arguments),
+    Upload(upload::Arguments),
 }
 
 /// Runs the command.
@@ -42,5 +48,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Delete(arguments) => change::delete(arguments),
         Command::Compact(arguments) => compact::run(arguments),
         Command::Shard(arguments) => shard::run(arguments),
+        Command::Declare(arguments) => declare::run(arguments),
+        Command::Accept(arguments) => accept::run(arguments),
+        Command::Upload(arguments) => upload::run(arguments),
     }
 }

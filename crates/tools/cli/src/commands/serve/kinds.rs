@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unspoken_server::Applications;
 
 use super::offer::Offer;
-use super::{classify, digits, embed, llama, matrix, pir, pir_router, pir_shard, unseal};
+use super::{classify, digits, embed, llama, matrix, pir, pir_encrypted, pir_router, pir_shard, unseal};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -16,6 +16,7 @@ pub const KINDS: &[Kind] = &[
     pir::KIND,
     pir_shard::KIND,
     pir_router::KIND,
+    pir_encrypted::KIND,
     unseal::KIND,
     llama::KIND,
 ];
@@ -65,7 +66,7 @@ impl Kind {
 pub fn help() -> String {
     let mut text = String::from("Kinds of offers, and their options:\n");
     for kind in KINDS {
-        let _ = writeln!(text, "  {:10} {} [default name: {}]", kind.name, kind.about, kind.default_name);
+        let _ = writeln!(text, "  {:14}{} [default name: {}]", kind.name, kind.about, kind.default_name);
         for option in kind.options {
             let _ = writeln!(text, "    {:9}{}", option.name, option.about);
         }

@@ -8,6 +8,7 @@ mod llama;
 mod matrix;
 mod offer;
 mod pir;
+mod pir_encrypted;
 mod pir_router;
 mod pir_shard;
 mod preset;

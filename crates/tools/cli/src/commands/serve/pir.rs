@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::DatabaseVersion;
+use unspoken_pir::{DatabaseVersion, TableKind};
 use unspoken_retrieve::RetrieveServer;
 use unspoken_server::Applications;
 
@@ -29,6 +29,11 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let snapshot = opened.snapshot();
     let preset = snapshot.parameters().name();
     anyhow::ensure!(!snapshot.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
+    anyhow::ensure!(
+        snapshot.tables().kind() != TableKind::Encrypted,
+        "it is the owner's part of an encrypted database, in plaintext; a service offers what `unspoken pir accept` \
+         makes: --offer pir-encrypted:NAME=DIR"
+    );
     tell(&name, &snapshot, "database opened");
     let follower = (name, Arc::downgrade(&opened));
     let applications = offer.add(RetrieveServer::new(opened)?, applications)?;

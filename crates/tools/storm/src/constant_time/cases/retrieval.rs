@@ -1,5 +1,6 @@
 //! Private retrieval: keys, queries, responses, and the client's half.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::path::Path;
@@ -8,8 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use anyhow::Context;
 use unspoken_database::{Builder, Database as Stored, Record};
 use unspoken_pir::dense::{self, DenseResponse, DenseShape, DenseTable};
+use unspoken_pir::encrypted::{self, EncryptedView};
 use unspoken_pir::{
-    Database, DatabaseShape, Mode, PirParameters, PirSecret, PreparedKeys, Preset, Query, Response, answer,
+    Database, DatabaseShape, EncryptedEntry, Layout, Length, Mode, PirParameters, PirSecret, PreparedKeys, Preset,
+    Query, Response, TableKind, Tables, answer,
 };
 use unspoken_protocol::{ClientHalf, DurableCounters};
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
@@ -59,6 +62,10 @@ pub fn queries(_: &Path) -> anyhow::Result<()> {
     }
     secret.session_query(5, shape, secret_index(), &mut generator)?.to_bytes(&parameters);
     secret.dense_query(dense_shape(&parameters)?, secret_index(), &mut generator)?.to_bytes(&parameters);
+    let tables = encrypted_tables(&parameters)?;
+    let mut cell = encrypted_cell(INDEX);
+    mark_secret(&mut cell);
+    secret.encrypt_entry(&tables, 0, |_| &cell, &mut generator)?.to_bytes(&tables);
     Ok(())
 }
 
@@ -69,6 +76,16 @@ fn dense_shape(parameters: &PirParameters) -> anyhow::Result<DenseShape> {
 
 fn dense_cell(cell: u64) -> Vec<u8> {
     (cell..cell + 256).map(|i| (i * 131) as u8).collect()
+}
+
+/// Cells that are encrypted by their owner, each of one piece.
+fn encrypted_tables(parameters: &PirParameters) -> anyhow::Result<Tables> {
+    let layout = Layout::Index { records: PIECES, length: Length::Fixed(200) };
+    Ok(Tables::new(parameters, layout, TableKind::Encrypted)?)
+}
+
+fn encrypted_cell(cell: u64) -> Vec<u8> {
+    (cell..cell + 200).map(|i| (i * 37) as u8).collect()
 }
 
 /// Writes the responses to queries for [`INDEX`], from a table of each kind.
@@ -89,6 +106,16 @@ pub fn prepare_reading(directory: &Path) -> anyhow::Result<()> {
     let (planes, queries) = ([table.groups()], [(&keys, &query)]);
     let (responses, _) = dense::answer(&parameters, table.shape(), &planes, &queries, &AtomicBool::new(false))?;
     std::fs::write(directory.join("dense-response"), responses[0][0].to_bytes())?;
+    let (tables, mut entries) = (encrypted_tables(&parameters)?, Vec::new());
+    let cells: Vec<Vec<u8>> = (0..PIECES).map(encrypted_cell).collect();
+    for number in 0..EncryptedEntry::count(&tables) {
+        let entry = secret.encrypt_entry(&tables, number, |cell| &cells[cell as usize], &mut generator)?;
+        entries.extend(entry.to_bytes(&tables));
+    }
+    let view = EncryptedView { entries: &entries, changes: &BTreeMap::new() };
+    let query = secret.query(Mode::Packed, DatabaseShape::new(&parameters, PIECES)?, INDEX, &mut generator)?;
+    let (responses, _) = encrypted::answer(&keys, &tables, view, &query, &AtomicBool::new(false))?;
+    std::fs::write(directory.join("encrypted-response"), responses[0].to_bytes(&parameters))?;
     Ok(())
 }
 
@@ -106,6 +133,10 @@ pub fn reading(directory: &Path) -> anyhow::Result<()> {
     let mut cell = secret.dense_extract(&response, shape)?;
     mark_public(&mut cell);
     anyhow::ensure!(*cell == dense_cell(INDEX), "the response of the prepared dense query decrypts to another cell");
+    let response = Response::from_bytes(&parameters, &std::fs::read(directory.join("encrypted-response"))?)?;
+    let mut piece = secret.extract_encrypted(&response, &encrypted_tables(&parameters)?, 0, secret_index())?;
+    mark_public(&mut piece);
+    anyhow::ensure!(piece[..200] == encrypted_cell(INDEX), "the prepared response decrypts to another encrypted cell");
     Ok(())
 }
 

@@ -1,0 +1,129 @@
+//! The service's half of a database of encrypted entries: answers queries, and stores what the owner uploads.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::{PreparedKeys, UploadedDatabase, VersionedDatabase};
+use unspoken_protocol::{ApplicationDescription, ClientId, KeyLoader, KeySetId, ServerHalf};
+
+use super::message::{self, UploadRequest};
+use crate::description::Description;
+use crate::error::RetrieveError;
+use crate::server::RetrieveServer;
+
+/// A database of encrypted entries. Everyone who may use the service may query it, but only the keys of its owner give
+/// answers that can be read. Only requests with the owner's write key change it.
+pub struct EncryptedServer<D: UploadedDatabase> {
+    database: Arc<D>,
+    reads: RetrieveServer<Arc<D>>,
+    description: Description,
+}
+
+impl<D: UploadedDatabase> EncryptedServer<D> {
+    /// Serves a database.
+    ///
+    /// # Errors
+    /// As for [`RetrieveServer::new`].
+    pub fn new(database: Arc<D>) -> Result<Self, RetrieveError> {
+        use unspoken_pir::DatabaseVersion;
+        let description = Description::new(database.current().tables())?;
+        Ok(EncryptedServer { reads: RetrieveServer::new(Arc::clone(&database))?, database, description })
+    }
+
+    /// Does what an upload request of untrusted bytes asks for, and returns the reply.
+    fn store(&self, bytes: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, RetrieveError> {
+        let (write_key, request) = message::read_request(self.description.tables(), bytes)?;
+        // Before anything else that the request says.
+        if !self.database.is_write_key(&write_key) {
+            let needed = "that of the database's owner, whose state directory has it";
+            return Err(RetrieveError::mismatch("write key of an upload", "another one", needed));
+        }
+        let state = match request {
+            UploadRequest::State => self.database.upload_state(),
+            UploadRequest::Chunk { upload, chunk, entries } => self.database.stage(upload, chunk, &entries)?,
+            UploadRequest::Commit { upload, chunks } => self.database.commit_upload(upload, chunks, cancel)?,
+        };
+        Ok(message::write_reply(&self.description, state))
+    }
+}
+
+impl<D: UploadedDatabase> KeyLoader for EncryptedServer<D> {
+    type Keys = PreparedKeys;
+    type KeyError = RetrieveError;
+
+    fn key_set(&self) -> KeySetId {
+        self.description.key_set()
+    }
+
+    fn key_format(&self) -> u32 {
+        self.reads.key_format()
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        self.reads.key_front_bytes()
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        self.reads.max_key_bytes()
+    }
+
+    fn key_memory_bytes(&self) -> u64 {
+        self.reads.key_memory_bytes()
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
+        self.reads.loaded_key_bytes(front)
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
+        self.reads.load_keys(bundle)
+    }
+
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+        self.reads.check_keys(keys)
+    }
+}
+
+impl<D: UploadedDatabase> ServerHalf for EncryptedServer<D> {
+    type Error = RetrieveError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        let tables = self.description.tables();
+        self.reads.query_bytes().max(message::request_bytes(tables, message::most_entries(tables)))
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.reads.answer_bytes().max(message::REPLY_BYTES)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.reads.prepared_bytes()
+    }
+
+    /// An upload needs less than a query: a copy of its chunk.
+    fn working_bytes(&self) -> u64 {
+        self.reads.working_bytes().max(3 * self.query_bytes() as u64)
+    }
+
+    fn release_idle_memory(&self) {
+        self.reads.release_idle_memory();
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &PreparedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, RetrieveError> {
+        match message::is_upload(query) {
+            true => self.store(query, cancel),
+            false => self.reads.answer(client, keys, query, cancel),
+        }
+    }
+}

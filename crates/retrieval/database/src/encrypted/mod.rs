@@ -1,0 +1,16 @@
+//! Databases of encrypted entries at a service, which their owner uploads and changes.
+//!
+//! The directory has the files of a database without tables, and entries in the place of cells: `cells-G.bin`,
+//! `sums-G.bin`, `journal-G.log` and `newest-G.txt`. Its manifest is `encrypted.json`. `upload.log` is a journal with
+//! the chunks of the last upload. A commit appends them as one frame to the journal of the generation, or writes the
+//! next generation if the journal would become too large.
+
+mod declaration;
+mod manifest;
+mod staging;
+mod store;
+
+pub use declaration::Declaration;
+pub(crate) use manifest::NAME as MANIFEST;
+pub(crate) use staging::NAME as UPLOAD;
+pub use store::{EncryptedSnapshot, EncryptedStore};

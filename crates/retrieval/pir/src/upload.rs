@@ -1,0 +1,85 @@
+//! Uploads to databases of encrypted entries: what a service that answers from one accepts from its owner.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::version::VersionedDatabase;
+
+/// Bytes of a write key.
+pub const WRITE_KEY_BYTES: usize = 32;
+
+/// An upload: entries that replace those of one version, and make the next one together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Random number that distinguishes the upload from others.
+    pub id: u64,
+    /// The version that it changes.
+    pub base: u64,
+}
+
+/// How far a database has come with an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadState {
+    /// The current version of the database.
+    pub version: u64,
+    /// The last upload that was begun; all numbers are zero if there was none. It has been committed if its base is
+    /// below the current version.
+    pub upload: Upload,
+    /// Number of its chunks that are stored durably and not committed yet.
+    pub chunks: u64,
+}
+
+/// Why entries are not stored. The messages are for the owner of the entries, and contain no entry.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UploadError {
+    /// The upload is not one that can be stored.
+    #[error("upload entries: {what}: found {found}, needed {needed}")]
+    Refused {
+        /// What does not fit.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What was needed, and what to do.
+        needed: String,
+    },
+    /// The work was cancelled.
+    #[error("stopped; send the request again")]
+    Interrupted,
+    /// Storing failed. The cause is for the owner of the service.
+    #[error("store uploaded entries: {0}")]
+    Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl UploadError {
+    /// The error of an upload that does not fit.
+    pub fn refused(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        UploadError::Refused { what, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// A database of encrypted entries that its owner changes while it is served.
+///
+/// An upload consists of chunks, which are stored as they arrive, and a commit, which makes one version of all of them.
+/// All calls may be repeated after a lost reply. A new upload takes the place of one that was not committed.
+pub trait UploadedDatabase: VersionedDatabase {
+    /// Whether this is the key of the database's owner. Takes the same time for every key of other people.
+    fn is_write_key(&self, key: &[u8; WRITE_KEY_BYTES]) -> bool;
+
+    /// How far the database has come.
+    fn upload_state(&self) -> UploadState;
+
+    /// Stores a chunk durably: entries by number, in ascending order, also from one chunk to the next. The first chunk
+    /// has number 0 and begins the upload. A chunk that is stored already is not stored again.
+    ///
+    /// # Errors
+    /// If the base is not the current version, another upload has begun, a chunk is missing before this one, a number
+    /// is out of range or not in order, an entry is malformed, or storing fails.
+    fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError>;
+
+    /// Makes the next version of all entries of an upload of so many chunks, atomically and durably. An upload that is
+    /// committed already is not committed again.
+    ///
+    /// # Errors
+    /// If the upload is not the last one that was begun, a chunk is missing, storing fails, or when `cancel` is set.
+    fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, UploadError>;
+}

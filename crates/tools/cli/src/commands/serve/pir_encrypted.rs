@@ -1,0 +1,28 @@
+//! Databases of encrypted entries, which their owner changes while they are served.
+
+use std::sync::Arc;
+
+use unspoken_database::EncryptedStore;
+use unspoken_pir::{DatabaseVersion, VersionedDatabase};
+use unspoken_retrieve::EncryptedServer;
+use unspoken_server::Applications;
+
+use super::kinds::Kind;
+use super::offer::Offer;
+
+pub const KIND: Kind = Kind {
+    name: "pir-encrypted",
+    about: "a database that its owner encrypts and uploads; DIR is made by `unspoken pir accept`",
+    default_name: "pir/{directory}",
+    options: &[],
+    load,
+};
+
+/// Adds the database.
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let store = EncryptedStore::open(offer.path())?;
+    let preset = store.parameters().name();
+    anyhow::ensure!(!store.parameters().is_insecure(), "preset {preset} is for tests; declare it with a secure one");
+    tracing::info!(application = offer.name(), version = store.snapshot().version(), "database opened");
+    offer.add(EncryptedServer::new(Arc::new(store))?, applications)
+}
