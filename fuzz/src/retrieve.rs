@@ -388,7 +388,7 @@ pub static BUCKET: Target = Target {
 /// Tables of encrypted entries with two planes.
 static ENCRYPTED: LazyLock<Tables> = LazyLock::new(|| {
     let layout = Layout::Index { records: 9, length: Length::Fixed(300) };
-    Tables::new(&SMALL, layout, TableKind::Encrypted).expect("tables")
+    Tables::new(&PARAMETERS, layout, TableKind::Encrypted).expect("tables")
 });
 
 /// `Response::from_bytes` and `EncryptedEntry::from_bytes`: encoding gives the same bytes.
@@ -409,7 +409,7 @@ pub static CIPHERTEXTS: Target = Target {
         data.resize(length, 0);
     },
     seeds: || {
-        let secret = PirSecret::generate(&SMALL, &mut rng()).expect("a secret");
+        let secret = PirSecret::generate(&PARAMETERS, &mut rng()).expect("a secret");
         let entry = secret.encrypt_entry(&ENCRYPTED, 1, |_| &[5; 200], &mut rng()).expect("an entry");
         vec![entry.to_bytes(&ENCRYPTED), vec![0; Response::byte_len(&SMALL)]]
     },
