@@ -248,7 +248,8 @@ fn the_configuration_in_the_readme_is_the_default_one() {
     assert_eq!(config.timeouts, ServerConfig::default().timeouts);
     config.check().unwrap();
     let guide = include_str!("../../../../../docs/service.md");
-    let text = guide.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut blocks = guide.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+    let text = blocks.find(|block| block.contains("kind = ")).unwrap();
     let config = ServerConfig::from_toml(text).unwrap();
     assert_eq!((config.offers.len(), config.offers[1].name.as_deref()), (2, None));
     config.check().unwrap();
