@@ -8,6 +8,7 @@ mod message;
 mod server;
 mod session_guard;
 mod shard;
+mod together;
 mod upload;
 
 pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOptions};

@@ -88,9 +88,10 @@ fn request_checksum(mode: Mode, content: &[u8]) -> [u8; CHECKSUM_BYTES] {
 pub(crate) fn mode_of<'a>(description: &Description, bytes: &'a [u8]) -> Result<(Mode, &'a [u8]), RetrieveError> {
     let (content, checksum) =
         bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(ProtocolError::Damaged { what: "request" })?;
-    let found = Mode::ALL.into_iter().find(|&mode| request_checksum(mode, content) == *checksum);
-    let mode = found.ok_or(ProtocolError::Damaged { what: "request" })?;
     let modes = description.tables().kind().modes();
+    // Those of this kind of tables first: requests may be long.
+    let found = modes.iter().copied().chain(Mode::ALL).find(|&mode| request_checksum(mode, content) == *checksum);
+    let mode = found.ok_or(ProtocolError::Damaged { what: "request" })?;
     if !modes.contains(&mode) {
         return Err(other_tables(description, mode));
     }

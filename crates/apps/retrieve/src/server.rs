@@ -16,6 +16,7 @@ use crate::error::RetrieveError;
 use crate::keys;
 use crate::message::{self, DENSE_PASS, DENSE_WAITING, PlaneResponse, Queries};
 use crate::session_guard::SessionGuard;
+use crate::together;
 
 /// A database that answers queries without learning the indices. It follows the database, also into another layout.
 pub struct RetrieveServer<V> {
@@ -73,22 +74,6 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
 /// Number of queries to transformed tables that are answered at the same time.
 fn at_once(description: &Description) -> usize {
     rayon::current_num_threads().clamp(1, description.most_queries())
-}
-
-/// The answers to some requests, in their order.
-fn answers<V: DatabaseVersion>(
-    version: &V,
-    description: &Description,
-    requests: &[(&PreparedKeys, &Queries)],
-    cancel: &AtomicBool,
-) -> Vec<Result<Vec<u8>, RetrieveError>> {
-    let write = |responses: &Vec<_>| message::write_answer(description, version.version(), responses.iter());
-    match respond(version, description, requests, cancel) {
-        Ok(responses) => responses.iter().map(|responses| Ok(write(responses))).collect(),
-        Err(error) if requests.len() == 1 => vec![Err(error)],
-        // It may be due to one of them.
-        Err(_) => requests.chunks(1).flat_map(|one| answers(version, description, one, cancel)).collect(),
-    }
 }
 
 /// The responses to the queries of some requests, for each request those to its queries one after the other.
@@ -269,8 +254,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, RetrieveError> {
-        let mut answers = self.answer_together(&[Request { client, keys, query }], cancel);
-        answers.pop().unwrap_or_else(|| Err(replaced()))
+        together::only(self.answer_together(&[Request { client, keys, query }], cancel))
     }
 
     fn most_together(&self) -> usize {
@@ -304,11 +288,13 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
             Ok(description) => description,
             Err(error) => return requests.iter().map(|_| Err(not_described(&error))).collect(),
         };
-        let read: Vec<Result<Queries, _>> = requests.iter().map(|request| self.read(&description, request)).collect();
-        let sound = requests.iter().zip(&read);
-        let sound: Vec<_> = sound.filter_map(|(request, read)| Some((request.keys, read.as_ref().ok()?))).collect();
-        let mut answers = answers(&*version, &description, &sound, cancel).into_iter();
-        let answer = |read: Result<_, _>| read.and_then(|_| answers.next().unwrap_or_else(|| Err(replaced())));
-        read.into_iter().map(answer).collect()
+        let answer = |some: &[(&Request<'_, PreparedKeys>, &Queries)]| {
+            let requests: Vec<_> = some.iter().map(|&(request, queries)| (request.keys, queries)).collect();
+            let responses = respond(&*version, &description, &requests, cancel)?;
+            let write = |responses: &Vec<_>| message::write_answer(&description, version.version(), responses.iter());
+            Ok(responses.iter().map(write).collect())
+        };
+        let read = |request: &_| self.read(&description, request);
+        together::answer_readable(requests, read, |some| together::answer_all_or_each(some, &answer))
     }
 }

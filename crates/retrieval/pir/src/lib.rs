@@ -34,7 +34,7 @@ pub use expansion::expand;
 pub use keys::{KEY_FORMAT, KeyHeader, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};
 pub use mode::Mode;
-pub use parameters::{PirLiteral, PirParameters, ResponseLiteral};
+pub use parameters::{MAX_LOG2_FAILURE, PirLiteral, PirParameters, ResponseLiteral};
 pub use preset::Preset;
 pub use query::Query;
 pub use response::Response;

@@ -79,7 +79,10 @@ impl Metrics {
             metrics_connections: connections.with_label_values(&[METRICS]),
             metrics_connections_refused: refused.with_label_values(&[METRICS]),
             in_flight: gauge("unspoken_requests_in_flight", "Requests being handled")?,
-            busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
+            busy: gauge(
+                "unspoken_workers_busy",
+                "Requests that load keys, are computed, or wait to be computed together",
+            )?,
             workers: gauge("unspoken_workers", "Workers, at most as many as the memory is enough for")?,
             queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,
             disk_bytes: gauge("unspoken_key_disk_bytes", "Bytes of key bundles on disk")?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::dense::{DenseResponse, PartialResponse};
-use unspoken_pir::{KEY_FORMAT, KeyHeader, Mode, PirParameters, PlaneShape, PreparedKeys, SeededKeys};
+use unspoken_pir::{KEY_FORMAT, KeyHeader, Mode, PirError, PirParameters, PlaneShape, PreparedKeys, SeededKeys};
 use unspoken_protocol::{ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
 
 use crate::error::RetrieveError;
@@ -14,6 +14,7 @@ use crate::message::{self, DENSE_WAITING, PlaneResponse, Queries};
 use crate::shard::message::{partial_answer_bytes, read_partial_answer};
 use crate::shard::problem::ShardProblem;
 use crate::shard::shards::{Agreed, ForwardedKeys, ShardAccess, ShardFailure, Shards};
+use crate::together;
 
 /// A database whose shards are served elsewhere, as one application: clients cannot tell it from a database that is
 /// served as a whole. Needs no data and no keys for adding. If a shard is missing, nothing is answered.
@@ -42,7 +43,7 @@ fn merged(
     }
     let mut partials: Vec<Vec<PartialResponse>> = Vec::with_capacity(answers.len());
     for (shard, answer) in agreed.shards.iter().zip(answers) {
-        let answer = answer.map_err(|_| RetrieveError::Pir(unspoken_pir::PirError::Interrupted))?;
+        let answer = answer.map_err(|_| RetrieveError::Pir(PirError::Interrupted))?;
         let id = shard.id();
         let read = read_partial_answer(shard, queries, &answer);
         partials.push(read.map_err(|error| match error {
@@ -170,8 +171,7 @@ impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, RetrieveError> {
-        let mut answers = self.answer_together(&[Request { client, keys, query }], cancel);
-        answers.pop().unwrap_or_else(|| Err(lost()))
+        together::only(self.answer_together(&[Request { client, keys, query }], cancel))
     }
 
     fn most_together(&self) -> usize {
@@ -194,17 +194,10 @@ impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
         let count = |request: &Request<'_, _>| {
             message::read_request(agreed.database(), request.query).map(|queries: Queries| queries.len())
         };
-        let read: Vec<Result<usize, RetrieveError>> = requests.iter().map(count).collect();
-        let sound = requests.iter().zip(&read);
-        let sound: Vec<_> =
-            sound.filter_map(|(request, read)| Some((request.keys, request.query, *read.as_ref().ok()?))).collect();
-        let mut answers = self.shards.ask_all(&agreed, &sound, cancel).into_iter();
-        let mut next = |queries| merged(&agreed, queries, answers.next().ok_or_else(lost)?);
-        read.into_iter().map(|read| read.and_then(&mut next)).collect()
+        together::answer_readable(requests, count, |some| {
+            let asked: Vec<_> = some.iter().map(|&(request, &count)| (request.keys, request.query, count)).collect();
+            let answers = self.shards.ask_all(&agreed, &asked, cancel);
+            asked.iter().zip(answers).map(|(&(.., count), answers)| merged(&agreed, count, answers)).collect()
+        })
     }
-}
-
-/// The error of a request without an answer, which does not happen.
-fn lost() -> RetrieveError {
-    RetrieveError::mismatch("answers of a router", "fewer than requests", "one for each")
 }

@@ -13,6 +13,7 @@ use crate::keys;
 use crate::message::{self, DENSE_PASS, DENSE_WAITING, Queries};
 use crate::shard::description::ShardDescription;
 use crate::shard::message::{partial_answer_bytes, write_partial_answer};
+use crate::together;
 
 /// A shard of a database that answers queries to the whole database with partial answers.
 pub struct ShardServer<S> {
@@ -45,26 +46,15 @@ impl<S: DatabaseShard> ShardServer<S> {
     }
 
     /// The partial answers to some requests, in their order.
-    fn answers(
-        &self,
-        requests: &[(&PreparedKeys, &Vec<DenseQuery>)],
-        cancel: &AtomicBool,
-    ) -> Vec<Result<Vec<u8>, RetrieveError>> {
-        match self.respond(requests, cancel) {
-            Ok(answers) => answers.into_iter().map(Ok).collect(),
-            Err(error) if requests.len() == 1 => vec![Err(error)],
-            // It may be due to one of them.
-            Err(_) => requests.chunks(1).flat_map(|one| self.answers(one, cancel)).collect(),
-        }
-    }
-
     fn respond(
         &self,
-        requests: &[(&PreparedKeys, &Vec<DenseQuery>)],
+        requests: &[(&Request<'_, PreparedKeys>, &Vec<DenseQuery>)],
         cancel: &AtomicBool,
     ) -> Result<Vec<Vec<u8>>, RetrieveError> {
-        let all: Vec<(&PreparedKeys, &DenseQuery)> =
-            requests.iter().flat_map(|&(keys, queries)| queries.iter().map(move |query| (keys, query))).collect();
+        let mut all: Vec<(&PreparedKeys, &DenseQuery)> = Vec::new();
+        for (request, queries) in requests {
+            all.extend(queries.iter().map(|query| (request.keys, query)));
+        }
         let (planes, mut responses) = (self.shard.planes(), Vec::<Vec<PartialResponse>>::with_capacity(all.len()));
         for some in all.chunks(DENSE_PASS) {
             let (answered, _) = dense::partial_answer(self.parameters(), self.shard.part(), &planes, some, cancel)?;
@@ -153,8 +143,7 @@ impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, RetrieveError> {
-        let mut answers = self.answer_together(&[Request { client, keys, query }], cancel);
-        answers.pop().unwrap_or_else(|| Err(lost()))
+        together::only(self.answer_together(&[Request { client, keys, query }], cancel))
     }
 
     fn most_together(&self) -> usize {
@@ -171,15 +160,9 @@ impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
         requests: &[Request<'_, PreparedKeys>],
         cancel: &AtomicBool,
     ) -> Vec<Result<Vec<u8>, RetrieveError>> {
-        let read: Vec<Result<Vec<DenseQuery>, _>> = requests.iter().map(|request| self.read(request.query)).collect();
-        let sound = requests.iter().zip(&read);
-        let sound: Vec<_> = sound.filter_map(|(request, read)| Some((request.keys, read.as_ref().ok()?))).collect();
-        let mut answers = self.answers(&sound, cancel).into_iter();
-        read.into_iter().map(|read| read.and_then(|_| answers.next().unwrap_or_else(|| Err(lost())))).collect()
+        let read = |request: &Request<'_, _>| self.read(request.query);
+        together::answer_readable(requests, read, |some| {
+            together::answer_all_or_each(some, &|some| self.respond(some, cancel))
+        })
     }
-}
-
-/// The error of a request without an answer, which does not happen.
-fn lost() -> RetrieveError {
-    RetrieveError::mismatch("answers of a shard", "fewer than requests", "one for each")
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{PreparedKeys, UploadedDatabase, VersionedDatabase};
+use unspoken_pir::{DatabaseVersion, PreparedKeys, UploadedDatabase, VersionedDatabase};
 use unspoken_protocol::{ApplicationDescription, ClientId, KeyLoader, KeySetId, ServerHalf};
 
 use super::message::{self, UploadRequest};
@@ -26,7 +26,6 @@ impl<D: UploadedDatabase> EncryptedServer<D> {
     /// # Errors
     /// As for [`RetrieveServer::new`].
     pub fn new(database: Arc<D>) -> Result<Self, RetrieveError> {
-        use unspoken_pir::DatabaseVersion;
         let description = Description::new(database.current().tables())?;
         Ok(EncryptedServer { reads: RetrieveServer::new(Arc::clone(&database))?, database, description })
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 use unspoken_database::Record;
 use unspoken_pir::layout::KeysPlan;
 use unspoken_pir::{
-    EncryptedEntry, Layout, LayoutError, Mode, PirParameters, PlaneShape, SeededKeys, TableKind, Tables,
+    Layout, LayoutError, MAX_LOG2_FAILURE, Mode, PirParameters, PlaneShape, SeededKeys, TableKind, Tables,
 };
 
 /// Lookups over which the time to send keys is spread.
@@ -82,20 +82,20 @@ impl Records {
 }
 
 impl Choice {
-    /// `None` if queries of this mode would fail too often.
+    /// `None` if queries of this mode would fail too often, or for tables that are not compared.
     fn new(tables: &Tables, mode: Mode) -> Option<Self> {
-        const MOST_LOG2_FAILURE: f64 = -40.0;
-        if tables.log2_failure(mode).ok()? > MOST_LOG2_FAILURE {
+        if tables.log2_failure(mode).ok()? > MAX_LOG2_FAILURE {
             return None;
         }
         let (parameters, queries) = (tables.parameters(), tables.queries());
+        let table_bytes = table_bytes(tables)?;
         Some(Choice {
             mode,
             key_bytes: SeededKeys::byte_len(parameters, mode),
             query_bytes: queries * tables.query_bytes(mode),
             answer_bytes: queries * tables.planes() * tables.response_bytes(),
-            table_bytes: table_bytes(tables),
-            seconds: queries as f64 * seconds(tables, mode),
+            table_bytes,
+            seconds: queries as f64 * seconds(tables.kind(), mode, table_bytes),
             tables: tables.clone(),
         })
     }
@@ -108,45 +108,30 @@ impl Choice {
     }
 }
 
-/// Bytes of the tables.
-fn table_bytes(tables: &Tables) -> u64 {
+/// Bytes of the tables; `None` for encrypted entries, which are no choice of a service.
+fn table_bytes(tables: &Tables) -> Option<u64> {
     let parameters = tables.parameters();
     let plane = match tables.shape() {
         PlaneShape::Transformed(shape) => 4 * parameters.ring().table_words(shape.table(parameters)),
-        PlaneShape::Encrypted(_) => {
-            EncryptedEntry::count(tables) as usize * EncryptedEntry::byte_len(tables) / tables.planes()
-        }
         PlaneShape::Dense(shape) => {
             let packing = unspoken_pir::dense::Packing::memory_bytes(parameters);
             shape.table_bytes(parameters) + shape.groups() * packing
         }
+        PlaneShape::Encrypted(_) => return None,
     };
-    (tables.planes() * plane) as u64
+    Some((tables.planes() * plane) as u64)
 }
 
-/// Predicted seconds of one core for one query, from the measurements in `docs/benchmarks.md` (pir: answers, pir:
-/// dense) with AVX-512.
-fn seconds(tables: &Tables, mode: Mode) -> f64 {
-    /// Expanding a query, and for each byte of the tables the sums over rows and the selection.
-    const TRANSFORMED: [(Mode, f64, f64); 4] = [
-        (Mode::Compact, 1.05, 1.25e-10),
-        (Mode::Session, 1.05, 1.25e-10),
-        (Mode::Bits, 0.95, 1.25e-10),
-        (Mode::Packed, 0.03, 1.25e-10),
-    ];
-    const DENSE: (f64, f64) = (0.02, 5.0e-11);
-    /// Selection for each byte of encrypted entries.
-    const ENCRYPTED: f64 = 1.9e-8;
-    let bytes = table_bytes(tables) as f64;
-    let (fixed, each) = match tables.kind() {
-        TableKind::Dense => DENSE,
-        TableKind::Transformed | TableKind::Encrypted => {
-            let of = TRANSFORMED.into_iter().find(|(of, ..)| *of == mode);
-            let (fixed, each) = of.map_or((0.0, 0.0), |(_, fixed, each)| (fixed, each));
-            (fixed, if tables.kind() == TableKind::Encrypted { ENCRYPTED } else { each })
-        }
+/// Predicted seconds of one core for one query: to expand it, and for each byte of the tables to compute sums and
+/// selections. From the measurements in `docs/benchmarks.md` (pir: answers, pir: dense) with AVX-512.
+fn seconds(tables: TableKind, mode: Mode, table_bytes: u64) -> f64 {
+    let (fixed, each) = match (tables, mode) {
+        (TableKind::Dense, _) => (0.02, 5.0e-11),
+        (_, Mode::Compact | Mode::Session) => (1.05, 1.25e-10),
+        (_, Mode::Bits) => (0.95, 1.25e-10),
+        (_, Mode::Packed) => (0.03, 1.25e-10),
     };
-    fixed + each * bytes
+    fixed + each * table_bytes as f64
 }
 
 /// The choice whose lookups take the least time over the link, among those whose tables fit into the memory.
