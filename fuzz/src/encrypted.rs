@@ -77,8 +77,8 @@ impl UploadedDatabase for Shelf {
         true
     }
 
-    fn upload_state(&self) -> UploadState {
-        UploadState { version: 1, upload: Upload { id: 0, base: 0 }, chunks: 0 }
+    fn upload_state(&self) -> Result<UploadState, UploadError> {
+        Ok(UploadState { version: 1, upload: Upload { id: 0, base: 0 }, chunks: 0 })
     }
 
     fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError> {

@@ -156,6 +156,10 @@ size_t unspoken_pir_error(const struct UnspokenPirClient *client, char *buffer, 
  * kind, or is NULL: then a new secret is generated, for which evaluation keys must be sent. `counters` may be NULL,
  * except for session queries.
  *
+ * The first description is trusted, and unspoken_pir_update refuses later ones that could reveal questions, or that
+ * take the tags from an encrypted database. So store the description with the secret; open a later client with what is
+ * stored, and update it with what the service tells then.
+ *
  * # Safety
  * `client` is not freed; `kind` ends with a 0; the others are valid as described; the context of `counters` is valid
  * as long as the client.
@@ -169,8 +173,8 @@ enum UnspokenPirStatus unspoken_pir_open(const struct UnspokenPirClient *client,
 
 /**
  * Takes up a newer description of the same database, after an answer or a refusal has told that it changed. Secret and
- * evaluation keys stay valid; requests of before can no longer be read. A change that could reveal questions is
- * refused.
+ * evaluation keys stay valid; requests of before can no longer be read. A change that could reveal questions, or take
+ * the tags from an encrypted database, is refused.
  *
  * # Safety
  * `client` is not freed; `description` has `length` bytes.

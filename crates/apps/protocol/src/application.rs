@@ -150,8 +150,8 @@ pub trait ServerHalf: KeyLoader {
         self.answer(client, keys, query, cancel)
     }
 
-    /// Maximum number of requests that may wait to be answered together. With 1, the default, every request is answered
-    /// alone.
+    /// Maximum number of requests that may wait to be answered together, or for other services. With 1, the default,
+    /// every request is answered alone, and as few at the same time as there are workers.
     fn most_together(&self) -> usize {
         1
     }

@@ -1,12 +1,12 @@
 //! The client's half: encrypts queries for keys or indices, and decrypts records.
 
 use std::borrow::Borrow;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, PlaneShape, SeededKeys};
+use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, PlaneShape, SeededKeys, TableKind};
 use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -267,7 +267,12 @@ impl ClientHalf for RetrieveClient {
     /// Refuses a database by index with room for fewer records than before. A client that asks for one of the missing
     /// records would stop or report an error, so a service that describes any size it likes could find the index by
     /// bisection. A change between index and key is refused too: after it, the number of records of before is unknown.
+    /// So is a change from encrypted tables to others: the records of others are the service's own, without tags.
     fn check_change(earlier: &Description, now: &Description) -> Result<(), RetrieveError> {
+        let (before, after) = (earlier.tables().kind(), now.tables().kind());
+        if before == TableKind::Encrypted && after != TableKind::Encrypted {
+            return Err(changed("tables", format!("{after} ones"), format!("{before} ones")));
+        }
         match (earlier.layout(), now.layout()) {
             (Layout::Index { records: before, .. }, Layout::Index { records: after, .. }) if after < before => {
                 let found = format!("room for {after} records");
@@ -277,8 +282,8 @@ impl ClientHalf for RetrieveClient {
                 );
                 Err(RetrieveError::mismatch("layout", found, needed))
             }
-            (Layout::Index { .. }, Layout::Keys { .. }) => Err(kind_changed("index", "key")),
-            (Layout::Keys { .. }, Layout::Index { .. }) => Err(kind_changed("key", "index")),
+            (Layout::Index { .. }, Layout::Keys { .. }) => Err(changed("layout", "one by key", "one by index")),
+            (Layout::Keys { .. }, Layout::Index { .. }) => Err(changed("layout", "one by index", "one by key")),
             _ => Ok(()),
         }
     }
@@ -359,12 +364,12 @@ impl ClientHalf for RetrieveClient {
     }
 }
 
-fn kind_changed(before: &str, now: &str) -> RetrieveError {
+fn changed(what: &'static str, now: impl ToString, before: impl Display) -> RetrieveError {
     let needed = format!(
-        "one by {before}, as before; if its owner confirms the change, delete this client's state directory, otherwise \
-         do not trust this service"
+        "{before}, as before; if the owner of the database confirms the change, delete this client's state directory, \
+         otherwise do not trust this service"
     );
-    RetrieveError::mismatch("layout", format!("a database by {now}"), needed)
+    RetrieveError::mismatch(what, now, needed)
 }
 
 fn numbers_not_stored(source: std::io::Error) -> RetrieveError {
@@ -375,7 +380,7 @@ fn numbers_not_stored(source: std::io::Error) -> RetrieveError {
 mod tests {
     use std::io;
 
-    use unspoken_pir::{Length, Preset, Response, TableKind, Tables};
+    use unspoken_pir::{Length, Preset, Response, Tables};
 
     use super::*;
 

@@ -65,6 +65,7 @@ impl ApplicationError for RetrieveError {
             RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
             RetrieveError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
             RetrieveError::Upload(UploadError::Interrupted) => ErrorKind::Cancelled,
+            RetrieveError::Upload(UploadError::Busy) => ErrorKind::Busy,
             RetrieveError::Upload(_) => ErrorKind::Internal,
             RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
             // It may be over soon: a shard is restarted, or all are being replaced.

@@ -504,6 +504,18 @@ fn a_database_that_shrank_is_refused() {
 }
 
 #[test]
+fn encrypted_tables_cannot_become_tables_of_the_service() {
+    let kinds = [TableKind::Transformed, TableKind::Dense, TableKind::Encrypted];
+    let [transformed, dense, encrypted] = kinds.map(|kind| describe(&parameters(), by_index().0, kind).unwrap());
+    RetrieveClient::check_change(&encrypted, &encrypted).unwrap();
+    RetrieveClient::check_change(&transformed, &encrypted).unwrap();
+    for other in [&transformed, &dense] {
+        let error = RetrieveClient::check_change(&encrypted, other).unwrap_err().to_string();
+        assert!(error.contains("needed encrypted ones, as before"), "{error}");
+    }
+}
+
+#[test]
 fn one_client_cannot_use_up_the_session_numbers_of_another() {
     let (layout, cells) = by_index();
     let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Session));

@@ -45,6 +45,9 @@ pub enum UploadError {
     /// The work was cancelled.
     #[error("stopped; send the request again")]
     Interrupted,
+    /// Another request changes the database, or reads how far it has come.
+    #[error("upload entries: found another upload request that is being done, needed none; ask again in a few seconds")]
+    Busy,
     /// Storing failed. The cause is for the owner of the service.
     #[error("store uploaded entries: {0}")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -61,25 +64,33 @@ impl UploadError {
 ///
 /// An upload consists of chunks, which are stored as they arrive, and a commit, which makes one version of all of them.
 /// All calls may be repeated after a lost reply. A new upload takes the place of one that was not committed.
+///
+/// The calls come from threads of the pool, and a commit uses all of these. So a call must not wait for another one: it
+/// could run on a thread on which that one is suspended. It fails with [`UploadError::Busy`].
 pub trait UploadedDatabase: VersionedDatabase {
     /// Whether this is the key of the database's owner. Takes the same time for every key of other people.
     fn is_write_key(&self, key: &[u8; WRITE_KEY_BYTES]) -> bool;
 
     /// How far the database has come.
-    fn upload_state(&self) -> UploadState;
+    ///
+    /// # Errors
+    /// [`UploadError::Busy`].
+    fn upload_state(&self) -> Result<UploadState, UploadError>;
 
     /// Stores a chunk durably: entries by number, in ascending order, also from one chunk to the next. The first chunk
     /// has number 0 and begins the upload. A chunk that is stored already is not stored again.
     ///
     /// # Errors
-    /// If the base is not the current version, another upload has begun, a chunk is missing before this one, a number
-    /// is out of range or not in order, an entry is malformed, or storing fails.
+    /// If the base is not the current version, another upload has begun, a chunk is missing before this one or has no
+    /// entries, a number is out of range or not in order, an entry is malformed, storing fails, or
+    /// [`UploadError::Busy`].
     fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError>;
 
     /// Makes the next version of all entries of an upload of so many chunks, atomically and durably. An upload that is
     /// committed already is not committed again.
     ///
     /// # Errors
-    /// If the upload is not the last one that was begun, a chunk is missing, storing fails, or when `cancel` is set.
+    /// If the upload is not the last one that was begun, a chunk is missing, storing fails, when `cancel` is set, or
+    /// [`UploadError::Busy`].
     fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, UploadError>;
 }

@@ -117,6 +117,12 @@ pub trait Application: Send + Sync + 'static {
         1
     }
 
+    /// Whether answers come from other services: then any number of computations may run at the same time, as many as
+    /// [`most_together`](Self::most_together) allows, because they only wait.
+    fn waits_for_others(&self) -> bool {
+        false
+    }
+
     /// The group of a request: the service may answer those of one group together.
     fn group(&self, _keys: &Self::Keys, _query: &[u8]) -> Group {
         Group::ALONE
@@ -300,6 +306,7 @@ pub(crate) trait DynApplication: Send + Sync {
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError>;
     fn most_together(&self) -> usize;
+    fn waits_for_others(&self) -> bool;
     fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError>;
     fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Result<Vec<u8>, ApplicationError>>;
 }
@@ -354,6 +361,10 @@ impl<A: Application> DynApplication for A {
 
     fn most_together(&self) -> usize {
         Application::most_together(self)
+    }
+
+    fn waits_for_others(&self) -> bool {
+        Application::waits_for_others(self)
     }
 
     fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError> {

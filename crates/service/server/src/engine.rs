@@ -299,7 +299,8 @@ impl Job {
                 let (keys, query) = (Arc::clone(keys), query.bytes().clone());
                 let parcel = Parcel { client, keys, query, cancel: Arc::clone(&self.cancel) };
                 let observe = |requests| self.engine.metrics.answered_together(name, requests);
-                gathering.answer(application.as_ref(), self.engine.workers, parcel, observe)
+                let limit = if application.waits_for_others() { usize::MAX } else { self.engine.workers };
+                gathering.answer(application.as_ref(), limit, parcel, observe)
             }
         };
         let answer = answer.map_err(|error| {

@@ -262,6 +262,9 @@ mod tests {
         fn most_together(&self) -> usize {
             4
         }
+        fn waits_for_others(&self) -> bool {
+            false
+        }
         fn group(&self, _: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError> {
             Ok(Group {
                 id: query[0].into(),

@@ -110,6 +110,10 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         self.half.most_together()
     }
 
+    fn waits_for_others(&self) -> bool {
+        self.half.waits_for_others()
+    }
+
     fn group(&self, keys: &H::Keys, query: &[u8]) -> Group {
         self.half.group(keys, query)
     }

@@ -6,15 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::dense::{DenseResponse, PartialResponse};
 use unspoken_pir::{KEY_FORMAT, KeyHeader, Mode, PirError, PirParameters, PlaneShape, PreparedKeys, SeededKeys};
-use unspoken_protocol::{ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
+use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ServerHalf};
 
 use crate::error::RetrieveError;
 use crate::keys;
-use crate::message::{self, DENSE_WAITING, PlaneResponse, Queries};
+use crate::message::{self, DENSE_WAITING, PlaneResponse};
 use crate::shard::message::{partial_answer_bytes, read_partial_answer};
 use crate::shard::problem::ShardProblem;
 use crate::shard::shards::{Agreed, ForwardedKeys, ShardAccess, ShardFailure, Shards};
-use crate::together;
 
 /// A database whose shards are served elsewhere, as one application: clients cannot tell it from a database that is
 /// served as a whole. Needs no data and no keys for adding. If a shard is missing, nothing is answered.
@@ -164,40 +163,30 @@ impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
         true
     }
 
+    fn release_idle_memory(&self) {
+        self.shards.agreed().database().parameters().release_idle();
+    }
+
+    /// All queries are answered from one version. A malformed request is not passed on, and none is while the shards
+    /// are of different versions.
     fn answer(
         &self,
-        client: ClientId,
+        _client: ClientId,
         keys: &ForwardedKeys,
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, RetrieveError> {
-        together::only(self.answer_together(&[Request { client, keys, query }], cancel))
+        let agreed = self.shards.agreed();
+        let queries = message::read_request(agreed.database(), query)?.len();
+        if let Some(problem @ ShardProblem::Differs { .. }) = self.shards.problem() {
+            return Err(problem.into());
+        }
+        let most = partial_answer_bytes(agreed.database(), queries);
+        merged(&agreed, queries, self.shards.ask_all(keys, query, most, cancel))
     }
 
+    /// Each request waits for its own answers alone. The shards answer those together that arrive together.
     fn most_together(&self) -> usize {
         DENSE_WAITING
-    }
-
-    /// Requests are passed on at the same time, as many as each shard answers in one pass. Each has a thread for each
-    /// shard.
-    fn group(&self, _keys: &ForwardedKeys, query: &[u8]) -> Group {
-        message::dense_group(self.shards.agreed().database(), query)
-    }
-
-    /// All queries of all requests are answered from one version. A malformed query is not passed on.
-    fn answer_together(
-        &self,
-        requests: &[Request<'_, ForwardedKeys>],
-        cancel: &AtomicBool,
-    ) -> Vec<Result<Vec<u8>, RetrieveError>> {
-        let agreed = self.shards.agreed();
-        let count = |request: &Request<'_, _>| {
-            message::read_request(agreed.database(), request.query).map(|queries: Queries| queries.len())
-        };
-        together::answer_readable(requests, count, |some| {
-            let asked: Vec<_> = some.iter().map(|&(request, &count)| (request.keys, request.query, count)).collect();
-            let answers = self.shards.ask_all(&agreed, &asked, cancel);
-            asked.iter().zip(answers).map(|(&(.., count), answers)| merged(&agreed, count, answers)).collect()
-        })
     }
 }

@@ -1,9 +1,10 @@
 //! The shards of a database, as a router accesses them.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use unspoken_protocol::ApplicationDescription;
@@ -11,7 +12,6 @@ use unspoken_protocol::ApplicationDescription;
 use crate::description::Description;
 use crate::error::RetrieveError;
 use crate::shard::description::ShardDescription;
-use crate::shard::message::partial_answer_bytes;
 use crate::shard::problem::ShardProblem;
 
 /// Interval at which the thread that waits for shards looks whether the clients are gone.
@@ -162,39 +162,39 @@ impl<A: ShardAccess> Shards<A> {
         Arc::clone(&self.agreed.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The answers of all shards to some requests: for each request, in the order of the addresses. As soon as a shard
-    /// fails, the others are told to stop with that request.
+    /// The answers of all shards to a request, in the order of the addresses. As soon as a shard fails, the others are
+    /// told to stop.
     pub(crate) fn ask_all(
         &self,
-        agreed: &Agreed,
-        requests: &[(&ForwardedKeys, &[u8], usize)],
+        keys: &ForwardedKeys,
+        query: &[u8],
+        most: usize,
         cancel: &AtomicBool,
-    ) -> Vec<Vec<Result<Vec<u8>, ShardFailure>>> {
-        let stops: Vec<Arc<AtomicBool>> = requests.iter().map(|_| Arc::default()).collect();
-        let none = || Err(ShardFailure::NoAnswer);
-        let mut answers: Vec<Vec<_>> = requests.iter().map(|_| self.shards.iter().map(|_| none()).collect()).collect();
+    ) -> Vec<Result<Vec<u8>, ShardFailure>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut answers: Vec<_> = self.shards.iter().map(|_| Err(ShardFailure::NoAnswer)).collect();
         let (done, arriving) = channel();
         thread::scope(|scope| {
-            for (at, (&(keys, query, queries), stop)) in requests.iter().zip(&stops).enumerate() {
-                let most = partial_answer_bytes(agreed.database(), queries);
-                for (position, shard) in self.shards.iter().enumerate() {
-                    let done = done.clone();
-                    scope.spawn(move || done.send((at, position, shard.ask(keys, query, most, stop))));
+            for (position, shard) in self.shards.iter().enumerate() {
+                let (sent, stop) = (done.clone(), &stop);
+                let ask = move || sent.send((position, shard.ask(keys, query, most, stop)));
+                if thread::Builder::new().spawn_scoped(scope, ask).is_err() {
+                    let _ = done.send((position, Err(ShardFailure::NoAnswer)));
                 }
             }
             drop(done);
             loop {
                 match arriving.recv_timeout(LOOK) {
-                    Ok((at, position, answer)) => {
+                    Ok((position, answer)) => {
                         // After the first failure, those of the others are due to it.
-                        let stopped = answer.is_err() && stops[at].swap(true, Ordering::Relaxed);
-                        answers[at][position] = if stopped { Err(ShardFailure::Cancelled) } else { answer };
+                        let stopped = answer.is_err() && stop.swap(true, Ordering::Relaxed);
+                        answers[position] = if stopped { Err(ShardFailure::Cancelled) } else { answer };
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                     Err(RecvTimeoutError::Timeout) => {}
                 }
                 if cancel.load(Ordering::Relaxed) {
-                    stops.iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+                    stop.store(true, Ordering::Relaxed);
                 }
             }
         });
@@ -206,8 +206,10 @@ impl<A: ShardAccess> Shards<A> {
 fn agreement<A: ShardAccess>(shards: &[A], numbers: &[u32], accept_insecure: bool) -> Result<Agreed, ShardProblem> {
     let count = shards.len() as u32;
     let described: Vec<Result<Vec<u8>, ShardFailure>> = thread::scope(|scope| {
-        let asked: Vec<_> = shards.iter().map(|shard| scope.spawn(|| shard.describe())).collect();
-        asked.into_iter().map(|asked| asked.join().unwrap_or(Err(ShardFailure::NoAnswer))).collect()
+        let ask = |shard| thread::Builder::new().spawn_scoped(scope, move || A::describe(shard));
+        let asked: Vec<_> = shards.iter().map(ask).collect();
+        let described = |thread: io::Result<ScopedJoinHandle<'_, _>>| thread.ok()?.join().ok();
+        asked.into_iter().map(|thread| described(thread).unwrap_or(Err(ShardFailure::NoAnswer))).collect()
     });
     let mut agreed: Vec<ShardDescription> = Vec::with_capacity(shards.len());
     for (described, &number) in described.into_iter().zip(numbers) {

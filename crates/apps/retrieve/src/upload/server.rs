@@ -39,7 +39,7 @@ impl<D: UploadedDatabase> EncryptedServer<D> {
             return Err(RetrieveError::mismatch("write key of an upload", "another one", needed));
         }
         let state = match request {
-            UploadRequest::State => self.database.upload_state(),
+            UploadRequest::State => self.database.upload_state()?,
             UploadRequest::Chunk { upload, chunk, entries } => self.database.stage(upload, chunk, &entries)?,
             UploadRequest::Commit { upload, chunks } => self.database.commit_upload(upload, chunks, cancel)?,
         };

@@ -9,6 +9,9 @@ use crate::geometry::{HEADER_BYTES, fingerprint};
 /// Version of the format.
 const FORMAT: u32 = 1;
 
+/// Bytes of the journal, whose entries are held in memory. A commit that would exceed them writes the next generation.
+pub(super) const MOST_JOURNAL_BYTES: u64 = 16 << 20;
+
 /// The shape of a database of encrypted entries, and the hash of the key with which its owner writes. It is not secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,12 +85,21 @@ impl Declaration {
         Ok(Tables::new(&parameters, self.layout, TableKind::Encrypted)?)
     }
 
-    /// Bytes of disk that the entries need. While an upload is stored and committed, it may be three times as many.
+    /// Bytes of disk that the entries need.
     ///
     /// # Errors
     /// As [`Declaration::tables`].
     pub fn disk_bytes(&self) -> Result<u64, DatabaseError> {
         Ok(store_bytes(&self.tables()?))
+    }
+
+    /// Bytes of disk that the database needs at most: the entries, those of an upload and those of the next generation
+    /// at the same time, and a journal.
+    ///
+    /// # Errors
+    /// As [`Declaration::tables`].
+    pub fn most_disk_bytes(&self) -> Result<u64, DatabaseError> {
+        Ok(self.disk_bytes()?.saturating_mul(3).saturating_add(MOST_JOURNAL_BYTES))
     }
 
     /// The hash of the write key.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use memmap2::Mmap;
 use unspoken_pir::encrypted::EncryptedView;
@@ -12,7 +12,7 @@ use unspoken_pir::{
     VersionedDatabase, WRITE_KEY_BYTES,
 };
 
-use super::declaration::{Declaration, hash_of, store_bytes};
+use super::declaration::{Declaration, MOST_JOURNAL_BYTES, hash_of, store_bytes};
 use super::manifest::{self as encrypted, EncryptedManifest};
 use super::staging::{self, Staging};
 use crate::disk::{Disk, DiskFile};
@@ -25,9 +25,6 @@ use crate::manifest::{self, Files, sweep};
 use crate::newest::Newest;
 use crate::store::{CellWriter, Monitor, check_space, write_cells, write_whole};
 use crate::sums::{HASH_BYTES, chunks, hashes, verify};
-
-/// Bytes of the journal, whose entries are held in memory. A commit that would exceed them writes the next generation.
-const MOST_JOURNAL_BYTES: u64 = 16 << 20;
 
 /// One version of a database of encrypted entries. It does not change while it is held.
 #[derive(Debug)]
@@ -182,13 +179,22 @@ impl EncryptedStore {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn writer(&self) -> MutexGuard<'_, StoreWriter> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The part that changes files, unless another call has it. It must not be waited for: see [`UploadedDatabase`].
+    fn writer(&self) -> Result<MutexGuard<'_, StoreWriter>, UploadError> {
+        match self.writer.try_lock() {
+            Ok(writer) => Ok(writer),
+            Err(TryLockError::Poisoned(writer)) => Ok(writer.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(UploadError::Busy),
+        }
     }
 
     /// Checks that entries can be stored: their numbers and their bytes.
     fn check_entries(&self, entries: &[(u64, &[u8])], last: Option<u64>) -> Result<(), UploadError> {
         let (mut last, count) = (last, EncryptedEntry::count(&self.tables));
+        // Then an upload has as many chunks as entries, at most.
+        if entries.is_empty() {
+            return Err(UploadError::refused("chunk of an upload", "no entries", "one at least"));
+        }
         for &(number, bytes) in entries {
             if number >= count || last.is_some_and(|last| number <= last) {
                 let after = last.map_or_else(String::new, |last| format!(" and above {last}"));
@@ -276,13 +282,14 @@ impl UploadedDatabase for EncryptedStore {
         hash_of(key) == self.owner
     }
 
-    fn upload_state(&self) -> UploadState {
-        let writer = self.writer();
-        writer.state(self.snapshot().version)
+    fn upload_state(&self) -> Result<UploadState, UploadError> {
+        let writer = self.writer()?;
+        Ok(writer.state(self.snapshot().version))
     }
 
     fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError> {
-        let mut writer = self.writer();
+        let mut writer = self.writer()?;
+        writer.check_sound()?;
         let version = self.snapshot().version;
         if upload.base != version {
             let needed = format!("{version}, the current one; read it, and upload what differs from it");
@@ -311,7 +318,8 @@ impl UploadedDatabase for EncryptedStore {
     }
 
     fn commit_upload(&self, upload: Upload, chunks: u64, cancel: &AtomicBool) -> Result<UploadState, UploadError> {
-        let mut writer = self.writer();
+        let mut writer = self.writer()?;
+        writer.check_sound()?;
         let before = self.snapshot();
         let staged = writer.staging.as_ref().filter(|staging| staging.upload() == upload);
         let Some(staged) = staged else {
@@ -326,9 +334,9 @@ impl UploadedDatabase for EncryptedStore {
             let needed = format!("{} chunks, which are stored, and at least one", staged.chunks());
             return Err(UploadError::refused("chunks of an upload", chunks, needed));
         }
-        writer.check_sound()?;
         let staged_bytes = (staged.entries() * EncryptedEntry::byte_len(&self.tables)) as u64;
         let after = if writer.position.bytes() + staged_bytes <= writer.most_journal_bytes {
+            check_space(&writer.dir, staged_bytes)?;
             writer.broken = true;
             writer.append(&before)?
         } else {
@@ -406,4 +414,49 @@ fn open_entries(dir: &Path, manifest: &EncryptedManifest, tables: &Tables) -> Re
     let file = open(&files.cells)?;
     verify(&file, &files.cells, bytes, &sums)?;
     map(&file, &files.cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_pir::{Layout, Length, Preset, TableKind};
+
+    use super::*;
+
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+
+    /// A store with three entries of zeros, and the bytes of one.
+    fn new_store() -> (tempfile::TempDir, EncryptedStore, Vec<u8>) {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("store");
+        let layout = Layout::Index { records: 12, length: Length::Fixed(9) };
+        let tables = Tables::new(&Preset::InsecureN11.build().unwrap(), layout, TableKind::Encrypted).unwrap();
+        EncryptedStore::create(&dir, &Declaration::new(&tables, &[1; 32]).unwrap(), &GO_ON).unwrap();
+        let entry = vec![0; EncryptedEntry::byte_len(&tables)];
+        (temporary, EncryptedStore::open(&dir).unwrap(), entry)
+    }
+
+    #[test]
+    fn a_call_does_not_wait_for_another_one() {
+        let (_temporary, store, entry) = new_store();
+        let upload = Upload { id: 1, base: 1 };
+        let calls = || {
+            let staged = store.stage(upload, 0, &[(0, &entry)]);
+            [store.upload_state(), staged, store.commit_upload(upload, 1, &GO_ON)]
+        };
+        let running = store.writer().unwrap();
+        assert!(calls().iter().all(|call| matches!(call, Err(UploadError::Busy))));
+        drop(running);
+        assert!(calls().iter().all(Result::is_ok));
+        assert_eq!(store.snapshot().version(), 2);
+    }
+
+    #[test]
+    fn after_a_failed_change_nothing_more_is_stored() {
+        let (_temporary, store, entry) = new_store();
+        store.writer().unwrap().broken = true;
+        let upload = Upload { id: 1, base: 1 };
+        let staged = store.stage(upload, 0, &[(0, &entry)]);
+        assert!(matches!(staged, Err(UploadError::Storage(_))), "{staged:?}");
+        assert!(matches!(store.commit_upload(upload, 1, &GO_ON), Err(UploadError::Storage(_))));
+    }
 }

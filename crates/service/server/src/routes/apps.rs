@@ -59,6 +59,7 @@ pub(super) async fn ask(
     let id = key_parameter(request.uri().query())?;
     let entry = service.engine.store.find(&client, id)?;
     entry.mark_used();
+    check_usable(&service, &entry)?;
     check_key(offer, &name, &entry)?;
 
     let turn = turn_name(&client, id);
@@ -113,6 +114,12 @@ fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
         Refusal::new(ProblemCode::MalformedRequest, "the URL has no key bundle", remedy)
     })?;
     KeyId::parse(value).ok_or_else(Refusal::key_not_found)
+}
+
+/// Refuses a bundle that no application can use, as if it were not there: then clients make another one. An
+/// application of another kind has come in the place of its own.
+pub(super) fn check_usable(service: &Service, entry: &Entry) -> Result<(), Refusal> {
+    service.application_of(&entry.meta).map(drop).map_err(|_| Refusal::key_not_found())
 }
 
 fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result<(), Refusal> {

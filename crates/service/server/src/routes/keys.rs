@@ -9,7 +9,7 @@ use unspoken_wire::http::UPLOAD_OFFSET;
 use unspoken_wire::v1::{KeyDeclaration, KeyList};
 use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, ProblemCode, decode};
 
-use super::apps::check_format;
+use super::apps::{check_format, check_usable};
 use crate::body::read_all;
 use crate::refusal::{Refusal, message_response, wants_json};
 use crate::service::{KnownClient, Service, blocking};
@@ -69,6 +69,7 @@ pub(super) async fn status(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
+    check_usable(&service, &entry)?;
     Ok(status_response(&service, &entry, &headers))
 }
 

@@ -20,6 +20,8 @@ struct Other {
     app: Xor,
     name: &'static str,
     shares: bool,
+    /// Number of answers that are waited for at the same time.
+    waits: usize,
 }
 
 impl Application for Other {
@@ -73,10 +75,18 @@ impl Application for Other {
     ) -> Result<Vec<u8>, ApplicationError> {
         self.app.answer(client, keys, query, cancel)
     }
+
+    fn most_together(&self) -> usize {
+        self.waits
+    }
+
+    fn waits_for_others(&self) -> bool {
+        self.waits > 1
+    }
 }
 
 fn beside(name: &'static str, shares: bool) -> Applications {
-    Applications::new().with(Other { app: Xor::new(), name, shares }).unwrap()
+    Applications::new().with(Other { app: Xor::new(), name, shares, waits: 1 }).unwrap()
 }
 
 /// A service with room for `bundles` bundles.
@@ -257,6 +267,34 @@ fn applications_of_a_key_set_share_bundles_and_loaded_keys() {
     let service = Setup::new().start_beside(beside("test/apart", false));
     let client = service.client(None);
     let id = put(&client, odd).unwrap();
-    let refused = client.ask("test/apart", &id, query(0, b"x"), &Cancel::new()).unwrap_err();
+    let ask_apart = |client: &Transport, id: &KeyId| client.ask("test/apart", id, query(0, b"x"), &Cancel::new());
+    let refused = ask_apart(&client, &id).unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::DoesNotFit), "{refused}");
+    // One that no application can use any more is not there, so that its client makes another one.
+    let mut bytes = Cursor::new(bundle(odd, BYTES, 10));
+    let apart = client.upload_keys("test/apart", FORMAT, &mut bytes, |_| {}, &Cancel::new()).unwrap();
+    assert!(ask_apart(&client, &apart).is_ok() && is_there(&client, &apart));
+    let service = Setup::at(service.stop()).start();
+    let client = service.client(None);
+    assert!(is_there(&client, &id) && !is_there(&client, &apart));
+    let refused = ask(&client, &apart, query(0, b"x")).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::KeyNotFound), "{refused}");
+    client.delete_key(&apart, &Cancel::new()).unwrap();
+}
+
+#[test]
+fn answers_that_are_waited_for_do_not_wait_for_each_other() {
+    let waiting = Other { app: Xor::new(), name: "test/waiting", shares: true, waits: 6 };
+    let seen = waiting.app.seen.clone();
+    let service = Setup::new().start_beside(Applications::new().with(waiting).unwrap());
+    let odd = (0..).find(|&seed| !bundle(seed, BYTES, 10)[20].is_multiple_of(2)).unwrap();
+    let id = put(&service.client(None), odd).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            let client = service.client(None);
+            let (id, cancel) = (&id, Cancel::new());
+            scope.spawn(move || client.ask("test/waiting", id, query(2000, b"x"), &cancel).unwrap());
+        }
+        wait_until("all are waited for", || seen.running.load(Ordering::SeqCst) == 6);
+    });
 }

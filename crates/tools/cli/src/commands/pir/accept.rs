@@ -37,10 +37,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(failed)?;
     anyhow::ensure!(bytes.len() as u64 <= MOST_BYTES, "{} is no declaration: it is too long", path.display());
     let declaration = Declaration::from_bytes(&bytes).with_context(|| format!("{} is refused", path.display()))?;
-    let (stored, most) = (declaration.disk_bytes()?, arguments.most);
+    let (stored, most) = (declaration.disk_bytes()?, declaration.most_disk_bytes()?);
     anyhow::ensure!(
-        stored.saturating_mul(3) <= most.saturating_mul(1_000_000),
-        "the database needs {stored} bytes, three times as many during an upload; allow it with --most MB"
+        most <= arguments.most.saturating_mul(1_000_000),
+        "the database needs {stored} bytes, and up to {most} bytes during an upload; allow it with --most MB"
     );
     let cancel = interrupt::on_ctrl_c()?;
     EncryptedStore::create(&arguments.directory, &declaration, cancel.flag())?;

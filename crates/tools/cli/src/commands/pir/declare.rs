@@ -52,7 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let declaration = Declaration::new(&tables, owner.write_key())?;
     out.write(&declaration.to_bytes()?)?;
     println!("written     {}", arguments.out.display());
-    println!("on disk     {} bytes at the service, three times as many during an upload", declaration.disk_bytes()?);
+    let (stored, most) = (declaration.disk_bytes()?, declaration.most_disk_bytes()?);
+    println!("on disk     {stored} bytes at the service, up to {most} bytes during an upload");
     println!("next        the owner of the service runs `unspoken pir accept`, you then `unspoken pir upload`");
     Ok(())
 }

@@ -10,7 +10,7 @@ use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
 
 use super::kinds::{KINDS, Kind};
-use super::{pir, pir_router, pir_shard};
+use super::{pir, pir_encrypted, pir_router, pir_shard};
 
 /// An offer whose kind, name and options are valid.
 pub struct Offer {
@@ -96,9 +96,9 @@ pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
 /// Refuses a router beside a database: clients use one bundle of keys for both, which a service can either compute with
 /// or pass on.
 fn check_routers(offers: &[Offer]) -> anyhow::Result<()> {
+    const DATABASES: &[&str] = &[pir::KIND.name, pir_shard::KIND.name, pir_encrypted::KIND.name];
     let of = |kinds: &[&str]| offers.iter().find(|offer| kinds.contains(&offer.kind.name));
-    if let (Some(router), Some(database)) = (of(&[pir_router::KIND.name]), of(&[pir::KIND.name, pir_shard::KIND.name]))
-    {
+    if let (Some(router), Some(database)) = (of(&[pir_router::KIND.name]), of(DATABASES)) {
         anyhow::bail!(
             "{} is a router and {} has data; clients would use the keys of one for the other: serve them by two \
              services",

@@ -35,6 +35,9 @@ pub struct Patience {
     pub answer: Duration,
 }
 
+/// The id of a bundle at the service, once it has been sent. Held while it is sent.
+type SentKeys = Arc<Mutex<Option<KeyId>>>;
+
 /// The service of a shard.
 pub struct ShardService {
     /// Name of the router's application, for the log.
@@ -43,8 +46,8 @@ pub struct ShardService {
     asking: Transport,
     /// Tries once.
     looking: Transport,
-    /// The ids of clients' bundles at the service, by their hashes. Held while a bundle is sent.
-    ids: Mutex<HashMap<[u8; 32], KeyId>>,
+    /// The ids of clients' bundles at the service, by their hashes.
+    ids: Mutex<HashMap<[u8; 32], SentKeys>>,
     /// Why the last look failed; empty if it did not.
     complaint: Mutex<String>,
 }
@@ -86,40 +89,48 @@ impl ShardService {
 
     /// The id of a client's keys at the service, which are sent if they have not been.
     fn key(&self, keys: &ForwardedKeys, cancel: &Cancel) -> Result<KeyId, Error> {
-        let mut ids = self.ids(cancel)?;
-        if let Some(id) = ids.get(&keys.id()) {
+        let sent = self.sent(keys);
+        let mut sent = held(&sent, cancel)?;
+        if let Some(id) = &*sent {
             return Ok(id.clone());
         }
         let mut bundle = Cursor::new(keys.bundle());
         let id = self.asking.upload_keys(&self.application, KEY_FORMAT, &mut bundle, |_| {}, cancel)?;
-        if ids.len() >= MOST_IDS {
+        *sent = Some(id.clone());
+        Ok(id)
+    }
+
+    /// Where the id of a client's keys is. Requests of other clients do not wait while it is held.
+    fn sent(&self, keys: &ForwardedKeys) -> SentKeys {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.len() >= MOST_IDS && !ids.contains_key(&keys.id()) {
             ids.clear();
         }
-        ids.insert(keys.id(), id.clone());
-        Ok(id)
+        Arc::clone(ids.entry(keys.id()).or_default())
     }
 
     /// Forgets the id of keys that the service does not have, or has with damage; then it must delete them first.
     fn forget(&self, keys: &ForwardedKeys, key: &KeyId, why: &Error, cancel: &Cancel) -> Result<(), Error> {
-        let mut ids = self.ids(cancel)?;
-        if ids.get(&keys.id()) == Some(key) {
-            ids.remove(&keys.id());
+        let sent = self.sent(keys);
+        let mut sent = held(&sent, cancel)?;
+        if sent.as_ref() == Some(key) {
+            *sent = None;
             if why.code() == Some(ProblemCode::KeyDamaged) {
                 self.asking.delete_key(key, cancel)?;
             }
         }
         Ok(())
     }
+}
 
-    /// The ids, when no other thread sends keys.
-    fn ids(&self, cancel: &Cancel) -> Result<MutexGuard<'_, HashMap<[u8; 32], KeyId>>, Error> {
-        loop {
-            match self.ids.try_lock() {
-                Ok(ids) => return Ok(ids),
-                Err(TryLockError::Poisoned(ids)) => return Ok(ids.into_inner()),
-                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(Error::Cancelled),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
-            }
+/// The id of keys, when no other request of their client sends them.
+fn held<'a>(sent: &'a SentKeys, cancel: &Cancel) -> Result<MutexGuard<'a, Option<KeyId>>, Error> {
+    loop {
+        match sent.try_lock() {
+            Ok(sent) => return Ok(sent),
+            Err(TryLockError::Poisoned(sent)) => return Ok(sent.into_inner()),
+            Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(Error::Cancelled),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
         }
     }
 }

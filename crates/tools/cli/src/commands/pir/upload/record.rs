@@ -66,12 +66,18 @@ impl Records {
         Records { committed: path("uploaded"), begun: path("uploading") }
     }
 
-    /// What the service has stored in its current version, if this owner knows it.
+    /// What the service has stored in its current version, if this owner knows it. Records an upload whose commit was
+    /// done, and whose reply was lost.
     pub fn stored(&self, state: UploadState) -> anyhow::Result<Option<Record>> {
-        let begun = read(&self.begun)?.filter(|begun| begun.upload == state.upload);
-        // An upload whose commit was done, and whose reply was lost.
-        let known = [begun, read(&self.committed)?];
-        Ok(known.into_iter().flatten().find(|record| record.version() == state.version))
+        let is_last = |record: &Record| record.upload == state.upload && record.version() == state.version;
+        if let Some(begun) = read(&self.begun)?.filter(is_last) {
+            self.finish(&begun)?;
+            return Ok(Some(begun));
+        }
+        // The id of the last upload is that of the current version, unless another one was begun since.
+        let is_committed = state.upload.base < state.version;
+        let is_current = |record: &Record| record.version() == state.version && (!is_committed || is_last(record));
+        Ok(read(&self.committed)?.filter(is_current))
     }
 
     /// The upload that was begun and can go on: it changes the current version to the same content.
@@ -96,7 +102,12 @@ impl Records {
     /// Records an upload that was committed.
     pub fn finish(&self, record: &Record) -> anyhow::Result<()> {
         write(&self.committed, record)?;
-        fs::remove_file(&self.begun).with_context(|| format!("cannot remove {}", self.begun.display()))
+        match fs::remove_file(&self.begun) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", self.begun.display()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -156,10 +167,12 @@ mod tests {
         assert_eq!(records.begun(state(1, 1, 1), &first.fingerprints, 2).unwrap(), None);
         assert_eq!(records.begun(state(1, 9, 1), &first.fingerprints, 1).unwrap(), None);
         // Committed, without or with a reply; or an upload of somebody else is.
-        assert_eq!(records.stored(state(2, 1, 1)).unwrap().as_ref(), Some(&first));
         assert_eq!(records.stored(state(2, 9, 1)).unwrap(), None);
+        assert_eq!(records.stored(state(2, 1, 1)).unwrap().as_ref(), Some(&first));
+        assert_eq!(records.begun(state(1, 1, 1), &first.fingerprints, 1).unwrap(), None, "recorded as committed");
         records.finish(&first).unwrap();
         assert_eq!(records.stored(state(2, 1, 1)).unwrap().as_ref(), Some(&first));
+        assert_eq!(records.stored(state(2, 9, 1)).unwrap(), None);
         records.begin(&second).unwrap();
         assert_eq!(records.stored(state(2, 2, 2)).unwrap().as_ref(), Some(&first));
         assert_eq!(records.stored(state(3, 2, 2)).unwrap().as_ref(), Some(&second));
