@@ -97,7 +97,7 @@ tables-encrypt: build-bench data/tables
 # Needs 18 GB of memory.
 tables-pir: build-bench
 	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: dense" "pir: published" "pir: database" \
-		"pir: service" "pir: sealed"
+		"pir: shards" "pir: service" "pir: sealed"
 
 # Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
 # models. Needs 20 GB of memory, and about an hour.

@@ -36,6 +36,7 @@ SECTIONS = (
     ("encrypt: tables", "encrypt", ("tables",), False),
     (pir_tables.ANSWERS, "pir", ("rows", "answers"), False),
     (pir_tables.DENSE, "pir", ("dense",), False),
+    (pir_tables.SHARDS, "pir", ("shards",), True),
     (pir_tables.PUBLISHED, "pir", ("published",), False),
     (pir_tables.DATABASE, "pir", ("updates",), True),
     (pir_tables.SERVICE, "pir", ("service",), True),

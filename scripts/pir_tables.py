@@ -5,8 +5,7 @@ from __future__ import annotations
 from page import line, number, paragraph
 
 ANSWERS, DENSE, DATABASE, SERVICE = "pir: answers", "pir: dense", "pir: database", "pir: service"
-PUBLISHED = "pir: published"
-SEALED = "pir: sealed"
+PUBLISHED, SEALED, SHARDS = "pir: published", "pir: sealed", "pir: shards"
 
 NOTES = {
     ANSWERS: """\
@@ -25,7 +24,10 @@ as measured, all from the largest table measured.
 Records of 256 bytes, random, in memory; 1 GB is 2^30 bytes, and a rate of 1 GB/s is 10^9 bytes of records a second, for
 all queries of a pass together. Each query is of a client with keys of its own. Seconds are those of the server from
 queries that were read to responses that are not yet written; every response is opened and compared. The baseline reads
-all bytes of the table once, on one thread, and adds them up. Loads take turns.
+all bytes of the table once, on one thread, and adds them up. Loads take turns. A service answers at most 16 queries in
+a pass. InsPIRe's and YPIR's programs ran before ours on the same machine, native processor features, one thread; YPIR
+with SimplePIR, whose records have 3,584 bytes. Their queries are counted with the keys that come with each; ours has
+keys that are sent once besides ("pir: answers", packed).
 """,
     PUBLISHED: """\
 The forms of the paper that this project replaced, built as published at parameters with 128 bits for every key
@@ -52,13 +54,19 @@ done once. `table_per_byte` is over the bytes of values: buckets have room to sp
 """,
     SERVICE: """\
 Over HTTP on this machine, service and clients on the same cores: records of 256 bytes by index, a query a request. So
-many clients at a time, each with a connection of its own, all with one set of keys; `latency` is the median from a
-question to the record, waiting in the queue included. A question by key takes two queries, sent in one request.
+many clients at a time, each with a connection and keys of its own, which were sent before and are in the memory of the
+service if there is room; `latency` is the median from a question to the record, waiting in the queue included. A
+question by key takes two queries, sent in one request.
 """,
     SEALED: """\
 One thread. So many names are blinded by a client, evaluated by the service with one proof for all, and finalized by the
 client, which checks the proof. Requests and answers are counted with their checksums of 32 bytes. `seal_time` is the
 owner's, with the evaluation that gives the key of the record; a record has one padded length.
+""",
+    SHARDS: """\
+Dense tables of records of 256 bytes, cut into shards, all cores. The shards are built one after the other; each answers
+the same query, from memory, and is dropped. The record that the added answers give is compared. `all_shards_time` is
+what one machine needs for all of them, `slowest_shard_time` what as many machines need, without the network.
 """,
 }
 
@@ -79,6 +87,7 @@ SPECIAL = (
     "projected_time",
     "dense_pass_time",
     "dense_rate",
+    "dense_answer_time",
     *DENSE_PHASES,
     *PUBLISHED_PHASES,
     "index_expansion_time",
@@ -221,6 +230,25 @@ def dense_passes(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def dense_beside(found: list[dict]) -> str:
+    """A single query beside the programs of others."""
+    rows = [row for row in found if row["metric"] == "dense_answer_time"]
+    if not rows:
+        return "The programs of others were not installed.\n"
+    lines = [
+        "### One query beside other programs, one thread\n",
+        "| table | program | seconds, ours | theirs | query, bytes, ours | theirs | response, bytes, ours | theirs "
+        "| build, s, ours | theirs |",
+        "| --- | --- |" + " ---: |" * 8,
+    ]
+    for row in rows:
+        size, _, program = row["case"].partition(", beside ")
+        pairs = [find(found, metric, row["case"]) for metric in ("query_bytes", "response_bytes", "build_time")]
+        values = [side for pair in (row, *pairs) for side in (pair["ours"], pair["baseline"])]
+        lines.append(line(size, program, *values))
+    return "\n".join(lines)
+
+
 def published_expansions(found: list[dict]) -> str:
     """Seconds of the expansion of an index, ours and the phases of the published one."""
     lines = [
@@ -237,6 +265,6 @@ def published_expansions(found: list[dict]) -> str:
 
 TABLES = {
     ANSWERS: (targets, table_seven, phases, projected),
-    DENSE: (dense_targets, dense_passes),
+    DENSE: (dense_targets, dense_passes, dense_beside),
     PUBLISHED: (published_expansions,),
 }

@@ -329,6 +329,7 @@ static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
         compact: LweLiteral { dimension: 512, error_terms: 1 },
         compact_switch: one(1),
         response: ResponseLiteral { degree: 512, prime: 16_760_833, gadget: one(12), body_bits: 7 },
+        selection: one(4),
         plaintext_bits: 4,
         row_bits: 6,
         bit_body_bits: 5,

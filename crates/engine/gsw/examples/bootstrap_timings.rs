@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let body = lwe.encrypt(1 << 31, (&seed, i), parameters.lwe(), &mut rng);
         let ciphertext = LweCiphertext::expand(body, (&seed, i), lwe.dimension());
         let started = Instant::now();
-        let rgsw = key.bootstrap(&ciphertext)?;
+        let rgsw = key.bootstrap(&ciphertext, parameters.output())?;
         let bootstrapped = started.elapsed().as_secs_f64();
         let message = parameters.ring().evaluate_i64(&vec![0; 2048], parameters.ring().basis())?;
         let operand = secret.encrypt(&message, &mut rng)?;

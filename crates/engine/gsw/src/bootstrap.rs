@@ -6,7 +6,7 @@ use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 
 use crate::error::{GswError, shape};
 use crate::lwe::LweCiphertext;
-use crate::parameters::BootstrapParameters;
+use crate::parameters::{BootstrapParameters, SmallRing, check_output};
 use crate::rgsw::{Rgsw, RlweCiphertext};
 use crate::ring_secret::{RingSecret, SeededRows};
 use crate::rotation::{BlindRotationKey, log2_order};
@@ -101,10 +101,13 @@ pub struct CircuitBootstrapKey {
 }
 
 /// An encrypted bit after the blind rotation of its bootstrap. Its coefficients are in blocks. The first coefficient of
-/// block `k` is minus half the weight of level `k` of the output gadget if the bit is zero, or plus half the weight if
-/// the bit is one. The last block has minus or plus a number of the caller instead of half a weight.
+/// block `k` is minus or plus half the weight of level `k` of a gadget: minus if the bit is zero, plus if the bit is
+/// one. The last block has minus or plus a number of the caller instead of half a weight.
 #[derive(Debug)]
-pub struct RotatedBit(RlweCiphertext);
+pub struct RotatedBit {
+    ciphertext: RlweCiphertext,
+    gadget: DigitGadget,
+}
 
 impl CircuitBootstrapKey {
     /// Combines a rotation key from the LWE secret to the ring with the conversion key of the ring.
@@ -117,29 +120,29 @@ impl CircuitBootstrapKey {
         self.rotation.bytes()
     }
 
-    /// The RGSW ciphertext of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise (Pirouette, Algorithm
-    /// 15).
+    /// The RGSW ciphertext, for a gadget, of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise
+    /// (Pirouette, Algorithm 15). Fewer levels take less time, here and in each product.
     ///
     /// # Errors
     /// As for [`CircuitBootstrapKey::rotate`].
-    pub fn bootstrap(&self, ciphertext: &LweCiphertext) -> Result<Rgsw, GswError> {
-        self.convert(&self.rotate(ciphertext, 0)?)
+    pub fn bootstrap(&self, ciphertext: &LweCiphertext, gadget: DigitGadget) -> Result<Rgsw, GswError> {
+        self.convert(&self.rotate(ciphertext, gadget, 0)?)
     }
 
-    /// The blind rotation of a bootstrap, with a number modulo the ring's modulus for its last block
+    /// The blind rotation of a bootstrap for a gadget, with a number modulo the ring's modulus for its last block
     /// ([`CircuitBootstrapKey::signed`] reads it). So one rotation gives both the RGSW ciphertext of a bit and the
     /// number with the bit's sign, with which a caller subtracts the bit from an index.
     ///
     /// The noise of the phase, including the rounding modulo `2N`, must stay below `2^31` divided by twice the number
-    /// of blocks. The number of blocks is the number of levels of the output gadget plus one, rounded up to a power of
-    /// two.
+    /// of blocks ([`BootstrapParameters::blocks`]).
     ///
     /// # Errors
-    /// If the ciphertext has another dimension.
-    pub fn rotate(&self, ciphertext: &LweCiphertext, number: i64) -> Result<RotatedBit, GswError> {
-        let parameters = &self.conversion.parameters;
-        let rotated = self.rotated(ciphertext, &table(parameters, number)?, parameters.block())?;
-        Ok(RotatedBit(rotated))
+    /// If the ciphertext has another dimension, or the gadget reaches the lowest bit.
+    pub fn rotate(&self, ciphertext: &LweCiphertext, gadget: DigitGadget, number: i64) -> Result<RotatedBit, GswError> {
+        check_output(gadget)?;
+        let ring = self.conversion.parameters.ring();
+        let ciphertext = self.rotated(ciphertext, &table(ring, gadget, number)?, block(ring, gadget))?;
+        Ok(RotatedBit { ciphertext, gadget })
     }
 
     /// An LWE ciphertext modulo 2^32 of the same bit, with the phase `2^31 bit` and the noise of one blind rotation,
@@ -173,7 +176,7 @@ impl CircuitBootstrapKey {
     /// If the bit is of another ring.
     pub fn signed(&self, bit: &RotatedBit) -> Result<LweCiphertext, GswError> {
         let ring = self.conversion.parameters.ring();
-        bit.0.coefficient(ring, ring.degree() - self.conversion.parameters.block())
+        bit.ciphertext.coefficient(ring, ring.degree() - block(ring, bit.gadget))
     }
 
     /// The RGSW ciphertext of a rotated bit.
@@ -181,27 +184,30 @@ impl CircuitBootstrapKey {
     /// # Errors
     /// If it is of another ring.
     pub fn convert(&self, bit: &RotatedBit) -> Result<Rgsw, GswError> {
-        let parameters = &self.conversion.parameters;
-        let (ring, output) = (parameters.ring(), parameters.output());
-        let mut levels = self.conversion.trace.coefficients(&bit.0, parameters.blocks())?;
-        levels.truncate(output.levels());
+        let (ring, gadget) = (self.conversion.parameters.ring(), bit.gadget);
+        let mut levels = self.conversion.trace.coefficients(&bit.ciphertext, BootstrapParameters::blocks(gadget))?;
+        levels.truncate(gadget.levels());
         for (level, ciphertext) in levels.iter_mut().enumerate() {
             // The table holds minus or plus half the weight.
-            ring.add_constant_assign(&mut ciphertext.0[0], 1 << (output.log2_weight(level) - 1))?;
+            ring.add_constant_assign(&mut ciphertext.0[0], 1 << (gadget.log2_weight(level) - 1))?;
         }
-        self.conversion.rgsw(output, &levels)
+        self.conversion.rgsw(gadget, &levels)
     }
 }
 
-/// The table of the blind rotation: block `k` of the coefficients holds minus half the weight of output level `k`, and
-/// the last block minus a number.
-fn table(parameters: &BootstrapParameters, number: i64) -> Result<Poly, GswError> {
-    let (ring, output) = (parameters.ring(), parameters.output());
+/// Number of coefficients of a block of a bit that is rotated for a gadget.
+fn block(ring: &SmallRing, gadget: DigitGadget) -> usize {
+    ring.degree() / BootstrapParameters::blocks(gadget)
+}
+
+/// The table of the blind rotation: block `k` of the coefficients holds minus half the weight of level `k`, and the
+/// last block minus a number.
+fn table(ring: &SmallRing, gadget: DigitGadget, number: i64) -> Result<Poly, GswError> {
     let value = |block: usize| match block {
-        level if level < output.levels() => -(1i64 << (output.log2_weight(level) - 1)),
-        last if last + 1 == parameters.blocks() => -number,
+        level if level < gadget.levels() => -(1i64 << (gadget.log2_weight(level) - 1)),
+        last if last + 1 == BootstrapParameters::blocks(gadget) => -number,
         _ => 0,
     };
-    let coefficients: Vec<i64> = (0..ring.degree()).map(|i| value(i / parameters.block())).collect();
+    let coefficients: Vec<i64> = (0..ring.degree()).map(|i| value(i / block(ring, gadget))).collect();
     Ok(ring.from_i64(&coefficients, ring.basis())?)
 }

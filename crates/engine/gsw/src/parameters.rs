@@ -132,7 +132,7 @@ pub struct BootstrapLiteral {
     pub rotation: GadgetLiteral,
     /// Gadget of the automorphism keys and of the squaring key.
     pub trace: GadgetLiteral,
-    /// Gadget of the results.
+    /// Gadget of results that have the least noise. Others are made for other gadgets.
     pub output: GadgetLiteral,
 }
 
@@ -169,9 +169,7 @@ impl BootstrapParameters {
         let ring = SmallRing::with_backend(ring, backend)?;
         SmallRing::check_lwe(ring.name(), lwe)?;
         let [rotation, trace, output] = [ring.gadget(rotation)?, ring.gadget(trace)?, ring.gadget(output)?];
-        if output.log2_weight(0) == 0 {
-            return Err(GswError::Shape { operation: "choose the gadget of results", found: 0, needed: 1 });
-        }
+        check_output(output)?;
         Ok(BootstrapParameters(Arc::new(Inner { ring, lwe, rotation, trace, output })))
     }
 
@@ -195,20 +193,23 @@ impl BootstrapParameters {
         self.0.trace
     }
 
-    /// Gadget of the results.
+    /// Gadget of results that have the least noise.
     pub fn output(&self) -> DigitGadget {
         self.0.output
     }
 
-    /// Number of blocks of coefficients of a rotated bit: one for each level of the output gadget and at least one
-    /// more, rounded up to a power of two.
-    pub fn blocks(&self) -> usize {
-        (self.output().levels() + 1).next_power_of_two()
+    /// Number of blocks of coefficients of a bit that is rotated for results of a gadget: one for each level and at
+    /// least one more, rounded up to a power of two.
+    pub fn blocks(gadget: DigitGadget) -> usize {
+        (gadget.levels() + 1).next_power_of_two()
     }
+}
 
-    /// Number of coefficients of a block.
-    pub(crate) fn block(&self) -> usize {
-        self.ring().degree() / self.blocks()
+/// Checks that the weights of a gadget of results are even: a rotation gives half of each.
+pub(crate) fn check_output(gadget: DigitGadget) -> Result<(), GswError> {
+    match gadget.log2_weight(0) {
+        0 => Err(GswError::Shape { operation: "choose the gadget of results", found: 0, needed: 1 }),
+        _ => Ok(()),
     }
 }
 

@@ -173,17 +173,22 @@ fn bootstrapped_bits_select_with_the_predicted_noise() {
     let messages = [fixture.poly(|i| i as i64 % 7, 46), fixture.poly(|i| -(i as i64 % 5), 46)];
     let [zero, one] = messages.each_ref().map(|message| fixture.secret.encrypt(message, &mut fixture.rng).unwrap());
     let unit = (46.0 - ring.log2_modulus()).exp2();
-    let mut errors = Vec::new();
-    for bit in [0u32, 1, 1, 0, 1] {
-        let rgsw = key.bootstrap(&fixture.encrypt(bit << 31)).unwrap();
-        let found = fixture.phase(&rgsw.select(&ring, &zero, &one).unwrap());
-        for (i, found) in found.iter().enumerate() {
-            let expected = if bit == 0 { i as i64 % 7 } else { -(i as i64 % 5) };
-            assert_eq!((found / unit).round() as i64, expected);
-            errors.push(found - expected as f64 * unit);
+    let coarse = ring.gadget(GadgetLiteral { log2_base: 9, levels: 2 }).unwrap();
+    for gadget in [parameters.output(), coarse] {
+        let mut errors = Vec::new();
+        for bit in [0u32, 1, 1, 0, 1] {
+            let rgsw = key.bootstrap(&fixture.encrypt(bit << 31), gadget).unwrap();
+            let found = fixture.phase(&rgsw.select(&ring, &zero, &one).unwrap());
+            for (i, found) in found.iter().enumerate() {
+                let expected = if bit == 0 { i as i64 % 7 } else { -(i as i64 % 5) };
+                assert_eq!((found / unit).round() as i64, expected);
+                errors.push(found - expected as f64 * unit);
+            }
         }
+        assert_predicted("selection", variance(errors.into_iter()), Noise::rgsw_product(&parameters, gadget));
     }
-    assert_predicted("selection", variance(errors.into_iter()), Noise::bootstrapped_product(&parameters));
+    let whole = ring.gadget(GadgetLiteral { log2_base: 13, levels: 4 }).unwrap();
+    assert!(matches!(key.bootstrap(&fixture.encrypt(0), whole), Err(GswError::Shape { .. })));
 }
 
 #[test]
@@ -201,7 +206,7 @@ fn a_bootstraps_rotation_also_gives_a_number_with_the_bits_sign() {
     let mut errors = Vec::new();
     for log2_half in 10..31 {
         for (bit, ciphertext) in ciphertexts.iter().enumerate() {
-            let signed = key.signed(&key.rotate(ciphertext, half(log2_half)).unwrap()).unwrap();
+            let signed = key.signed(&key.rotate(ciphertext, parameters.output(), half(log2_half)).unwrap()).unwrap();
             let expected = if bit == 0 { (1u32 << log2_half).wrapping_neg() } else { 1 << log2_half };
             let error = long.phase(&signed).unwrap().wrapping_sub(expected).cast_signed();
             errors.push(f64::from(error) / 32f64.exp2());

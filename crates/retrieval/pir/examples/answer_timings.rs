@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bits = shape.index_bits();
     let compact = parameters.extracted_bit_noise(bits, 0).log2_deviation();
     println!("log2 deviation of the lowest bit of a compact query: {compact:.2}");
-    println!("bits of a compact query that are refreshed first: {}", parameters.refreshed_bits(bits));
+    println!("bits of a compact query that are refreshed first: {}", parameters.refreshed_bits(shape));
     let secret = PirSecret::generate(&parameters, &mut rng)?;
     for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
         if wanted.len() > usize::from(backend.is_some()) && !wanted.contains(&mode.to_string()) {

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 use crate::authentication::AuthenticationKey;
 use crate::entry::{bytes_of, remove_pad};
 use crate::error::PirError;
+use crate::expansion::packed_coefficients;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
 use crate::packing::highest;
@@ -163,29 +164,28 @@ impl PirSecret {
                 Query::Bits { seed, bodies: (0..bits).map(body).map(rounded).collect() }
             }
             Mode::Packed => {
-                let gadget = self.parameters.bootstrap().output();
-                Query::Packed { body: self.packed_bits(gadget, bits, index, &seed, rng)?, seed }
+                let gadgets = self.parameters.gadgets(shape);
+                Query::Packed { body: self.packed_bits(&gadgets, index, &seed, rng)?, seed }
             }
         })
     }
 
-    /// The lowest bits of a number in one RLWE ciphertext: all weights of a gadget of each bit ([`Query::Packed`]). A
+    /// The lowest bits of a number in one RLWE ciphertext: all weights of the gadget of each bit ([`Query::Packed`]). A
     /// seed must be used only once.
     pub(crate) fn packed_bits(
         &self,
-        gadget: DigitGadget,
-        bits: u32,
+        gadgets: &[DigitGadget],
         number: u64,
         seed: &Seed,
         rng: &mut SecretRng,
     ) -> Result<Poly, PirError> {
-        let (ring, levels) = (self.parameters.ring(), gadget.levels());
-        let count = (bits as usize * levels).next_power_of_two();
+        let (ring, count) = (self.parameters.ring(), packed_coefficients(gadgets));
         let mut coefficients = Zeroizing::new(vec![0i64; ring.degree()]);
-        for (i, level) in (0..bits).flat_map(|i| (0..levels).map(move |level| (i, level))) {
-            let place = (i as usize * levels + level) * (ring.degree() / count);
-            coefficients[place] = ((number >> i & 1) as i64) << gadget.log2_weight(level);
-        }
+        let weights = gadgets.iter().enumerate().flat_map(|(bit, gadget)| {
+            (0..gadget.levels()).map(move |level| ((number >> bit & 1) as i64) << gadget.log2_weight(level))
+        });
+        let places = coefficients.iter_mut().step_by(ring.degree() / count);
+        places.zip(weights).for_each(|(place, weight)| *place = weight);
         let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
         // The service multiplies by this number when it takes out the coefficients.
         ring.unscale_assign(&mut message, count as u32)?;

@@ -13,8 +13,14 @@ use crate::shape::DatabaseShape;
 /// The table of a plane, in memory.
 pub struct Database {
     shape: DatabaseShape,
-    words: Vec<u32>,
+    /// The table, from `start` on, where a cache line begins: sums read it by lines.
+    memory: Vec<u32>,
+    start: usize,
 }
+
+/// Bytes of a cache line.
+const CACHE_LINE: usize = 64;
+const LINE_WORDS: usize = CACHE_LINE / size_of::<u32>();
 
 impl Database {
     /// Encodes the table of a plane from concatenated pieces of [`PirParameters::piece_bytes`] bytes each. Uses all
@@ -45,7 +51,10 @@ impl Database {
         let shape = DatabaseShape::new(parameters, pieces)?;
         let (ring, table, count) = (parameters.ring(), shape.table(parameters), parameters.pieces() as u64);
         let length = parameters.piece_bytes();
-        let mut words = vec![0; ring.table_words(table)];
+        let mut memory = vec![0; ring.table_words(table) + LINE_WORDS];
+        let start = memory.as_ptr().align_offset(CACHE_LINE).min(LINE_WORDS);
+        memory.truncate(start + ring.table_words(table));
+        let words = &mut memory[start..];
         let encode = |entry: usize| {
             let first = entry as u64 * count;
             let bytes: Vec<P> = (first..(first + count).min(pieces)).map(&piece).collect();
@@ -62,10 +71,10 @@ impl Database {
             let batch = start..entries.min(start + BATCH);
             let polys: Vec<Poly> = batch.into_par_iter().map(encode).collect::<Result<_, _>>()?;
             for (poly, entry) in polys.iter().zip(start..) {
-                ring.write_table_entry(table, &mut words, (entry / table.columns, entry % table.columns), poly)?;
+                ring.write_table_entry(table, words, (entry / table.columns, entry % table.columns), poly)?;
             }
         }
-        Ok(Database { shape, words })
+        Ok(Database { shape, memory, start })
     }
 
     /// Positions of pieces in the table.
@@ -75,17 +84,17 @@ impl Database {
 
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
-        self.words.len() * size_of::<u32>()
+        size_of_val(self.words())
     }
 
     /// The table: residues below 2^32, in the order in which sums read them.
     pub fn words(&self) -> &[u32] {
-        &self.words
+        &self.memory[self.start..]
     }
 
     /// View of the table for [`answer`](crate::answer).
     pub fn view(&self) -> TableView<'_> {
-        TableView { words: &self.words, changes: &[] }
+        TableView { words: self.words(), changes: &[] }
     }
 }
 

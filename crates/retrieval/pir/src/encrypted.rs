@@ -265,6 +265,6 @@ pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> 
     let pair = 2 * ring.poly_bytes(ring.basis());
     let number_bits = (shape.index_bits() - shape.piece_bits) as usize;
     let outer = 1usize << number_bits.saturating_sub(RANGE_BITS);
-    let rgsw = 2 * parameters.bootstrap().output().levels() * pair;
-    ((2 * (1 << RANGE_BITS) + 2 * outer) * pair + shape.index_bits() as usize * rgsw) as u64
+    let rows_of_bits: usize = parameters.gadgets(shape).iter().map(|gadget| 2 * gadget.levels()).sum();
+    ((2 * (1 << RANGE_BITS) + 2 * outer + rows_of_bits) * pair) as u64
 }

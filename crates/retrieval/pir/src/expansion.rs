@@ -24,11 +24,11 @@ pub fn expand(
     query: &Query,
     cancel: &AtomicBool,
 ) -> Result<Vec<Rgsw>, PirError> {
-    let bits = shape.index_bits();
+    let (bits, gadgets) = (shape.index_bits(), keys.parameters.gadgets(shape));
     let wrong = || PirError::Mode { found: keys.mode(), needed: query.mode() };
     let dimension = keys.parameters.literal().compact.dimension;
     match query {
-        Query::Packed { seed, body } => packed(keys, keys.parameters.bootstrap().output(), bits, (seed, body)),
+        Query::Packed { seed, body } => packed(keys, &gadgets, (seed, body)),
         Query::Bits { seed, bodies } => {
             let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
             if bodies.len() != bits as usize {
@@ -38,28 +38,29 @@ pub fn expand(
             let shift = u32::BITS - keys.parameters.literal().bit_body_bits;
             let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body << shift, (seed, i as u64), dimension);
             let ciphertexts: Vec<LweCiphertext> = bodies.iter().enumerate().map(expand).collect();
-            bootstrapped(key, &ciphertexts, cancel)
+            bootstrapped(key, &gadgets, &ciphertexts, cancel)
         }
         Query::Compact { seed, body } => {
-            decomposed(keys, LweCiphertext::expand(*body, (seed, 0), dimension), bits, cancel)
+            decomposed(keys, shape, LweCiphertext::expand(*body, (seed, 0), dimension), cancel)
         }
         Query::Session { counter, body } => {
             let stream = (&keys.session, u64::from(*counter));
-            decomposed(keys, LweCiphertext::expand(*body, stream, dimension), bits, cancel)
+            decomposed(keys, shape, LweCiphertext::expand(*body, stream, dimension), cancel)
         }
     }
 }
 
 fn bootstrapped(
     key: &CircuitBootstrapKey,
+    gadgets: &[DigitGadget],
     ciphertexts: &[LweCiphertext],
     cancel: &AtomicBool,
 ) -> Result<Vec<Rgsw>, PirError> {
-    let bootstrap = |ciphertext: &LweCiphertext| {
+    let bootstrap = |(ciphertext, &gadget)| {
         check(cancel)?;
-        Ok(key.bootstrap(ciphertext)?)
+        Ok(key.bootstrap(ciphertext, gadget)?)
     };
-    ciphertexts.par_iter().map(bootstrap).collect()
+    ciphertexts.par_iter().zip(gadgets).map(bootstrap).collect()
 }
 
 /// Returns an error when the work is cancelled.
@@ -74,17 +75,18 @@ pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
 /// index are refreshed first.
 fn decomposed(
     keys: &PreparedKeys,
+    shape: DatabaseShape,
     mut rest: LweCiphertext,
-    bits: u32,
     cancel: &AtomicBool,
 ) -> Result<Vec<Rgsw>, PirError> {
     let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
     let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).ok_or_else(wrong)?;
+    let (bits, gadgets) = (shape.index_bits(), keys.parameters.gadgets(shape));
     let converted: Vec<OnceLock<Result<Rgsw, GswError>>> = (0..bits).map(|_| OnceLock::new()).collect();
-    let refreshed = keys.parameters.refreshed_bits(bits);
+    let refreshed = keys.parameters.refreshed_bits(shape);
     // Each rotation depends on the previous one. Other threads convert finished rotations meanwhile.
     rayon::in_place_scope(|scope| {
-        for (bit, converted) in converted.iter().enumerate() {
+        for (bit, (converted, &gadget)) in converted.iter().zip(&gadgets).enumerate() {
             check(cancel)?;
             let above = bits - 1 - bit as u32;
             let mut highest = switch.switch(&rest.shifted(above))?;
@@ -92,7 +94,7 @@ fn decomposed(
                 check(cancel)?;
                 highest = switch.switch(&key.refresh(&highest)?)?;
             }
-            let rotated = key.rotate(&highest, half_place(keys, above))?;
+            let rotated = key.rotate(&highest, gadget, half_place(keys, above))?;
             if above > 0 {
                 subtract_bit(key, &rotated, above, &mut rest)?;
             }
@@ -124,11 +126,16 @@ pub(crate) fn subtract_bit(
     rest.sub_assign(&sign)
 }
 
-/// Extracts the bits from a packed query: the weights of a gadget of all bits are coefficients of one ciphertext.
+/// Number of coefficients of a packed query whose bits have these gadgets: one for each weight, rounded up to a power
+/// of two.
+pub(crate) fn packed_coefficients(gadgets: &[DigitGadget]) -> usize {
+    gadgets.iter().map(DigitGadget::levels).sum::<usize>().next_power_of_two()
+}
+
+/// Extracts the bits of a packed query, each for a gadget: the weights of all bits are coefficients of one ciphertext.
 pub(crate) fn packed(
     keys: &PreparedKeys,
-    gadget: DigitGadget,
-    bits: u32,
+    gadgets: &[DigitGadget],
     (seed, body): (&Seed, &Poly),
 ) -> Result<Vec<Rgsw>, PirError> {
     let ring = keys.parameters.ring();
@@ -136,9 +143,14 @@ pub(crate) fn packed(
         return Err(range("read a query", body.basis().chain as u64, "a polynomial over all primes, transformed"));
     }
     let whole = RlweCiphertext::expand(ring, body, seed)?;
-    let levels = gadget.levels();
-    let count = (bits as usize * levels).next_power_of_two();
-    let weights = keys.conversion.trace().multiplied_coefficients(&whole, count)?;
-    let convert = |levels: &[RlweCiphertext]| keys.conversion.rgsw(gadget, levels);
-    Ok(weights[..bits as usize * levels].par_chunks(levels).map(convert).collect::<Result<_, _>>()?)
+    let weights = keys.conversion.trace().multiplied_coefficients(&whole, packed_coefficients(gadgets))?;
+    let mut rest = weights.as_slice();
+    let mut of_bits = Vec::with_capacity(gadgets.len());
+    for &gadget in gadgets {
+        let (weights, others) = rest.split_at(gadget.levels());
+        of_bits.push((gadget, weights));
+        rest = others;
+    }
+    let convert = |(gadget, weights)| keys.conversion.rgsw(gadget, weights);
+    Ok(of_bits.into_par_iter().map(convert).collect::<Result<_, _>>()?)
 }

@@ -42,6 +42,10 @@ pub struct PirLiteral {
     pub compact_switch: GadgetLiteral,
     /// The ring of responses.
     pub response: ResponseLiteral,
+    /// Gadget of the bits of an index that select a column and a place. The errors of these bits add to those of a sum
+    /// over rows. The bits that select a row have the gadget of results of the bootstrap: a sum over rows multiplies
+    /// their errors.
+    pub selection: GadgetLiteral,
     /// Bits of a record in each coefficient.
     pub plaintext_bits: u32,
     /// Maximum bits of an index that select a row of the table.
@@ -61,6 +65,7 @@ struct Inner {
     bootstrap: BootstrapParameters,
     response: Ring,
     response_gadget: DigitGadget,
+    selection: DigitGadget,
 }
 
 /// Errors and secrets in the ring of responses are sums of Gaussians of deviation [`ERROR_SIGMA`] with these weights.
@@ -87,7 +92,7 @@ impl PirParameters {
         let bootstrap = BootstrapParameters::with_backend(literal.bootstrap.clone(), backend)?;
         let ring = bootstrap.ring();
         // Half a unit of a rounded body must be less than a bootstrap tolerates.
-        let least = (2 * bootstrap.blocks()).ilog2() + 1;
+        let least = (2 * BootstrapParameters::blocks(bootstrap.output())).ilog2() + 1;
         if !(least..u32::BITS).contains(&literal.bit_body_bits) {
             let (name, what) = (ring.name(), "bits of a body of bits queries");
             let (found, needed) = (f64::from(literal.bit_body_bits), f64::from(least));
@@ -106,8 +111,8 @@ impl PirParameters {
             return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
-        let fingerprint = fingerprint(&literal);
-        Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget })))
+        let (fingerprint, selection) = (fingerprint(&literal), ring.gadget(literal.selection)?);
+        Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget, selection })))
     }
 
     /// Name of the parameter set.
@@ -153,6 +158,13 @@ impl PirParameters {
 
     pub(crate) fn response_gadget(&self) -> DigitGadget {
         self.0.response_gadget
+    }
+
+    /// The gadget of each bit of an index, the lowest first.
+    pub(crate) fn gadgets(&self, shape: DatabaseShape) -> Vec<DigitGadget> {
+        let bits = shape.index_bits();
+        let of_rows = |&bit: &u32| bit >= bits - shape.row_bits;
+        (0..bits).map(|bit| if of_rows(&bit) { self.bootstrap().output() } else { self.0.selection }).collect()
     }
 
     pub(crate) fn response_basis(&self) -> Basis {
@@ -214,8 +226,12 @@ impl PirParameters {
 
     /// Noise of a selected piece: that of the sums over rows, and that of selecting the column and the place.
     pub(crate) fn selection_noise(&self, shape: DatabaseShape) -> Noise {
-        let product = Noise::bootstrapped_product(self.bootstrap());
-        self.rows_noise(shape).plus(product.times(f64::from(shape.column_bits + shape.piece_bits)))
+        self.rows_noise(shape).plus(self.choice_noise().times(f64::from(shape.column_bits + shape.piece_bits)))
+    }
+
+    /// Noise that the choice between two halves of the columns or of the places adds.
+    pub(crate) fn choice_noise(&self) -> Noise {
+        Noise::rgsw_product(self.bootstrap(), self.0.selection)
     }
 
     /// Noise that switching to the ring of responses and rounding add.
@@ -249,35 +265,26 @@ impl PirParameters {
     /// Number of the lowest bits of a compact index that are refreshed before they are bootstrapped: those that would
     /// fail once in 2^64 or more often without it. A refresh costs a blind rotation and tolerates as many times more
     /// noise as a bootstrap has blocks.
-    pub fn refreshed_bits(&self, index_bits: u32) -> u32 {
+    pub fn refreshed_bits(&self, shape: DatabaseShape) -> u32 {
         const MOST: f64 = -64.0;
-        let fails = |&bit: &u32| self.extraction_log2_failure(self.extracted_bit_noise(index_bits, bit)) > MOST;
-        (0..index_bits).rev().find(fails).map_or(0, |highest| highest + 1)
-    }
-
-    /// `log2` of the probability that a bit of a query with this noise is bootstrapped to another one.
-    fn extraction_log2_failure(&self, noise: Noise) -> f64 {
-        log2_failure(noise, self.bootstrap_bound(), 1.0)
-    }
-
-    /// The largest error of a phase, as a fraction of the modulus, that a bootstrap of a bit tolerates.
-    fn bootstrap_bound(&self) -> f64 {
-        0.25 / self.bootstrap().blocks() as f64
+        let noise = |bit| self.extracted_bit_noise(shape.index_bits(), bit);
+        let fails = |&(bit, gadget): &(u32, DigitGadget)| extraction_log2_failure(noise(bit), gadget) > MOST;
+        let highest = (0..).zip(self.gadgets(shape)).filter(fails).last();
+        highest.map_or(0, |(highest, _)| highest + 1)
     }
 
     /// `log2` of the probability that one of the bits of a compact query is wrong.
-    fn compact_log2_failure(&self, index_bits: u32) -> f64 {
-        let refreshed = self.refreshed_bits(index_bits);
-        let after_refresh =
-            self.extraction_log2_failure(self.compact_rotation_noise().plus(self.compact_switch_noise()));
-        let bit = |bit: u32| {
-            let noise = self.extracted_bit_noise(index_bits, bit);
+    fn compact_log2_failure(&self, shape: DatabaseShape) -> f64 {
+        let refreshed = self.refreshed_bits(shape);
+        let after_refresh = self.compact_rotation_noise().plus(self.compact_switch_noise());
+        let bit = |(bit, gadget): (u32, DigitGadget)| {
+            let noise = self.extracted_bit_noise(shape.index_bits(), bit);
             match bit < refreshed {
-                true => log2_failure(noise, 0.25, 1.0).exp2() + after_refresh.exp2(),
-                false => self.extraction_log2_failure(noise).exp2(),
+                true => log2_failure(noise, 0.25, 1.0).exp2() + extraction_log2_failure(after_refresh, gadget).exp2(),
+                false => extraction_log2_failure(noise, gadget).exp2(),
             }
         };
-        (0..index_bits).map(bit).sum::<f64>().log2().min(0.0)
+        (0..).zip(self.gadgets(shape)).map(bit).sum::<f64>().log2().min(0.0)
     }
 
     /// Noise of the switch of a compact query to the bootstrap's secret, and of the rounding to exponents.
@@ -313,7 +320,6 @@ impl PirParameters {
 
     /// `log2` of the probability that the response to a query of a mode to a table of this shape is wrong.
     pub fn log2_failure(&self, shape: DatabaseShape, mode: Mode) -> f64 {
-        let bits = shape.index_bits();
         // Half of the rows' noise comes from the products with the last row bit. Rows share the errors of these
         // products.
         let response = log2_failure_of_shared(
@@ -327,13 +333,24 @@ impl PirParameters {
             Mode::Packed => return response,
             Mode::Bits => {
                 // The error of rounding a body is not Gaussian: it counts with its largest value.
-                let bound = self.bootstrap_bound() - (-f64::from(self.0.literal.bit_body_bits + 1)).exp2();
-                log2_failure(self.bit_noise(), bound, f64::from(bits))
+                let rounding = (-f64::from(self.0.literal.bit_body_bits + 1)).exp2();
+                let bit = |gadget| log2_failure(self.bit_noise(), bootstrap_bound(gadget) - rounding, 1.0).exp2();
+                self.gadgets(shape).into_iter().map(bit).sum::<f64>().log2().min(0.0)
             }
-            Mode::Compact | Mode::Session => self.compact_log2_failure(bits),
+            Mode::Compact | Mode::Session => self.compact_log2_failure(shape),
         };
         (response.exp2() + expansion.exp2()).log2()
     }
+}
+
+/// `log2` of the probability that a bit of a query with this noise is bootstrapped to another one, for a gadget.
+fn extraction_log2_failure(noise: Noise, gadget: DigitGadget) -> f64 {
+    log2_failure(noise, bootstrap_bound(gadget), 1.0)
+}
+
+/// The largest error of a phase, as a fraction of the modulus, that a bootstrap of a bit for a gadget tolerates.
+fn bootstrap_bound(gadget: DigitGadget) -> f64 {
+    0.25 / BootstrapParameters::blocks(gadget) as f64
 }
 
 /// Bound on the mean square of the highest signed digit.
@@ -343,14 +360,15 @@ fn top_digit_square(log2_base: u32) -> f64 {
 
 /// BLAKE3 of all numbers, in the order of their fields.
 fn fingerprint(literal: &PirLiteral) -> [u8; 16] {
-    let PirLiteral { bootstrap, compact, compact_switch, response, plaintext_bits, row_bits, bit_body_bits } = literal;
+    let PirLiteral { bootstrap, compact, compact_switch, response, selection, .. } = literal;
+    let PirLiteral { plaintext_bits, row_bits, bit_body_bits, .. } = literal;
     let BootstrapLiteral { ring, lwe, rotation, trace, output } = bootstrap;
     let mut numbers = vec![ring.degree as u64, ring.primes.len() as u64];
     numbers.extend(ring.primes.iter().map(|&q| u64::from(q)));
     for LweLiteral { dimension, error_terms } in [lwe, compact] {
         numbers.extend([*dimension as u64, u64::from(*error_terms)]);
     }
-    for GadgetLiteral { log2_base, levels } in [rotation, trace, output, compact_switch, &response.gadget] {
+    for GadgetLiteral { log2_base, levels } in [rotation, trace, output, compact_switch, &response.gadget, selection] {
         numbers.extend([u64::from(*log2_base), *levels as u64]);
     }
     numbers.extend([response.degree as u64, response.prime.into(), response.body_bits.into()]);

@@ -81,6 +81,7 @@ impl Preset {
                 gadget: GadgetLiteral { log2_base: 1, levels: 24 },
                 body_bits: 7,
             },
+            selection: GadgetLiteral { log2_base: 9, levels: 2 },
             plaintext_bits: 4,
             row_bits: 6,
             bit_body_bits: 5,

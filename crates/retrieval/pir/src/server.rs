@@ -81,9 +81,9 @@ pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> 
     let pair = 2 * ring.poly_bytes(ring.basis());
     let columns = 1usize << shape.column_bits.min(INNER_BITS);
     let outer = 1usize << shape.column_bits.saturating_sub(INNER_BITS);
-    let rgsw = 2 * parameters.bootstrap().output().levels() * pair;
+    let rows_of_bits: usize = parameters.gadgets(shape).iter().map(|gadget| 2 * gadget.levels()).sum();
     // Sums are computed in the order of the table first, then converted to polynomials.
-    ((2 * columns + outer + 2 * shape.rows) * pair + shape.index_bits() as usize * rgsw) as u64
+    ((2 * columns + outer + 2 * shape.rows + rows_of_bits) * pair) as u64
 }
 
 /// Bits of the number of columns that are summed at one time: their sums stay in the cache until one is selected.

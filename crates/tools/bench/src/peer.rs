@@ -1,10 +1,11 @@
 //! Other libraries in child processes: one JSON object per line in each direction (`peers/protocol.py`). They time
 //! their own calls, so no time includes the pipe. This module has OpenFHE's evaluator; its submodules have SEAL,
-//! Respire and OpenFHE's bootstrapping.
+//! Respire, InsPIRe and YPIR, and OpenFHE's bootstrapping.
 
 mod bootstrap;
 mod respire;
 mod seal;
+mod silent;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub(crate) use respire::Respire;
 pub(crate) use seal::{Seal, SealCall, SealRequest, SealSetup};
 use serde::Deserialize;
 use serde_json::{Value, json};
+pub(crate) use silent::{SilentReport, SilentRetrieval};
 
 use crate::clock::{Clock, scaled};
 use crate::error::BenchError;

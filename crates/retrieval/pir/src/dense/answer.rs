@@ -14,7 +14,7 @@ use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::view::{GroupView, check_plane};
-use crate::dense::{QUERY_BITS, SELECTION, selection_gadget};
+use crate::dense::{QUERY_BITS, SELECTION, selection_gadgets};
 use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
@@ -83,11 +83,11 @@ fn responses<R: Send>(
     let mut watch = Stopwatch::new(cancel);
     let words = Words::new(parameters, part, queries)?;
     watch.lap(&mut phases.packing)?;
-    let gadget = selection_gadget(parameters)?;
+    let gadgets = selection_gadgets(parameters, shape)?;
     let expand = |(keys, query): &(&PreparedKeys, &DenseQuery)| {
         expansion::check(cancel)?;
         let (seed, body) = &query.selection;
-        expansion::packed(keys, gadget, shape.selection_bits(parameters), (seed, body))
+        expansion::packed(keys, &gadgets, (seed, body))
     };
     let bits: Vec<Vec<Rgsw>> = queries.par_iter().map(expand).collect::<Result<_, _>>()?;
     watch.lap(&mut phases.expansion)?;

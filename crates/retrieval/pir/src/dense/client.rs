@@ -12,7 +12,7 @@ use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::{
     BODY_BITS, CONJUGATION_STREAM, FIRST_ROW_STREAM, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, ROTATION_STREAM,
-    check_failure, packing_gadget, public_seed, selection_gadget, unreadable,
+    check_failure, packing_gadget, public_seed, selection_gadgets, unreadable,
 };
 use crate::error::PirError;
 
@@ -40,8 +40,7 @@ impl PirSecret {
         let switch_seed = rng.seed();
         let switch = (switch_seed, self.ring().encrypt_seeded(&image(1)?, (&switch_seed, 0), rng)?);
         let bits_seed = rng.seed();
-        let gadget = selection_gadget(parameters)?;
-        let bits = self.packed_bits(gadget, shape.selection_bits(parameters), selected, &bits_seed, rng)?;
+        let bits = self.packed_bits(&selection_gadgets(parameters, shape)?, selected, &bits_seed, rng)?;
         let words = self.unit_vector(&fresh, shape.rows, row, rng)?;
         Ok(DenseQuery { words, rotation, conjugation, switch, selection: (bits_seed, bits) })
     }

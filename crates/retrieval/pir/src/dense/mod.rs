@@ -89,6 +89,11 @@ fn packing_gadget(parameters: &PirParameters) -> Result<DigitGadget, PirError> {
     Ok(parameters.ring().gadget(PACKING)?)
 }
 
+/// The gadgets of the bits that select a group and a place, the lowest first.
+fn selection_gadgets(parameters: &PirParameters, shape: DenseShape) -> Result<Vec<DigitGadget>, PirError> {
+    Ok(vec![selection_gadget(parameters)?; shape.selection_bits(parameters) as usize])
+}
+
 /// The gadget of the selecting bits.
 fn selection_gadget(parameters: &PirParameters) -> Result<DigitGadget, PirError> {
     Ok(parameters.ring().gadget(SELECTION)?)

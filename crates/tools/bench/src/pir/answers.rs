@@ -78,7 +78,7 @@ pub(super) fn run(
     for found in samples.iter().filter(|found| found.threads == 1) {
         facts(harness, size, &parameters, shape, found, &common);
         if largest {
-            projection(harness, size, &parameters, shape, found);
+            projection(harness, size, &parameters, shape, found)?;
         }
     }
     let session_query = Query::byte_len(&parameters, Mode::Session, shape) as f64;
@@ -209,19 +209,22 @@ fn projection(
     parameters: &PirParameters,
     shape: DatabaseShape,
     found: &ModeMeasurement,
-) {
+) -> Result<(), BenchError> {
     let Size { name, bytes, .. } = GB_8;
     let pieces = bytes / parameters.piece_bytes() as u64;
-    let (bits, times) = (pieces.ilog2(), bytes as f64 / size.bytes as f64);
+    let times = bytes as f64 / size.bytes as f64;
+    let larger = DatabaseShape::new(parameters, pieces)?;
     let refreshed = matches!(found.mode, Mode::Compact | Mode::Session);
-    let rotations = |bits: u32| f64::from(bits + if refreshed { parameters.refreshed_bits(bits) } else { 0 });
-    let growth = [rotations(bits) / rotations(shape.index_bits()), 1.0, times, times, 1.0];
+    let rotations = |shape: DatabaseShape| {
+        f64::from(shape.index_bits() + if refreshed { parameters.refreshed_bits(shape) } else { 0 })
+    };
+    let growth = [rotations(larger) / rotations(shape), 1.0, times, times, 1.0];
     let seconds: f64 = growth.iter().enumerate().map(|(i, growth)| growth * median(&found.phase(i))).sum();
-    let larger = DatabaseShape::new(parameters, pieces);
-    let answered = larger.is_ok_and(|larger| parameters.check_failure(larger, found.mode).is_ok());
+    let answered = parameters.check_failure(larger, found.mode).is_ok();
     let params = params! {
         "from": size.name, "threads": 1, "clock": "wall", "pieces": pieces,
         "growth_of_phases": growth, "answered": answered,
     };
     harness.value(PROJECTED, format!("{name}, {}", found.mode), seconds, None, params);
+    Ok(())
 }

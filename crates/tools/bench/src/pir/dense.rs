@@ -19,10 +19,15 @@ use crate::clock::{TimedOperation, alternate, median};
 use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::machine::{Machine, available_memory_bytes};
+use crate::peer::{SilentReport, SilentRetrieval};
 use crate::row::{Metric, params};
 
 const PASS: Metric = Metric::less("dense_pass_time", "s");
 const RATE: Metric = Metric::more("dense_rate", "GB/s");
+const ANSWER: Metric = Metric::less("dense_answer_time", "s");
+const BUILD_TIME: Metric = Metric::less("build_time", "s");
+const QUERY_BYTES: Metric = Metric::less("query_bytes", "bytes");
+const RESPONSE_BYTES: Metric = Metric::less("response_bytes", "bytes");
 const READING: &str = "reading the table once, one thread";
 
 const PHASES: [Metric; 4] = [
@@ -38,6 +43,9 @@ const RECORD: usize = 256;
 /// Memory that is left free beside a table.
 const SPARE_BYTES: u64 = 1 << 30;
 
+/// The largest table beside which the programs of others run: they prepare for minutes.
+const MOST_BESIDE_BYTES: u64 = 1 << 30;
+
 /// One pass: its times.
 struct Pass {
     seconds: f64,
@@ -45,13 +53,16 @@ struct Pass {
 }
 
 /// What is measured in turn.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Load {
     queries: usize,
     threads: usize,
 }
 
 impl Load {
+    /// One query on one thread.
+    const SINGLE: Load = Load { queries: 1, threads: 1 };
+
     fn case(self, size: Size) -> String {
         let queries = if self.queries == 1 { "1 query".into() } else { format!("{} queries", self.queries) };
         let cores = if self.threads == 1 { "" } else { ", all cores" };
@@ -73,10 +84,12 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
         harness.progress(format!("dense, {}: not measured, it needs {needed} bytes of memory", size.name));
         return Ok(());
     }
+    let peers = peers(harness, case, size)?;
     harness.progress(format!("dense, {}: table", size.name));
     let started = Instant::now();
     let table = DenseTable::build(pir, shape, |cell| record(cell, RECORD))?;
-    facts(harness, size, &table, started.elapsed().as_secs_f64())?;
+    let build_time = started.elapsed().as_secs_f64();
+    facts(harness, size, &table, build_time)?;
     let clients = RefCell::new(Clients::new(pir, case.passes.iter().copied().max().unwrap_or(1))?);
     let cores = Machine::detect().cores;
     let several = pool(cores)?;
@@ -104,8 +117,42 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
             "repetitions": passes.len(),
         };
         report(harness, (size, load), passes, &reading, &params);
+        if load == Load::SINGLE {
+            peers.iter().for_each(|peer| beside(harness, size, (&table, build_time), passes, peer));
+        }
     }
     Ok(())
+}
+
+/// Measures the programs of others, before our table takes the memory.
+fn peers(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<Vec<(&'static str, SilentReport)>, BenchError> {
+    if harness.options.quick || size.bytes > MOST_BESIDE_BYTES {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for program in SilentRetrieval::ALL {
+        let report = program.measure(harness, size.bytes, RECORD as u64, case.repetitions.min)?;
+        found.extend(report.map(|report| (program.name(), report)));
+    }
+    Ok(found)
+}
+
+/// A single query beside the program of others: seconds and bytes.
+fn beside(
+    harness: &mut Harness<'_>,
+    size: Size,
+    (table, build_time): (&DenseTable, f64),
+    passes: &[Pass],
+    (name, theirs): &(&'static str, SilentReport),
+) {
+    let (pir, shape, case) = (table.parameters(), table.shape(), format!("{}, beside {name}", size.name));
+    let params = params! { "threads": 1, "clock": "wall", "order": "theirs before ours" };
+    let seconds: Vec<f64> = passes.iter().map(|pass| pass.seconds).collect();
+    harness.row(ANSWER, &case, &seconds, Some((name, &theirs.answers())), params.clone());
+    let mut row = |metric, ours, theirs| harness.value(metric, &case, ours, Some((*name, theirs)), params.clone());
+    row(QUERY_BYTES, DenseQuery::byte_len(pir, shape) as f64, theirs.query_bytes() as f64);
+    row(RESPONSE_BYTES, DenseResponse::byte_len(pir, shape) as f64, theirs.response_bytes() as f64);
+    row(BUILD_TIME, build_time, theirs.preparation());
 }
 
 /// Bytes, time of building, probability of failure.
@@ -114,10 +161,10 @@ fn facts(harness: &mut Harness<'_>, size: Size, table: &DenseTable, seconds: f64
     let mut row = |metric, value| {
         harness.value(metric, format!("{}, dense", size.name), value, None, params! { "clock": "wall" });
     };
-    row(Metric::less("build_time", "s"), seconds);
+    row(BUILD_TIME, seconds);
     row(Metric::less("memory_per_byte", "bytes"), table.memory_bytes() as f64 / size.bytes as f64);
-    row(Metric::less("query_bytes", "bytes"), DenseQuery::byte_len(pir, shape) as f64);
-    row(Metric::less("response_bytes", "bytes"), DenseResponse::byte_len(pir, shape) as f64);
+    row(QUERY_BYTES, DenseQuery::byte_len(pir, shape) as f64);
+    row(RESPONSE_BYTES, DenseResponse::byte_len(pir, shape) as f64);
     row(Metric::less("log2_failure", "bits"), log2_failure(pir, DenseSplit::whole(shape))?);
     Ok(())
 }

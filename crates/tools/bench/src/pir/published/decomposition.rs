@@ -49,9 +49,9 @@ pub(super) fn expand(keys: &Keys, query: &LweCiphertext) -> Result<Expansion, Be
     }
     ciphertexts.truncate(keys.parameters.index_bits as usize);
     let bits_time = started.elapsed() - digits_time;
-    let mut bits = Vec::with_capacity(ciphertexts.len());
+    let (mut bits, output) = (Vec::with_capacity(ciphertexts.len()), keys.parameters.pir.bootstrap().output());
     for ciphertext in &ciphertexts {
-        bits.push(keys.bootstrap.bootstrap(ciphertext)?);
+        bits.push(keys.bootstrap.bootstrap(ciphertext, output)?);
         rotations.conversion += 1;
     }
     let conversion_time = started.elapsed() - digits_time - bits_time;

@@ -108,7 +108,7 @@ fn counts(
 ) -> Result<(), BenchError> {
     let (pir, bits) = (&parameters.pir, parameters.index_bits);
     let case = format!("{bits} bits");
-    let ours = bits + pir.refreshed_bits(bits);
+    let ours = bits + pir.refreshed_bits(shape(pir, bits)?);
     let all = Some((PUBLISHED, f64::from(rotations.all())));
     harness.value(ROTATIONS, format!("{case}, with the circuit bootstraps"), f64::from(ours), all, common.clone());
     let counted = f64::from(rotations.digits + rotations.bits);

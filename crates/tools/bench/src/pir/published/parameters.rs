@@ -1,8 +1,8 @@
 //! Parameters of the published decomposition: digits, gadgets, counts and bytes of keys, noise, failure probability.
 
 use unspoken_gsw::{
-    GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey,
-    log2_failure,
+    BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SeededBlindRotationKey, SeededConversionKey,
+    SeededLweSwitchKey, log2_failure,
 };
 use unspoken_pir::PirParameters;
 use unspoken_ring::DigitGadget;
@@ -145,7 +145,12 @@ impl Decomposition {
         let bootstrap = self.pir.bootstrap();
         let order = Noise::switching(bootstrap.lwe().dimension, self.log2_order().into());
         let count = f64::from(self.index_bits);
-        let bits = log2_failure(self.bit_noise().plus(order), 0.25 / bootstrap.blocks() as f64, count).exp2();
+        let bits = log2_failure(
+            self.bit_noise().plus(order),
+            0.25 / BootstrapParameters::blocks(bootstrap.output()) as f64,
+            count,
+        )
+        .exp2();
         (digits.chain(floors).sum::<f64>() + bits).log2()
     }
 

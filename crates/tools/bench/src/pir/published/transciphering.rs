@@ -170,10 +170,10 @@ impl Circuit {
     /// A byte's image under the S-box: its bits become RGSW ciphertexts, which rotate a table of all eight bits of all
     /// images.
     fn substituted(&self, byte: &Byte) -> Result<Byte, BenchError> {
-        let ring = self.pir.ring();
+        let (ring, output) = (self.pir.ring(), self.pir.bootstrap().output());
         let mut rotated = RlweCiphertext::trivial(ring, &self.table)?;
         for (place, bit) in byte.iter().enumerate() {
-            let bit: Rgsw = self.bootstrap.bootstrap(&self.switch.switch(bit)?)?;
+            let bit: Rgsw = self.bootstrap.bootstrap(&self.switch.switch(bit)?, output)?;
             let turned = rotated.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
             rotated = bit.select(ring, &rotated, &turned)?;
         }
