@@ -1,6 +1,6 @@
 //! Programs for retrieval without a hint that the client downloads: InsPIRe's (github.com/google/private-membership) and
 //! YPIR's (github.com/menonsamir/ypir), if the user has installed them as `.peers/inspire/inspire` and
-//! `.peers/ypir/run`. Both time themselves, check the records they find, and write a report.
+//! `.peers/ypir/run`. Both answer on one thread, time themselves, check the records they find, and write a report.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -85,7 +85,7 @@ impl SilentRetrieval {
         }
     }
 
-    /// Runs the program on one thread; `None` if it is missing or peers are disabled.
+    /// Runs the program, which answers on one thread; `None` if it is missing or peers are disabled.
     pub(crate) fn measure(
         self,
         harness: &mut Harness<'_>,
@@ -103,7 +103,6 @@ impl SilentRetrieval {
         let report = folder.path().join("report.json");
         let done = Command::new(&path)
             .args(self.arguments(bytes, record, trials, &report.to_string_lossy()))
-            .env("RAYON_NUM_THREADS", "1")
             .stdin(Stdio::null())
             .output()
             .map_err(|error| failure(self.name(), format!("cannot start: {error}")))?;
