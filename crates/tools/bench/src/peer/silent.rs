@@ -1,5 +1,5 @@
-//! Programs for retrieval without a hint that the client downloads: InsPIRe's (github.com/google/private-membership) and
-//! YPIR's (github.com/menonsamir/ypir), if the user has installed them as `.peers/inspire/inspire` and
+//! Programs for retrieval without a hint that the client downloads: InsPIRe's (github.com/google/private-membership)
+//! and YPIR's (github.com/menonsamir/ypir), if the user has installed them as `.peers/inspire/inspire` and
 //! `.peers/ypir/run`. Both answer on one thread, time themselves, check the records they find, and write a report.
 
 use std::fs;
