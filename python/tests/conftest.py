@@ -186,6 +186,24 @@ def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 
 @pytest.fixture(scope="session")
+def sealed_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A sealed database of titles by code, and the application that gives the keys of six records."""
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("sealed")
+    (home / "codes.csv").write_text("code,title\n" + "".join(f"C{i:03},title {i}\n" for i in range(100)))
+    key = home / "codes.key"
+    build = ["build", "--from", home / "codes.csv", "--value", "title", "--key", "code", "--seal", key, home / "codes"]
+    for command in (["seal-key", "--record-bytes", "40", key], build):
+        subprocess.run([binary, "pir", *command], check=True, stdout=subprocess.DEVNULL)
+    options = {"--offer": f"unseal={key},evaluations=6,window=1000000"}
+    running = Service(binary, home / "codes", home / "data", "--database", options).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state directory that tests share, so that keys are generated once."""
     return tmp_path_factory.mktemp("state")

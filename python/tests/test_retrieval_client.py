@@ -68,6 +68,35 @@ def test_records_are_fetched_by_index(retrieval_service, state):
         assert client.usage.query_bytes == sent
 
 
+def test_sealed_records_are_opened(sealed_service, state):
+    with quiet(sealed_service.url, "pir/codes", state_dir=state) as client:
+        sealed = client.get("C042")
+        assert sealed is None, "records are stored under labels"
+        plain = client.usage
+    with quiet(sealed_service.url, "pir/codes", unseal="unseal/codes", state_dir=state) as client:
+        assert client.get_many(["C042", "C100", "C099"]) == [b"title 42", None, b"title 99"]
+        used = client.usage
+        assert used.messages == 3
+        assert used.query_bytes > 3 * plain.query_bytes
+        with pytest.raises(unspoken.RefusedError, match="keys"):
+            client.get_many(["C001", "C002", "C003", "C004"])
+        assert client.get("C001") == b"title 1"
+    with (
+        pytest.raises(unspoken.MismatchError, match="public key"),
+        quiet(sealed_service.url, "pir/codes", unseal="unseal/codes", public_key="01" * 32, state_dir=state) as client,
+    ):
+        client.get("C001")
+
+
+def test_public_keys_are_checked(retrieval_service, state):
+    for options in ({"public_key": "01" * 32}, {"unseal": "unseal/codes", "public_key": "01"}):
+        with (
+            pytest.raises(unspoken.ConfigurationError, match="public"),
+            quiet(retrieval_service.url, state_dir=state, **options) as client,
+        ):
+            client.get("C001")
+
+
 def test_changes_are_seen(retrieval_service, state):
     command = [retrieval_service.binary, "pir", "put", retrieval_service.model, "C001", "changed"]
     with quiet(retrieval_service.url, state_dir=state) as client:

@@ -35,13 +35,21 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         the largest keys. Session queries are compact ones of 4 bytes: their counter is stored in the
         state directory, which must never be restored from a copy. Larger keys serve the smaller
         kinds too. A database with dense tables answers packed queries only, of about 170 KB.
+    unseal : str, optional
+        Application of the same service that gives the keys of sealed records, for instance
+        ``"unseal/codes"``. Records are then opened with them. Each question counts there, whether
+        its record exists or not. Its bytes are in `usage`, but not in `cost`.
+    public_key : str, optional
+        Public key of the sealed database, in hexadecimal, as its owner tells it. Default: the one
+        that the service describes first. Only with `unseal`.
     **options
         How to connect, where keys are stored: see `ConnectionOptions`.
 
     Raises
     ------
     ConfigurationError
-        If the address, the token, the certificates or the kind of queries cannot be used.
+        If the address, the token, the certificates or the kind of queries cannot be used, or there is
+        a public key without `unseal`.
 
     Examples
     --------
@@ -57,12 +65,17 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         application: str | None = None,
         *,
         query: Query = "packed",
+        unseal: str | None = None,
+        public_key: str | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         if query not in QUERIES:
             raise ConfigurationError(f"make a client: found query={query!r}; needed one of {', '.join(QUERIES)}")
+        if public_key is not None and unseal is None:
+            raise ConfigurationError("make a client: found public_key without unseal; name the application")
         super().__init__(url, application=application, **options)
         self._query = query
+        self._unseal = None if unseal is None else (unseal, public_key)
 
     def get(self, key: Key) -> bytes | None:
         """Fetch the record of a key without revealing the key.
@@ -83,6 +96,11 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
             If the database is read by index.
         KeysExpiredError
             If the service no longer has the keys; the next call makes new ones.
+        MismatchError
+            If `unseal` is given and the record is not sealed, or is sealed with another key.
+        RefusedError
+            If more keys of sealed records were asked for than the service allows; it says when to ask
+            again.
         UnspokenError
             As for `connect`.
 
@@ -163,7 +181,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
     def _open(self) -> _unspoken.RetrievalConnection:
         """Make keys and upload them, unless the service has them."""
         return _unspoken.RetrievalConnection.open(
-            self._service, self._application, self._query, self._state_dir, self._progress
+            self._service, self._application, self._query, self._unseal, self._state_dir, self._progress
         )
 
     def _predict(self, questions: int) -> dict[str, int]:

@@ -242,6 +242,7 @@ class RetrievalConnection:
         service: Service,
         application: str | None,
         query: str,
+        unseal: tuple[str, str | None] | None,
         state_dir: _Path,
         progress: _Progress,
     ) -> RetrievalConnection: ...

@@ -5,6 +5,7 @@ mod description;
 mod error;
 mod keys;
 mod message;
+mod sealed;
 mod server;
 mod session_guard;
 mod shard;
@@ -15,6 +16,7 @@ pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOpti
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::RetrieveError;
 pub use message::{ANSWER_OVERHEAD_BYTES, REQUEST_OVERHEAD_BYTES};
+pub use sealed::SealedQuestions;
 pub use server::RetrieveServer;
 pub use shard::{
     ForwardedKeys, RetrieveRouter, SHARD_PROTOCOL_VERSION, ShardAccess, ShardDescription, ShardFailure, ShardProblem,

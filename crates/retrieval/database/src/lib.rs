@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod build;
+mod commits;
 #[cfg(test)]
 mod crash;
 mod database;

@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicBool;
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{Layout, LayoutError, TableKind};
 
-use crate::disk::{Disk, DiskFile};
+use crate::commits::Commits;
+use crate::disk::Disk;
 use crate::edited::EditedBuckets;
 use crate::error::DatabaseError;
 use crate::generation::{Cells, open_cells};
 use crate::geometry::Geometry;
-use crate::journal::{Frame, Journal, Position, append};
+use crate::journal::{Frame, Scope};
 use crate::lock::Lock;
-use crate::manifest::{Files, Manifest, SealingId, sweep};
-use crate::newest::Newest;
+use crate::manifest::{Manifest, SealingId, sweep};
 use crate::place::{Random, place};
 use crate::store::{Monitor, Plan, Progress};
 
@@ -30,8 +30,7 @@ pub struct Writer {
     manifest: Manifest,
     geometry: Geometry,
     base: Cells,
-    journal: DiskFile,
-    position: Position,
+    commits: Commits,
     /// Cells that commits have changed since the tables were written.
     committed: HashMap<u64, Vec<u8>>,
     /// Cells that the next commit changes.
@@ -58,18 +57,7 @@ impl Writer {
         let manifest = Manifest::read(dir)?;
         sweep(&disk, dir, manifest.generation)?;
         let (geometry, base, _) = open_cells(dir, &manifest)?;
-        let newest = Newest::read(dir, (manifest.generation, manifest.version))?;
-        let (reader, start) = Journal::open(dir, &manifest, &geometry)?;
-        let (frames, position) = reader.read(start)?;
-        newest.check(dir, position)?;
-        let journal = disk.open(&Files::new(dir, manifest.generation).journal)?;
-        // Remove an uncommitted frame, and make the committed frames durable.
-        journal.set_len(position.bytes())?;
-        journal.sync()?;
-        // A crash may have come between a frame and the record of its version.
-        if position.version() > newest.version() {
-            Newest::record(&disk, dir, manifest.generation, position.version())?;
-        }
+        let (commits, frames) = Commits::open(&disk, dir, Scope::of(&manifest, &geometry))?;
         let records = frames.last().map_or(manifest.records, |frame| frame.records);
         let committed = frames.into_iter().flat_map(|frame| frame.cells).collect();
         let mut seed = [0; 16];
@@ -81,8 +69,7 @@ impl Writer {
             manifest,
             geometry,
             base,
-            journal,
-            position,
+            commits,
             committed,
             pending: BTreeMap::new(),
             records: [records; 2],
@@ -108,7 +95,7 @@ impl Writer {
 
     /// The version of the last commit.
     pub fn version(&self) -> u64 {
-        self.position.version()
+        self.commits.version()
     }
 
     /// Number of records, including uncommitted changes. For a database read by index: one more than the highest index
@@ -119,7 +106,7 @@ impl Writer {
 
     /// Bytes of the journal, which a compaction frees.
     pub fn journal_bytes(&self) -> u64 {
-        self.position.bytes()
+        self.commits.bytes()
     }
 
     /// Adds the record of a key or overwrites it, and returns whether there was one. If its buckets are full, other
@@ -225,8 +212,7 @@ impl Writer {
         let cells = std::mem::take(&mut self.pending).into_iter().collect();
         let frame = Frame { version: self.version() + 1, records: self.records[1], cells };
         self.broken = true;
-        self.position = append(&self.journal, self.position, &frame)?;
-        Newest::record(&self.disk, &self.dir, self.manifest.generation, frame.version)?;
+        self.commits.append(&frame)?;
         self.broken = false;
         self.records[0] = frame.records;
         self.committed.extend(frame.cells);
@@ -256,9 +242,8 @@ impl Writer {
         self.broken = true;
         manifest.publish(&self.disk, &self.dir)?;
         let (_, base, _) = open_cells(&self.dir, &manifest)?;
-        let (_, position) = Journal::open(&self.dir, &manifest, &self.geometry)?;
-        self.journal = self.disk.open(&Files::new(&self.dir, generation).journal)?;
-        (self.manifest, self.base, self.position) = (manifest, base, position);
+        let (commits, _) = Commits::open(&self.disk, &self.dir, Scope::of(&manifest, &self.geometry))?;
+        (self.manifest, self.base, self.commits) = (manifest, base, commits);
         self.committed.clear();
         self.broken = false;
         sweep(&self.disk, &self.dir, generation)

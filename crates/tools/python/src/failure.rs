@@ -19,6 +19,7 @@ use unspoken_llama_model::InputError;
 use unspoken_pir::LayoutError;
 use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
+use unspoken_sealed::SealedError;
 use unspoken_sources::SourceError;
 use unspoken_store::FileError;
 use unspoken_wire::ProblemCode;
@@ -74,6 +75,8 @@ pub(crate) enum Failure {
     Source(SourceError),
     /// The description of a database.
     Description(RetrieveError),
+    /// Opening sealed records.
+    Sealed(SealedError),
     /// Queries to a service, after the application is chosen.
     Client(ClientError),
     /// Creating the directory for the client's files.
@@ -123,6 +126,12 @@ impl From<FileError> for Failure {
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
         Failure::Text(error)
+    }
+}
+
+impl From<SealedError> for Failure {
+    fn from(error: SealedError) -> Self {
+        Failure::Sealed(error)
     }
 }
 
@@ -212,6 +221,9 @@ impl From<Failure> for PyErr {
                 DatabaseError::new_err(format!("record {number} of {name}: {}", database_message(&error)))
             }
             Failure::Source(error) => DatabaseError::new_err(source_message(&error)),
+            Failure::Sealed(error) => MismatchError::new_err(format!(
+                "open the records: {error}; if the application is not a sealed database, leave out unseal="
+            )),
             Failure::Description(error) => of_retrieval(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::OtherKind { url, application, found, needed }) => {

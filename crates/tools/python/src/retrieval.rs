@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
+use unspoken_client::{Progress, ServiceClient, StateDir};
 use unspoken_pir::{Mode, PirError};
-use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
+use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions, SealedQuestions};
+use unspoken_sealed::PUBLIC_KEY_BYTES;
+use unspoken_unseal::UnsealClient;
 
 use crate::connections::{Service, connect, predicted_cost, usage_dict};
-use crate::failure::{ConfigurationError, Failure};
+use crate::failure::ConfigurationError;
 use crate::interruptible;
 use crate::progress::Reporter;
 
@@ -17,6 +19,8 @@ use crate::progress::Reporter;
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct RetrievalConnection {
     client: ServiceClient<RetrieveClient>,
+    /// Gives the keys of sealed records.
+    unseal: Option<ServiceClient<UnsealClient>>,
     application: String,
     version: Option<u64>,
 }
@@ -29,13 +33,22 @@ impl RetrievalConnection {
         service: &Service,
         application: Option<String>,
         query: &str,
+        unseal: Option<(String, Option<String>)>,
         state_dir: PathBuf,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let mode = read_mode(query)?;
+        let unseal = match unseal {
+            Some((unseal, public_key)) => {
+                let known = public_key.as_deref().map(read_public_key).transpose()?;
+                let known = |_: &StateDir| known;
+                Some(connect(py, service, Some(unseal), &state_dir, progress, known, |_| Ok(()))?.0)
+            }
+            None => None,
+        };
         let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone());
         let (client, application) = connect(py, service, application, &state_dir, progress, options, |_| Ok(()))?;
-        Ok(RetrievalConnection { client, application, version: None })
+        Ok(RetrievalConnection { client, unseal, application, version: None })
     }
 
     /// What so many questions will take, by name.
@@ -89,11 +102,27 @@ impl RetrievalConnection {
         self.version
     }
 
-    /// Bytes and seconds so far, by name.
+    /// Bytes and seconds so far, by name, with those for the keys of sealed records.
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        usage_dict(py, self.client.usage())
+        let mut usage = self.client.usage();
+        if let Some(unseal) = &self.unseal {
+            let keys = unseal.usage();
+            usage.key_bytes += keys.key_bytes;
+            usage.query_bytes += keys.query_bytes;
+            usage.answer_bytes += keys.answer_bytes;
+            usage.key_seconds += keys.key_seconds;
+            usage.client_seconds += keys.client_seconds;
+            usage.server_seconds += keys.server_seconds;
+        }
+        usage_dict(py, usage)
     }
+}
+
+fn read_public_key(hexadecimal: &str) -> PyResult<[u8; PUBLIC_KEY_BYTES]> {
+    let digits = 2 * PUBLIC_KEY_BYTES;
+    let wrong = |_| format!("public key of a sealed database: found other text, needed {digits} hexadecimal digits");
+    hex::decode_to_array(hexadecimal).map_err(|error| ConfigurationError::new_err(wrong(error)))
 }
 
 fn read_mode(query: &str) -> PyResult<Mode> {
@@ -107,10 +136,13 @@ impl RetrievalConnection {
         questions: Vec<Question>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let client = &mut self.client;
+        let (client, unseal) = (&mut self.client, &mut self.unseal);
         let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
-            client.ask(&questions, &mut report, cancel).map_err(|error: ClientError| Failure::from(error))
+            let Some(unseal) = unseal else { return Ok(client.ask(&questions, &mut report, cancel)?) };
+            let keys = unseal.ask(&SealedQuestions::names(&questions), &mut report, cancel)?;
+            let sealed = SealedQuestions::new(unseal.description().sealing().clone(), keys);
+            Ok(sealed.open(client.ask(&sealed.stored(&questions), &mut report, cancel)?)?)
         })?;
         self.version = answers.last().map_or(self.version, |answer| Some(answer.version));
         Ok(answers.into_iter().map(|answer| answer.record.map(|record| PyBytes::new(py, &record))).collect())

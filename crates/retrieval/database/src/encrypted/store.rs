@@ -15,14 +15,14 @@ use unspoken_pir::{
 use super::declaration::{Declaration, MOST_JOURNAL_BYTES, hash_of, store_bytes};
 use super::manifest::{self as encrypted, EncryptedManifest};
 use super::staging::{self, Staging};
-use crate::disk::{Disk, DiskFile};
+use crate::commits::Commits;
+use crate::disk::Disk;
 use crate::error::DatabaseError;
 use crate::generation::{map, open, read_sums};
 use crate::geometry::HEADER_BYTES;
-use crate::journal::{Frame, Journal, Position, Scope, append};
+use crate::journal::{Frame, Scope};
 use crate::lock::Lock;
 use crate::manifest::{self, Files, sweep};
-use crate::newest::Newest;
 use crate::store::{CellWriter, Monitor, check_space, write_cells, write_whole};
 use crate::sums::{HASH_BYTES, chunks, hashes, verify};
 
@@ -78,9 +78,8 @@ struct StoreWriter {
     disk: Disk,
     _lock: Lock,
     manifest: EncryptedManifest,
-    journal: DiskFile,
+    commits: Commits,
     most_journal_bytes: u64,
-    position: Position,
     staging: Option<Staging>,
     /// Set while files change; stays set after an error, because the state on disk is then unknown.
     broken: bool,
@@ -136,20 +135,9 @@ impl EncryptedStore {
         sweep(&disk, dir, manifest.generation)?;
         let (tables, owner) = (manifest.declaration.tables()?, manifest.declaration.owner_hash()?);
         let file = Arc::new(open_entries(dir, &manifest, &tables)?);
-        let newest = Newest::read(dir, (manifest.generation, manifest.version))?;
-        let files = Files::new(dir, manifest.generation);
-        let (reader, start) = Journal::open_at(&files.journal, scope(&manifest, &tables))?;
-        let (frames, position) = reader.read(start)?;
-        newest.check(dir, position)?;
-        let journal = disk.open(&files.journal)?;
-        // Remove an uncommitted frame, and make the committed frames durable.
-        journal.set_len(position.bytes())?;
-        journal.sync()?;
-        if position.version() > newest.version() {
-            Newest::record(&disk, dir, manifest.generation, position.version())?;
-        }
+        let (commits, frames) = Commits::open(&disk, dir, scope(&manifest, &tables))?;
         let changes = frames.into_iter().flat_map(|frame| frame.cells).map(|(number, entry)| (number, entry.into()));
-        let current = EncryptedSnapshot { tables, version: position.version(), file, changes: changes.collect() };
+        let current = EncryptedSnapshot { tables, version: commits.version(), file, changes: changes.collect() };
         let tables = current.tables.clone();
         let mut staging = match dir.join(staging::NAME).exists() {
             true => Some(Staging::open(&disk, dir, shape(&tables))?),
@@ -160,17 +148,8 @@ impl EncryptedStore {
             staging.clear()?;
         }
         let dir = dir.to_path_buf();
-        let writer = StoreWriter {
-            dir,
-            disk,
-            _lock: lock,
-            manifest,
-            journal,
-            most_journal_bytes,
-            position,
-            staging,
-            broken: false,
-        };
+        let writer =
+            StoreWriter { dir, disk, _lock: lock, manifest, commits, most_journal_bytes, staging, broken: false };
         Ok(EncryptedStore { tables, owner, current: RwLock::new(Arc::new(current)), writer: Mutex::new(writer) })
     }
 
@@ -223,8 +202,7 @@ impl StoreWriter {
     fn append(&mut self, before: &EncryptedSnapshot) -> Result<EncryptedSnapshot, DatabaseError> {
         let cells = self.staging.as_ref().map_or_else(|| Ok(Vec::new()), Staging::read_all)?;
         let frame = Frame { version: before.version + 1, records: 0, cells };
-        self.position = append(&self.journal, self.position, &frame)?;
-        Newest::record(&self.disk, &self.dir, self.manifest.generation, frame.version)?;
+        self.commits.append(&frame)?;
         let mut changes = before.changes.clone();
         changes.extend(frame.cells.into_iter().map(|(number, entry)| (number, entry.into())));
         let (tables, file) = (before.tables.clone(), Arc::clone(&before.file));
@@ -248,10 +226,8 @@ impl StoreWriter {
     /// Makes the generation that was written the current one.
     fn publish(&mut self, manifest: EncryptedManifest, tables: &Tables) -> Result<EncryptedSnapshot, DatabaseError> {
         manifest.publish(&self.disk, &self.dir)?;
-        let journal = Files::new(&self.dir, manifest.generation).journal;
-        let (_, position) = Journal::open_at(&journal, scope(&manifest, tables))?;
+        (self.commits, _) = Commits::open(&self.disk, &self.dir, scope(&manifest, tables))?;
         let file = Arc::new(open_entries(&self.dir, &manifest, tables)?);
-        (self.journal, self.position) = (self.disk.open(&journal)?, position);
         let (tables, version) = (tables.clone(), manifest.version);
         sweep(&self.disk, &self.dir, manifest.generation)?;
         self.manifest = manifest;
@@ -335,7 +311,7 @@ impl UploadedDatabase for EncryptedStore {
             return Err(UploadError::refused("chunks of an upload", chunks, needed));
         }
         let staged_bytes = (staged.entries() * EncryptedEntry::byte_len(&self.tables)) as u64;
-        let after = if writer.position.bytes() + staged_bytes <= writer.most_journal_bytes {
+        let after = if writer.commits.bytes() + staged_bytes <= writer.most_journal_bytes {
             check_space(&writer.dir, staged_bytes)?;
             writer.broken = true;
             writer.append(&before)?

@@ -10,7 +10,7 @@ use unspoken_pir::Mode;
 use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::commands::connection::{Target, usage_lines};
-use crate::commands::unseal::{UnsealOptions, Unsealed};
+use crate::commands::unseal::{self, UnsealOptions};
 use crate::interrupt;
 use crate::output_file::OutputFile;
 use crate::progress::Bars;
@@ -69,18 +69,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
-    let unsealed = Unsealed::ask(&arguments.unseal, &arguments.target, &questions, &mut step, &cancel)?;
+    let sealed = unseal::ask(&arguments.unseal, &arguments.target, &questions, &mut step, &cancel)?;
     let options = RetrieveOptions::new(arguments.query, state.clone());
     let mut client =
         ServiceClient::<RetrieveClient>::connect(transport, &application, options, &state, &mut step, &cancel)?;
-    let answers = match &unsealed {
-        Some(unsealed) => unsealed.open(client.ask(&unsealed.questions(&questions), &mut step, &cancel)?)?,
+    let answers = match &sealed {
+        Some((sealed, _)) => unseal::open(sealed, client.ask(&sealed.stored(&questions), &mut step, &cancel)?)?,
         None => client.ask(&questions, &mut step, &cancel)?,
     };
     bars.finish();
     if arguments.usage {
-        if let Some(unsealed) = &unsealed {
-            eprint!("keys of sealed records\n{}", usage_lines(unsealed.usage()));
+        if let Some((_, usage)) = &sealed {
+            eprint!("keys of sealed records\n{}", usage_lines(*usage));
         }
         eprint!("{}", usage_lines(client.usage()));
     }

@@ -1,0 +1,54 @@
+//! Retrieval of sealed records: which keys to ask for, what to retrieve, and how to open it.
+
+use unspoken_sealed::{RecordKey, SealedError, Sealing};
+use zeroize::Zeroizing;
+
+use crate::client::{Answer, Question};
+
+/// The keys of the sealed records that some questions ask for. A client first asks an application of `unseal` for the
+/// keys of [`SealedQuestions::names`], then the database [`SealedQuestions::stored`], and opens the answers. It does all
+/// of it for every question, whether its record exists or not.
+pub struct SealedQuestions {
+    keys: Vec<RecordKey>,
+    sealing: Sealing,
+}
+
+impl SealedQuestions {
+    /// The questions to the application that gives keys.
+    pub fn names(questions: &[Question]) -> Vec<unspoken_unseal::Question> {
+        let name = |question: &Question| match question {
+            Question::Key(key) => unspoken_unseal::Question::Key(key.clone()),
+            Question::Index(index) => unspoken_unseal::Question::Index(*index),
+        };
+        questions.iter().map(name).collect()
+    }
+
+    /// The keys that were answered, in the order of the questions, of a database that is sealed like this.
+    pub fn new(sealing: Sealing, keys: Vec<RecordKey>) -> Self {
+        SealedQuestions { keys, sealing }
+    }
+
+    /// The questions to the database: by label where they were by key.
+    pub fn stored(&self, questions: &[Question]) -> Vec<Question> {
+        let stored = |(question, key): (&Question, &RecordKey)| match question {
+            Question::Key(_) => Question::Key(key.label().to_vec()),
+            Question::Index(index) => Question::Index(*index),
+        };
+        questions.iter().zip(&self.keys).map(stored).collect()
+    }
+
+    /// Opens the records. Zeros are no sealed record: nothing was stored at that index.
+    ///
+    /// # Errors
+    /// If a record is not sealed, or not with this key, or was changed.
+    pub fn open(&self, answers: Vec<Answer>) -> Result<Vec<Answer>, SealedError> {
+        let open = |(answer, key): (Answer, &RecordKey)| {
+            let Some(sealed) = answer.record.filter(|sealed| sealed.iter().any(|&byte| byte != 0)) else {
+                return Ok(Answer { record: None, version: answer.version });
+            };
+            let record: Zeroizing<Vec<u8>> = key.open(&self.sealing, &sealed)?;
+            Ok(Answer { record: Some(record), version: answer.version })
+        };
+        answers.into_iter().zip(&self.keys).map(open).collect()
+    }
+}
