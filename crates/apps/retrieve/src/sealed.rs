@@ -1,29 +1,32 @@
 //! Retrieval of sealed records: which keys to ask for, what to retrieve, and how to open it.
 
-use unspoken_sealed::{RecordKey, SealedError, Sealing};
+use unspoken_sealed::{Name, RecordKey, SealedError, Sealing};
 use zeroize::Zeroizing;
 
 use crate::client::{Answer, Question};
 
-/// The keys of the sealed records that some questions ask for. A client first asks an application of `unseal` for the
-/// keys of [`SealedQuestions::names`], then the database [`SealedQuestions::stored`], and opens the answers. It does all
-/// of it for every question, whether its record exists or not.
+/// The keys of the sealed records that some questions ask for. A client first asks the application that gives keys for
+/// those of [`SealedQuestions::names`], then the database [`SealedQuestions::stored`], and opens the answers. It does
+/// all of it for every question, whether its record exists or not.
 pub struct SealedQuestions {
     keys: Vec<RecordKey>,
     sealing: Sealing,
 }
 
 impl SealedQuestions {
-    /// The questions to the application that gives keys.
-    pub fn names(questions: &[Question]) -> Vec<unspoken_unseal::Question> {
-        let name = |question: &Question| match question {
-            Question::Key(key) => unspoken_unseal::Question::Key(key.clone()),
-            Question::Index(index) => unspoken_unseal::Question::Index(*index),
-        };
-        questions.iter().map(name).collect()
+    /// The names for whose keys the application is asked that gives them.
+    pub fn names(questions: &[Question]) -> Vec<Name<'_>> {
+        let mut names = Vec::with_capacity(questions.len());
+        for question in questions {
+            names.push(match question {
+                Question::Key(key) => Name::Key(key),
+                Question::Index(index) => Name::Index(*index),
+            });
+        }
+        names
     }
 
-    /// The keys that were answered, in the order of the questions, of a database that is sealed like this.
+    /// The keys that were answered, one for each question and in their order, of a database that is sealed like this.
     pub fn new(sealing: Sealing, keys: Vec<RecordKey>) -> Self {
         SealedQuestions { keys, sealing }
     }

@@ -31,6 +31,15 @@ impl Question {
     }
 }
 
+impl From<Name<'_>> for Question {
+    fn from(name: Name<'_>) -> Self {
+        match name {
+            Name::Key(key) => Question::Key(key.to_vec()),
+            Name::Index(index) => Question::Index(index),
+        }
+    }
+}
+
 /// Does not print the content, which is secret.
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -47,4 +47,4 @@ pub use poly::{Basis, Domain, Poly, Special};
 pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};
 pub use subring::SubringPoly;
-pub use table::TableShape;
+pub use table::{TableFactors, TableShape};

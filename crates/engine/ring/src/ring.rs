@@ -26,6 +26,9 @@ const PARALLEL_WORDS: usize = 1 << 15;
 /// Most memory in idle buffers that a ring keeps for reuse, as a multiple of its largest polynomial.
 const POOL_POLYNOMIALS: usize = 96;
 
+/// At least so much memory in idle buffers: small rings compute with more polynomials at a time.
+const LEAST_POOL_BYTES: usize = 8 << 20;
+
 /// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there, those of AVX-512
 /// transforms below their buffer of 16 KiB.
 pub(crate) const SPILLED_BYTES: usize = 20480;
@@ -98,7 +101,8 @@ impl Ring {
             .par_iter()
             .map(|&q| NttTable::new(Modulus::new(q), degree, kind, kernels.lanes()))
             .collect::<Vec<_>>();
-        let pool = Pool::new(POOL_POLYNOMIALS * primes.len() * (degree + LIMB_PADDING) * size_of::<u32>());
+        let polynomials = POOL_POLYNOMIALS * primes.len() * (degree + LIMB_PADDING) * size_of::<u32>();
+        let pool = Pool::new(polynomials.max(LEAST_POOL_BYTES));
         Ok(Ring(Arc::new(Inner {
             literal,
             backend,

@@ -4,10 +4,10 @@
 //! file. Their order is: for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row, that block
 //! of that entry. So a sum reads the table once from the first word to the last, while the factors stay in the cache.
 
+use std::fmt;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use zeroize::Zeroize;
 
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
@@ -35,6 +35,20 @@ impl TableShape {
 
     fn basis(&self) -> Basis {
         Basis::chain(self.chain)
+    }
+}
+
+/// The factors of sums over a table, in the order in which the sums read them: for each prime and each block of
+/// residues, for each row, that block of both components.
+pub struct TableFactors {
+    words: Words,
+    rows: usize,
+    chain: usize,
+}
+
+impl fmt::Debug for TableFactors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableFactors").field("rows", &self.rows).finish_non_exhaustive()
     }
 }
 
@@ -72,65 +86,91 @@ impl Ring {
         Ok(())
     }
 
+    /// Arranges the factors of sums over a table, a pair for each row, for any number of calls of
+    /// [`Ring::table_sums`].
+    ///
+    /// # Errors
+    /// If there is no row, or a factor is in the coefficient domain or over other than `chain` chain primes.
+    pub fn table_factors(&self, chain: usize, factors: &[[&Poly; 2]]) -> Result<TableFactors, RingError> {
+        let polys = || factors.iter().flatten();
+        polys().try_for_each(|poly| self.check_values("sum over a table", poly, Basis::chain(chain)))?;
+        let (blocks, unit) = (self.degree() / TABLE_BLOCK, 2 * factors.len() * TABLE_BLOCK);
+        if unit == 0 {
+            return Err(RingError::Length {
+                what: "the factors of a table",
+                found: 0,
+                needed: "one pair for each row",
+            });
+        }
+        let mut words = self.scratch(chain * blocks * unit, polys().any(|factor| factor.is_secret()));
+        for (number, unit) in words.chunks_exact_mut(unit).enumerate() {
+            let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
+            for (target, poly) in unit.chunks_exact_mut(TABLE_BLOCK).zip(polys()) {
+                target.copy_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
+            }
+        }
+        Ok(TableFactors { words, rows: factors.len(), chain })
+    }
+
     /// For each of the given columns, the pair of sums `sum_row factor_row,c * entry(row, column)` over both components
     /// `c`, in the evaluation domain. Runs on all threads. Words that are not below their prime give wrong sums but are
     /// memory-safe.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, a column is outside it, there is not one pair of factors for each
-    /// row, or a factor is in the coefficient domain or over other primes.
+    /// If the words are not a table of this shape, a column is outside it, or the factors are of another ring, other
+    /// primes or another number of rows.
     pub fn table_sums(
         &self,
         shape: TableShape,
         words: &[u32],
         columns: Range<usize>,
-        factors: &[[&Poly; 2]],
+        factors: &TableFactors,
     ) -> Result<Vec<[Poly; 2]>, RingError> {
         self.check_table(shape, words)?;
         if columns.start > columns.end || columns.end > shape.columns {
             let (what, found) = ("the last column of a sum", columns.end);
             return Err(RingError::Length { what, found, needed: "a number within the shape" });
         }
-        if factors.len() != shape.rows {
-            let (what, found) = ("the factors of a table", factors.len());
-            return Err(RingError::Length { what, found, needed: "one pair for each row" });
+        if !factors.words.belongs_to(self.pool()) {
+            return Err(RingError::ForeignOperand { operation: "sum over a table" });
         }
-        factors.iter().flatten().try_for_each(|poly| self.check_values("sum over a table", poly, shape.basis()))?;
-        let blocks = self.degree() / TABLE_BLOCK;
-        let secret = factors.iter().flatten().any(|factor| factor.is_secret());
-        let sum_unit = |packed: &mut Words, (number, unit): (usize, &[u32])| {
-            let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
-            for (packed, poly) in packed.chunks_exact_mut(TABLE_BLOCK).zip(factors.iter().flatten()) {
-                packed.copy_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
-            }
-            let mut sums = vec![0; 2 * columns.len() * TABLE_BLOCK];
-            let column = shape.rows * TABLE_BLOCK;
+        if factors.rows != shape.rows || factors.chain != shape.chain {
+            let (what, found) = ("the factors of a table", factors.rows);
+            return Err(RingError::Length {
+                what,
+                found,
+                needed: "one pair for each row, over the primes of the table",
+            });
+        }
+        if columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (blocks, secret) = (self.degree() / TABLE_BLOCK, factors.words.is_secret());
+        let (column, pair) = (shape.rows * TABLE_BLOCK, 2 * TABLE_BLOCK);
+        // For each unit the sums of its columns.
+        let mut sums = self.scratch(shape.chain * blocks * columns.len() * pair, secret);
+        let units = words.par_chunks_exact(shape.unit()).zip(factors.words.par_chunks_exact(2 * column));
+        let targets = sums.par_chunks_exact_mut(columns.len() * pair);
+        units.zip(targets).enumerate().for_each(|(number, ((unit, factors), sums))| {
+            let modulus = self.modulus(number / blocks);
             let chosen = &unit[columns.start * column..columns.end * column];
-            for (entries, sums) in chosen.chunks_exact(column).zip(sums.chunks_exact_mut(2 * TABLE_BLOCK)) {
-                self.kernels().table_sum(self.modulus(prime), entries, packed, sums);
+            for (entries, sums) in chosen.chunks_exact(column).zip(sums.chunks_exact_mut(pair)) {
+                self.kernels().table_sum(modulus, entries, factors, sums);
             }
-            sums
-        };
-        let packed = || self.scratch(2 * shape.rows * TABLE_BLOCK, secret);
-        let units = words.par_chunks_exact(shape.unit()).enumerate().map_init(packed, sum_unit);
-        let mut units: Vec<Vec<u32>> = units.collect();
+        });
         let gather = |column: usize| {
-            let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(shape.basis(), Domain::Evaluation));
-            pair.iter_mut().for_each(|poly| poly.words.inherit(secret));
-            for (number, sums) in units.iter().enumerate() {
+            let mut polys: [Poly; 2] = std::array::from_fn(|_| self.blank(shape.basis(), Domain::Evaluation));
+            polys.iter_mut().for_each(|poly| poly.words.inherit(secret));
+            for (number, sums) in sums.chunks_exact(columns.len() * pair).enumerate() {
                 let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
-                for (component, poly) in pair.iter_mut().enumerate() {
-                    let from = (2 * column + component) * TABLE_BLOCK;
+                for (component, poly) in polys.iter_mut().enumerate() {
+                    let from = column * pair + component * TABLE_BLOCK;
                     poly.limb_mut(prime)[at..at + TABLE_BLOCK].copy_from_slice(&sums[from..from + TABLE_BLOCK]);
                 }
             }
-            pair
+            polys
         };
-        let sums = (0..columns.len()).into_par_iter().map(gather).collect();
-        if secret {
-            units.zeroize();
-        }
-        Ok(sums)
+        Ok((0..columns.len()).into_par_iter().map(gather).collect())
     }
 
     fn check_table(&self, shape: TableShape, words: &[u32]) -> Result<(), RingError> {
@@ -185,8 +225,9 @@ mod tests {
                 .map(|pair| [pair[0].clone(), pair[1].clone()])
                 .collect();
             let views: Vec<[&Poly; 2]> = factors.iter().map(|[a, b]| [a, b]).collect();
-            let mut sums = ring.table_sums(shape, &words, 0..2, &views).unwrap();
-            sums.extend(ring.table_sums(shape, &words, 2..3, &views).unwrap());
+            let arranged = ring.table_factors(2, &views).unwrap();
+            let mut sums = ring.table_sums(shape, &words, 0..2, &arranged).unwrap();
+            sums.extend(ring.table_sums(shape, &words, 2..3, &arranged).unwrap());
             assert_eq!(sums.len(), 3);
             for (column, sum) in sums.iter().enumerate() {
                 for component in 0..2 {
@@ -211,10 +252,16 @@ mod tests {
         let wide = ring.zero(Basis::chain(2), Domain::Evaluation);
         assert!(matches!(ring.write_table_entry(shape, &mut words, (0, 0), &wide), Err(RingError::Basis { .. })));
         for (columns, rows) in [(0..1, 1), (0..2, 2), (1..2, 2)] {
-            let factors = vec![[&poly, &poly]; rows];
+            let factors = ring.table_factors(1, &vec![[&poly, &poly]; rows]).unwrap();
             assert!(matches!(ring.table_sums(shape, &words, columns, &factors), Err(RingError::Length { .. })));
         }
-        let factors = vec![[&poly, &poly]; 2];
+        let factors = ring.table_factors(1, &[[&poly, &poly]; 2]).unwrap();
         assert!(ring.table_sums(shape, &words, 1..1, &factors).unwrap().is_empty());
+        assert!(matches!(ring.table_factors(1, &[]), Err(RingError::Length { .. })));
+        assert!(matches!(ring.table_factors(2, &[[&poly, &poly]]), Err(RingError::Basis { .. })));
+        let other = self::ring(Backend::detect(), 26);
+        let zero = other.zero(Basis::chain(1), Domain::Evaluation);
+        let foreign = other.table_factors(1, &[[&zero, &zero]; 2]).unwrap();
+        assert!(matches!(ring.table_sums(shape, &words, 0..1, &foreign), Err(RingError::ForeignOperand { .. })));
     }
 }

@@ -190,10 +190,11 @@ fn operations() -> Vec<Operation> {
         let matrix = ring.real_matrix(Basis::chain(CHAIN), 3, 2, |r, c| (r + c) as i128);
         ring.matrix_product(&matrix, &[&polys[0], &polys[1]]).unwrap()
     });
-    add(&["table_sums"], &[values, values], |ring, polys| {
+    add(&["table_factors", "table_sums"], &[values, values], |ring, polys| {
         let shape = TableShape { rows: 1, columns: 2, chain: CHAIN };
         let words = vec![7; ring.table_words(shape)];
-        let sums = ring.table_sums(shape, &words, 0..2, &[[&polys[0], &polys[1]]]).unwrap();
+        let factors = ring.table_factors(CHAIN, &[[&polys[0], &polys[1]]]).unwrap();
+        let sums = ring.table_sums(shape, &words, 0..2, &factors).unwrap();
         sums.into_iter().flatten().collect()
     });
     add(&["orbit_sums"], &[values, values], |ring, polys| {

@@ -20,8 +20,8 @@ pub(crate) struct Commits {
 }
 
 impl Commits {
-    /// Opens the journal of a generation, whose number is the scope's id, and returns its frames. Removes an uncommitted
-    /// frame, makes the committed ones durable, and records the newest version if a crash came before that.
+    /// Opens the journal of a generation, whose number is the scope's id, and returns its frames. Removes an
+    /// uncommitted frame, makes the committed ones durable, and records the newest version if a crash came before.
     pub fn open(disk: &Disk, dir: &Path, scope: Scope) -> Result<(Self, Vec<Frame>), DatabaseError> {
         let generation = scope.id;
         let newest = Newest::read(dir, (generation, scope.version))?;

@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::parameters::PirParameters;
 use crate::preset::Preset;
 use crate::query::Query;
-use crate::server::{rotated_to_front, row_sums, selected, selectors};
+use crate::server::{Rows, rotated_to_front, row_sums, selected, selectors};
 
 /// Pieces of the test's table: enough for several rows, columns and places.
 const PIECES: u64 = 2000;
@@ -209,7 +209,8 @@ fn every_selection_has_the_predicted_noise() {
             nodes.push(fixture.error(selector, &message));
         }
         let view = fixture.database.view();
-        let found = row_sums(&parameters, shape, &view, 0..1 << shape.column_bits, &selectors).unwrap();
+        let rows = Rows::new(&parameters, selectors).unwrap();
+        let found = row_sums(&parameters, shape, &view, 0..1 << shape.column_bits, &rows).unwrap();
         for (i, sum) in found.iter().enumerate() {
             let number = (row << shape.column_bits) + i;
             if (number as u64) < PIECES / 4 {

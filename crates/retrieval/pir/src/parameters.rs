@@ -92,7 +92,9 @@ impl PirParameters {
         let bootstrap = BootstrapParameters::with_backend(literal.bootstrap.clone(), backend)?;
         let ring = bootstrap.ring();
         // Half a unit of a rounded body must be less than a bootstrap tolerates.
-        let least = (2 * BootstrapParameters::blocks(bootstrap.output())).ilog2() + 1;
+        let selection = ring.gadget(literal.selection)?;
+        let blocks = [bootstrap.output(), selection].map(BootstrapParameters::blocks);
+        let least = (2 * blocks[0].max(blocks[1])).ilog2() + 1;
         if !(least..u32::BITS).contains(&literal.bit_body_bits) {
             let (name, what) = (ring.name(), "bits of a body of bits queries");
             let (found, needed) = (f64::from(literal.bit_body_bits), f64::from(least));
@@ -111,7 +113,15 @@ impl PirParameters {
             return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
-        let (fingerprint, selection) = (fingerprint(&literal), ring.gadget(literal.selection)?);
+        if selection.log2_weight(0) == 0 {
+            return Err(PirError::Parameters {
+                name,
+                what: "lowest bit of the gadget of selections",
+                found: 0.0,
+                needed: 1.0,
+            });
+        }
+        let fingerprint = fingerprint(&literal);
         Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget, selection })))
     }
 

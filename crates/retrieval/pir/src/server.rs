@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use unspoken_gsw::{Rgsw, RlweCiphertext, SmallRing};
-use unspoken_ring::Poly;
+use unspoken_ring::TableFactors;
 
 use crate::database::{EntryChange, TableView};
 use crate::error::PirError;
@@ -55,14 +55,16 @@ pub fn answer(
     watch.lap(&mut phases.expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
     let (columns, rows) = rest.split_at(shape.column_bits as usize);
-    let (inner, outer) = columns.split_at(columns.len().min(INNER_BITS as usize));
-    let (ring, selectors) = (keys.parameters.ring(), selectors(&keys.parameters, shape, rows)?);
+    let inner_bits = shape.column_bits.min(most_inner_bits());
+    let (inner, outer) = columns.split_at(inner_bits as usize);
+    let ring = keys.parameters.ring();
+    let rows = Rows::new(&keys.parameters, selectors(&keys.parameters, shape, rows)?)?;
     watch.lap(&mut phases.selectors)?;
     let mut responses = Vec::with_capacity(planes.len());
     for plane in planes {
         let mut entries = Vec::new();
-        for columns in column_ranges(shape) {
-            let sums = row_sums(&keys.parameters, shape, plane, columns, &selectors)?;
+        for columns in column_ranges(shape, inner_bits) {
+            let sums = row_sums(&keys.parameters, shape, plane, columns, &rows)?;
             watch.lap(&mut phases.rows)?;
             entries.push(selected(ring, sums, inner)?);
             watch.lap(&mut phases.selection)?;
@@ -79,21 +81,38 @@ pub fn answer(
 pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> u64 {
     let ring = parameters.ring();
     let pair = 2 * ring.poly_bytes(ring.basis());
-    let columns = 1usize << shape.column_bits.min(INNER_BITS);
-    let outer = 1usize << shape.column_bits.saturating_sub(INNER_BITS);
+    let columns = 1usize << shape.column_bits.min(most_inner_bits());
+    let outer = 1usize << shape.column_bits.saturating_sub(most_inner_bits());
     let rows_of_bits: usize = parameters.gadgets(shape).iter().map(|gadget| 2 * gadget.levels()).sum();
-    // Sums are computed in the order of the table first, then converted to polynomials.
-    ((2 * columns + outer + 2 * shape.rows + rows_of_bits) * pair) as u64
+    // Sums are computed in the order of the table first, then converted to polynomials. Selectors are in the order of
+    // the table too.
+    ((2 * columns + outer + 3 * shape.rows + rows_of_bits) * pair) as u64
 }
 
-/// Bits of the number of columns that are summed at one time: their sums stay in the cache until one is selected.
-const INNER_BITS: u32 = 9;
+/// Most bits of the number of columns that are summed at one time: 32 columns for each thread. Their sums stay in the
+/// cache until one is selected, and in memory that the ring keeps.
+fn most_inner_bits() -> u32 {
+    (32 * rayon::current_num_threads()).next_power_of_two().ilog2().min(9)
+}
 
-/// The columns, in ranges of `2^INNER_BITS`.
-fn column_ranges(shape: DatabaseShape) -> impl Iterator<Item = Range<usize>> {
-    let columns = 1usize << shape.column_bits;
-    let step = columns.min(1 << INNER_BITS);
-    (0..columns).step_by(step).map(move |start| start..start + step)
+/// The columns, in ranges of `2^inner_bits`.
+fn column_ranges(shape: DatabaseShape, inner_bits: u32) -> impl Iterator<Item = Range<usize>> {
+    let step = 1usize << inner_bits;
+    (0..1usize << shape.column_bits).step_by(step).map(move |start| start..start + step)
+}
+
+/// The selectors of rows, also in the order in which sums over a table read them.
+pub(crate) struct Rows {
+    selectors: Vec<RlweCiphertext>,
+    factors: TableFactors,
+}
+
+impl Rows {
+    pub(crate) fn new(parameters: &PirParameters, selectors: Vec<RlweCiphertext>) -> Result<Self, PirError> {
+        let (ring, pairs) = (parameters.ring(), selectors.iter().map(RlweCiphertext::components).collect::<Vec<_>>());
+        let factors = ring.table_factors(ring.chain().len(), &pairs)?;
+        Ok(Rows { selectors, factors })
+    }
 }
 
 /// Measures the durations of phases, and checks for cancellation between them.
@@ -163,31 +182,35 @@ pub(crate) fn row_sums(
     shape: DatabaseShape,
     plane: &TableView,
     columns: Range<usize>,
-    selectors: &[RlweCiphertext],
+    rows: &Rows,
 ) -> Result<Vec<RlweCiphertext>, PirError> {
     let ring = parameters.ring();
-    let factors: Vec<[&Poly; 2]> = selectors.iter().map(RlweCiphertext::components).collect();
-    let mut sums = ring.table_sums(shape.table(parameters), plane.words, columns.clone(), &factors)?;
+    let mut sums = ring.table_sums(shape.table(parameters), plane.words, columns.clone(), &rows.factors)?;
     for change in plane.changes.iter().filter(|change| columns.contains(&change.column)) {
         let EntryChange { row, column, difference } = Arc::as_ref(change);
-        let (sum, factor) = (&mut sums[column - columns.start], &factors[*row]);
+        let (sum, factor) = (&mut sums[column - columns.start], rows.selectors[*row].components());
         sum.iter_mut().zip(factor).try_for_each(|(sum, factor)| ring.mul_add_assign(sum, factor, difference))?;
     }
     Ok(sums.into_iter().map(RlweCiphertext::from_components).collect())
 }
 
-/// Selects the entry whose number the bits encrypt, the lowest bit first.
+/// Least number of entries for which the halves are selected from by two threads.
+const LEAST_OF_TWO_THREADS: usize = 32;
+
+/// Selects the entry whose number the bits encrypt, the lowest bit first: from each half with the lower bits, then
+/// between both with the highest bit. Half by half, what is in use stays in the cache.
 pub(crate) fn selected(
     ring: &SmallRing,
     mut entries: Vec<RlweCiphertext>,
     bits: &[Rgsw],
 ) -> Result<RlweCiphertext, PirError> {
-    for bit in bits.iter().rev() {
-        let (zeros, ones) = entries.split_at(entries.len() / 2);
-        let pairs = zeros.par_iter().zip(ones);
-        entries = pairs.map(|(zero, one)| bit.select(ring, zero, one)).collect::<Result<_, _>>()?;
-    }
-    Ok(entries.swap_remove(0))
+    let Some((highest, rest)) = bits.split_last() else { return Ok(entries.swap_remove(0)) };
+    let ones = entries.split_off(entries.len() / 2);
+    let (zero, one) = match entries.len() + ones.len() < LEAST_OF_TWO_THREADS {
+        true => (selected(ring, entries, rest), selected(ring, ones, rest)),
+        false => rayon::join(|| selected(ring, entries, rest), || selected(ring, ones, rest)),
+    };
+    Ok(highest.select(ring, &zero?, &one?)?)
 }
 
 /// Rotates the entry so that the selected piece is at place 0.

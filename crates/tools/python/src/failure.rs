@@ -22,6 +22,7 @@ use unspoken_retrieve::RetrieveError;
 use unspoken_sealed::SealedError;
 use unspoken_sources::SourceError;
 use unspoken_store::FileError;
+use unspoken_unseal::UnsealError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
@@ -245,11 +246,12 @@ impl From<Failure> for PyErr {
 }
 
 /// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 6] = [
+const KINDS: [(&str, &str, &str); 7] = [
     ("classify", "private text classification", "unspoken.Client"),
     ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
     ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
     ("retrieve", "private retrieval", "unspoken.RetrievalClient"),
+    ("unseal", "the keys of sealed records", "unspoken.RetrievalClient(..., unseal=)"),
     ("matrix", "computing with encrypted matrices", "unspoken.MatrixClient"),
     ("llama", "private text generation", "unspoken.LlamaClient"),
 ];
@@ -278,6 +280,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .or_else(|| as_exception(error, of_lookup))
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
+        .or_else(|| as_exception(error, of_unsealing))
         .or_else(|| as_exception(error, of_arrays))
         .or_else(|| as_exception(error, of_generation))
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
@@ -346,6 +349,15 @@ fn of_retrieval(error: &RetrieveError) -> PyErr {
         RetrieveError::Layout(_) => MismatchError::new_err(message),
         RetrieveError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_unsealing(error: &UnsealError) -> PyErr {
+    match error {
+        UnsealError::Protocol(error) => of_protocol(error),
+        UnsealError::Sealed(_) => MismatchError::new_err(error.to_string()),
+        UnsealError::Io { .. } => StateError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
     }
 }
 

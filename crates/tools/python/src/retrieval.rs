@@ -140,7 +140,8 @@ impl RetrievalConnection {
         let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
             let Some(unseal) = unseal else { return Ok(client.ask(&questions, &mut report, cancel)?) };
-            let keys = unseal.ask(&SealedQuestions::names(&questions), &mut report, cancel)?;
+            let names = SealedQuestions::names(&questions).into_iter().map(unspoken_unseal::Question::from);
+            let keys = unseal.ask(&names.collect::<Vec<_>>(), &mut report, cancel)?;
             let sealed = SealedQuestions::new(unseal.description().sealing().clone(), keys);
             Ok(sealed.open(client.ask(&sealed.stored(&questions), &mut report, cancel)?)?)
         })?;

@@ -52,6 +52,7 @@ pub fn check_tables(snapshot: &Snapshot) {
         for row in 0..table.rows {
             // A sum whose factors are one at a row and zero elsewhere equals the row.
             let factors: Vec<[&Poly; 2]> = (0..table.rows).map(|i| [if i == row { &one } else { &zero }; 2]).collect();
+            let factors = ring.table_factors(table.chain, &factors).unwrap();
             let sums = ring.table_sums(table, view.words, 0..table.columns, &factors).unwrap();
             for (column, [sum, _]) in sums.into_iter().enumerate() {
                 let mut found = sum;

@@ -88,8 +88,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
     harness.progress(format!("dense, {}: table", size.name));
     let started = Instant::now();
     let table = DenseTable::build(pir, shape, |cell| record(cell, RECORD))?;
-    let build_time = started.elapsed().as_secs_f64();
-    facts(harness, size, &table, build_time)?;
+    facts(harness, size, &table, started.elapsed().as_secs_f64())?;
     let clients = RefCell::new(Clients::new(pir, case.passes.iter().copied().max().unwrap_or(1))?);
     let cores = Machine::detect().cores;
     let several = pool(cores)?;
@@ -118,7 +117,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size, pir: &PirP
         };
         report(harness, (size, load), passes, &reading, &params);
         if load == Load::SINGLE {
-            peers.iter().for_each(|peer| beside(harness, size, (&table, build_time), passes, peer));
+            peers.iter().for_each(|peer| beside(harness, size, &table, passes, peer));
         }
     }
     Ok(())
@@ -141,7 +140,7 @@ fn peers(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<Vec<(&'st
 fn beside(
     harness: &mut Harness<'_>,
     size: Size,
-    (table, build_time): (&DenseTable, f64),
+    table: &DenseTable,
     passes: &[Pass],
     (name, theirs): &(&'static str, SilentReport),
 ) {
@@ -152,7 +151,6 @@ fn beside(
     let mut row = |metric, ours, theirs| harness.value(metric, &case, ours, Some((*name, theirs)), params.clone());
     row(QUERY_BYTES, DenseQuery::byte_len(pir, shape) as f64, theirs.query_bytes() as f64);
     row(RESPONSE_BYTES, DenseResponse::byte_len(pir, shape) as f64, theirs.response_bytes() as f64);
-    row(BUILD_TIME, build_time, theirs.preparation());
 }
 
 /// Bytes, time of building, probability of failure.

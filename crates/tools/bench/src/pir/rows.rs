@@ -85,10 +85,11 @@ impl<'a> BackendInputs<'a> {
     fn sums(&self) -> Result<Vec<[Poly; 2]>, RingError> {
         let pairs: Vec<[&Poly; 2]> = self.factors.iter().map(|[a, b]| [a, b]).collect();
         let (places, words) = (self.table.places(), self.table.words());
+        let factors = self.ring.table_factors(places.chain, &pairs)?;
         let mut sums = Vec::with_capacity(places.columns);
         for start in (0..places.columns).step_by(AT_ONCE) {
             let columns = start..places.columns.min(start + AT_ONCE);
-            sums.extend(self.ring.table_sums(places, words, columns, &pairs)?);
+            sums.extend(self.ring.table_sums(places, words, columns, &factors)?);
         }
         Ok(sums)
     }

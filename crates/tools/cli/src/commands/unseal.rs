@@ -38,7 +38,8 @@ pub fn ask(
     let (transport, state) = target.open_beside(application)?;
     let known = options.public_key;
     let mut client = ServiceClient::<UnsealClient>::connect(transport, application, known, &state, step, cancel)?;
-    let keys = client.ask(&SealedQuestions::names(questions), step, cancel)?;
+    let names: Vec<unspoken_unseal::Question> = SealedQuestions::names(questions).into_iter().map(Into::into).collect();
+    let keys = client.ask(&names, step, cancel)?;
     Ok(Some((SealedQuestions::new(client.description().sealing().clone(), keys), client.usage())))
 }
 
