@@ -126,7 +126,7 @@ fn table_bytes(tables: &Tables) -> Option<u64> {
 /// selections. From the measurements in `docs/benchmarks.md` (pir: answers, pir: dense) with AVX-512.
 fn seconds(tables: TableKind, mode: Mode, table_bytes: u64) -> f64 {
     let (fixed, each) = match (tables, mode) {
-        (TableKind::Dense, _) => (0.01, 5.0e-11),
+        (TableKind::Dense, _) => (0.02, 5.0e-11),
         (_, Mode::Compact | Mode::Session) => (1.6, 8.5e-11),
         (_, Mode::Bits) => (1.5, 8.5e-11),
         (_, Mode::Packed) => (0.03, 8.5e-11),
