@@ -19,13 +19,17 @@ HAM = ["lunch at noon", "see you at home", "call mother tonight", "the train is 
 SPAM = ["win free cash", "claim your prize now", "free entry call now", "urgent cash prize waiting"]
 
 
-def find_binary() -> Path | None:
-    """Return the `unspoken` command: that of UNSPOKEN_BIN, or one built in this repository."""
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    """The `unspoken` command: that of UNSPOKEN_BIN, or one built in this repository. Without one, tests are skipped."""
     if "UNSPOKEN_BIN" in os.environ:
         return Path(os.environ["UNSPOKEN_BIN"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     built = [target / profile / "unspoken" for profile in ("release", "debug")]
-    return next((path for path in built if path.exists()), None)
+    found = next((path for path in built if path.exists()), None)
+    if found is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    return found
 
 
 # The smallest presets with room for the lookups, so that generating keys is fast.
@@ -84,10 +88,7 @@ def model(texts: list[str], labels: list[str]) -> unspoken.FastText:
 
 
 @pytest.fixture(scope="session")
-def service(model: unspoken.FastText, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+def service(binary: Path, model: unspoken.FastText, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("service")
     model.save(home / "model")
     running = Service(binary, home / "model", home / "data").start()
@@ -110,10 +111,9 @@ def table(matrix: np.ndarray) -> unspoken.CompressedTable:
 
 
 @pytest.fixture(scope="session")
-def embedding_service(table: unspoken.CompressedTable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+def embedding_service(
+    binary: Path, table: unspoken.CompressedTable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("embedding")
     table.save(home / "table")
     running = Service(binary, home / "table", home / "data", "--embedding", EMBEDDING).start()
@@ -140,10 +140,9 @@ def network(strokes: tuple[np.ndarray, np.ndarray]) -> unspoken.DigitsNetwork:
 
 
 @pytest.fixture(scope="session")
-def digits_service(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+def digits_service(
+    binary: Path, network: unspoken.DigitsNetwork, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("digits")
     network.save(home / "network")
     running = Service(binary, home / "network", home / "data", "--digits", DIGITS).start()
@@ -152,11 +151,8 @@ def digits_service(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture(scope="session")
-def matrix_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def matrix_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A program of matrix operations: `2 a @ b + 1`."""
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
     home = tmp_path_factory.mktemp("matrix")
     a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
     program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
@@ -168,11 +164,8 @@ def matrix_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service
 
 
 @pytest.fixture(scope="session")
-def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def retrieval_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A database of codes and titles by code, and one of titles by index."""
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
     home = tmp_path_factory.mktemp("retrieval")
     rows = "".join(f"C{i:03},{'t' * (i % 50)}{i}\n" for i in range(300))
     (home / "codes.csv").write_text("code,title\n" + rows)
@@ -186,11 +179,8 @@ def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 
 @pytest.fixture(scope="session")
-def sealed_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def sealed_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A sealed database of titles by code, and the application that gives the keys of six records."""
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
     home = tmp_path_factory.mktemp("sealed")
     (home / "codes.csv").write_text("code,title\n" + "".join(f"C{i:03},title {i}\n" for i in range(100)))
     key = home / "codes.key"

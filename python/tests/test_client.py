@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import HAM, SPAM, Child, Service, find_binary
+from conftest import HAM, SPAM, Child, Service
 
 import unspoken
 from unspoken import Client
@@ -190,10 +190,7 @@ def test_control_c_stops_waiting_for_a_service(model, tmp_path):
     assert taken < 10
 
 
-def test_lost_keys_are_made_again(model, tmp_path):
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+def test_lost_keys_are_made_again(binary, model, tmp_path):
     model.save(tmp_path / "model")
     service = Service(binary, tmp_path / "model", tmp_path / "data").start()
     try:

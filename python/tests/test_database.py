@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from conftest import Child, Service, find_binary
+from conftest import Child, Service
 
 import unspoken
 from unspoken import Database, read_records
@@ -392,10 +392,7 @@ def test_other_threads_run_during_a_build(tmp_path):
     assert counted > 20
 
 
-def test_a_database_is_built_served_queried_and_changed(tmp_path, state):
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+def test_a_database_is_built_served_queried_and_changed(binary, tmp_path, state):
     db = build(tmp_path / "codes", {f"C{i:03}": f"title {i}" for i in range(300)})
     service = Service(binary, tmp_path / "codes", tmp_path / "data", "--database", {}).start()
     try:

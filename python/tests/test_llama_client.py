@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT, Child, find_binary
+from conftest import ROOT, Child
 
 import unspoken
 from unspoken import Generation, GenerationStream, LlamaClient
@@ -25,11 +25,8 @@ def quiet(model, url=NOWHERE, **options):
 
 
 @pytest.fixture(scope="session")
-def half(tmp_path_factory):
+def half(binary, tmp_path_factory):
     """The client half of stories260K."""
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
     home = tmp_path_factory.mktemp("llama")
     (home / "text.txt").write_text(STORY * 12)
     sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]

@@ -16,14 +16,7 @@ pub struct SealedQuestions {
 impl SealedQuestions {
     /// The names for whose keys the application is asked that gives them.
     pub fn names(questions: &[Question]) -> Vec<Name<'_>> {
-        let mut names = Vec::with_capacity(questions.len());
-        for question in questions {
-            names.push(match question {
-                Question::Key(key) => Name::Key(key),
-                Question::Index(index) => Name::Index(*index),
-            });
-        }
-        names
+        questions.iter().map(name).collect()
     }
 
     /// The keys that were answered, one for each question and in their order, of a database that is sealed like this.
@@ -53,5 +46,12 @@ impl SealedQuestions {
             Ok(Answer { record: Some(record), version: answer.version })
         };
         answers.into_iter().zip(&self.keys).map(open).collect()
+    }
+}
+
+fn name(question: &Question) -> Name<'_> {
+    match question {
+        Question::Key(key) => Name::Key(key),
+        Question::Index(index) => Name::Index(*index),
     }
 }

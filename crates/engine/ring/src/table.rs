@@ -15,6 +15,9 @@ use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
+/// The operation, as errors name it.
+const OPERATION: &str = "sum over a table";
+
 /// The shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableShape {
@@ -93,7 +96,7 @@ impl Ring {
     /// If there is no row, or a factor is in the coefficient domain or over other than `chain` chain primes.
     pub fn table_factors(&self, chain: usize, factors: &[[&Poly; 2]]) -> Result<TableFactors, RingError> {
         let polys = || factors.iter().flatten();
-        polys().try_for_each(|poly| self.check_values("sum over a table", poly, Basis::chain(chain)))?;
+        polys().try_for_each(|poly| self.check_values(OPERATION, poly, Basis::chain(chain)))?;
         let (blocks, unit) = (self.degree() / TABLE_BLOCK, 2 * factors.len() * TABLE_BLOCK);
         if unit == 0 {
             return Err(RingError::Length {
@@ -132,15 +135,15 @@ impl Ring {
             return Err(RingError::Length { what, found, needed: "a number within the shape" });
         }
         if !factors.words.belongs_to(self.pool()) {
-            return Err(RingError::ForeignOperand { operation: "sum over a table" });
+            return Err(RingError::ForeignOperand { operation: OPERATION });
         }
-        if factors.rows != shape.rows || factors.chain != shape.chain {
+        if factors.chain != shape.chain {
+            let (found, needed) = (Basis::chain(factors.chain), shape.basis());
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        if factors.rows != shape.rows {
             let (what, found) = ("the factors of a table", factors.rows);
-            return Err(RingError::Length {
-                what,
-                found,
-                needed: "one pair for each row, over the primes of the table",
-            });
+            return Err(RingError::Length { what, found, needed: "one pair for each row" });
         }
         if columns.is_empty() {
             return Ok(Vec::new());
@@ -259,6 +262,8 @@ mod tests {
         assert!(ring.table_sums(shape, &words, 1..1, &factors).unwrap().is_empty());
         assert!(matches!(ring.table_factors(1, &[]), Err(RingError::Length { .. })));
         assert!(matches!(ring.table_factors(2, &[[&poly, &poly]]), Err(RingError::Basis { .. })));
+        let wide = ring.table_factors(2, &[[&wide, &wide]; 2]).unwrap();
+        assert!(matches!(ring.table_sums(shape, &words, 0..1, &wide), Err(RingError::Basis { .. })));
         let other = self::ring(Backend::detect(), 26);
         let zero = other.zero(Basis::chain(1), Domain::Evaluation);
         let foreign = other.table_factors(1, &[[&zero, &zero]; 2]).unwrap();

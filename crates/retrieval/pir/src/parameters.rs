@@ -91,8 +91,12 @@ impl PirParameters {
     pub fn with_backend(literal: PirLiteral, backend: Backend) -> Result<Self, PirError> {
         let bootstrap = BootstrapParameters::with_backend(literal.bootstrap.clone(), backend)?;
         let ring = bootstrap.ring();
-        // Half a unit of a rounded body must be less than a bootstrap tolerates.
         let selection = ring.gadget(literal.selection)?;
+        if selection.log2_weight(0) == 0 {
+            let (name, what) = (ring.name(), "lowest bit of the gadget of selections");
+            return Err(PirError::Parameters { name, what, found: 0.0, needed: 1.0 });
+        }
+        // Half a unit of a rounded body must be less than a bootstrap tolerates.
         let blocks = [bootstrap.output(), selection].map(BootstrapParameters::blocks);
         let least = (2 * blocks[0].max(blocks[1])).ilog2() + 1;
         if !(least..u32::BITS).contains(&literal.bit_body_bits) {
@@ -113,14 +117,6 @@ impl PirParameters {
             return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
-        if selection.log2_weight(0) == 0 {
-            return Err(PirError::Parameters {
-                name,
-                what: "lowest bit of the gadget of selections",
-                found: 0.0,
-                needed: 1.0,
-            });
-        }
         let fingerprint = fingerprint(&literal);
         Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget, selection })))
     }
