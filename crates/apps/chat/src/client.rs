@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unspoken_ckks::{Complex64, Slots};
 use unspoken_llama_model::ClientModel;
 use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError};
-use unspoken_ring::SecretRng;
+use unspoken_ring::{SecretRng, declassify};
 use unspoken_rlwe::{CompactQuerySecret, RlweError, SeededSmallRingKeys};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -238,7 +238,7 @@ impl LlamaClient {
         }
         let (values, _) = rows.into_raw_vec_and_offset();
         let logits = Logits::new(self.description.vocabulary(), values);
-        if logits.are_finite() {
+        if declassify(logits.are_finite()) {
             return Ok(logits);
         }
         Err(ChatError::mismatch("answer", "logits that are not finite", "numbers; do not trust this service"))

@@ -51,7 +51,7 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("decrypt_inout_detached", TAG),
     Declassified::function("outputs<unspoken_sealed", PROOF),
     Declassified::with_callees("record::unpadded", LENGTH),
-    Declassified::function("cases::unseal::run", LENGTH),
+    Declassified::with_callees("unseal::is_right", LENGTH),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),
     Declassified::with_callees("RetrieveClient::find_records", RECORD),
