@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
-use unspoken_classify::{ClassifyClient, ClassifyServer, Description};
+use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Description};
 use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
@@ -97,7 +97,8 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 });
 
 fn classifier(parameters: &CkksParameters) -> ClassifyServer {
-    ClassifyServer::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
+    let options = ClassifyOptions { plan: Some(Plan::BabyGiant { babies: 2 }), ..ClassifyOptions::default() };
+    ClassifyServer::new(MODEL.tables(), parameters, &options)
         .expect("levels suffice")
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Complex64, Encoder, Slots};
+use unspoken_ckks::{Complex64, Encoder, PeriodicPacking, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyPlan, MAX_BUNDLE_KEYS, RlweError, SecretKey};
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
 use crate::limits;
-use crate::transfer::read_output;
+use crate::transfer::{read_output, read_rounded_output};
 
 /// The secret key of one client for one key set of a service, and the keys to make with it.
 pub struct Keyring {
@@ -156,6 +156,18 @@ impl Keyring {
     pub fn open(&self, vector: &[u8]) -> Result<Slots, ProtocolError> {
         let (ciphertext, scale) = read_output(self.header.parameters(), vector)?;
         Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale / self.header.unit())?)
+    }
+
+    /// Decrypts vectors that were joined in one vector of an answer and rounded: one period of each, times the header's
+    /// unit.
+    ///
+    /// # Errors
+    /// If its bytes are malformed or of other parameters.
+    pub fn open_rounded(&self, vector: &[u8], packing: &PeriodicPacking) -> Result<Vec<Slots>, ProtocolError> {
+        let places = packing.places();
+        let (ciphertext, scale) = read_rounded_output(self.header.parameters(), places.len(), vector)?;
+        let coefficients = self.secret.decrypt_rounded(&ciphertext, &places)?;
+        Ok(packing.decode(self.encoder(), &coefficients, scale / self.header.unit())?)
     }
 
     /// Refuses numbers beyond the header's bound, which mean that the answer was computed with keys of another secret.

@@ -1,8 +1,8 @@
 //! Serialisation of encrypted outputs in answers.
 
-use unspoken_ckks::{Ciphertext, CkksParameters};
+use unspoken_ckks::{Ciphertext, CkksParameters, PeriodicPacking};
 use unspoken_ring::Basis;
-use unspoken_rlwe::{self as rlwe, RlweError};
+use unspoken_rlwe::{self as rlwe, RlweError, RoundedCiphertext};
 
 use crate::error::ProtocolError;
 
@@ -86,4 +86,85 @@ pub(crate) fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(
         return Err(refuse(format!("scale {scale}")).into());
     }
     Ok((rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?, scale))
+}
+
+/// Bits of a coefficient of a rounded output of two coefficients.
+const ROUNDED_BITS: u32 = 24;
+
+/// The part of the modulus that the largest value may fill.
+const FILLED: f64 = 0.45;
+
+/// Number of bits of a coefficient of a rounded output whose vectors have that many coefficients each: 24 for two. The
+/// error of a slot grows with the square root of that number, so each factor of four takes a bit more.
+fn rounded_bits(coefficients: usize) -> u32 {
+    let more = (coefficients / 2).max(1).next_power_of_two().trailing_zeros().div_ceil(2);
+    (ROUNDED_BITS + more).min(RoundedCiphertext::MOST_BITS)
+}
+
+/// Writes vectors that were joined as a [`RoundedCiphertext`]: the scale as a part of the modulus (f64), then the
+/// ciphertext with the coefficients of the vectors. Values up to `bound` are first multiplied by an integer, so that
+/// they fill the modulus.
+///
+/// # Errors
+/// If the packing is of other parameters.
+pub fn write_rounded_output(
+    parameters: &CkksParameters,
+    output: &Ciphertext,
+    bound: f64,
+    packing: &PeriodicPacking,
+) -> Result<Vec<u8>, ProtocolError> {
+    let (ring, modulus) = (parameters.ring(), parameters.log2_modulus(output.level()).exp2());
+    let factor = rounded_factor(modulus, output.scale(), bound);
+    let mut filled = output.inner().clone();
+    for component in filled.components_mut() {
+        ring.scale_assign(component, factor as i128).map_err(RlweError::from)?;
+    }
+    let mut bytes = (output.scale() * factor / modulus).to_le_bytes().to_vec();
+    let bits = rounded_bits(2 * packing.period());
+    bytes.extend(filled.rounded(ring, bits, &packing.places())?.to_bytes(parameters.rlwe()));
+    Ok(bytes)
+}
+
+/// The integer by which values up to `bound` can be multiplied.
+fn rounded_factor(modulus: f64, scale: f64, bound: f64) -> f64 {
+    (FILLED * modulus / (scale * bound)).floor().clamp(1.0, f64::from(126).exp2())
+}
+
+/// Standard deviation of the error that [`write_rounded_output`] adds to the slots of an output of this level and scale.
+pub fn rounded_output_deviation(
+    parameters: &CkksParameters,
+    (level, scale): (usize, f64),
+    bound: f64,
+    packing: &PeriodicPacking,
+) -> f64 {
+    let coefficients = 2 * packing.period();
+    let modulus = parameters.log2_modulus(level).exp2();
+    let unit =
+        modulus / (scale * rounded_factor(modulus, scale, bound)) * (-f64::from(rounded_bits(coefficients))).exp2();
+    RoundedCiphertext::deviation(parameters.ring()) * (coefficients as f64).sqrt() * unit
+}
+
+/// Length of the result of [`write_rounded_output`].
+pub fn rounded_output_bytes(parameters: &CkksParameters, packing: &PeriodicPacking) -> usize {
+    let coefficients = 2 * packing.period();
+    8 + RoundedCiphertext::byte_len(parameters.rlwe(), rounded_bits(coefficients), coefficients * packing.count())
+}
+
+/// Reads the output of [`write_rounded_output`]: the ciphertext, and the scale as a part of the modulus.
+///
+/// # Errors
+/// If the bytes are not a finite positive number and a ciphertext of these parameters with that many places.
+pub(crate) fn read_rounded_output(
+    parameters: &CkksParameters,
+    places: usize,
+    bytes: &[u8],
+) -> Result<(RoundedCiphertext, f64), ProtocolError> {
+    let refuse =
+        |found: String| RlweError::Decode { what: "an answer", found, needed: "a scale and a ciphertext".into() };
+    let (scale, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
+    let scale = f64::from_le_bytes(*scale);
+    if !(scale.is_normal() && (0.0..=1.0).contains(&scale)) {
+        return Err(refuse(format!("scale {scale}")).into());
+    }
+    Ok((RoundedCiphertext::from_bytes(parameters.rlwe(), places, rest)?, scale))
 }

@@ -139,7 +139,7 @@ impl QueryCodec {
     pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, QueryError> {
         let QueryShape { parameters, level, .. } = self.shape();
         let scale = query_scale(parameters, *level);
-        self.check_indices(indices)?;
+        check_indices(self.shape(), parameters.slots(), indices)?;
         if let QueryCodec::Compact(compact) = self {
             let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
@@ -200,36 +200,38 @@ impl QueryCodec {
             QueryCodec::Compact(_) => IndexEncoding::Alpha,
         }
     }
+}
 
-    fn check_indices(&self, indices: &[Vec<Option<usize>>]) -> Result<(), QueryError> {
-        let refuse = |what, found, needed| Err(refuse(what, found, needed));
-        let QueryShape { parameters, subtables, columns, .. } = self.shape();
-        if indices.len() != *subtables {
-            return refuse(
-                "the number of index lists",
-                indices.len().to_string(),
-                format!("one per subtable, {subtables}"),
-            );
-        }
-        let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
-        if longest > parameters.slots() {
-            return refuse("the number of indices", longest.to_string(), format!("at most {}", parameters.slots()));
-        }
-        let outside = |index: &Option<usize>| index_or(*index, 0) >= *columns;
-        for (subtable, indices) in indices.iter().enumerate() {
-            // All entries are compared, and a correct list takes no branch on one of them.
-            let any = indices.iter().fold(0, |any, index| any | black_box(usize::from(outside(index))));
-            if any == 0 {
-                continue;
-            }
-            if let Some(slot) = indices.iter().position(outside) {
-                // Reports the position and not the value, which is secret.
-                let found = format!("a larger one in slot {slot} of subtable {subtable}");
-                return refuse("an index", found, format!("below the {columns} columns"));
-            }
-        }
-        Ok(())
+/// Refuses lists of indices that are not one for each subtable, of at most `slots` indices below the number of columns.
+pub(crate) fn check_indices(
+    shape: &QueryShape,
+    slots: usize,
+    indices: &[Vec<Option<usize>>],
+) -> Result<(), QueryError> {
+    let refuse = |what, found, needed| Err(refuse(what, found, needed));
+    let QueryShape { subtables, columns, .. } = shape;
+    if indices.len() != *subtables {
+        let needed = format!("one per subtable, {subtables}");
+        return refuse("the number of index lists", indices.len().to_string(), needed);
     }
+    let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
+    if longest > slots {
+        return refuse("the number of indices", longest.to_string(), format!("at most {slots}"));
+    }
+    let outside = |index: &Option<usize>| index_or(*index, 0) >= *columns;
+    for (subtable, indices) in indices.iter().enumerate() {
+        // All entries are compared, and a correct list takes no branch on one of them.
+        let any = indices.iter().fold(0, |any, index| any | black_box(usize::from(outside(index))));
+        if any == 0 {
+            continue;
+        }
+        if let Some(slot) = indices.iter().position(outside) {
+            // Reports the position and not the value, which is secret.
+            let found = format!("a larger one in slot {slot} of subtable {subtable}");
+            return refuse("an index", found, format!("below the {columns} columns"));
+        }
+    }
+    Ok(())
 }
 
 fn refuse(what: &'static str, found: String, needed: String) -> QueryError {

@@ -298,6 +298,18 @@ impl Arithmetic for Evaluator<'_> {
         self.map(a, |c| Ok(self.parameters().ring().mul_imaginary_assign(c)?))
     }
 
+    fn mul_monomial(&self, a: &Ciphertext, exponent: usize) -> Result<Ciphertext, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by a monomial" });
+        }
+        let ring = self.parameters().ring();
+        let (mut coefficients, degree) = (vec![0; ring.degree()], ring.degree());
+        coefficients[exponent % degree] = if (exponent / degree).is_multiple_of(2) { 1 } else { -1 };
+        let mut monomial = ring.from_i32(&coefficients, a.inner.basis())?;
+        ring.to_evaluation(&mut monomial)?;
+        self.map(a, |c| Ok(ring.mul_assign(c, &monomial)?))
+    }
+
     fn mul_constant(&self, a: &Ciphertext, constant: Complex64, scale: f64) -> Result<Ciphertext, CkksError> {
         let (re, im) = round_constant("multiply by a constant", constant, scale / a.scale, self.is_real())?;
         let ring = self.parameters().ring();

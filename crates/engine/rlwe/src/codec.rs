@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed};
+use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed, pack_words, unpack_words};
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
@@ -17,6 +17,7 @@ use crate::key_plan::{KeyPlan, KeyStorage, generate_keys};
 use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
+use crate::rounded::RoundedCiphertext;
 use crate::small_ring::SmallRing;
 use crate::small_ring_keys::SeededSmallRingKeys;
 
@@ -42,6 +43,8 @@ enum Object {
     KeyBundle = 3,
     PublicKey = 4,
     SmallRingKeys = 5,
+    SparseCiphertext = 6,
+    RoundedCiphertext = 7,
 }
 
 impl Object {
@@ -52,6 +55,8 @@ impl Object {
             Object::KeyBundle => "a key bundle",
             Object::PublicKey => "a public key",
             Object::SmallRingKeys => "keys of a small ring",
+            Object::SparseCiphertext => "a sparse ciphertext",
+            Object::RoundedCiphertext => "a rounded ciphertext",
         }
     }
 }
@@ -227,6 +232,97 @@ impl SeededCiphertext {
         let body = read_poly(parameters, object, &mut rest, basis)?;
         finish(object, rest)?;
         Ok(SeededCiphertext { seed, body })
+    }
+}
+
+/// The sparse form: for messages whose coefficients are zero but at known places. Only the coefficients of the body at
+/// these places are sent. The receiver sets the others to zero, so its ciphertext is of a message that nobody chose at
+/// the other places, and is to be used where these are removed, by a trace for instance.
+impl SeededCiphertext {
+    /// Bytes of the sparse form, with that many coefficients.
+    pub fn sparse_byte_len(parameters: &Parameters, basis: Basis, count: usize) -> usize {
+        HEADER_BYTES + 2 + 32 + parameters.ring().some_residue_bytes(basis, count)
+    }
+
+    /// Whether bytes begin like those of the sparse form; [`SeededCiphertext::sparse_from_bytes`] checks the rest.
+    pub fn begins_sparse(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SparseCiphertext as u8))
+    }
+
+    /// Serialises: header, basis (as in [`SeededCiphertext::to_bytes`]), seed (32 bytes), residues of the coefficients
+    /// of the first component at `places`.
+    ///
+    /// # Errors
+    /// If a place is not below the degree, or the ciphertext belongs to other parameters.
+    pub fn sparse_to_bytes(&self, parameters: &Parameters, places: &[usize]) -> Result<Vec<u8>, RlweError> {
+        let mut bytes = Vec::with_capacity(Self::sparse_byte_len(parameters, self.basis(), places.len()));
+        write_header(parameters, Object::SparseCiphertext, &mut bytes);
+        bytes.extend(basis_field(self.basis()).to_le_bytes());
+        bytes.extend(self.seed.0);
+        let mut body = self.body.clone();
+        parameters.ring().to_coefficients(&mut body)?;
+        parameters.ring().write_some_residues(&body, places, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads the output of [`SeededCiphertext::sparse_to_bytes`] for the same places.
+    ///
+    /// # Errors
+    /// If a place is not below the degree; [`RlweError::Decode`] if the bytes are not exactly one such object with
+    /// these parameters, or a residue is not below its prime.
+    pub fn sparse_from_bytes(parameters: &Parameters, places: &[usize], bytes: &[u8]) -> Result<Self, RlweError> {
+        let (object, ring) = (Object::SparseCiphertext, parameters.ring());
+        let mut rest = read_header(parameters, object, bytes)?;
+        let basis = read_basis(parameters, object, &mut rest)?;
+        let seed = read_seed(take(object, &mut rest, 32)?);
+        let packed = take(object, &mut rest, ring.some_residue_bytes(basis, places.len()))?;
+        finish(object, rest)?;
+        let mut body = ring.read_some_residues(packed, places, basis)?;
+        ring.to_evaluation(&mut body)?;
+        Ok(SeededCiphertext { seed, body })
+    }
+}
+
+impl RoundedCiphertext {
+    /// Bytes with that many bits for a coefficient, and that many coefficients of the body.
+    pub fn byte_len(parameters: &Parameters, bits: u32, places: usize) -> usize {
+        let packed = |count: usize| (count * bits as usize).div_ceil(8);
+        HEADER_BYTES + 1 + packed(places) + packed(parameters.ring().degree())
+    }
+
+    /// Serialises: header, number of bits (u8), the coefficients of the body, then those of the mask. Each has that
+    /// many bits, least significant bit first; each list is filled up to whole bytes.
+    pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.bits, self.len()));
+        write_header(parameters, Object::RoundedCiphertext, &mut bytes);
+        bytes.push(self.bits as u8);
+        for coefficients in [&self.body, &self.mask] {
+            pack_words(coefficients.iter().copied(), self.bits, &mut bytes);
+        }
+        bytes
+    }
+
+    /// Reads the output of [`RoundedCiphertext::to_bytes`] with `places` coefficients of the body.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] if the bytes are not exactly one such object with these parameters.
+    pub fn from_bytes(parameters: &Parameters, places: usize, bytes: &[u8]) -> Result<Self, RlweError> {
+        let object = Object::RoundedCiphertext;
+        let mut rest = read_header(parameters, object, bytes)?;
+        let bits = u32::from(take(object, &mut rest, 1)?[0]);
+        let degree = parameters.ring().degree();
+        if !(1..=Self::MOST_BITS).contains(&bits) || places > degree {
+            let found = format!("{bits} bits and {places} coefficients");
+            return Err(refuse(object, found, format!("1 to {} bits, at most {degree}", Self::MOST_BITS)));
+        }
+        let mut read = |count: usize| {
+            let mut words = vec![0; count];
+            unpack_words(take(object, &mut rest, (count * bits as usize).div_ceil(8))?, bits, words.iter_mut());
+            Ok::<_, RlweError>(words)
+        };
+        let (body, mask) = (read(places)?, read(degree)?);
+        finish(object, rest)?;
+        Ok(RoundedCiphertext { bits, body, mask })
     }
 }
 

@@ -10,6 +10,7 @@ mod key_plan;
 mod keys;
 mod parameters;
 mod public;
+mod rounded;
 pub mod security;
 mod small_ring;
 mod small_ring_keys;
@@ -27,6 +28,7 @@ pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
 };
 pub use public::PublicKey;
+pub use rounded::RoundedCiphertext;
 pub use small_ring::{RowPlaces, SmallRing};
 pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
 pub use switching::{ExtendedCiphertext, Hoisted};

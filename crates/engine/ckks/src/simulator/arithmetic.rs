@@ -192,6 +192,24 @@ impl Arithmetic for Simulator {
         Ok(self.stored(Simulated { id, exact, noisy, ..a.draft() }))
     }
 
+    fn mul_monomial(&self, a: &Simulated, exponent: usize) -> Result<Simulated, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by a monomial" });
+        }
+        // A transform of the monomial and a product for each component.
+        self.charge_elementwise(4 * self.limbs(a), self.limbs(a));
+        let order = 2 * self.parameters().ring().degree();
+        let roots = std::iter::successors(Some(1), |power| Some(power * 5 % order)).map(|power| {
+            let angle = (power * (exponent % order) % order) as f64 / order as f64 * std::f64::consts::TAU;
+            Complex64::from_polar(1.0, angle)
+        });
+        let roots: Vec<Complex64> = roots.take(a.exact.len()).collect();
+        let turn = |slots: &[Complex64]| Arc::new(slots.iter().zip(&roots).map(|(z, root)| z * root).collect());
+        let id = derive(Step::Monomial, &[a.id, exponent as u64]);
+        let (exact, noisy) = (turn(&a.exact), turn(&a.noisy));
+        Ok(self.stored(Simulated { id, exact, noisy, ..a.draft() }))
+    }
+
     fn mul_constant(&self, a: &Simulated, constant: Complex64, scale: f64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "multiply by a constant";
         let factor = scale / a.scale;

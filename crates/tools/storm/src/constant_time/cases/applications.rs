@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use ndarray::{Array2, Array3};
 use unspoken_arrays::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_ckks::Preset;
-use unspoken_classify::{ClassifyClient, ClassifyServer};
+use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
 use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
 use unspoken_fasttext::{Encoder, TrainOptions, fit};
@@ -92,7 +92,7 @@ pub fn prepare_classify(directory: &Path) -> anyhow::Result<()> {
     let model = fit(&texts, &labels, &options, &mut |_| {}, &GO)?;
     model.save(directory.join("model"))?;
     let parameters = Preset::find("insecure_n11_depth9_scale50")?.build()?;
-    let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Direct)?;
+    let server = ClassifyServer::new(model.tables(), &parameters, &ClassifyOptions::default())?;
     ask_server::<_, ClassifyClient>(&server, Arc::new(model.encoder().clone()), &MESSAGES, directory)
 }
 

@@ -1,0 +1,126 @@
+//! Ciphertexts modulo a power of two: the short form of a result for the holder of the secret.
+
+use unspoken_ring::{Basis, Ring, nearest_integer};
+use zeroize::Zeroizing;
+
+use crate::ciphertext::Ciphertext;
+use crate::error::RlweError;
+use crate::keys::SecretKey;
+
+/// A ciphertext of two components modulo `2^bits`, of which some coefficients of the body are kept. Nothing can be
+/// computed on it; [`SecretKey::decrypt_rounded`] decrypts it.
+///
+/// Rounding the mask to `2^bits` adds an error to each coefficient of the message, of standard deviation
+/// [`RoundedCiphertext::deviation`] in units of `2^-bits` of the modulus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundedCiphertext {
+    pub(crate) bits: u32,
+    /// The coefficients of the body that are kept.
+    pub(crate) body: Vec<u32>,
+    /// All coefficients of the mask.
+    pub(crate) mask: Vec<u32>,
+}
+
+impl RoundedCiphertext {
+    /// The most bits of a coefficient.
+    pub const MOST_BITS: u32 = 32;
+
+    /// Standard deviation of the error that rounding adds to a coefficient, in units of `2^-bits` of the modulus:
+    /// `sqrt((h + 1) / 12)` for a secret with `h = 2n/3` nonzero coefficients.
+    pub fn deviation(ring: &Ring) -> f64 {
+        ((2.0 * ring.degree() as f64 / 3.0 + 1.0) / 12.0).sqrt()
+    }
+
+    /// Number of coefficients of the body.
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Whether no coefficient of the body is kept.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+}
+
+impl Ciphertext {
+    /// Divides by the modulus, multiplies by `2^bits` and rounds. Keeps the coefficients of the body at `places`, in
+    /// their order.
+    ///
+    /// # Errors
+    /// If there are not two components, `bits` is 0 or above [`RoundedCiphertext::MOST_BITS`], or a place is not below
+    /// the degree.
+    pub fn rounded(&self, ring: &Ring, bits: u32, places: &[usize]) -> Result<RoundedCiphertext, RlweError> {
+        let [body, mask] = self.components() else {
+            let found = self.components().len();
+            return Err(RlweError::Components { operation: "round to a power of two", found, needed: 2 });
+        };
+        check(ring, bits, places)?;
+        let modulus: f64 = ring.primes(self.basis()).map(f64::from).product();
+        let factor = f64::from(bits).exp2() / modulus;
+        let rounded = |poly: &_| {
+            let mut poly = ring.restricted(poly, self.basis())?;
+            ring.to_coefficients(&mut poly)?;
+            let residue = |c: &f64| (nearest_integer(c * factor) as u64 & ((1 << bits) - 1)) as u32;
+            Ok::<Vec<u32>, RlweError>(ring.to_f64(&poly)?.iter().map(residue).collect())
+        };
+        let (body, mask) = (rounded(body)?, rounded(mask)?);
+        Ok(RoundedCiphertext { bits, body: places.iter().map(|&place| body[place]).collect(), mask })
+    }
+}
+
+impl SecretKey {
+    /// The coefficients of the message, and its noise, at `places`: those of the body that were kept. As fractions of
+    /// the modulus, from -1/2 to 1/2. Secret; wiped when dropped.
+    ///
+    /// # Errors
+    /// If the ciphertext belongs to another ring or has other places, or the ring has less than two chain primes.
+    pub fn decrypt_rounded(
+        &self,
+        ciphertext: &RoundedCiphertext,
+        places: &[usize],
+    ) -> Result<Zeroizing<Vec<f64>>, RlweError> {
+        let ring = self.parameters().ring();
+        let RoundedCiphertext { bits, body, mask } = ciphertext;
+        check(ring, *bits, places)?;
+        if body.len() != places.len() || mask.len() != ring.degree() {
+            let found = format!("{} and {} coefficients", body.len(), mask.len());
+            let needed = format!("{} and {}", places.len(), ring.degree());
+            return Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
+        }
+        // Of the integers, whose product with the secret is below `2^(bits - 1) n`: two primes hold it, and so does a
+        // double.
+        let mut whole = vec![0; ring.degree()];
+        places.iter().zip(body).for_each(|(&place, &residue)| whole[place] = residue);
+        let lift = |residues: &[u32]| {
+            let centred: Vec<i64> = residues.iter().map(|&residue| centred(i64::from(residue), *bits)).collect();
+            let mut poly = ring.from_i64(&centred, Basis::chain(2))?;
+            ring.to_evaluation(&mut poly)?;
+            Ok::<_, RlweError>(poly)
+        };
+        let sum = self.decrypt(&Ciphertext::new(vec![lift(&whole)?, lift(mask)?])?)?;
+        let coefficients = ring.to_f64(&sum)?;
+        let unit = (-f64::from(*bits)).exp2();
+        let fraction = |&place: &usize| centred(coefficients[place] as i64, *bits) as f64 * unit;
+        Ok(Zeroizing::new(places.iter().map(fraction).collect()))
+    }
+}
+
+/// The number from `-2^(bits-1)` to `2^(bits-1) - 1` that is equal to `value` modulo `2^bits`. No branch depends on it.
+fn centred(value: i64, bits: u32) -> i64 {
+    let shift = i64::BITS - bits;
+    (value << shift) >> shift
+}
+
+fn check(ring: &Ring, bits: u32, places: &[usize]) -> Result<(), RlweError> {
+    let refuse = |found: String, needed: String| Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
+    if !(1..=RoundedCiphertext::MOST_BITS).contains(&bits) {
+        return refuse(format!("{bits} bits"), format!("1 to {}", RoundedCiphertext::MOST_BITS));
+    }
+    if let Some(place) = places.iter().find(|&&place| place >= ring.degree()) {
+        return refuse(format!("coefficient {place}"), format!("below the degree, {}", ring.degree()));
+    }
+    if ring.chain().len() < 2 {
+        return refuse(format!("a ring of {} chain primes", ring.chain().len()), "two or more".into());
+    }
+    Ok(())
+}
