@@ -80,7 +80,7 @@ fn encrypted_embeddings_are_the_tables() {
     let ids: Vec<usize> = (0..=TOKENS).rev().chain([7, 7]).collect();
     for form in [OutputForm::Pairs, OutputForm::Rows] {
         for plan in [None, Some(Plan::Paper), Some(Plan::ComplexFirst)] {
-            let server = server(&table, EmbedOptions { plan, form, ..EmbedOptions::default() });
+            let server = server(&table, EmbedOptions { plan, form, small_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
             let query = encrypt(&mut client, &ids).unwrap();
@@ -99,7 +99,7 @@ fn embeddings_of_every_magnitude_are_the_tables() {
     for magnitude in [1e-15, 1e-8, 1.0, 2e5] {
         let table = table_of(30, 0, magnitude);
         for form in [OutputForm::Pairs, OutputForm::Rows] {
-            let server = server(&table, EmbedOptions { form, ..EmbedOptions::default() });
+            let server = server(&table, EmbedOptions { form, small_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
             let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
@@ -116,6 +116,40 @@ fn embeddings_of_every_magnitude_are_the_tables() {
             assert!(precision.error_bound == bound && !precision.is_low(), "{precision}");
             assert!((client.sharing_noise(4).unwrap().deviation() / bound - 16.0).abs() < 1e-9);
         }
+    }
+}
+
+#[test]
+fn small_queries_find_the_embeddings() {
+    let table = table(30, 0);
+    for form in [OutputForm::Pairs, OutputForm::Rows] {
+        let server = server(&table, EmbedOptions { form, ..EmbedOptions::default() });
+        assert!(server.description().has_small_queries());
+        let (mut client, other) = (client(&table, &server), client(&table, &server));
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let mut lengths = Vec::new();
+        // 16, 32 and 256 tokens in each vector, then all slots: a full query.
+        for count in [1, 16, 17, 200, 300] {
+            let ids: Vec<usize> = (0..count).map(|i| (5 * i + 3) % (TOKENS + 1)).collect();
+            let query = encrypt(&mut client, &ids).unwrap();
+            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+            let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
+            for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+                assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{count}: {predicted} {bytes}");
+            }
+            let bound = client.description().header().error_bound().unwrap();
+            assert!(bound < 2e-3, "{bound:e}");
+            for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
+                for (found, &clear) in found.iter().zip(&table.reconstruct_row(id).unwrap()) {
+                    assert!((found - f64::from(clear)).abs() < bound, "{count}, {id}: {found} {clear} {bound:e}");
+                }
+            }
+            let error = read(&other, &answer, &ids).unwrap_err().to_string();
+            assert!(error.contains("secret key"), "{error}");
+            lengths.push(query.len());
+        }
+        assert!(lengths[0] == lengths[1] && lengths[1] < lengths[2] && lengths[2] < lengths[3], "{lengths:?}");
+        assert!(20 * lengths[0] < lengths[4], "{lengths:?}");
     }
 }
 
@@ -153,7 +187,8 @@ fn every_form_of_query_finds_the_embeddings() {
 #[test]
 fn a_following_layer_consumes_encrypted_embeddings() {
     let table = table(16, 0);
-    let options = EmbedOptions { form: OutputForm::Rows, spare_levels: 1, ..EmbedOptions::default() };
+    let options =
+        EmbedOptions { form: OutputForm::Rows, spare_levels: 1, small_queries: false, ..EmbedOptions::default() };
     let server = server(&table, options);
     let mut client = client(&table, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -210,7 +245,7 @@ fn halves_that_do_not_belong_together_are_noticed() {
     let query = encrypt(&mut second, &[1, 2]).unwrap();
     let answer = server_one.answer(CLIENT, &keys, &query, &GO).unwrap();
     assert!(read(&second, &answer, &[1, 2]).unwrap_err().to_string().contains("secret key"));
-    let foreign = server_two.embed(CLIENT, &keys, &query, &GO).unwrap_err();
+    let foreign = server_two.answer(CLIENT, &keys, &query, &GO).unwrap_err();
     assert!(foreign.to_string().contains("another model"), "{foreign}");
 }
 
@@ -238,7 +273,7 @@ fn hostile_bytes_are_refused() {
     for len in [0, 1, description.len() / 2] {
         assert!(Description::insecure_from_bytes(&description[..len]).is_err(), "{len}");
     }
-    let cancelled = server.embed(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
+    let cancelled = server.answer(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
     assert!(cancelled.is_cancelled(), "{cancelled}");
 }
 

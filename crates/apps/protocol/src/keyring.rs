@@ -13,7 +13,10 @@ use zeroize::Zeroizing;
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
 use crate::limits;
-use crate::transfer::{read_output, read_rounded_output};
+use crate::transfer::{open_rounded_output, read_output};
+
+/// What an answer is that decrypts to other numbers than an answer has.
+const OTHER_KEYS: &str = "one that this secret key does not open";
 
 /// The secret key of one client for one key set of a service, and the keys to make with it.
 pub struct Keyring {
@@ -162,11 +165,11 @@ impl Keyring {
     /// unit.
     ///
     /// # Errors
-    /// If its bytes are malformed or of other parameters.
+    /// If its bytes are malformed, of other parameters, or computed with keys of another secret.
     pub fn open_rounded(&self, vector: &[u8], packing: &PeriodicPacking) -> Result<Vec<Slots>, ProtocolError> {
-        let places = packing.places();
-        let (ciphertext, scale) = read_rounded_output(self.header.parameters(), places.len(), vector)?;
-        let coefficients = self.secret.decrypt_rounded(&ciphertext, &places)?;
+        let Some((coefficients, scale)) = open_rounded_output(&self.secret, packing, vector)? else {
+            return Err(ProtocolError::mismatch("answer", OTHER_KEYS, "one for this secret key; make new keys"));
+        };
         Ok(packing.decode(self.encoder(), &coefficients, scale / self.header.unit())?)
     }
 
@@ -180,7 +183,7 @@ impl Keyring {
             return Ok(());
         }
         let needed = format!("numbers up to {bound:.3e}; make new keys");
-        Err(ProtocolError::mismatch("answer", "one that this secret key does not open", needed))
+        Err(ProtocolError::mismatch("answer", OTHER_KEYS, needed))
     }
 }
 

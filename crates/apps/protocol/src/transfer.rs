@@ -1,8 +1,9 @@
 //! Serialisation of encrypted outputs in answers.
 
 use unspoken_ckks::{Ciphertext, CkksParameters, PeriodicPacking};
-use unspoken_ring::Basis;
-use unspoken_rlwe::{self as rlwe, RlweError, RoundedCiphertext};
+use unspoken_ring::{Basis, declassify};
+use unspoken_rlwe::{self as rlwe, RlweError, RoundedCiphertext, SecretKey};
+use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
 
@@ -94,6 +95,19 @@ const ROUNDED_BITS: u32 = 24;
 /// The part of the modulus that the largest value may fill.
 const FILLED: f64 = 0.45;
 
+/// Number of coefficients that are zero in a message, sent so that a receiver notices a ciphertext of other keys.
+const CHECKED: usize = 16;
+
+/// Bound of such a coefficient, as a part of the modulus. Under other keys it is exceeded with probability 31/32.
+const MOST_CHECKED: f64 = 1.0 / 64.0;
+
+/// The coefficients of the body of a rounded output: those of the vectors, then some that are zero.
+fn rounded_places(packing: &PeriodicPacking) -> Vec<usize> {
+    let mut places = packing.places();
+    places.extend(packing.unused_places(CHECKED));
+    places
+}
+
 /// Number of bits of a coefficient of a rounded output whose vectors have that many coefficients each: 24 for two. The
 /// error of a slot grows with the square root of that number, so each factor of four takes a bit more.
 fn rounded_bits(coefficients: usize) -> u32 {
@@ -102,8 +116,8 @@ fn rounded_bits(coefficients: usize) -> u32 {
 }
 
 /// Writes vectors that were joined as a [`RoundedCiphertext`]: the scale as a part of the modulus (f64), then the
-/// ciphertext with the coefficients of the vectors. Values up to `bound` are first multiplied by an integer, so that
-/// they fill the modulus.
+/// ciphertext with the coefficients of the vectors and some that are zero. Values up to `bound` are first multiplied by
+/// an integer, so that they fill the modulus.
 ///
 /// # Errors
 /// If the packing is of other parameters.
@@ -121,7 +135,7 @@ pub fn write_rounded_output(
     }
     let mut bytes = (output.scale() * factor / modulus).to_le_bytes().to_vec();
     let bits = rounded_bits(2 * packing.period());
-    bytes.extend(filled.rounded(ring, bits, &packing.places())?.to_bytes(parameters.rlwe()));
+    bytes.extend(filled.rounded(ring, bits, &rounded_places(packing))?.to_bytes(parameters.rlwe()));
     Ok(bytes)
 }
 
@@ -130,7 +144,8 @@ fn rounded_factor(modulus: f64, scale: f64, bound: f64) -> f64 {
     (FILLED * modulus / (scale * bound)).floor().clamp(1.0, f64::from(126).exp2())
 }
 
-/// Standard deviation of the error that [`write_rounded_output`] adds to the slots of an output of this level and scale.
+/// Standard deviation of the error that [`write_rounded_output`] adds to the slots of an output of this level and
+/// scale.
 pub fn rounded_output_deviation(
     parameters: &CkksParameters,
     (level, scale): (usize, f64),
@@ -146,19 +161,23 @@ pub fn rounded_output_deviation(
 
 /// Length of the result of [`write_rounded_output`].
 pub fn rounded_output_bytes(parameters: &CkksParameters, packing: &PeriodicPacking) -> usize {
-    let coefficients = 2 * packing.period();
-    8 + RoundedCiphertext::byte_len(parameters.rlwe(), rounded_bits(coefficients), coefficients * packing.count())
+    8 + RoundedCiphertext::byte_len(
+        parameters.rlwe(),
+        rounded_bits(2 * packing.period()),
+        rounded_places(packing).len(),
+    )
 }
 
-/// Reads the output of [`write_rounded_output`]: the ciphertext, and the scale as a part of the modulus.
+/// Decrypts the output of [`write_rounded_output`]: the coefficients of the vectors as parts of the modulus, and the
+/// scale as such a part. `None` if the ciphertext is one of other keys.
 ///
 /// # Errors
-/// If the bytes are not a finite positive number and a ciphertext of these parameters with that many places.
-pub(crate) fn read_rounded_output(
-    parameters: &CkksParameters,
-    places: usize,
+/// If the bytes are not a finite positive number and a ciphertext of these parameters with these places.
+pub(crate) fn open_rounded_output(
+    secret: &SecretKey,
+    packing: &PeriodicPacking,
     bytes: &[u8],
-) -> Result<(RoundedCiphertext, f64), ProtocolError> {
+) -> Result<Option<(Zeroizing<Vec<f64>>, f64)>, ProtocolError> {
     let refuse =
         |found: String| RlweError::Decode { what: "an answer", found, needed: "a scale and a ciphertext".into() };
     let (scale, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
@@ -166,5 +185,11 @@ pub(crate) fn read_rounded_output(
     if !(scale.is_normal() && (0.0..=1.0).contains(&scale)) {
         return Err(refuse(format!("scale {scale}")).into());
     }
-    Ok((RoundedCiphertext::from_bytes(parameters.rlwe(), places, rest)?, scale))
+    let places = rounded_places(packing);
+    let ciphertext = RoundedCiphertext::from_bytes(secret.parameters(), places.len(), rest)?;
+    let mut coefficients = secret.decrypt_rounded(&ciphertext, &places)?;
+    let used = 2 * packing.period() * packing.count();
+    let fits = coefficients[used..].iter().fold(true, |fits, c| fits & (c.abs() < MOST_CHECKED));
+    coefficients.truncate(used);
+    Ok(declassify(fits).then_some((coefficients, scale)))
 }

@@ -7,6 +7,8 @@
 //! of automorphisms, so the receiver first divides by that number modulo the primes. The vectors are then separated by
 //! one rotation for each pair. The results of a circuit, which repeat as well, are joined without rotations.
 
+use std::collections::BTreeSet;
+
 use num_complex::Complex64;
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan, RlweError, galois};
@@ -67,6 +69,14 @@ impl PeriodicPacking {
     pub fn places(&self) -> Vec<usize> {
         let step = self.parameters.slots() / self.period;
         (0..self.count).flat_map(|v| (0..2 * self.period).map(move |t| self.shift(v) + step * t)).collect()
+    }
+
+    /// At most `most` coefficients of the polynomial that are not in use: zero in a message.
+    pub fn unused_places(&self, most: usize) -> Vec<usize> {
+        let (step, used) = (self.parameters.slots() / self.period, (0..self.count).map(|v| self.shift(v)));
+        let used: BTreeSet<usize> = used.collect();
+        let free = (0..step).filter(|shift| !used.contains(shift));
+        free.flat_map(|shift| (0..2 * self.period).map(move |t| shift + step * t)).take(most).collect()
     }
 
     /// The exponent of `X` by which vector `v` is multiplied. Vectors are separated by halves, so the lowest bit of the

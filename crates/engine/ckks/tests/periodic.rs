@@ -35,6 +35,9 @@ fn few_coefficients_are_sent_and_separated() {
         let plaintext = packing.encode(&encoder, &slices, level, scale).unwrap();
         let places = packing.places();
         assert_eq!(places.len(), 2 * period * count);
+        let unused = packing.unused_places(40);
+        assert_eq!(unused.len(), 40.min(2 * parameters.slots() - places.len()));
+        assert!(unused.iter().all(|place| !places.contains(place) && *place < 2 * parameters.slots()));
         let seeded = rlwe::SeededCiphertext::encrypt(&secret, plaintext.poly(), &mut rng).unwrap();
         let bytes = seeded.sparse_to_bytes(parameters.rlwe(), &places).unwrap();
         let basis = parameters.basis(level);
