@@ -290,7 +290,7 @@ fn small_queries(
     max_tokens: usize,
 ) -> Result<Option<SmallQueries>, ClassifyError> {
     let shape = reader.query().shape();
-    let mut keys = KeyPlan::new();
+    let mut keys = SmallAnswer::key_plan(lookup.parameters(), lookup.output_level());
     let doubled = std::iter::successors(Some(max_tokens), |period| period.checked_mul(2));
     let queries: Vec<SmallQuery> = doubled.map_while(|period| SmallQuery::new(shape.clone(), period).ok()).collect();
     let (Some(shortest), Some(longest)) = (queries.first(), queries.last()) else { return Ok(None) };

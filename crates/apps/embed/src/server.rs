@@ -392,15 +392,21 @@ impl LargestRows {
         let doubled = std::iter::successors(Some(LEAST_PERIOD), |period| period.checked_mul(2));
         let queries = doubled.map_while(|period| SmallQuery::new(shape.clone(), period).ok());
         let queries: Vec<SmallQuery> = queries.collect();
-        // The shortest query has the most noise: of the separation of subtables, and of outputs that are joined.
-        let Some(shortest) = queries.first() else { return Ok(None) };
-        let mut keys = KeyPlan::new();
+        let (Some(shortest), Some(longest)) = (queries.first(), queries.last()) else { return Ok(None) };
+        let parameters = self.lookup.parameters();
+        let mut keys = SmallAnswer::key_plan(parameters, self.lookup.output_level());
         queries.iter().for_each(|query| keys.extend(&query.key_plan()));
-        let answer = SmallAnswer::new(self.lookup.parameters(), shortest.period(), outputs)?;
+        // The shortest query has the most noise of the separation of subtables and of joined outputs, the longest that
+        // of rounding.
+        let answer = |query: &SmallQuery| SmallAnswer::new(parameters, query.period(), outputs);
+        let answers = [answer(shortest)?, answer(longest)?];
         let output = (self.lookup.output_level(), self.lookup.output_scale());
         let simulated = shortest.simulated_outputs(&Simulator::new(encoder, 0), &self.lookup)?;
-        let errors = simulated.iter().map(|vector| answer.errors(output, self.lookup.bound(), vector.error()));
-        let error = simulated_error_bound(&errors.collect::<Vec<_>>()) * self.unit;
+        let errors = answers.iter().map(|answer| {
+            let errors = simulated.iter().map(|vector| answer.errors(output, self.lookup.bound(), vector.error()));
+            simulated_error_bound(&errors.collect::<Vec<_>>())
+        });
+        let error = errors.fold(0.0, f64::max) * self.unit;
         Ok(Some(SmallQueries { keys, error }))
     }
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
 use crate::limits;
-use crate::transfer::{open_rounded_output, read_output};
+use crate::transfer::{OpenedOutput, open_rounded_output, read_output};
 
 /// What an answer is that decrypts to other numbers than an answer has.
 const OTHER_KEYS: &str = "one that this secret key does not open";
@@ -167,7 +167,7 @@ impl Keyring {
     /// # Errors
     /// If its bytes are malformed, of other parameters, or computed with keys of another secret.
     pub fn open_rounded(&self, vector: &[u8], packing: &PeriodicPacking) -> Result<Vec<Slots>, ProtocolError> {
-        let Some((coefficients, scale)) = open_rounded_output(&self.secret, packing, vector)? else {
+        let Some(OpenedOutput { coefficients, scale }) = open_rounded_output(&self.secret, packing, vector)? else {
             return Err(ProtocolError::mismatch("answer", OTHER_KEYS, "one for this secret key; make new keys"));
         };
         Ok(packing.decode(self.encoder(), &coefficients, scale / self.header.unit())?)

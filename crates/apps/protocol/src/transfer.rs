@@ -1,6 +1,6 @@
 //! Serialisation of encrypted outputs in answers.
 
-use unspoken_ckks::{Ciphertext, CkksParameters, PeriodicPacking};
+use unspoken_ckks::{Ciphertext, CkksParameters, Evaluator, PeriodicPacking};
 use unspoken_ring::{Basis, declassify};
 use unspoken_rlwe::{self as rlwe, RlweError, RoundedCiphertext, SecretKey};
 use zeroize::Zeroizing;
@@ -89,8 +89,8 @@ pub(crate) fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(
     Ok((rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?, scale))
 }
 
-/// Bits of a coefficient of a rounded output of two coefficients.
-const ROUNDED_BITS: u32 = 24;
+/// Bits of a coefficient of a rounded output.
+const ROUNDED_BITS: u32 = RoundedCiphertext::MOST_BITS;
 
 /// The part of the modulus that the largest value may fill.
 const FILLED: f64 = 0.45;
@@ -108,25 +108,20 @@ fn rounded_places(packing: &PeriodicPacking) -> Vec<usize> {
     places
 }
 
-/// Number of bits of a coefficient of a rounded output whose vectors have that many coefficients each: 24 for two. The
-/// error of a slot grows with the square root of that number, so each factor of four takes a bit more.
-fn rounded_bits(coefficients: usize) -> u32 {
-    let more = (coefficients / 2).max(1).next_power_of_two().trailing_zeros().div_ceil(2);
-    (ROUNDED_BITS + more).min(RoundedCiphertext::MOST_BITS)
-}
-
 /// Writes vectors that were joined as a [`RoundedCiphertext`]: the scale as a part of the modulus (f64), then the
 /// ciphertext with the coefficients of the vectors and some that are zero. Values up to `bound` are first multiplied by
 /// an integer, so that they fill the modulus.
 ///
 /// # Errors
-/// If the packing is of other parameters.
+/// If the packing is of other parameters or has odd places, or the key
+/// ([`KeyKind::HalfRing`](unspoken_rlwe::KeyKind::HalfRing)) is missing.
 pub fn write_rounded_output(
-    parameters: &CkksParameters,
+    evaluator: &Evaluator<'_>,
     output: &Ciphertext,
     bound: f64,
     packing: &PeriodicPacking,
 ) -> Result<Vec<u8>, ProtocolError> {
+    let parameters = evaluator.encoder().parameters();
     let (ring, modulus) = (parameters.ring(), parameters.log2_modulus(output.level()).exp2());
     let factor = rounded_factor(modulus, output.scale(), bound);
     let mut filled = output.inner().clone();
@@ -134,8 +129,11 @@ pub fn write_rounded_output(
         ring.scale_assign(component, factor as i128).map_err(RlweError::from)?;
     }
     let mut bytes = (output.scale() * factor / modulus).to_le_bytes().to_vec();
-    let bits = rounded_bits(2 * packing.period());
-    bytes.extend(filled.rounded(ring, bits, &rounded_places(packing))?.to_bytes(parameters.rlwe()));
+    bytes.extend(
+        filled
+            .rounded(parameters.rlwe(), evaluator.keys(), ROUNDED_BITS, &rounded_places(packing))?
+            .to_bytes(parameters.rlwe()),
+    );
     Ok(bytes)
 }
 
@@ -154,22 +152,24 @@ pub fn rounded_output_deviation(
 ) -> f64 {
     let coefficients = 2 * packing.period();
     let modulus = parameters.log2_modulus(level).exp2();
-    let unit =
-        modulus / (scale * rounded_factor(modulus, scale, bound)) * (-f64::from(rounded_bits(coefficients))).exp2();
+    let unit = modulus / (scale * rounded_factor(modulus, scale, bound)) * (-f64::from(ROUNDED_BITS)).exp2();
     RoundedCiphertext::deviation(parameters.ring()) * (coefficients as f64).sqrt() * unit
 }
 
 /// Length of the result of [`write_rounded_output`].
 pub fn rounded_output_bytes(parameters: &CkksParameters, packing: &PeriodicPacking) -> usize {
-    8 + RoundedCiphertext::byte_len(
-        parameters.rlwe(),
-        rounded_bits(2 * packing.period()),
-        rounded_places(packing).len(),
-    )
+    8 + RoundedCiphertext::byte_len(parameters.rlwe(), ROUNDED_BITS, rounded_places(packing).len())
 }
 
-/// Decrypts the output of [`write_rounded_output`]: the coefficients of the vectors as parts of the modulus, and the
-/// scale as such a part. `None` if the ciphertext is one of other keys.
+/// A decrypted output of [`write_rounded_output`].
+pub(crate) struct OpenedOutput {
+    /// The coefficients of the vectors, as parts of the modulus.
+    pub(crate) coefficients: Zeroizing<Vec<f64>>,
+    /// The scale, as such a part.
+    pub(crate) scale: f64,
+}
+
+/// Decrypts the output of [`write_rounded_output`]; `None` if the ciphertext is one of other keys.
 ///
 /// # Errors
 /// If the bytes are not a finite positive number and a ciphertext of these parameters with these places.
@@ -177,7 +177,7 @@ pub(crate) fn open_rounded_output(
     secret: &SecretKey,
     packing: &PeriodicPacking,
     bytes: &[u8],
-) -> Result<Option<(Zeroizing<Vec<f64>>, f64)>, ProtocolError> {
+) -> Result<Option<OpenedOutput>, ProtocolError> {
     let refuse =
         |found: String| RlweError::Decode { what: "an answer", found, needed: "a scale and a ciphertext".into() };
     let (scale, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
@@ -191,5 +191,5 @@ pub(crate) fn open_rounded_output(
     let used = 2 * packing.period() * packing.count();
     let fits = coefficients[used..].iter().fold(true, |fits, c| fits & (c.abs() < MOST_CHECKED));
     coefficients.truncate(used);
-    Ok(declassify(fits).then_some((coefficients, scale)))
+    Ok(declassify(fits).then_some(OpenedOutput { coefficients, scale }))
 }

@@ -11,7 +11,7 @@ use unspoken_ckks::{
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, query_scale, simulated_query};
 use unspoken_protocol::{Keyring, ProtocolError, rounded_output_bytes, rounded_output_deviation, write_rounded_output};
-use unspoken_rlwe::{self as rlwe, KeyPlan};
+use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan};
 
 use crate::codec::{QueryShape, check_indices};
 use crate::error::QueryError;
@@ -142,12 +142,24 @@ impl SmallAnswer {
     /// Answers of that many outputs, each of which repeats after `period` slots.
     ///
     /// # Errors
-    /// If the period is not a power of two up to the number of slots, or there are no outputs.
+    /// If the period is not a power of two up to half the number of slots, or there are no outputs.
     pub fn new(parameters: &CkksParameters, period: usize, outputs: usize) -> Result<Self, QueryError> {
-        let most = (parameters.slots() / period.max(1)).max(1);
+        // In half of the slots, so that the message is a polynomial in `X^2`.
+        let most = parameters.slots() / 2 / period.max(1);
+        if most == 0 {
+            let needed = format!("at most half of the {} slots", parameters.slots());
+            return Err(QueryError::mismatch("the period of an answer", period, needed));
+        }
         let counts = (0..outputs.div_ceil(most).max(1)).map(|i| (outputs - i * most).min(most));
         let packings = counts.map(|count| PeriodicPacking::new(parameters, period, count));
         Ok(SmallAnswer { parameters: parameters.clone(), packings: packings.collect::<Result<_, _>>()? })
+    }
+
+    /// The keys to write answers of this level.
+    pub fn key_plan(parameters: &CkksParameters, level: usize) -> KeyPlan {
+        let mut plan = KeyPlan::new();
+        plan.require_over(KeyKind::HalfRing, parameters.basis(level));
+        plan
     }
 
     /// Number of vectors.
@@ -175,7 +187,7 @@ impl SmallAnswer {
             let (own, others) = rest.split_at(packing.count().min(rest.len()));
             rest = others;
             let joined = packing.join(evaluator, own)?;
-            Ok(write_rounded_output(&self.parameters, &joined, bound, packing)?)
+            Ok(write_rounded_output(evaluator, &joined, bound, packing)?)
         };
         self.packings.iter().map(write).collect()
     }

@@ -71,11 +71,11 @@ impl PeriodicPacking {
         (0..self.count).flat_map(|v| (0..2 * self.period).map(move |t| self.shift(v) + step * t)).collect()
     }
 
-    /// At most `most` coefficients of the polynomial that are not in use: zero in a message.
+    /// At most `most` of the even coefficients of the polynomial that are not in use: zero in a message.
     pub fn unused_places(&self, most: usize) -> Vec<usize> {
         let (step, used) = (self.parameters.slots() / self.period, (0..self.count).map(|v| self.shift(v)));
         let used: BTreeSet<usize> = used.collect();
-        let free = (0..step).filter(|shift| !used.contains(shift));
+        let free = (0..step).step_by(2).filter(|shift| !used.contains(shift));
         free.flat_map(|shift| (0..2 * self.period).map(move |t| shift + step * t)).take(most).collect()
     }
 

@@ -5,7 +5,7 @@ use unspoken_ckks::{
     Simulator,
 };
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, RoundedCiphertext, SecretKey};
+use unspoken_rlwe::{self as rlwe, EvaluationKeys, KeyKind, KeyPlan, RlweError, RoundedCiphertext, SecretKey};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 
@@ -36,7 +36,8 @@ fn few_coefficients_are_sent_and_separated() {
         let places = packing.places();
         assert_eq!(places.len(), 2 * period * count);
         let unused = packing.unused_places(40);
-        assert_eq!(unused.len(), 40.min(2 * parameters.slots() - places.len()));
+        let even = (0..2 * parameters.slots()).step_by(2).filter(|place| !places.contains(place));
+        assert_eq!(unused.len(), if period == parameters.slots() { 0 } else { even.count().min(40) });
         assert!(unused.iter().all(|place| !places.contains(place) && *place < 2 * parameters.slots()));
         let seeded = rlwe::SeededCiphertext::encrypt(&secret, plaintext.poly(), &mut rng).unwrap();
         let bytes = seeded.sparse_to_bytes(parameters.rlwe(), &places).unwrap();
@@ -44,7 +45,9 @@ fn few_coefficients_are_sent_and_separated() {
         assert_eq!(bytes.len(), rlwe::SeededCiphertext::sparse_byte_len(parameters.rlwe(), basis, 2 * period * count));
         assert!(count * period == parameters.slots() || bytes.len() < SeededCiphertext::byte_len(&parameters, level));
         let read = rlwe::SeededCiphertext::sparse_from_bytes(parameters.rlwe(), &places, &bytes).unwrap();
-        let keys = EvaluationKeys::generate(&secret, &packing.key_plan(level), &mut rng).unwrap();
+        let mut plan = packing.key_plan(level);
+        plan.require_over(KeyKind::HalfRing, parameters.basis(0));
+        let keys = EvaluationKeys::generate(&secret, &plan, &mut rng).unwrap();
         let evaluator = Evaluator::new(&encoder, &keys);
         let found = packing.unpack(&evaluator, &packing.expand(&read, scale).unwrap()).unwrap();
         // The simulator knows vectors only: all slots of the packed vector, divided by the factor.
@@ -65,11 +68,14 @@ fn few_coefficients_are_sent_and_separated() {
         }
 
         // The same vectors joined, at the lowest level, and rounded.
+        if places.iter().any(|place| place % 2 == 1) {
+            continue;
+        }
         let low: Vec<_> = found.iter().map(|vector| evaluator.drop_to(vector, 0).unwrap()).collect();
         let joined = packing.join(&evaluator, &low).unwrap();
         let modulus: f64 = parameters.ring().primes(parameters.basis(0)).map(f64::from).product();
         for bits in [20, 24, 32] {
-            let rounded = joined.inner().rounded(parameters.ring(), bits, &places).unwrap();
+            let rounded = joined.inner().rounded(parameters.rlwe(), &keys, bits, &places).unwrap();
             let bytes = rounded.to_bytes(parameters.rlwe());
             assert_eq!(bytes.len(), RoundedCiphertext::byte_len(parameters.rlwe(), bits, places.len()));
             let read = RoundedCiphertext::from_bytes(parameters.rlwe(), places.len(), &bytes).unwrap();
@@ -119,10 +125,32 @@ fn what_does_not_fit_is_refused() {
     let mut large = bytes.clone();
     large[58..].fill(0xff);
     assert!(read(&large, &places).unwrap_err().to_string().contains("residue"));
-    let rounded = sent.expand(parameters.ring()).rounded(parameters.ring(), 24, &places).unwrap();
+    let low = rlwe::SeededCiphertext::encrypt(&secret, plaintext.poly(), &mut rng).unwrap().expand(parameters.ring());
+    let mut plan = KeyPlan::new();
+    plan.require_over(KeyKind::HalfRing, parameters.basis(1));
+    let keys = EvaluationKeys::generate(&secret, &plan, &mut rng).unwrap();
+    let round = |bits, places: &[usize], keys| low.rounded(parameters.rlwe(), keys, bits, places);
+    let rounded = round(24, &places, &keys).unwrap();
     let bytes = rounded.to_bytes(parameters.rlwe());
     assert!(RoundedCiphertext::from_bytes(parameters.rlwe(), places.len() + 1, &bytes).is_err());
     assert!(RoundedCiphertext::from_bytes(parameters.rlwe(), places.len(), &bytes[..40]).is_err());
     assert!(secret.decrypt_rounded(&rounded, &places[1..]).is_err());
-    assert!(sent.expand(parameters.ring()).rounded(parameters.ring(), 33, &places).is_err());
+    assert!(round(33, &places, &keys).is_err() && round(0, &places, &keys).is_err());
+    assert!(round(24, &[1], &keys).unwrap_err().to_string().contains("even"));
+    let missing = round(24, &places, &EvaluationKeys::new()).unwrap_err();
+    assert!(matches!(missing, RlweError::MissingKeys { .. }), "{missing}");
+}
+
+#[test]
+fn keys_to_the_half_ring_are_counted_at_its_degree() {
+    let secure = Preset::find("n15_depth8_scale50").unwrap().build().unwrap();
+    let check = |chain| secure.rlwe().check_kind(KeyKind::HalfRing, chain);
+    assert!(check(secure.basis(0).chain).is_ok());
+    let error = check(secure.basis(secure.max_level()).chain).unwrap_err();
+    assert!(matches!(error, RlweError::Insecure { degree: 16384, .. }), "{error}");
+    let objects = secure.rlwe().secured_objects();
+    let key = objects.iter().find(|object| object.what.contains("half")).unwrap();
+    assert!(key.degree == 16384 && key.security_bits >= 128.0 && key.log2_modulus < 438.0);
+    let real = Preset::find("n15_real_depth11_scale50").unwrap().build().unwrap();
+    assert!(matches!(real.rlwe().check_kind(KeyKind::HalfRing, 1), Err(RlweError::HalfRing { .. })));
 }

@@ -287,7 +287,7 @@ impl RoundedCiphertext {
     /// Bytes with that many bits for a coefficient, and that many coefficients of the body.
     pub fn byte_len(parameters: &Parameters, bits: u32, places: usize) -> usize {
         let packed = |count: usize| (count * bits as usize).div_ceil(8);
-        HEADER_BYTES + 1 + packed(places) + packed(parameters.ring().degree())
+        HEADER_BYTES + 1 + packed(places) + packed(Self::mask_len(parameters.ring()))
     }
 
     /// Serialises: header, number of bits (u8), the coefficients of the body, then those of the mask. Each has that
@@ -310,17 +310,17 @@ impl RoundedCiphertext {
         let object = Object::RoundedCiphertext;
         let mut rest = read_header(parameters, object, bytes)?;
         let bits = u32::from(take(object, &mut rest, 1)?[0]);
-        let degree = parameters.ring().degree();
-        if !(1..=Self::MOST_BITS).contains(&bits) || places > degree {
+        let most = Self::mask_len(parameters.ring());
+        if !(1..=Self::MOST_BITS).contains(&bits) || places > most {
             let found = format!("{bits} bits and {places} coefficients");
-            return Err(refuse(object, found, format!("1 to {} bits, at most {degree}", Self::MOST_BITS)));
+            return Err(refuse(object, found, format!("1 to {} bits, at most {most}", Self::MOST_BITS)));
         }
         let mut read = |count: usize| {
             let mut words = vec![0; count];
             unpack_words(take(object, &mut rest, (count * bits as usize).div_ceil(8))?, bits, words.iter_mut());
             Ok::<_, RlweError>(words)
         };
-        let (body, mask) = (read(places)?, read(degree)?);
+        let (body, mask) = (read(places)?, read(most)?);
         finish(object, rest)?;
         Ok(RoundedCiphertext { bits, body, mask })
     }

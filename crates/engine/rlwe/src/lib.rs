@@ -6,6 +6,7 @@ mod compact_query;
 mod encapsulation;
 mod error;
 mod evaluation_keys;
+mod half_ring;
 mod key_plan;
 mod keys;
 mod parameters;

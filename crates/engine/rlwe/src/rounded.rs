@@ -1,14 +1,17 @@
-//! Ciphertexts modulo a power of two: the short form of a result for the holder of the secret.
+//! Ciphertexts of the ring of half the degree modulo a power of two: the short form of a result for the holder of the
+//! secret.
 
 use unspoken_ring::{Basis, Ring, nearest_integer};
 use zeroize::Zeroizing;
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
+use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::SecretKey;
+use crate::parameters::Parameters;
 
-/// A ciphertext of two components modulo `2^bits`, of which some coefficients of the body are kept. Nothing can be
-/// computed on it; [`SecretKey::decrypt_rounded`] decrypts it.
+/// A ciphertext of two components in the ring of half the degree, modulo `2^bits`, of which some coefficients of the
+/// body are kept. Nothing can be computed on it; [`SecretKey::decrypt_rounded`] decrypts it.
 ///
 /// Rounding the mask to `2^bits` adds an error to each coefficient of the message, of standard deviation
 /// [`RoundedCiphertext::deviation`] in units of `2^-bits` of the modulus.
@@ -26,9 +29,9 @@ impl RoundedCiphertext {
     pub const MOST_BITS: u32 = 32;
 
     /// Standard deviation of the error that rounding adds to a coefficient, in units of `2^-bits` of the modulus:
-    /// `sqrt((h + 1) / 12)` for a secret with `h = 2n/3` nonzero coefficients.
+    /// `sqrt((h + 1) / 12)` for a secret with `h = n/3` nonzero coefficients, in a ring of degree `n / 2`.
     pub fn deviation(ring: &Ring) -> f64 {
-        ((2.0 * ring.degree() as f64 / 3.0 + 1.0) / 12.0).sqrt()
+        ((ring.degree() as f64 / 3.0 + 1.0) / 12.0).sqrt()
     }
 
     /// Number of coefficients of the body.
@@ -40,31 +43,41 @@ impl RoundedCiphertext {
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }
+
+    /// Number of coefficients of the mask.
+    pub(crate) fn mask_len(ring: &Ring) -> usize {
+        ring.degree() / 2
+    }
 }
 
 impl Ciphertext {
-    /// Divides by the modulus, multiplies by `2^bits` and rounds. Keeps the coefficients of the body at `places`, in
-    /// their order.
+    /// Switches to the secret of the ring of half the degree, divides by the modulus, multiplies by `2^bits` and
+    /// rounds. Keeps the coefficients of the body at `places`, in their order. The message is a polynomial in `X^2`: its
+    /// other coefficients are lost.
     ///
     /// # Errors
-    /// If there are not two components, `bits` is 0 or above [`RoundedCiphertext::MOST_BITS`], or a place is not below
-    /// the degree.
-    pub fn rounded(&self, ring: &Ring, bits: u32, places: &[usize]) -> Result<RoundedCiphertext, RlweError> {
-        let [body, mask] = self.components() else {
-            let found = self.components().len();
-            return Err(RlweError::Components { operation: "round to a power of two", found, needed: 2 });
-        };
+    /// If there are not two components, `bits` is 0 or above [`RoundedCiphertext::MOST_BITS`], a place is odd or not
+    /// below the degree, or the key ([`KeyKind::HalfRing`](crate::KeyKind::HalfRing)) is missing.
+    pub fn rounded(
+        &self,
+        parameters: &Parameters,
+        keys: &EvaluationKeys,
+        bits: u32,
+        places: &[usize],
+    ) -> Result<RoundedCiphertext, RlweError> {
+        let ring = parameters.ring();
         check(ring, bits, places)?;
         let modulus: f64 = ring.primes(self.basis()).map(f64::from).product();
         let factor = f64::from(bits).exp2() / modulus;
-        let rounded = |poly: &_| {
-            let mut poly = ring.restricted(poly, self.basis())?;
-            ring.to_coefficients(&mut poly)?;
-            let residue = |c: &f64| (nearest_integer(c * factor) as u64 & ((1 << bits) - 1)) as u32;
-            Ok::<Vec<u32>, RlweError>(ring.to_f64(&poly)?.iter().map(residue).collect())
-        };
-        let (body, mask) = (rounded(body)?, rounded(mask)?);
-        Ok(RoundedCiphertext { bits, body: places.iter().map(|&place| body[place]).collect(), mask })
+        let residue = |c: f64| (nearest_integer(c * factor) as u64 & ((1 << bits) - 1)) as u32;
+        let mut components = self.to_half_ring(parameters, keys)?.components;
+        components.iter_mut().try_for_each(|component| ring.to_coefficients(component))?;
+        let (body, mask) = (ring.to_f64(&components[0])?, ring.to_f64(&components[1])?);
+        Ok(RoundedCiphertext {
+            bits,
+            body: places.iter().map(|&place| residue(body[place])).collect(),
+            mask: mask.iter().step_by(2).map(|&c| residue(c)).collect(),
+        })
     }
 }
 
@@ -82,22 +95,25 @@ impl SecretKey {
         let ring = self.parameters().ring();
         let RoundedCiphertext { bits, body, mask } = ciphertext;
         check(ring, *bits, places)?;
-        if body.len() != places.len() || mask.len() != ring.degree() {
+        if body.len() != places.len() || mask.len() != RoundedCiphertext::mask_len(ring) {
             let found = format!("{} and {} coefficients", body.len(), mask.len());
-            let needed = format!("{} and {}", places.len(), ring.degree());
+            let needed = format!("{} and {}", places.len(), RoundedCiphertext::mask_len(ring));
             return Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
         }
         // Of the integers, whose product with the secret is below `2^(bits - 1) n`: two primes hold it, and so does a
         // double.
-        let mut whole = vec![0; ring.degree()];
-        places.iter().zip(body).for_each(|(&place, &residue)| whole[place] = residue);
-        let lift = |residues: &[u32]| {
-            let centred: Vec<i64> = residues.iter().map(|&residue| centred(i64::from(residue), *bits)).collect();
-            let mut poly = ring.from_i64(&centred, Basis::chain(2))?;
+        let basis = Basis::chain(2);
+        let lifted = |residues: &mut dyn Iterator<Item = (usize, u32)>| {
+            let mut whole = vec![0; ring.degree()];
+            residues.for_each(|(place, residue)| whole[place] = centred(i64::from(residue), *bits));
+            let mut poly = ring.from_i64(&whole, basis)?;
             ring.to_evaluation(&mut poly)?;
             Ok::<_, RlweError>(poly)
         };
-        let sum = self.decrypt(&Ciphertext::new(vec![lift(&whole)?, lift(mask)?])?)?;
+        let mut sum = lifted(&mut mask.iter().enumerate().map(|(i, &residue)| (2 * i, residue)))?;
+        ring.mul_assign(&mut sum, &ring.restricted(&self.half_ring_secret()?, basis)?)?;
+        ring.add_assign(&mut sum, &lifted(&mut places.iter().copied().zip(body.iter().copied()))?)?;
+        ring.to_coefficients(&mut sum)?;
         let coefficients = ring.to_f64(&sum)?;
         let unit = (-f64::from(*bits)).exp2();
         let fraction = |&place: &usize| centred(coefficients[place] as i64, *bits) as f64 * unit;
@@ -116,8 +132,8 @@ fn check(ring: &Ring, bits: u32, places: &[usize]) -> Result<(), RlweError> {
     if !(1..=RoundedCiphertext::MOST_BITS).contains(&bits) {
         return refuse(format!("{bits} bits"), format!("1 to {}", RoundedCiphertext::MOST_BITS));
     }
-    if let Some(place) = places.iter().find(|&&place| place >= ring.degree()) {
-        return refuse(format!("coefficient {place}"), format!("below the degree, {}", ring.degree()));
+    if let Some(place) = places.iter().find(|&&place| place >= ring.degree() || place % 2 == 1) {
+        return refuse(format!("coefficient {place}"), format!("even ones below the degree, {}", ring.degree()));
     }
     if ring.chain().len() < 2 {
         return refuse(format!("a ring of {} chain primes", ring.chain().len()), "two or more".into());
