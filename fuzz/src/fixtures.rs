@@ -97,9 +97,9 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 });
 
 fn classifier(parameters: &CkksParameters) -> ClassifyServer {
-    let options = ClassifyOptions { plan: Some(Plan::BabyGiant { babies: 2 }), ..ClassifyOptions::default() };
-    ClassifyServer::new(MODEL.tables(), parameters, &options)
-        .expect("levels suffice")
+    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let options = ClassifyOptions { plan, small_queries: false, ..ClassifyOptions::default() };
+    ClassifyServer::new(MODEL.tables(), parameters, &options).expect("levels suffice")
 }
 
 /// A server in the smallest ring.
@@ -143,18 +143,22 @@ pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
     compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
 });
 
-fn embedder(parameters: &CkksParameters) -> EmbedServer {
+fn embedder(parameters: &CkksParameters, small_queries: bool) -> EmbedServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    EmbedServer::new(TABLE.subtables(), parameters, &EmbedOptions { plan, ..EmbedOptions::default() })
-        .expect("levels suffice")
+    let options = EmbedOptions { plan, small_queries, ..EmbedOptions::default() };
+    EmbedServer::new(TABLE.subtables(), parameters, &options).expect("levels suffice")
 }
 
 /// A server of embeddings in the smallest ring.
-pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP));
+pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, false));
+
+/// The same with small queries.
+pub static SMALL_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, true));
 
 /// The description of an embedding server with a preset that a client can look up.
-pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
-    LazyLock::new(|| embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
+pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> = LazyLock::new(|| {
+    embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds"), true).description().clone()
+});
 
 /// A client of an embedding server with this description; its secret is the same in every run.
 pub fn embed_client_of(description: unspoken_embed::Description) -> Result<EmbedClient, EmbedError> {

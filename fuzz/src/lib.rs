@@ -40,9 +40,11 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 71] = [
+pub const TARGETS: [&Target; 74] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::SPARSE_CIPHERTEXT,
+    &rlwe::ROUNDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
     &rlwe::SECRET_KEY,
     &rlwe::KEY_PLAN,
@@ -86,6 +88,7 @@ pub const TARGETS: [&Target; 71] = [
     &llama_service::ANSWER,
     &embed::DESCRIBED,
     &embed::QUERY,
+    &embed::SMALL_QUERY,
     &embed::ANSWER,
     &arrays::PROGRAM,
     &arrays::SIGNATURE,

@@ -183,10 +183,10 @@ impl EmbedServer {
     }
 
     /// Computes the encrypted embeddings for a client's full query of untrusted bytes, at the level and scale of
-    /// [`EmbedServer::output`], for a following layer (a server for one is made without small queries): vectors as [`Description::form`] defines. Their numbers are in
-    /// the header's unit ([`CkksHeader::unit`]): a following linear layer keeps it, and
-    /// [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it. Stops soon after `cancel` is
-    /// set.
+    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. A server for such a
+    /// layer is made without small queries. The numbers are in the header's unit ([`CkksHeader::unit`]): a following
+    /// linear layer keeps it, and [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it.
+    /// Stops soon after `cancel` is set.
     ///
     /// # Errors
     /// If the query is malformed or does not match, or when cancelled.

@@ -52,8 +52,8 @@ impl RoundedCiphertext {
 
 impl Ciphertext {
     /// Switches to the secret of the ring of half the degree, divides by the modulus, multiplies by `2^bits` and
-    /// rounds. Keeps the coefficients of the body at `places`, in their order. The message is a polynomial in `X^2`: its
-    /// other coefficients are lost.
+    /// rounds. Keeps the coefficients of the body at `places`, in their order. The message is a polynomial in `X^2`:
+    /// its other coefficients are lost.
     ///
     /// # Errors
     /// If there are not two components, `bits` is 0 or above [`RoundedCiphertext::MOST_BITS`], a place is odd or not

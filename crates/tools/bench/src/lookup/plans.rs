@@ -110,7 +110,8 @@ fn full_queries(query: QueryForm, plan: Option<Plan>) -> ClassifyOptions {
 impl ClassifierFixture {
     /// A fixture for direct queries.
     pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
-        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &full_queries(QueryForm::Direct, Some(plan)))?;
+        let server =
+            ClassifyServer::new(data.model.tables(), &preset.build()?, &full_queries(QueryForm::Direct, Some(plan)))?;
         Self::with_server(data, preset, plan, server)
     }
 

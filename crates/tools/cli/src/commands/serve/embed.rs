@@ -29,8 +29,7 @@ pub const KIND: Kind = Kind {
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
     let small = small_queries(offer)?;
-    let options =
-        EmbedOptions { plan: chosen_plan(offer)?, query, small_queries: small, ..EmbedOptions::default() };
+    let options = EmbedOptions { plan: chosen_plan(offer)?, query, small_queries: small, ..EmbedOptions::default() };
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let subtables = Subtables::load(offer.path())?;
     let parameters = match preset {
