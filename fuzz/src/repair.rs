@@ -93,7 +93,7 @@ pub fn sparse_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec
 pub fn rounded_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec<u8>) {
     header(parameters, Kind::RoundedCiphertext, bytes, HEADER_BYTES + 1);
     let bits = &mut bytes[HEADER_BYTES];
-    *bits = 1 + bits.wrapping_sub(1) % unspoken_rlwe::RoundedCiphertext::MOST_BITS as u8;
+    *bits = 8 + *bits % unspoken_rlwe::RoundedCiphertext::MOST_BITS as u8 / 8 * 8;
     let bits = u32::from(*bits);
     bytes.resize(unspoken_rlwe::RoundedCiphertext::byte_len(parameters, bits, places), 0);
 }

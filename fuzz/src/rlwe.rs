@@ -94,7 +94,7 @@ pub static ROUNDED_CIPHERTEXT: Target = Target {
         let keys = EvaluationKeys::generate(&SMALL_SECRET, &plan, &mut rng()).expect("makes a key");
         let ciphertext = seeded(2).expand(SMALL.ring());
         let rounded = |bits| ciphertext.rounded(SMALL.rlwe(), &keys, bits, &PLACES).expect("rounds");
-        [1, 24, 32].map(|bits| rounded(bits).to_bytes(SMALL.rlwe())).to_vec()
+        [8, 24, 40].map(|bits| rounded(bits).to_bytes(SMALL.rlwe())).to_vec()
     },
 };
 

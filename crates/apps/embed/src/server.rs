@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS, Simulated, Simulator};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit,
-    padded_columns, simulated_outputs,
+    Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit, padded_columns,
+    simulated_outputs,
 };
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
@@ -39,7 +39,7 @@ pub struct EmbedOptions {
     /// Plan of the lookup; `None` for the cheapest plan.
     pub plan: Option<Plan>,
     /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
-    /// number of an embedding.
+    /// number of an embedding. A preset with real slots has twice the slots, and always rows.
     pub form: OutputForm,
     /// Levels left for a following layer, in addition to those that the lookup needs.
     pub spare_levels: usize,
@@ -74,15 +74,18 @@ impl EmbedServer {
         let mut best: Option<(f64, CkksParameters)> = None;
         for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
             let parameters = preset.build().map_err(ProtocolError::from)?;
-            let standard = parameters.ring().kind() == RingKind::Standard;
+            let kind = parameters.ring().kind();
             let bootstraps = parameters.bootstrap().is_some() == (options.query == QueryForm::Compact);
             // A lookup rotates, so it needs key switches.
             let switches_keys = !parameters.ring().special().is_empty();
-            if !standard || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
+            // Small queries take complex slots.
+            let slots = kind == RingKind::Standard || !options.small_queries;
+            if !slots || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
                 continue;
             }
-            let mut found = estimates(&parameters, task(shape, options.form), &CostModel::nominal(&parameters));
-            found.retain(|estimate| estimate.plan.index_encoding() == query_values(options.query));
+            let form = output_form(&parameters, options.form);
+            let mut found = estimates(&parameters, task(shape, form), &CostModel::nominal(&parameters));
+            found.retain(|estimate| estimate.plan.index_encoding() == options.query.values(kind));
             let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
             let cheapest = found.iter().find(|e| {
                 fits(e.plan) && e.depth + options.spare_levels + room_levels(&parameters) <= parameters.circuit_level()
@@ -112,6 +115,7 @@ impl EmbedServer {
     /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
+        let options = &EmbedOptions { form: output_form(parameters, options.form), ..*options };
         let plan = match options.plan {
             Some(plan) => plan,
             None if options.query == QueryForm::OneHot => Plan::OneHot,
@@ -295,9 +299,9 @@ impl ServerHalf for EmbedServer {
     }
 }
 
-/// Content of slots in queries of this form.
-fn query_values(form: QueryForm) -> IndexEncoding {
-    if form == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
+/// Form of the outputs in the slots of a preset: real slots hold one number each.
+fn output_form(parameters: &CkksParameters, asked: OutputForm) -> OutputForm {
+    if parameters.ring().kind() == RingKind::ConjugateInvariant { OutputForm::Rows } else { asked }
 }
 
 fn task(shape: Shape, form: OutputForm) -> Task {

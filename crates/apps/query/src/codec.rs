@@ -10,6 +10,7 @@ use std::str::FromStr;
 use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, index_or, padded_columns, query_scale};
+use unspoken_ring::RingKind;
 
 use crate::compact::Compact;
 use crate::direct::Direct;
@@ -49,9 +50,13 @@ impl QueryForm {
         padded_columns(columns + usize::from(self == QueryForm::Compact))
     }
 
-    /// Content of slots for plans that are evaluated in complex slots.
-    fn values(self) -> IndexEncoding {
-        if self == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
+    /// Content of the slots of a ring of this kind: points of the circle in complex slots, cosines in real ones.
+    pub fn values(self, kind: RingKind) -> IndexEncoding {
+        match (self, kind) {
+            (QueryForm::OneHot, _) => IndexEncoding::OneHot,
+            (QueryForm::Direct, RingKind::ConjugateInvariant) => IndexEncoding::Cosine,
+            (QueryForm::Direct | QueryForm::Compact, _) => IndexEncoding::Alpha,
+        }
     }
 }
 
@@ -104,14 +109,15 @@ impl QueryCodec {
         }
     }
 
-    /// Queries of a form and a shape, for plans in complex slots: both sides can derive it without the tables.
+    /// Queries of a form and a shape: both sides can derive it without the tables.
     ///
     /// # Errors
     /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the
     /// shape's level.
     pub fn new(form: QueryForm, shape: QueryShape) -> Result<Self, QueryError> {
+        let values = form.values(shape.parameters.ring().kind());
         Ok(match form {
-            QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, form.values())),
+            QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, values)),
             QueryForm::OneHot => QueryCodec::OneHot(OneHot::new(shape)),
             QueryForm::Compact => QueryCodec::Compact(Compact::new(shape)?),
         })
@@ -122,8 +128,9 @@ impl QueryCodec {
     /// # Errors
     /// Those of [`QueryCodec::new`], or if the lookup's plan needs another index encoding than the form has.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
-        if lookup.plan().index_encoding() != form.values() {
-            let needed = format!("one for {form} queries in complex slots");
+        let kind = lookup.parameters().ring().kind();
+        if lookup.plan().index_encoding() != form.values(kind) {
+            let needed = format!("one for {form} queries and the slots of preset {}", lookup.parameters().name());
             return Err(refuse("a plan", lookup.plan().to_string(), needed));
         }
         Self::new(form, QueryShape::of(lookup))

@@ -208,7 +208,7 @@ fn bits_of(prime: u32) -> u32 {
 
 /// Appends the lowest `bits` bits, 1 to 32, of each word, least significant bit first, filled up to whole bytes. The
 /// higher bits must be zero.
-pub fn pack_words(words: impl Iterator<Item = u32>, bits: u32, bytes: &mut Vec<u8>) {
+fn pack_words(words: impl Iterator<Item = u32>, bits: u32, bytes: &mut Vec<u8>) {
     let (mut pending, mut filled) = (0u64, 0);
     for word in words {
         pending |= u64::from(word) << filled;
@@ -223,7 +223,7 @@ pub fn pack_words(words: impl Iterator<Item = u32>, bits: u32, bytes: &mut Vec<u
 }
 
 /// Reads what [`pack_words`] wrote: as many words as there are places for. Words beyond the bytes are zero.
-pub fn unpack_words<'w>(packed: &[u8], bits: u32, places: impl Iterator<Item = &'w mut u32>) {
+fn unpack_words<'w>(packed: &[u8], bits: u32, places: impl Iterator<Item = &'w mut u32>) {
     let (words, tail) = packed.as_chunks();
     let mut last = [0; 4];
     last[..tail.len()].copy_from_slice(tail);

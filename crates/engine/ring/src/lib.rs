@@ -31,7 +31,6 @@ mod subring;
 mod table;
 
 pub use byte_table::{BYTE_BLOCK, byte_sums};
-pub use coefficients::{pack_words, unpack_words};
 pub use declassify::declassify;
 pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;

@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed, pack_words, unpack_words};
+use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed};
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
@@ -286,18 +286,17 @@ impl SeededCiphertext {
 impl RoundedCiphertext {
     /// Bytes with that many bits for a coefficient, and that many coefficients of the body.
     pub fn byte_len(parameters: &Parameters, bits: u32, places: usize) -> usize {
-        let packed = |count: usize| (count * bits as usize).div_ceil(8);
-        HEADER_BYTES + 1 + packed(places) + packed(Self::mask_len(parameters.ring()))
+        HEADER_BYTES + 1 + (places + Self::mask_len(parameters.ring())) * bits as usize / 8
     }
 
-    /// Serialises: header, number of bits (u8), the coefficients of the body, then those of the mask. Each has that
-    /// many bits, least significant bit first; each list is filled up to whole bytes.
+    /// Serialises: header, number of bits (u8), the coefficients of the body, then those of the mask, each as bytes,
+    /// the least significant first.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.bits, self.len()));
         write_header(parameters, Object::RoundedCiphertext, &mut bytes);
         bytes.push(self.bits as u8);
-        for coefficients in [&self.body, &self.mask] {
-            pack_words(coefficients.iter().copied(), self.bits, &mut bytes);
+        for coefficient in self.body.iter().chain(&self.mask) {
+            bytes.extend_from_slice(&coefficient.to_le_bytes()[..self.bits as usize / 8]);
         }
         bytes
     }
@@ -311,14 +310,15 @@ impl RoundedCiphertext {
         let mut rest = read_header(parameters, object, bytes)?;
         let bits = u32::from(take(object, &mut rest, 1)?[0]);
         let most = Self::mask_len(parameters.ring());
-        if !(1..=Self::MOST_BITS).contains(&bits) || places > most {
+        if !Self::possible(bits) || places > most {
             let found = format!("{bits} bits and {places} coefficients");
-            return Err(refuse(object, found, format!("1 to {} bits, at most {most}", Self::MOST_BITS)));
+            let needed = format!("8, 16 or more bits up to {}, at most {most} coefficients", Self::MOST_BITS);
+            return Err(refuse(object, found, needed));
         }
         let mut read = |count: usize| {
-            let mut words = vec![0; count];
-            unpack_words(take(object, &mut rest, (count * bits as usize).div_ceil(8))?, bits, words.iter_mut());
-            Ok::<_, RlweError>(words)
+            let packed = take(object, &mut rest, count * bits as usize / 8)?;
+            let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            Ok::<Vec<u64>, RlweError>(packed.chunks_exact(bits as usize / 8).map(word).collect())
         };
         let (body, mask) = (read(places)?, read(most)?);
         finish(object, rest)?;

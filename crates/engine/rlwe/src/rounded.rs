@@ -10,7 +10,7 @@ use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 
-/// A ciphertext of two components in the ring of half the degree, modulo `2^bits`, of which some coefficients of the
+/// A ciphertext of two components in the ring of half the degree, modulo `2^bits` for whole bytes of bits, of which some coefficients of the
 /// body are kept. Nothing can be computed on it; [`SecretKey::decrypt_rounded`] decrypts it.
 ///
 /// Rounding the mask to `2^bits` adds an error to each coefficient of the message, of standard deviation
@@ -19,14 +19,14 @@ use crate::parameters::Parameters;
 pub struct RoundedCiphertext {
     pub(crate) bits: u32,
     /// The coefficients of the body that are kept.
-    pub(crate) body: Vec<u32>,
+    pub(crate) body: Vec<u64>,
     /// All coefficients of the mask.
-    pub(crate) mask: Vec<u32>,
+    pub(crate) mask: Vec<u64>,
 }
 
 impl RoundedCiphertext {
-    /// The most bits of a coefficient.
-    pub const MOST_BITS: u32 = 32;
+    /// The most bits of a coefficient: products of such coefficients with a secret still fit two primes.
+    pub const MOST_BITS: u32 = 40;
 
     /// Standard deviation of the error that rounding adds to a coefficient, in units of `2^-bits` of the modulus:
     /// `sqrt((h + 1) / 12)` for a secret with `h = n/3` nonzero coefficients, in a ring of degree `n / 2`.
@@ -44,6 +44,11 @@ impl RoundedCiphertext {
         self.body.is_empty()
     }
 
+    /// Whether coefficients may have that many bits: whole bytes.
+    pub(crate) fn possible(bits: u32) -> bool {
+        (8..=Self::MOST_BITS).contains(&bits) && bits.is_multiple_of(8)
+    }
+
     /// Number of coefficients of the mask.
     pub(crate) fn mask_len(ring: &Ring) -> usize {
         ring.degree() / 2
@@ -56,7 +61,7 @@ impl Ciphertext {
     /// its other coefficients are lost.
     ///
     /// # Errors
-    /// If there are not two components, `bits` is 0 or above [`RoundedCiphertext::MOST_BITS`], a place is odd or not
+    /// If there are not two components, `bits` is no number of whole bytes up to [`RoundedCiphertext::MOST_BITS`], a place is odd or not
     /// below the degree, or the key ([`KeyKind::HalfRing`](crate::KeyKind::HalfRing)) is missing.
     pub fn rounded(
         &self,
@@ -69,7 +74,7 @@ impl Ciphertext {
         check(ring, bits, places)?;
         let modulus: f64 = ring.primes(self.basis()).map(f64::from).product();
         let factor = f64::from(bits).exp2() / modulus;
-        let residue = |c: f64| (nearest_integer(c * factor) as u64 & ((1 << bits) - 1)) as u32;
+        let residue = |c: f64| nearest_integer(c * factor) as u64 & ((1 << bits) - 1);
         let mut components = self.to_half_ring(parameters, keys)?.components;
         components.iter_mut().try_for_each(|component| ring.to_coefficients(component))?;
         let (body, mask) = (ring.to_f64(&components[0])?, ring.to_f64(&components[1])?);
@@ -100,12 +105,12 @@ impl SecretKey {
             let needed = format!("{} and {}", places.len(), RoundedCiphertext::mask_len(ring));
             return Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
         }
-        // Of the integers, whose product with the secret is below `2^(bits - 1) n`: two primes hold it, and so does a
-        // double.
+        // Of the integers, whose product with the secret is below `2^(bits - 1) n`: two primes hold it. A double holds
+        // it up to an error of a few units, which is small beside that of rounding.
         let basis = Basis::chain(2);
-        let lifted = |residues: &mut dyn Iterator<Item = (usize, u32)>| {
+        let lifted = |residues: &mut dyn Iterator<Item = (usize, u64)>| {
             let mut whole = vec![0; ring.degree()];
-            residues.for_each(|(place, residue)| whole[place] = centred(i64::from(residue), *bits));
+            residues.for_each(|(place, residue)| whole[place] = centred(residue as i64, *bits));
             let mut poly = ring.from_i64(&whole, basis)?;
             ring.to_evaluation(&mut poly)?;
             Ok::<_, RlweError>(poly)
@@ -129,8 +134,8 @@ fn centred(value: i64, bits: u32) -> i64 {
 
 fn check(ring: &Ring, bits: u32, places: &[usize]) -> Result<(), RlweError> {
     let refuse = |found: String, needed: String| Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
-    if !(1..=RoundedCiphertext::MOST_BITS).contains(&bits) {
-        return refuse(format!("{bits} bits"), format!("1 to {}", RoundedCiphertext::MOST_BITS));
+    if !RoundedCiphertext::possible(bits) {
+        return refuse(format!("{bits} bits"), format!("8, 16 or more up to {}", RoundedCiphertext::MOST_BITS));
     }
     if let Some(place) = places.iter().find(|&&place| place >= ring.degree() || place % 2 == 1) {
         return refuse(format!("coefficient {place}"), format!("even ones below the degree, {}", ring.degree()));
