@@ -154,7 +154,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Seconds of a stage of `count` neighbouring diagonals, for each number of baby steps.
-    fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
+    pub(crate) fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
         let (parameters, model, scale) = (self.parameters, self.model, self.parameters.scale());
         let entry = match self.prices.entry((count, level)) {
             Entry::Occupied(entry) => return Ok(entry.into_mut()),
