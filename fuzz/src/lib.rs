@@ -22,6 +22,7 @@ pub mod llama_halves;
 pub mod llama_service;
 mod messages;
 mod repair;
+pub mod permute;
 pub mod retrieve;
 pub mod rlwe;
 pub mod unseal;
@@ -40,7 +41,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 71] = [
+pub const TARGETS: [&Target; 72] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -87,6 +88,7 @@ pub const TARGETS: [&Target; 71] = [
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,
+    &permute::PLAN,
     &arrays::PROGRAM,
     &arrays::SIGNATURE,
     &arrays::INPUTS,

@@ -13,7 +13,7 @@ use crate::error::{PermuteError, shape};
 use crate::estimate::{Estimate, estimate_with};
 use crate::explain::{Explanation, Row, Verdict};
 use crate::factors::to_depth;
-use crate::groups::{Groups, shifted};
+use crate::groups::{GiantKeys, Groups, shifted};
 use crate::network::Network;
 use crate::permutation::Permutation;
 use crate::plan::{Plan, Stage, Strategy};
@@ -277,17 +277,22 @@ impl<'a> CandidateBuilder<'a> {
         budgets.into_iter().collect()
     }
 
-    /// Adds collapsed Benes networks of every depth, both published and windowed, for each key budget.
+    /// Adds collapsed Benes networks of every depth for each key budget: published ones, also with a key for each giant
+    /// step, and windowed ones.
     fn collapsed_networks(&mut self, groups: &mut Groups<'_>, budgets: &[usize]) -> Result<(), PermuteError> {
         let deepest = (self.length.ilog2() as usize).min(self.levels().div_ceil(2));
         let repeated = self.task.packing == Packing::Repeated;
         for outer in 2..=deepest {
-            for strategy in [Strategy::Benes, Strategy::Windowed] {
+            for (strategy, giant_keys) in [
+                (Strategy::Benes, GiantKeys::Shared),
+                (Strategy::Benes, GiantKeys::Separate),
+                (Strategy::Windowed, GiantKeys::Shared),
+            ] {
                 let windows = strategy == Strategy::Windowed;
                 // Shifted stages end with one more rotation, which needs a key.
                 let undone = usize::from(windows && repeated);
                 let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
-                for choice in groups.choose(outer, &budgets, windows)? {
+                for choice in groups.choose(outer, &budgets, windows, giant_keys)? {
                     self.collapsed_network(strategy, &choice)?;
                 }
             }
