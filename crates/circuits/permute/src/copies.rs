@@ -1,9 +1,9 @@
 //! Networks over several copies of a repeated vector.
 //!
-//! A vector that is shorter than the slots is repeated through them, so a ciphertext has room for more entries than the
-//! vector has. Each entry starts in one of the copies and moves through layers of sparse shifts. Entries that would meet
-//! in a slot take different copies, or different shifts with the same sum. So a layer needs much fewer shifts than a
-//! factor of a Benes network, which keeps all slots of one vector occupied. Slots without an entry are zero after the
+//! A vector that is shorter than the slots is repeated through them, so a ciphertext has room for more entries than
+//! the vector has. Each entry starts in one of the copies and moves through layers of sparse shifts. Entries that would
+//! meet in a slot take different copies, or different shifts with the same sum. So a layer needs much fewer shifts than
+//! a factor of a Benes network, which keeps all slots of one vector occupied. Slots without an entry are zero after the
 //! last layer, so the sum of all copies is the result, repeated through the slots again. The sum needs rotations by
 //! multiples of the length, but no mask and no level.
 

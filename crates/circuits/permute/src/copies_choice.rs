@@ -1,7 +1,7 @@
 //! The choice of layers for networks over several copies: the cheapest for a depth and a key budget.
 //!
-//! Layers come in pairs with the same unit on both sides of single layers, so that both layers of a pair share keys. The
-//! single layers have the smallest units. Together, the shifts have to reach every distance.
+//! Layers come in pairs with the same unit on both sides of single layers, so that both layers of a pair share keys.
+//! The single layers have the smallest units. Together, the shifts have to reach every distance.
 
 use unspoken_ckks::{CkksParameters, Cost, CostModel};
 

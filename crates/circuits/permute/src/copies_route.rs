@@ -211,8 +211,8 @@ impl<'a> Router<'a> {
     }
 }
 
-/// For each layer and each distance, the number of ways to move by it from that layer on; after the last layer, only the
-/// distance 0 is left.
+/// For each layer and each distance, the number of ways to move by it from that layer on; after the last layer, only
+/// the distance 0 is left.
 fn ways(shapes: &[LayerShape], length: usize) -> Vec<Vec<f64>> {
     let mut all = vec![vec![0.0; length]];
     all[0][0] = 1.0;
