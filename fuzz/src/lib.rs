@@ -22,6 +22,7 @@ pub mod llama_halves;
 pub mod llama_service;
 mod messages;
 mod repair;
+pub mod permute;
 pub mod retrieve;
 pub mod rlwe;
 pub mod unseal;
@@ -40,7 +41,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 74] = [
+pub const TARGETS: [&Target; 75] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -90,6 +91,7 @@ pub const TARGETS: [&Target; 74] = [
     &embed::QUERY,
     &embed::SMALL_QUERY,
     &embed::ANSWER,
+    &permute::PLAN,
     &arrays::PROGRAM,
     &arrays::SIGNATURE,
     &arrays::INPUTS,

@@ -10,8 +10,8 @@ use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 
-/// A ciphertext of two components in the ring of half the degree, modulo `2^bits` for whole bytes of bits, of which some coefficients of the
-/// body are kept. Nothing can be computed on it; [`SecretKey::decrypt_rounded`] decrypts it.
+/// A ciphertext of two components in the ring of half the degree, modulo `2^bits`, a power of 256, of which some
+/// coefficients of the body are kept. Nothing can be computed on it; [`SecretKey::decrypt_rounded`] decrypts it.
 ///
 /// Rounding the mask to `2^bits` adds an error to each coefficient of the message, of standard deviation
 /// [`RoundedCiphertext::deviation`] in units of `2^-bits` of the modulus.
@@ -61,8 +61,8 @@ impl Ciphertext {
     /// its other coefficients are lost.
     ///
     /// # Errors
-    /// If there are not two components, `bits` is no number of whole bytes up to [`RoundedCiphertext::MOST_BITS`], a place is odd or not
-    /// below the degree, or the key ([`KeyKind::HalfRing`](crate::KeyKind::HalfRing)) is missing.
+    /// If there are not two components, `bits` is no number of whole bytes up to [`RoundedCiphertext::MOST_BITS`], a
+    /// place is odd or not below the degree, or the key ([`KeyKind::HalfRing`](crate::KeyKind::HalfRing)) is missing.
     pub fn rounded(
         &self,
         parameters: &Parameters,

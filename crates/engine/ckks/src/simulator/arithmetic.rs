@@ -156,8 +156,9 @@ impl Arithmetic for Simulator {
         let cost = Cost::rotation_products(parameters, shape.level, steps, shape.products, rows.len());
         let basis = parameters.basis(shape.level);
         let (own, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
-        // A copy of the input, its digits and its rotations; one sum and its division; the results.
-        let limbs = 2 * own + memory::raised_digits(ring, basis) + 2 * extended * (steps.len() + 1);
+        // A copy of the input, its digits and its rotations; the sums of some rows and a division; the results.
+        let sums = rows.len().min(memory::ROWS_TOGETHER);
+        let limbs = 2 * own + memory::raised_digits(ring, basis) + 2 * extended * (steps.len() + sums);
         let limbs = limbs + memory::division(extended) + 2 * parameters.limbs(shape.level - 1) * rows.len();
         let bytes = memory::bytes(ring, limbs) + memory::encoding(parameters);
         let a = a.draft();
