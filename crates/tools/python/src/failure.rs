@@ -356,7 +356,6 @@ fn of_unsealing(error: &UnsealError) -> PyErr {
     match error {
         UnsealError::Protocol(error) => of_protocol(error),
         UnsealError::Sealed(_) => MismatchError::new_err(error.to_string()),
-        UnsealError::Io { .. } => StateError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }
