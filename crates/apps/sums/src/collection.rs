@@ -49,17 +49,114 @@ fn choose(options: &CollectionOptions) -> Result<ExactParameters, SumsError> {
     let CollectionOptions { columns, most_contributions: most, least_contributions: least } = options;
     check_counts(*most, *least)?;
     columns::check(columns)?;
-    let mut last = None;
-    // In the order of the list, the lengths of ciphertexts grow.
+    let mut refused: Option<(u32, SumsError)> = None;
+    // The lengths of ciphertexts grow in the order of the list.
     for preset in PRESETS.iter().filter(|preset| !preset.is_insecure()) {
         let parameters = preset.build(Scheme::Bgv)?;
+        let modulus = parameters.plain_modulus();
         match check_room(&parameters, columns, *most) {
             Ok(()) => return Ok(parameters),
-            Err(error) => last = last.or(Some((error, parameters.plain_modulus()))).map(|(first, t)| {
-                let larger = parameters.plain_modulus() > t;
-                if larger { (check_room(&parameters, columns, *most).err().unwrap_or(first), parameters.plain_modulus()) } else { (first, t) }
-            }),
+            // The error of the parameters with the most room says what would fit.
+            Err(error) if refused.as_ref().is_none_or(|(known, _)| *known <= modulus) => refused = Some((modulus, error)),
+            Err(_) => {}
         }
     }
-    unreachable!()
+    Err(refused.map_or_else(no_presets, |(_, error)| error))
+}
+
+fn no_presets() -> SumsError {
+    SumsError::Collection { what: "presets", found: "none".into(), needed: "a secure one; update this program".into() }
+}
+
+fn generate(
+    parameters: &ExactParameters,
+    options: &CollectionOptions,
+) -> Result<(Description, CollectorKey), SumsError> {
+    let CollectionOptions { columns, most_contributions: most, least_contributions: least } = options;
+    let mut rng = SecretRng::from_os()?;
+    let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
+    let (mut id, mut token) = ([0; 16], Zeroizing::new([0; 32]));
+    rng.fill(&mut id);
+    rng.fill(token.as_mut_slice());
+    let fields = Fields {
+        id,
+        public_key: PublicKey::generate(&secret, &mut rng)?,
+        token_hash: token_hash(&token),
+        most: *most,
+        least: *least,
+        columns: columns.clone(),
+    };
+    let description = Description::new(parameters, fields)?;
+    let key = CollectorKey { fingerprint: description.fingerprint(), token: *token, secret: secret.to_bytes()?.to_vec() };
+    Ok((description, key))
+}
+
+/// First bytes of a private file.
+const MAGIC: [u8; 8] = *b"SUMSKEY\x01";
+
+/// Bytes of a private file before the secret: format, fingerprint, token.
+const FRONT_BYTES: usize = MAGIC.len() + 32 + 32;
+
+/// The private half of a collection, which belongs to the collector alone: it decrypts, and it shows that a request to
+/// close the collection is the collector's. Never printed; wiped when dropped.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct CollectorKey {
+    #[zeroize(skip)]
+    fingerprint: Fingerprint,
+    token: [u8; 32],
+    /// The bytes of the secret key, which are read when the parameters are known.
+    secret: Vec<u8>,
+}
+
+impl CollectorKey {
+    /// Identifies the collection.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// The bytes of the private file: 8 of the format, the fingerprint (32), the token (32), the secret key, and a
+    /// checksum (32).
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(FRONT_BYTES + self.secret.len() + 32));
+        bytes.extend(MAGIC);
+        bytes.extend(self.fingerprint.0);
+        bytes.extend(self.token);
+        bytes.extend(&self.secret);
+        append_checksum(&mut bytes);
+        bytes
+    }
+
+    /// Reads the output of [`CollectorKey::to_bytes`].
+    ///
+    /// # Errors
+    /// If the bytes are damaged or of another format. The secret key is checked when it is used.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SumsError> {
+        const WHAT: &str = "private file of a collection";
+        let bytes = checked(WHAT, bytes)?;
+        let refuse = || SumsError::mismatch(WHAT, "other bytes", "the file that was made with the collection");
+        let rest = bytes.strip_prefix(&MAGIC).ok_or_else(refuse)?;
+        let (fingerprint, rest) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;
+        let (token, secret) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;
+        Ok(CollectorKey { fingerprint: Fingerprint(*fingerprint), token: *token, secret: secret.to_vec() })
+    }
+
+    pub(crate) fn token(&self) -> &[u8; 32] {
+        &self.token
+    }
+
+    /// The secret key, if this is the private half of the collection.
+    pub(crate) fn secret(&self, description: &Description) -> Result<SecretKey, SumsError> {
+        if self.fingerprint == description.fingerprint() {
+            return Ok(SecretKey::from_bytes(description.parameters().rlwe(), &self.secret)?);
+        }
+        let (found, needed) = (description.fingerprint(), self.fingerprint);
+        let needed = format!("{needed}, to which this private file belongs; name its collection, or do not trust this service");
+        Err(SumsError::mismatch("fingerprint of a collection", found, needed))
+    }
+}
+
+impl fmt::Debug for CollectorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CollectorKey").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+    }
 }
