@@ -37,10 +37,7 @@ pub fn create(options: &CollectionOptions) -> Result<(Description, CollectorKey)
 ///
 /// # Errors
 /// As for [`create`], or if there is no such parameter set.
-pub fn create_with_preset(
-    preset: &str,
-    options: &CollectionOptions,
-) -> Result<(Description, CollectorKey), SumsError> {
+pub fn create_with_preset(preset: &str, options: &CollectionOptions) -> Result<(Description, CollectorKey), SumsError> {
     generate(&Preset::find(preset)?.build(Scheme::Bgv)?, options)
 }
 
@@ -57,7 +54,9 @@ fn choose(options: &CollectionOptions) -> Result<ExactParameters, SumsError> {
         match check_room(&parameters, columns, *most) {
             Ok(()) => return Ok(parameters),
             // The error of the parameters with the most room says what would fit.
-            Err(error) if refused.as_ref().is_none_or(|(known, _)| *known <= modulus) => refused = Some((modulus, error)),
+            Err(error) if refused.as_ref().is_none_or(|(known, _)| *known <= modulus) => {
+                refused = Some((modulus, error))
+            }
             Err(_) => {}
         }
     }
@@ -87,7 +86,8 @@ fn generate(
         columns: columns.clone(),
     };
     let description = Description::new(parameters, fields)?;
-    let key = CollectorKey { fingerprint: description.fingerprint(), token: *token, secret: secret.to_bytes()?.to_vec() };
+    let key =
+        CollectorKey { fingerprint: description.fingerprint(), token: *token, secret: secret.to_bytes()?.to_vec() };
     Ok((description, key))
 }
 
@@ -150,7 +150,8 @@ impl CollectorKey {
             return Ok(SecretKey::from_bytes(description.parameters().rlwe(), &self.secret)?);
         }
         let (found, needed) = (description.fingerprint(), self.fingerprint);
-        let needed = format!("{needed}, to which this private file belongs; name its collection, or do not trust this service");
+        let needed =
+            format!("{needed}, to which this private file belongs; name its collection, or do not trust this service");
         Err(SumsError::mismatch("fingerprint of a collection", found, needed))
     }
 }

@@ -1,6 +1,7 @@
 //! The columns of a collection: what each contribution has one number for.
 
 use std::collections::HashSet;
+use std::hint::black_box;
 use std::str::FromStr;
 
 use crate::error::SumsError;
@@ -24,7 +25,8 @@ impl Column {
     /// does not contain 0, which pads what is not sent.
     pub fn new(name: impl Into<String>, smallest: i64, largest: i64) -> Result<Self, SumsError> {
         let name = name.into();
-        let refuse = |found: String, needed: &str| Err(SumsError::Collection { what: "column", found, needed: needed.into() });
+        let refuse =
+            |found: String, needed: &str| Err(SumsError::Collection { what: "column", found, needed: needed.into() });
         if !(1..=MOST_NAME_BYTES).contains(&name.len()) {
             return refuse(format!("a name of {} bytes", name.len()), "1 to 64");
         }
@@ -88,6 +90,29 @@ pub(crate) fn check(columns: &[Column]) -> Result<(), SumsError> {
         }
         None => Ok(()),
     }
+}
+
+/// Refuses values out of range. The only branch that depends on values is on whether there is one.
+#[inline(never)]
+pub(crate) fn check_values(columns: &[Column], values: &[i64]) -> Result<(), SumsError> {
+    if columns.len() != values.len() {
+        return Err(SumsError::Values { found: values.len(), needed: columns.len() });
+    }
+    if !any_outside(columns, values) {
+        return Ok(());
+    }
+    let outside = |(column, value): (&Column, &i64)| !(column.smallest()..=column.largest()).contains(value);
+    let column = &columns[columns.iter().zip(values).position(outside).unwrap_or(0)];
+    Err(SumsError::Value { column: column.name().into(), smallest: column.smallest(), largest: column.largest() })
+}
+
+/// Whether a value is outside the range of its column, without a branch on one.
+#[inline(never)]
+fn any_outside(columns: &[Column], values: &[i64]) -> bool {
+    let outside = |(column, &value): (&Column, &i64)| {
+        black_box(u8::from(value < column.smallest())) | black_box(u8::from(value > column.largest()))
+    };
+    columns.iter().zip(values).map(outside).fold(0, |seen, bit| seen | bit) != 0
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
 //! Contributions, and their encryption with the collector's public key.
 
 use std::fmt;
-use std::hint::black_box;
 
 use unspoken_encrypt::{Pool, PoolFile};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, FreshCiphertext, RlweError, ZeroEncryption};
 use zeroize::Zeroizing;
 
-use crate::columns::Column;
 use crate::description::Description;
 use crate::error::SumsError;
 
 /// Bytes of the id of a contribution.
 pub(crate) const ID_BYTES: usize = 16;
 
-/// Id of a contribution: random, so that a contribution that is sent again counts once.
+/// Id of a contribution: one that is sent again counts once.
 pub(crate) type Id = [u8; ID_BYTES];
 
 /// An encrypted contribution: ready to be sent, also several times, and counted once. Nobody but the collector can
@@ -83,8 +81,19 @@ impl ContributionEncryptor {
     /// # Errors
     /// If there is not one value for each column, one is out of the range of its column, or a pool fails.
     pub fn encrypt(&mut self, values: &[i64]) -> Result<Contribution, SumsError> {
-        let columns = self.description.columns();
-        check_values(columns, values)?;
+        let mut id = [0; ID_BYTES];
+        self.rng.fill(&mut id);
+        self.encrypt_as(id, values)
+    }
+
+    /// Like [`ContributionEncryptor::encrypt`], under an id that the caller remembers. The service adds the first
+    /// contribution with an id and no other, so a caller that may have sent one can encrypt and send it again. Nobody
+    /// else may know or guess an id that is not used yet.
+    ///
+    /// # Errors
+    /// As for [`ContributionEncryptor::encrypt`].
+    pub fn encrypt_as(&mut self, id: [u8; 16], values: &[i64]) -> Result<Contribution, SumsError> {
+        self.description.check(values)?;
         let mut coefficients = Zeroizing::new(Vec::with_capacity(values.len() + 1));
         coefficients.extend(values);
         coefficients.push(1);
@@ -94,8 +103,7 @@ impl ContributionEncryptor {
             Some(zero) => full(zero.plus(parameters.ring(), &message)?)?,
             None => self.description.public_key().encrypt(&message, &mut self.rng)?,
         };
-        let mut bytes = vec![0; ID_BYTES];
-        self.rng.fill(&mut bytes);
+        let mut bytes = id.to_vec();
         bytes.extend(encrypted.to_bytes(parameters.rlwe()));
         Ok(Contribution { bytes })
     }
@@ -117,29 +125,4 @@ fn full(fresh: FreshCiphertext) -> Result<rlwe::Ciphertext, SumsError> {
             needed: "one of a pool with the collector's public key".into(),
         })),
     }
-}
-
-/// Refuses values out of range. The only branch that depends on values is on whether there is one.
-#[inline(never)]
-fn check_values(columns: &[Column], values: &[i64]) -> Result<(), SumsError> {
-    if columns.len() != values.len() {
-        return Err(SumsError::Values { found: values.len(), needed: columns.len() });
-    }
-    let mut pairs = columns.iter().zip(values);
-    if !any_outside(columns, values) {
-        return Ok(());
-    }
-    let outside = |(column, value): &(&Column, &i64)| !(column.smallest()..=column.largest()).contains(value);
-    Err(pairs.find(outside).map_or(SumsError::Values { found: values.len(), needed: columns.len() }, |(column, _)| {
-        SumsError::Value { column: column.name().into(), smallest: column.smallest(), largest: column.largest() }
-    }))
-}
-
-/// Whether a value is outside the range of its column, without a branch on one.
-#[inline(never)]
-fn any_outside(columns: &[Column], values: &[i64]) -> bool {
-    let outside = |(column, &value): (&Column, &i64)| {
-        black_box(u8::from(value < column.smallest())) | black_box(u8::from(value > column.largest()))
-    };
-    columns.iter().zip(values).map(outside).fold(0, |seen, bit| seen | bit) != 0
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use unspoken_encrypt::ClientKey;
-use unspoken_exact::{EncryptionKey, Encoder, ExactParameters, MIN_BUDGET_BITS, Preset, Scheme};
+use unspoken_exact::{Encoder, EncryptionKey, ExactParameters, MIN_BUDGET_BITS, Preset, Scheme};
 use unspoken_protocol::{
     ApplicationDescription, CHECKSUM_BYTES, Handshake, KeySetId, ParameterFamily, Protocol, Registration,
     append_description_checksum, checked_description,
@@ -52,7 +52,8 @@ impl FromStr for Fingerprint {
     type Err = SumsError;
 
     fn from_str(text: &str) -> Result<Self, SumsError> {
-        let refuse = || SumsError::mismatch("fingerprint of a collection", format!("{text:?}"), "64 hexadecimal digits");
+        let refuse =
+            || SumsError::mismatch("fingerprint of a collection", format!("{text:?}"), "64 hexadecimal digits");
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(refuse());
         }
@@ -145,6 +146,14 @@ impl Description {
     /// The columns, in the order of a contribution's values.
     pub fn columns(&self) -> &[Column] {
         &self.0.columns
+    }
+
+    /// Checks the values of one contribution.
+    ///
+    /// # Errors
+    /// If there is not one for each column, or one is out of the range of its column. The error does not contain it.
+    pub fn check(&self, values: &[i64]) -> Result<(), SumsError> {
+        columns::check_values(self.columns(), values)
     }
 
     /// Most contributions that are added.
@@ -289,7 +298,8 @@ pub(crate) fn check_room(parameters: &ExactParameters, columns: &[Column], most:
     if sum > u128::from(limit) {
         let found = format!("a sum of '{name}' up to {sum} for {most} contributions");
         let needed = format!(
-            "at most {limit} for preset {}; lower its largest value or the most contributions, or count in larger units",
+            "at most {limit} for preset {}; lower its largest value or the most contributions, or count in larger \
+             units",
             parameters.name()
         );
         return Err(SumsError::Collection { what: "columns", found, needed });

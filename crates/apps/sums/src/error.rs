@@ -51,7 +51,9 @@ pub enum SumsError {
         needed: usize,
     },
     /// The token is not the collector's.
-    #[error("count or close a collection: found another token than the collector's, needed the collector's private file")]
+    #[error(
+        "count or close a collection: found another token than the collector's, needed the collector's private file"
+    )]
     Token,
     /// Too few contributions for a release.
     #[error(

@@ -42,7 +42,8 @@ impl Request {
         let token = || rest.try_into().map_err(|_| refuse(format!("{} bytes", rest.len())));
         match *kind {
             CONTRIBUTE => {
-                let (count, odd) = (rest.len() / description.contribution_bytes(), rest.len() % description.contribution_bytes());
+                let (count, odd) =
+                    (rest.len() / description.contribution_bytes(), rest.len() % description.contribution_bytes());
                 if odd != 0 || !(1..=description.batch()).contains(&count) {
                     return Err(refuse(format!("{} bytes", rest.len())));
                 }
@@ -153,7 +154,7 @@ pub(crate) fn closed(state: &State) -> Vec<u8> {
 }
 
 /// Reads the number of contributions and the encrypted sum, of untrusted bytes.
-pub(crate) fn read_closed<'a>(bytes: &'a [u8]) -> Result<(u32, &'a [u8]), SumsError> {
+pub(crate) fn read_closed(bytes: &[u8]) -> Result<(u32, &[u8]), SumsError> {
     let refuse = || SumsError::mismatch("answer", "other bytes", "a number of contributions and their sum");
     let rest = checked("answer", bytes)?.strip_prefix(&[CLOSE]).ok_or_else(refuse)?;
     let (count, sum) = rest.split_first_chunk::<4>().ok_or_else(refuse)?;

@@ -2,7 +2,8 @@
 
 use prost::Message;
 use unspoken_protocol::{
-    ApplicationDescription, CHECKSUM_BYTES, KeySetId, Protocol, Registration, append_description_checksum, checked_description,
+    ApplicationDescription, CHECKSUM_BYTES, KeySetId, Protocol, Registration, append_description_checksum,
+    checked_description,
 };
 use unspoken_sealed::{Sealing, request_bytes, response_bytes};
 
