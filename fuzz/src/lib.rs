@@ -24,6 +24,7 @@ mod messages;
 mod repair;
 pub mod retrieve;
 pub mod rlwe;
+pub mod sums;
 pub mod unseal;
 pub mod wire;
 
@@ -40,7 +41,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 71] = [
+pub const TARGETS: [&Target; 76] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -109,6 +110,11 @@ pub const TARGETS: [&Target; 71] = [
     &unseal::ANSWER,
     &unseal::KEY,
     &unseal::RECORD,
+    &sums::DESCRIBED,
+    &sums::REQUEST,
+    &sums::RECEIPTS,
+    &sums::SUM,
+    &sums::KEY,
     &encrypted::UPLOAD,
     &encrypted::REPLY,
     &encrypted::DECLARATION,

@@ -10,12 +10,9 @@ use std::time::Instant;
 
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
 use unspoken_sums::{
-    CollectionOptions, CollectorAnswer, CollectorQuestion, Column, ContributionEncryptor, Description, SumsCollector,
-    SumsContributor, SumsServer, Zeros, create_with_preset,
+    CollectionOptions, CollectorAnswer, CollectorQuestion, Column, ContributionEncryptor, Description, MemoryStore,
+    SumsCollector, SumsContributor, SumsServer, Zeros, create_with_preset,
 };
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 const HOUSEHOLDS: usize = 200;
 
@@ -39,7 +36,7 @@ fn survey() -> Result<(), Failure> {
 
     // The service has the public half.
     let go = AtomicBool::new(false);
-    let server = SumsServer::new(description, support::MemoryStore::default())?;
+    let server = SumsServer::new(description, MemoryStore::default())?;
 
     // Each household reads the description, encrypts its answers and sends them.
     let start = Instant::now();

@@ -140,6 +140,14 @@ impl CollectorKey {
         Ok(CollectorKey { fingerprint: Fingerprint(*fingerprint), token: *token, secret: secret.to_vec() })
     }
 
+    /// Checks that this is the private half of a collection.
+    ///
+    /// # Errors
+    /// If it belongs to another one, or its secret key is malformed.
+    pub fn check(&self, description: &Description) -> Result<(), SumsError> {
+        self.secret(description).map(drop)
+    }
+
     pub(crate) fn token(&self) -> &[u8; 32] {
         &self.token
     }

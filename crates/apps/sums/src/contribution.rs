@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use unspoken_encrypt::{Pool, PoolFile};
+use unspoken_encrypt::{Pool, PoolFile, PoolOptions};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, FreshCiphertext, RlweError, ZeroEncryption};
 use zeroize::Zeroizing;
@@ -49,6 +49,17 @@ pub enum Zeros {
 }
 
 impl Zeros {
+    /// A pool in memory of so many entries, which a thread keeps full while contributions are on their way.
+    ///
+    /// # Errors
+    /// If there are no entries, or the system has no randomness or no thread.
+    pub fn in_memory(description: &Description, entries: usize) -> Result<Self, SumsError> {
+        let (key, basis) = description.client_key();
+        let entry = ZeroEncryption::memory_bytes(key.parameters(), basis, key.is_seeded());
+        let options = PoolOptions { basis, capacity_bytes: entry.saturating_mul(entries), background: true };
+        Ok(Zeros::Memory(Pool::new(key, options)?))
+    }
+
     /// One that was made ahead, if there is one.
     fn take(&mut self) -> Result<Option<ZeroEncryption>, SumsError> {
         Ok(match self {

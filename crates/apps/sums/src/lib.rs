@@ -22,7 +22,7 @@ pub use description::{Description, Fingerprint, PROTOCOL_VERSION};
 pub use error::SumsError;
 pub use results::{ColumnSum, Sums};
 pub use server::SumsServer;
-pub use store::SumStore;
+pub use store::{MemoryStore, SumStore};
 
 mod proto {
     #![allow(missing_docs)]

@@ -6,8 +6,8 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{CLIENT, GO, Left, MemoryStore, PRESET, Scene, contributor, numbers, options};
-use unspoken_encrypt::{Pool, PoolFile, PoolOptions, PoolPaths, PoolShape};
+use support::{CLIENT, GO, Left, PRESET, Scene, contributor, numbers, options};
+use unspoken_encrypt::{PoolFile, PoolPaths, PoolShape};
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, CHECKSUM_BYTES, ClientHalf, ErrorKind, KeyGenerator, KeyLoader,
     ServerHalf, append_checksum,
@@ -15,8 +15,8 @@ use unspoken_protocol::{
 use unspoken_ring::SecretRng;
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
-    Description, Fingerprint, Receipt, SumsCollector, SumsContributor, SumsError, SumsServer, Zeros, create,
-    create_with_preset,
+    Description, Fingerprint, MemoryStore, Receipt, SumStore, SumsCollector, SumsContributor, SumsError, SumsServer,
+    Zeros, create, create_with_preset,
 };
 use zeroize::Zeroizing;
 
@@ -249,9 +249,11 @@ fn pools_in_memory_and_in_a_file_encrypt_contributions() {
     let scene = Scene::new(2, 10);
     let (key, basis) = scene.description.client_key();
     let mut rng = SecretRng::from_os().unwrap();
-    let pool = Pool::new(key.clone(), PoolOptions { basis, capacity_bytes: 1 << 20, background: false }).unwrap();
+    let zeros = Zeros::in_memory(&scene.description, 4).unwrap();
+    let Zeros::Memory(pool) = &zeros else { panic!("another pool") };
     pool.fill(&mut rng).unwrap();
-    let mut encryptor = ContributionEncryptor::new(&scene.description, Zeros::Memory(pool)).unwrap();
+    assert_eq!(pool.available().unwrap(), 4);
+    let mut encryptor = ContributionEncryptor::new(&scene.description, zeros).unwrap();
     scene.send(&[encryptor.encrypt(&[1, 1]).unwrap()]).unwrap();
 
     let directory = tempfile::tempdir().unwrap();
@@ -435,6 +437,20 @@ fn clients_have_no_keys_but_a_bundle() {
     let collector = SumsCollector::open(scene.description.clone(), Arc::clone(&scene.key), Some(&stored)).unwrap();
     assert_eq!(*collector.bundle_contents(), bundle);
     assert!(scene.server.prepared_bytes() > 10 * 16 && scene.server.check_ready().is_ok());
+}
+
+#[test]
+fn a_collection_in_memory_adds_as_one_on_disk_does() {
+    let scene = Scene::new(2, 10);
+    let server = SumsServer::new(scene.description.clone(), MemoryStore::default()).unwrap();
+    for value in 0..3 {
+        let query = scene.query(&[scene.encrypt(&[value, 0])]);
+        (0..2).for_each(|_| drop(server.answer(CLIENT, &(), &query, &GO).unwrap()));
+    }
+    assert_eq!(server.count().unwrap(), 3);
     let store = MemoryStore::default();
-    SumsServer::new(scene.description.clone(), store).unwrap();
+    store.write_ids(0, b"abc").unwrap();
+    store.write_ids(1, b"xyz").unwrap();
+    assert_eq!(store.ids(9).unwrap(), b"axyz");
+    assert!(store.write_ids(5, b"").is_err());
 }

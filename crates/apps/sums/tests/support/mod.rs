@@ -37,11 +37,11 @@ struct Files {
     failure: Option<(usize, Left)>,
 }
 
-/// A store in memory. Copies share the files, as two runs of a service do.
+/// A store in memory whose writes can fail. Copies share the files, as two runs of a service do.
 #[derive(Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<Files>>);
+pub struct FailingStore(Arc<Mutex<Files>>);
 
-impl MemoryStore {
+impl FailingStore {
     /// Lets a write fail: the one after `writes` more.
     pub fn fail_after(&self, writes: usize, left: Left) {
         let mut files = self.0.lock().unwrap();
@@ -74,7 +74,7 @@ impl Files {
     }
 }
 
-impl SumStore for MemoryStore {
+impl SumStore for FailingStore {
     fn state(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(self.0.lock().unwrap().state.clone())
     }
@@ -112,7 +112,7 @@ impl SumStore for MemoryStore {
 pub struct Scene {
     pub description: Description,
     pub key: Arc<CollectorKey>,
-    pub store: MemoryStore,
+    pub store: FailingStore,
     pub server: SumsServer,
 }
 
@@ -132,7 +132,7 @@ impl Scene {
         // As it comes from a file.
         let key = Arc::new(CollectorKey::from_bytes(&key.to_bytes()).unwrap());
         let description = Description::read(&description.to_bytes(), true).unwrap();
-        let store = MemoryStore::default();
+        let store = FailingStore::default();
         let server = SumsServer::new(description.clone(), store.clone()).unwrap();
         Scene { description, key, store, server }
     }

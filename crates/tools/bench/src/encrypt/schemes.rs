@@ -1,9 +1,10 @@
 //! BFV and BGV: the published methods and the product's, with vanilla encryption as the baseline.
 
 use unspoken_audit::MessageSpace;
+use unspoken_audit::insecure_reproduction::RacheShape;
 
 use super::methods::{EncryptionMethod, PreparedMethod, timed_encoding};
-use super::rache::RacheParameters;
+use super::rache;
 use super::scheme::SchemeFixture;
 use super::{ENCRYPT, TOGETHER};
 use crate::clock::{alternate, scaled};
@@ -12,11 +13,7 @@ use crate::harness::Harness;
 use crate::row::{Metric, params};
 
 /// Measures one scheme. Encoding includes the transform over the ciphertext's modulus.
-pub(super) fn run(
-    harness: &mut Harness<'_>,
-    fixture: &SchemeFixture,
-    rache: &[RacheParameters],
-) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &SchemeFixture, caches: &[RacheShape]) -> Result<(), BenchError> {
     let MessageSpace::Exact(encoder) = &fixture.space else { return Ok(()) };
     let (scheme, parameters) = (fixture.space.scheme(), encoder.parameters());
     let params = || {
@@ -41,11 +38,11 @@ pub(super) fn run(
         let baseline = theirs.as_ref().map(|(_, together)| (vanilla.as_str(), together.as_slice()));
         harness.timing(TOGETHER, &case, &together(seconds), baseline, params());
     }
-    for parameters in rache {
-        harness.progress(format!("{scheme}: {}", parameters.name()));
-        let times = parameters.measure(harness, fixture, &[], harness.slow_repetitions())?;
+    for &shape in caches {
+        harness.progress(format!("{scheme}: {}", rache::name(shape)));
+        let times = rache::measure(shape, harness, fixture, &[], harness.slow_repetitions())?;
         let baseline = scaled(&times.vanilla, 1e3);
-        let case = format!("{scheme}, {}", parameters.name());
+        let case = format!("{scheme}, {}", rache::name(shape));
         harness.timing(ENCRYPT, case, &scaled(&times.rache, 1e3), Some((&vanilla, &baseline)), params());
     }
     Ok(())

@@ -33,6 +33,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let server = SumsServer::new(description, store)
         .with_context(|| format!("option state: cannot go on with {}", path.display()))?;
     let contributions = server.count()?;
-    tracing::info!(application, %fingerprint, preset, contributions, most, least, state = %path.display(), "collection");
+    let state = path.display();
+    tracing::info!(application, %fingerprint, preset, contributions, most, least, %state, "collection");
     offer.add(server, applications)
 }

@@ -1,24 +1,13 @@
-//! Pools of encryptions of zero for many contributions.
+//! Pools of encryptions of zero in files, for many contributions.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use unspoken_encrypt::{ClientKey, Pool, PoolFile, PoolOptions, PoolPaths, PoolShape};
+use unspoken_encrypt::{ClientKey, PoolFile, PoolPaths, PoolShape};
 use unspoken_files::{Access, replace_file};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::ZeroEncryption;
 use unspoken_sums::Description;
 use zeroize::Zeroizing;
-
-/// Entries of a pool in memory.
-const ENTRIES: usize = 64;
-
-/// A pool in memory, which a thread keeps full while requests are on their way.
-pub fn in_memory(description: &Description) -> anyhow::Result<Pool> {
-    let (key, basis) = description.client_key();
-    let capacity_bytes = ENTRIES * ZeroEncryption::memory_bytes(key.parameters(), basis, key.is_seeded());
-    Ok(Pool::new(key, PoolOptions { basis, capacity_bytes, background: true })?)
-}
 
 /// A pool in a file, which is made if missing, with the key that seals it beside it.
 pub fn in_file(description: &Description, path: &Path, capacity: u32) -> anyhow::Result<PoolFile> {

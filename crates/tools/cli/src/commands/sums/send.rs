@@ -14,7 +14,7 @@ use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
 
-/// Rows that are encrypted before they are sent.
+/// Rows that are encrypted before they are sent, and entries of a pool in memory.
 const CHUNK: usize = 64;
 
 /// Encrypt numbers and send them to a collection
@@ -98,7 +98,7 @@ fn check(description: &Description, rows: &[Row]) -> anyhow::Result<()> {
 fn zeros(arguments: &Arguments, description: &Description, rows: usize) -> anyhow::Result<Zeros> {
     match &arguments.pool {
         Some(path) => Ok(Zeros::File(pool::in_file(description, path, arguments.pool_entries)?)),
-        None if rows > 1 => Ok(Zeros::Memory(pool::in_memory(description)?)),
+        None if rows > 1 => Ok(Zeros::in_memory(description, CHUNK)?),
         None => Ok(Zeros::OnDemand),
     }
 }
