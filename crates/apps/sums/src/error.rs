@@ -141,7 +141,9 @@ impl ApplicationError for SumsError {
             | SumsError::Closed
             | SumsError::Full { .. }
             | SumsError::Spoiled { .. } => ErrorKind::Mismatch,
-            SumsError::Stored { .. } | SumsError::Io { .. } => ErrorKind::Internal,
+            SumsError::Stored { .. } => ErrorKind::Internal,
+            // The same request may succeed later, and counts once: clients send it again.
+            SumsError::Io { .. } => ErrorKind::Busy,
             SumsError::Cancelled => ErrorKind::Cancelled,
         }
     }

@@ -125,7 +125,7 @@ fn rache_takes_the_pivots_of_the_paper_and_its_span_is_as_small() {
         let secret = rache.encrypt(limit - 2, &mut setting.rng).unwrap();
         assert_eq!(learned.recover(&setting.space, &secret).unwrap(), [(limit - 2) as f64]);
     }
-    // Numbers that fill the largest caches of the paper's Table 1: 2^64 - 1, and as much in radix 6.
+    // The largest caches of the paper's Table 1, which hold numbers of 64 bits.
     assert_eq!(RacheShape { radix: 2, pivots: 64 }.limit(), 1 << 64);
     assert_eq!(RacheShape { radix: 6, pivots: 24 }.limit(), 6u128.pow(24));
     let rache = Rache::new(&vanilla, RacheShape { radix: 2, pivots: 64 }, &mut setting.rng).unwrap();

@@ -10,8 +10,9 @@ pub enum Command {
     /// Break encryption that reuses cached encryptions, and show that the same attacks fail against ours
     ///
     /// Plays the indistinguishability game against faithful reproductions of two published schemes, Zinc and Rache
-    /// with every radix and number of pivots of the papers, and against the product's own encryption (public key, seeded, pool), for CKKS, BFV and BGV. Fails if an attack
-    /// on a reproduction fails, or if an attack on the product's own encryption succeeds.
+    /// with every radix and number of pivots of the papers, and against the product's own encryption (public key,
+    /// seeded, pool), for CKKS, BFV and BGV. Fails if an attack on a reproduction fails, or if an attack on the
+    /// product's own encryption succeeds.
     CachedEncryption {
         /// Use small rings: seconds instead of minutes
         #[arg(long)]
