@@ -1,4 +1,4 @@
-//! A survey of 200 households, whose answers only their sums are read of, at parameters for tests.
+//! A survey of 200 households of whose answers only the sums are read: `survey [PRESET]`.
 //!
 //! A health office asks each household how many visits to a doctor its members had in a year, how many falls, the sum
 //! of their ages and how their number changed. A statistics office runs the service. It sees no answer; the health
@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
 use unspoken_sums::{
@@ -19,39 +19,46 @@ const HOUSEHOLDS: usize = 200;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    survey()
+    survey(&std::env::args().nth(1).unwrap_or_else(|| "n12_exact17".into()))
 }
 
 #[test]
 fn the_example_runs() {
-    survey().unwrap();
+    survey("insecure_n10_exact17").unwrap();
 }
 
-fn survey() -> Result<(), Failure> {
+fn survey(preset: &str) -> Result<(), Failure> {
     let columns = ["visits=60", "falls=12", "age_sum=280", "change=-6..6"];
     let columns = columns.iter().map(|column| column.parse()).collect::<Result<Vec<Column>, _>>()?;
     let options = CollectionOptions { columns, most_contributions: 210, least_contributions: 50 };
-    let (description, key) = create_with_preset("insecure_n10_exact17", &options)?;
+    let (description, key) = create_with_preset(preset, &options)?;
     println!("collection  {}, {} bytes, public", description.fingerprint(), description.to_bytes().len());
+    println!("each sends  {} bytes", description.contribution_bytes());
 
     // The service has the public half.
     let go = AtomicBool::new(false);
     let server = SumsServer::new(description, MemoryStore::default())?;
 
     // Each household reads the description, encrypts its answers and sends them.
-    let start = Instant::now();
-    let mut expected = [0; 4];
+    let (mut expected, mut encrypting, mut adding) = ([0; 4], Duration::ZERO, Duration::ZERO);
     for household in 0..HOUSEHOLDS {
         let answers = answers(household);
         expected.iter_mut().zip(answers).for_each(|(sum, answer)| *sum += answer);
         let description = Description::read(&server.describe(), true)?;
-        let contribution = ContributionEncryptor::new(&description, Zeros::OnDemand)?.encrypt(&answers)?;
+        let mut encryptor = ContributionEncryptor::new(&description, Zeros::OnDemand)?;
+        let start = Instant::now();
+        let contribution = encryptor.encrypt(&answers)?;
+        encrypting += start.elapsed();
         let mut client = SumsContributor::open(description, None, None)?;
         let encoded = client.encode(&[contribution])?;
         let query = client.query(&encoded)?;
+        let start = Instant::now();
         server.answer(ClientId::new([household as u8; 16]), &(), &query, &go)?;
+        adding += start.elapsed();
     }
-    println!("sent        {HOUSEHOLDS} contributions in {:.2?}", start.elapsed());
+    let each = |time: Duration| time / HOUSEHOLDS as u32;
+    println!("encrypted   {HOUSEHOLDS} contributions in {:.2?} each", each(encrypting));
+    println!("added       in {:.2?} each, without a disk", each(adding));
 
     // The health office closes the collection and decrypts the sums.
     let mut collector = SumsCollector::open(Description::read(&server.describe(), true)?, Arc::new(key), None)?;
