@@ -22,6 +22,9 @@ use crate::progress::Reporter;
 /// Rows that are encrypted before they are sent, and entries of the pool in memory.
 const CHUNK: usize = 64;
 
+/// Name, sum and mean of a column.
+type NamedSum = (String, i64, f64);
+
 /// Both halves of a collection.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct SumsCollection {
@@ -110,7 +113,7 @@ impl SumsCollection {
         application: Option<String>,
         state_dir: PathBuf,
         progress: &Bound<'_, PyAny>,
-    ) -> PyResult<(u32, Vec<(String, i64, f64)>)> {
+    ) -> PyResult<(u32, Vec<NamedSum>)> {
         let sums = match self.ask(py, service, application, state_dir, CollectorQuestion::Close, progress)? {
             CollectorAnswer::Sums(sums) => sums,
             CollectorAnswer::Count(contributions) => Sums { contributions, columns: Vec::new() },

@@ -76,7 +76,7 @@ fn of_bfv(request: SealRequest) -> SealRequest {
 fn few_caches(scheme: Scheme) -> Vec<RacheShape> {
     let of = |radix| RacheShape::published(scheme).iter().filter(move |shape| shape.radix == radix);
     let holds = |shape: &&RacheShape| shape.limit() >= 1 << 10;
-    let two = |radix| of(radix).find(holds).into_iter().chain(of(radix).last()).copied();
+    let two = |radix| of(radix).find(holds).into_iter().chain(of(radix).next_back()).copied();
     let mut shapes: Vec<RacheShape> = [2, 6].into_iter().flat_map(two).collect();
     shapes.dedup();
     shapes
