@@ -1,9 +1,10 @@
-"""Microsoft SEAL (through tenseal) as a timed peer for CKKS encryption.
+"""Microsoft SEAL (through tenseal) as a timed peer for CKKS and BFV encryption.
 
-SEAL uses one thread. The protocol is in protocol.py. `setup` takes log_n,
-log_qp, primes, special_bits and scale_bits (all optional): the last prime is
-SEAL's special one, of special_bits if that is given; the rest of log_qp is
-spread evenly over the others. `time` takes one of the operations of
+tenseal does not have SEAL's BGV. SEAL uses one thread. The protocol is in
+protocol.py. `setup` takes scheme ("ckks" or "bfv"), log_n, log_qp, primes,
+special_bits, scale_bits (of CKKS) and plain_modulus (of BFV), all optional: the
+last prime is SEAL's special one, of special_bits if that is given; the rest of
+log_qp is spread evenly over the others. `time` takes one of the operations of
 `OPERATIONS`; there are no levels.
 """
 
@@ -27,12 +28,65 @@ from protocol import (  # noqa: E402
     time_calls,
 )
 
-# Maximum error of a slot.
+# Maximum error of a slot in CKKS.
 MAX_ERROR = 2.0**-12
 
 
+class CkksVector:
+    """Real numbers in the slots of a CKKS plaintext."""
+
+    def __init__(self, context, slots, scale):
+        self.encoder, self.scale = seal.CKKSEncoder(context), scale
+        self.values = np.random.default_rng(1).uniform(-1.0, 1.0, slots).tolist()
+
+    def encode(self):
+        return self._encoded(self.values)
+
+    def encode_one(self):
+        return self._encoded(self.values[0])
+
+    def _encoded(self, values):
+        plaintext = seal.Plaintext()
+        self.encoder.encode(values, self.scale, plaintext)
+        return plaintext
+
+    def error(self, plaintext):
+        """Maximum error of the slots; too large an error is a failure."""
+        slots = np.asarray(self.encoder.decode_double(plaintext))
+        error = float(np.max(np.abs(slots - np.asarray(self.values))))
+        if not error <= MAX_ERROR:
+            raise PeerError(f"decrypt: off by {error}, needed at most {MAX_ERROR}")
+        return error
+
+
+class BfvVector:
+    """Integers in the slots of a BFV plaintext."""
+
+    def __init__(self, context, slots, plain_modulus):
+        self.encoder = seal.BatchEncoder(context)
+        limit = plain_modulus // 2
+        self.values = np.random.default_rng(1).integers(-limit, limit, slots, endpoint=True).tolist()
+
+    def encode(self):
+        return self._encoded(self.values)
+
+    def encode_one(self):
+        return self._encoded([self.values[0]] * len(self.values))
+
+    def _encoded(self, values):
+        plaintext = seal.Plaintext()
+        self.encoder.encode(values, plaintext)
+        return plaintext
+
+    def error(self, plaintext):
+        """Zero; any other error is a failure."""
+        if list(self.encoder.decode_int64(plaintext)) != self.values:
+            raise PeerError("decrypt: other integers than those that were encrypted")
+        return 0.0
+
+
 class SealPeer:
-    """One CKKS context, its keys and one encoded vector."""
+    """One context, its keys and one encoded vector."""
 
     OPERATIONS = (
         "encode",
@@ -53,15 +107,22 @@ class SealPeer:
         log_qp = integer(command, "log_qp", 881, 30 * primes, 60 * primes)
         special_bits = integer(command, "special_bits", -(-log_qp // primes), log_n + 2, 60)
         scale_bits = integer(command, "scale_bits", 50, 20, 60)
+        plain_modulus = integer(command, "plain_modulus", 65537, 2, 1 << 30)
+        scheme = command.get("scheme", "ckks")
+        if scheme not in ("ckks", "bfv"):
+            raise PeerError(f"scheme: found {scheme!r}, needed ckks or bfv; tenseal has no other")
 
         start = time.perf_counter()
         n = 1 << log_n
         low, wide = divmod(log_qp - special_bits, primes - 1)
         bits = [low + 1] * wide + [low] * (primes - 1 - wide) + [special_bits]
-        parameters = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
+        exact = scheme == "bfv"
+        parameters = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV if exact else seal.SCHEME_TYPE.CKKS)
         parameters.set_poly_modulus_degree(n)
         moduli = seal.CoeffModulus.Create(n, bits)
         parameters.set_coeff_modulus(moduli)
+        if exact:
+            parameters.set_plain_modulus(plain_modulus)
         level = "TC128"
         context = seal.SEALContext(parameters, True, seal.SEC_LEVEL_TYPE.TC128)
         if not context.parameters_set() and log_n < 13:
@@ -71,19 +132,18 @@ class SealPeer:
             raise PeerError(f"setup: SEAL refused the parameters: {context.parameters_error_message()}")
 
         self.context = context
-        self.scale = 2.0**scale_bits
-        self.encoder = seal.CKKSEncoder(context)
         generator = seal.KeyGenerator(context)
         public_key = seal.PublicKey()
         generator.create_public_key(public_key)
         secret_key = generator.secret_key()
         self.encryptor = seal.Encryptor(context, public_key, secret_key)
         self.decryptor = seal.Decryptor(context, secret_key)
-        self.values = np.random.default_rng(1).uniform(-1.0, 1.0, n // 2).tolist()
-        self.plaintext = self._encode()
+        vector = BfvVector(context, n, plain_modulus) if exact else CkksVector(context, n // 2, 2.0**scale_bits)
+        self.vector, self.plaintext = vector, vector.encode()
         logs = [math.log2(modulus.value()) for modulus in moduli]
         reply = {
             "peer": "SEAL",
+            "scheme": scheme,
             "version": f"tenseal {version('tenseal')}",
             "n": n,
             "towers": primes - 1,
@@ -107,14 +167,10 @@ class SealPeer:
         }
 
     def _encode(self):
-        plaintext = seal.Plaintext()
-        self.encoder.encode(self.values, self.scale, plaintext)
-        return plaintext
+        return self.vector.encode()
 
     def _encode_one(self):
-        plaintext = seal.Plaintext()
-        self.encoder.encode(self.values[0], self.scale, plaintext)
-        return plaintext
+        return self.vector.encode_one()
 
     def _encrypt_public(self):
         ciphertext = seal.Ciphertext()
@@ -136,14 +192,10 @@ class SealPeer:
         return self.encryptor.encrypt_symmetric(self.plaintext)
 
     def _error_of(self, operation):
-        """Maximum error of the slots after encryption; too large an error is a failure."""
+        """Maximum error of the slots after encryption."""
         plaintext = seal.Plaintext()
         self.decryptor.decrypt(getattr(self, f"_{operation}")(), plaintext)
-        slots = np.asarray(self.encoder.decode_double(plaintext))
-        error = float(np.max(np.abs(slots - np.asarray(self.values))))
-        if not error <= MAX_ERROR:
-            raise PeerError(f"{operation}: off by {error}, needed at most {MAX_ERROR}")
-        return error
+        return self.vector.error(plaintext)
 
     def _bytes_of(self, operation):
         """Bytes of SEAL's own serialisation, with its default compression."""

@@ -25,6 +25,7 @@ mod repair;
 pub mod permute;
 pub mod retrieve;
 pub mod rlwe;
+pub mod sums;
 pub mod unseal;
 pub mod wire;
 
@@ -41,7 +42,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 75] = [
+pub const TARGETS: [&Target; 80] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -114,6 +115,11 @@ pub const TARGETS: [&Target; 75] = [
     &unseal::ANSWER,
     &unseal::KEY,
     &unseal::RECORD,
+    &sums::DESCRIBED,
+    &sums::REQUEST,
+    &sums::RECEIPTS,
+    &sums::SUM,
+    &sums::KEY,
     &encrypted::UPLOAD,
     &encrypted::REPLY,
     &encrypted::DECLARATION,

@@ -40,6 +40,12 @@ revealing its private part or the continuation:
 >>> with unspoken.LlamaClient("http://127.0.0.1:8080", model="prepared/client") as client:  # doctest: +SKIP
 ...     text = client.generate(" Anna has a fever.", public="Note to the doctor:").text
 
+Add up what many clients send encrypted (`SumsCollection`, ``unspoken serve --offer sums=FILE``), and
+compute exactly with encrypted integers (`unspoken.exact`):
+
+>>> with unspoken.SumsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+...     client.send({"visits": 3, "falls": 0})
+
 Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 >>> import numpy as np
@@ -49,6 +55,7 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
+from unspoken import exact
 from unspoken._client import Client
 from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
 from unspoken._database import Database, DatabaseInfo
@@ -65,6 +72,7 @@ from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._records import Records, read_records
 from unspoken._retrieval_client import RetrievalClient
+from unspoken._sums import Sums, SumsClient, SumsCollection
 from unspoken._table import CompressedTable, compress
 from unspoken._texts import TextWarning
 from unspoken._unspoken import Progress, __version__
@@ -73,6 +81,7 @@ from unspoken.errors import (
     ConnectionFailedError,
     DatabaseError,
     DatabaseLockedError,
+    ExactError,
     KeysExpiredError,
     MatrixError,
     MismatchError,
@@ -83,6 +92,7 @@ from unspoken.errors import (
     NotFittedError,
     RefusedError,
     StateError,
+    SumsError,
     TimedOutError,
     TrainingError,
     UnknownTokenError,
@@ -105,6 +115,7 @@ __all__ = [
     "DigitsNetwork",
     "EmbeddingClient",
     "EncryptedMatrix",
+    "ExactError",
     "FastText",
     "Generation",
     "GenerationStream",
@@ -132,6 +143,10 @@ __all__ = [
     "SecuredObject",
     "ServiceOptions",
     "StateError",
+    "Sums",
+    "SumsClient",
+    "SumsCollection",
+    "SumsError",
     "TextWarning",
     "TimedOutError",
     "TrainingError",
@@ -140,6 +155,7 @@ __all__ = [
     "Usage",
     "__version__",
     "compress",
+    "exact",
     "matrix",
     "presets",
     "read_records",

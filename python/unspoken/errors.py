@@ -7,6 +7,7 @@ __all__ = [
     "ConnectionFailedError",
     "DatabaseError",
     "DatabaseLockedError",
+    "ExactError",
     "KeysExpiredError",
     "MatrixError",
     "MismatchError",
@@ -17,6 +18,7 @@ __all__ = [
     "NotFittedError",
     "RefusedError",
     "StateError",
+    "SumsError",
     "TimedOutError",
     "TrainingError",
     "UnknownTokenError",
@@ -116,6 +118,24 @@ class MatrixError(UnspokenError, ValueError):
     ...     print(error)
     operands could not be broadcast together with shapes (2, 3) (4, 3)
     """
+
+
+class ExactError(UnspokenError, ValueError):
+    """Encrypted integers do not fit: too many, too large, or with too much noise for an exact result.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> try:
+    ...     unspoken.exact.SecretKey().encrypt([1_000_000])
+    ... except ValueError as error:
+    ...     print(type(error).__name__)
+    ExactError
+    """
+
+
+class SumsError(UnspokenError, ValueError):
+    """A collection cannot be made so, a value is out of range, or decrypted sums cannot be used."""
 
 
 class MissingKeysError(UnspokenError, LookupError):

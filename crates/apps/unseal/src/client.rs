@@ -5,13 +5,12 @@ use std::fmt;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{ClientHalf, KeyGenerator, append_checksum, checked};
+use unspoken_protocol::{ClientHalf, KeyGenerator, ProtocolError, Registration, append_checksum, checked};
 use unspoken_sealed::{Blinded, Name, PUBLIC_KEY_BYTES, RecordKey};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::description::Description;
 use crate::error::UnsealError;
-use crate::keys::{self, Bundle};
 
 /// The name of a record whose key is asked for. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -53,7 +52,7 @@ impl fmt::Debug for Question {
 /// A client of a sealed database.
 pub struct UnsealClient {
     description: Description,
-    bundle: Bundle,
+    registration: Registration,
 }
 
 impl UnsealClient {
@@ -68,29 +67,27 @@ impl UnsealClient {
 
 /// There is no secret key and there are no evaluation keys; a bundle of 24 bytes registers the client.
 impl KeyGenerator for UnsealClient {
-    type KeyError = UnsealError;
+    type KeyError = ProtocolError;
 
-    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, UnsealError> {
-        Ok(Zeroizing::new(self.bundle.to_vec()))
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
+        self.registration.secret_bytes()
     }
 
     fn bundle_contents(&self) -> Vec<u8> {
-        self.bundle.to_vec()
+        self.registration.bundle_contents()
     }
 
     fn key_bytes(&self) -> u64 {
-        keys::BUNDLE_BYTES as u64
+        self.registration.key_bytes()
     }
 
     fn write_keys(
         &self,
         out: &mut impl Write,
-        mut progress: impl FnMut(usize, usize),
-        _cancel: &AtomicBool,
-    ) -> Result<(), UnsealError> {
-        keys::write(&self.bundle, out)?;
-        progress(1, 1);
-        Ok(())
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), ProtocolError> {
+        self.registration.write_keys(out, progress, cancel)
     }
 }
 
@@ -112,11 +109,7 @@ impl ClientHalf for UnsealClient {
                           database for its public key";
             return Err(UnsealError::mismatch("public key of a sealed database", "another one", needed));
         }
-        let bundle = match stored {
-            Some(stored) => keys::read("stored secret key", stored)?,
-            None => keys::generate()?,
-        };
-        Ok(UnsealClient { description, bundle })
+        Ok(UnsealClient { description, registration: Registration::stored_or_new(stored)? })
     }
 
     fn description(&self) -> &Description {

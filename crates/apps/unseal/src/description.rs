@@ -2,13 +2,14 @@
 
 use prost::Message;
 use unspoken_protocol::{
-    ApplicationDescription, CHECKSUM_BYTES, KeySetId, Protocol, append_description_checksum, checked_description,
+    ApplicationDescription, CHECKSUM_BYTES, KeySetId, Protocol, Registration, append_description_checksum,
+    checked_description,
 };
 use unspoken_sealed::{Sealing, request_bytes, response_bytes};
 
 use crate::allowance::Allowance;
 use crate::error::UnsealError;
-use crate::{keys, proto};
+use crate::proto;
 
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -90,6 +91,6 @@ impl ApplicationDescription for Description {
     }
 
     fn key_set(&self) -> KeySetId {
-        keys::key_set()
+        Registration::key_set()
     }
 }

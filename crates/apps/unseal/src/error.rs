@@ -1,7 +1,5 @@
 //! Errors of this crate.
 
-use std::io;
-
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_sealed::SealedError;
 
@@ -41,14 +39,6 @@ pub enum UnsealError {
     /// The request was cancelled. Nothing was charged.
     #[error("cancelled; nothing was charged")]
     Cancelled,
-    /// Keys could not be read or written.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was read or written.
-        what: &'static str,
-        /// What went wrong.
-        source: io::Error,
-    },
 }
 
 impl UnsealError {
@@ -66,7 +56,6 @@ impl ApplicationError for UnsealError {
             UnsealError::Exhausted { wait_seconds, .. } => ErrorKind::Exhausted { wait_seconds: *wait_seconds },
             UnsealError::Crowded { .. } => ErrorKind::Busy,
             UnsealError::Cancelled => ErrorKind::Cancelled,
-            UnsealError::Io { source, .. } => ErrorKind::Io(source.kind()),
         }
     }
 }

@@ -5,7 +5,6 @@ mod budgets;
 mod client;
 mod description;
 mod error;
-mod keys;
 mod server;
 
 pub use allowance::Allowance;

@@ -4,14 +4,15 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ServerHalf, append_checksum, checked};
+use unspoken_protocol::{
+    ClientId, KeyLoader, KeySetId, ProtocolError, Registration, ServerHalf, append_checksum, checked,
+};
 use unspoken_sealed::{ServiceKey, request_bytes};
 
 use crate::allowance::Allowance;
 use crate::budgets::{Budgets, RequestHash};
 use crate::description::Description;
 use crate::error::UnsealError;
-use crate::keys;
 
 /// Bytes of memory for each name of a request while it is evaluated: elements before and after, and their sums.
 const NAME_BYTES: usize = 2048;
@@ -50,37 +51,37 @@ fn hash(request: &[u8]) -> RequestHash {
 impl KeyLoader for UnsealServer {
     /// The function needs no evaluation keys.
     type Keys = ();
-    type KeyError = UnsealError;
+    type KeyError = ProtocolError;
 
     fn key_set(&self) -> KeySetId {
-        keys::key_set()
+        Registration::key_set()
     }
 
     fn key_format(&self) -> u32 {
-        keys::FORMAT
+        Registration::FORMAT
     }
 
     fn key_front_bytes(&self) -> usize {
-        keys::BUNDLE_BYTES
+        Registration::BYTES
     }
 
     fn max_key_bytes(&self) -> u64 {
-        keys::BUNDLE_BYTES as u64
+        Registration::BYTES as u64
     }
 
     fn key_memory_bytes(&self) -> u64 {
         0
     }
 
-    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, UnsealError> {
-        keys::read("start of the keys", front).map(|_| 0)
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
+        Registration::from_bytes("start of the keys", front).map(|_| 0)
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<(), UnsealError> {
-        keys::load(bundle)
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<(), ProtocolError> {
+        Registration::read(bundle).map(drop)
     }
 
-    fn check_keys(&self, (): &()) -> Result<(), UnsealError> {
+    fn check_keys(&self, (): &()) -> Result<(), ProtocolError> {
         Ok(())
     }
 }

@@ -31,6 +31,24 @@ impl EncryptionKey {
             EncryptionKey::Public => MAX_ERROR * (2 * degree + 1) as f64,
         }
     }
+
+    /// `log2` of the bound on the noise of a fresh encryption; in BGV, of message plus noise.
+    fn noise_bits(self, parameters: &ExactParameters) -> f64 {
+        let (t, max_error) = (f64::from(parameters.plain_modulus()), self.max_error(parameters.slots()));
+        match parameters.scheme() {
+            // The rounding of the message.
+            Scheme::Bfv => (max_error + 0.5).log2(),
+            Scheme::Bgv => (t * max_error + t / 2.0).log2(),
+        }
+    }
+}
+
+impl ExactParameters {
+    /// The noise budget of a fresh encryption in bits, as [`Ciphertext::budget_bits`] tells it. The sum of `k` fresh
+    /// encryptions has `log2 k` bits less, and needs [`MIN_BUDGET_BITS`].
+    pub fn fresh_budget_bits(&self, key: EncryptionKey) -> f64 {
+        self.log2_noise_limit() - key.noise_bits(self)
+    }
 }
 
 impl Encoder {
@@ -179,16 +197,10 @@ fn import_fresh(
         let needed = format!("2 components over {}", parameters.basis());
         return Err(ExactError::Parameters { operation: OPERATION, found, needed });
     }
-    let (t, max_error) = (f64::from(parameters.plain_modulus()), key.max_error(parameters.slots()));
-    let noise = match parameters.scheme() {
-        // The rounding of the message.
-        Scheme::Bfv => max_error + 0.5,
-        Scheme::Bgv => {
-            for component in fresh.components_mut() {
-                parameters.ring().scale_assign(component, i128::from(parameters.plain_modulus()))?;
-            }
-            t * max_error + t / 2.0
+    if parameters.scheme() == Scheme::Bgv {
+        for component in fresh.components_mut() {
+            parameters.ring().scale_assign(component, i128::from(parameters.plain_modulus()))?;
         }
-    };
-    Ciphertext::checked(OPERATION, parameters, fresh, noise.log2())
+    }
+    Ciphertext::checked(OPERATION, parameters, fresh, key.noise_bits(parameters))
 }

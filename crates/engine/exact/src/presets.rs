@@ -23,8 +23,9 @@ pub struct Preset {
 }
 
 /// All presets, each for BFV and BGV. All except the insecure ones have 128 bits of security.
-pub const PRESETS: [Preset; 6] = [
+pub const PRESETS: [Preset; 7] = [
     preset("n12_exact17", "counts up to 57344, two products with vectors, small ciphertexts", (12, 17), &[30; 3]),
+    preset("n12_exact30", "sums of 30 bits, no product with vectors, small ciphertexts", (12, 30), &[30; 3]),
     preset("n13_exact30", "sums of 30 bits, four products with vectors", (13, 30), &[30; 7]),
     preset("n14_exact30", "sums of 30 bits, eight products with vectors", (14, 30), &[30; 14]),
     preset("n15_exact17", "the size of the encryption benchmark", (15, 17), &WIDEST),
@@ -49,6 +50,11 @@ const fn preset(
 }
 
 impl Preset {
+    /// Whether it is for tests only.
+    pub fn is_insecure(&self) -> bool {
+        self.name.starts_with("insecure_")
+    }
+
     /// The preset of that name.
     ///
     /// # Errors
@@ -109,7 +115,7 @@ mod tests {
             let ring = &literal.rlwe.ring;
             let bits: f64 = ring.chain.iter().map(|&q| f64::from(q).log2()).sum();
             let bound = max_log2_modulus(ring.degree, literal.rlwe.secret).unwrap();
-            assert_eq!(bits <= bound, !preset.name.starts_with("insecure_"), "{}: {bits:.1} of {bound}", preset.name);
+            assert_eq!(bits <= bound, !preset.is_insecure(), "{}: {bits:.1} of {bound}", preset.name);
             let name = format!("n{}_exact{}", ring.degree.ilog2(), literal.plain_modulus.ilog2() + 1);
             assert_eq!(preset.name.trim_start_matches("insecure_"), name);
         }
@@ -121,7 +127,7 @@ mod tests {
             for scheme in [Scheme::Bfv, Scheme::Bgv] {
                 let parameters = preset.build(scheme).unwrap();
                 let secure = parameters.rlwe().secured_objects().iter().all(|o| o.security_bits >= SECURITY_BITS);
-                assert_eq!(secure, !preset.name.starts_with("insecure_"), "{}", preset.name);
+                assert_eq!(secure, !preset.is_insecure(), "{}", preset.name);
             }
         }
     }

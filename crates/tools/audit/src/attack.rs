@@ -31,12 +31,12 @@ impl Procedure {
     /// Both attacks.
     pub const ALL: [Procedure; 2] = [Procedure::Difference, Procedure::Span];
 
-    /// Number of known messages it learns from. `Span` needs as many as there are cached encryptions; this number is
-    /// enough for 16, with a margin.
-    pub fn known_messages(self) -> usize {
+    /// Number of known messages it learns from, against a cache of so many encryptions. `Span` needs as many as these,
+    /// and 24 more: each further one that is left out doubles the probability, now about 2^-24, that they do not span.
+    pub fn known_messages(self, cached: usize) -> usize {
         match self {
             Procedure::Difference => 1,
-            Procedure::Span => 32,
+            Procedure::Span => cached + 24,
         }
     }
 

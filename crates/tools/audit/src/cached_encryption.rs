@@ -22,9 +22,6 @@ use crate::space::{MessageSpace, Scheme, Size};
 /// Numbers in a message that the difference attack reads.
 const VALUES: usize = 8;
 
-/// Messages are integers below this limit. Rache's pivots cover it in radix 2 and 6.
-const MESSAGE_LIMIT: u64 = 1000;
-
 /// Minimum number of games: winning all of them must be statistically significant.
 pub const MIN_TRIALS: usize = SIGNIFICANCE_BITS as usize + 2;
 
@@ -36,9 +33,18 @@ pub const MAX_TRIALS: usize = 4096;
 ///
 /// # Errors
 /// If there are fewer than [`MIN_TRIALS`] or more than [`MAX_TRIALS`] trials.
-pub fn run(
+pub fn run(size: Size, trials: usize, rng: &mut SecretRng, progress: impl FnMut(&str)) -> Result<Report, AuditError> {
+    run_modes(size, trials, Mode::all, rng, progress)
+}
+
+/// Runs the audit for the modes that `modes` returns for each scheme.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_modes(
     size: Size,
     trials: usize,
+    modes: impl Fn(Scheme) -> Vec<Mode>,
     rng: &mut SecretRng,
     mut progress: impl FnMut(&str),
 ) -> Result<Report, AuditError> {
@@ -50,7 +56,7 @@ pub fn run(
     for scheme in Scheme::ALL {
         let space = MessageSpace::new(scheme, size)?;
         let secret = SecretKey::generate(space.rlwe(), rng)?;
-        for mode in Mode::ALL {
+        for mode in modes(scheme) {
             let mut encryptor = Encryptor::new(mode, &space, &secret, rng)?;
             for &procedure in mode.procedures() {
                 progress(&format!("{scheme}, {mode}: {procedure} attack"));
@@ -69,9 +75,10 @@ struct Game<'a> {
 
 impl Game<'_> {
     fn play(&self, encryptor: &mut Encryptor, trials: usize, rng: &mut SecretRng) -> Result<Finding, AuditError> {
-        let mut known = Vec::new();
-        for _ in 0..self.procedure.known_messages() {
-            let values = self.message(rng);
+        let (mut known, mode) = (Vec::new(), encryptor.mode());
+        let known_messages = self.procedure.known_messages(mode.cached());
+        for _ in 0..known_messages {
+            let values = self.message(mode, rng);
             let ciphertext = encryptor.encrypt(&values, rng)?;
             known.push(Known { values, ciphertext });
         }
@@ -81,10 +88,10 @@ impl Game<'_> {
 
         let (mut right, mut recovered, mut worst, mut example) = (0, 0, 0.0f64, None);
         for _ in 0..trials {
-            let mut messages = [self.message(rng), self.message(rng)];
+            let mut messages = [self.message(mode, rng), self.message(mode, rng)];
             // Two equal messages could not be distinguished.
             while messages[0] == messages[1] {
-                messages[1] = self.message(rng);
+                messages[1] = self.message(mode, rng);
             }
             let mut bit = [0];
             rng.fill(&mut bit);
@@ -98,15 +105,17 @@ impl Game<'_> {
             worst = worst.max(error);
             example.get_or_insert(Example { known: known.clone(), secret: messages[secret].clone(), read });
         }
-        Ok(Finding::new(self.space, encryptor.mode(), self.procedure, [right, recovered, trials], worst, example))
+        let game = (mode, self.procedure, known_messages);
+        Ok(Finding::new(self.space, game, [right, recovered, trials], worst, example))
     }
 
     /// A uniform random message of the form that the attack can recover.
-    fn message(&self, rng: &mut SecretRng) -> Vec<f64> {
+    fn message(&self, mode: Mode, rng: &mut SecretRng) -> Vec<f64> {
+        let limit = mode.message_limit();
         let mut draw = || {
             let mut bytes = [0; 8];
             rng.fill(&mut bytes);
-            (u64::from_le_bytes(bytes) % MESSAGE_LIMIT) as f64
+            (u64::from_le_bytes(bytes) % limit) as f64
         };
         let count = match self.procedure {
             Procedure::Difference => VALUES,

@@ -9,11 +9,12 @@ use unspoken_ring::SecretRng;
 pub enum Command {
     /// Break encryption that reuses cached encryptions, and show that the same attacks fail against ours
     ///
-    /// Plays the indistinguishability game against faithful reproductions of two published schemes, Zinc and Rache,
-    /// and against the product's own encryption (public key, seeded, pool), for CKKS, BFV and BGV. Fails if an attack
-    /// on a reproduction fails, or if an attack on the product's own encryption succeeds.
+    /// Plays the indistinguishability game against faithful reproductions of two published schemes, Zinc and Rache
+    /// with every radix and number of pivots of the papers, and against the product's own encryption (public key,
+    /// seeded, pool), for CKKS, BFV and BGV. Fails if an attack on a reproduction fails, or if an attack on the
+    /// product's own encryption succeeds.
     CachedEncryption {
-        /// Use small rings: seconds instead of most of a minute
+        /// Use small rings: seconds instead of minutes
         #[arg(long)]
         quick: bool,
         /// Games per attack
@@ -43,7 +44,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 
 fn print(report: &Report) {
     println!(
-        "{:6} {:18} {:10} {:>7} {:>9} {:>10} {:>7} {:>11}  verdict",
+        "{:6} {:26} {:10} {:>7} {:>9} {:>10} {:>7} {:>11}  verdict",
         "scheme", "mode", "attack", "right", "advantage", "chance", "read", "worst error"
     );
     let mut params = "";
@@ -80,7 +81,7 @@ fn print(report: &Report) {
 fn line(finding: &Finding) -> String {
     let Finding { scheme, mode, attack, trials, right, advantage, recovered, worst_error, .. } = finding;
     format!(
-        "{scheme:6} {mode:18} {attack:10} {:>7} {advantage:>9.2} {:>10} {:>7} {:>11}  {}",
+        "{scheme:6} {mode:26} {attack:10} {:>7} {advantage:>9.2} {:>10} {:>7} {:>11}  {}",
         format!("{right}/{trials}"),
         format!("2^{:.1}", finding.log2_chance),
         format!("{recovered}/{trials}"),

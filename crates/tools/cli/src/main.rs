@@ -50,6 +50,8 @@ enum Command {
     Matrix(commands::matrix::Command),
     #[command(subcommand)]
     Pir(commands::pir::Command),
+    #[command(subcommand)]
+    Sums(commands::sums::Command),
     /// Manage evaluation keys at a service, and create access tokens
     #[command(subcommand)]
     Keys(commands::keys::Command),
@@ -106,6 +108,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Chat(arguments) => commands::chat::run(&arguments),
         Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
+        Command::Sums(command) => commands::sums::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),

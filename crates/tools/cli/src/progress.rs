@@ -102,6 +102,11 @@ impl Bars {
         self.show("uploading entries", done, total, false);
     }
 
+    /// Shows how many contributions to sums were sent.
+    pub fn contributions(&mut self, done: usize, total: usize) {
+        self.show("sending contributions", done as u64, total as u64, false);
+    }
+
     /// Shows a text behind the bar.
     pub fn message(&mut self, text: &str) {
         if let Some((_, bar)) = &self.current {

@@ -14,14 +14,19 @@ use unspoken_digits::DigitsError;
 use unspoken_digits_model as digits;
 use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
+use unspoken_encrypt::EncryptError;
+use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_llama_model::InputError;
 use unspoken_pir::LayoutError;
 use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
+use unspoken_ring::RingError;
+use unspoken_rlwe::RlweError;
 use unspoken_sealed::SealedError;
 use unspoken_sources::SourceError;
 use unspoken_store::FileError;
+use unspoken_sums::SumsError as SumsFailure;
 use unspoken_unseal::UnsealError;
 use unspoken_wire::ProblemCode;
 
@@ -41,6 +46,8 @@ import_exception!(unspoken.errors, MatrixError);
 import_exception!(unspoken.errors, MissingKeysError);
 import_exception!(unspoken.errors, DatabaseError);
 import_exception!(unspoken.errors, DatabaseLockedError);
+import_exception!(unspoken.errors, ExactError);
+import_exception!(unspoken.errors, SumsError);
 
 /// An error of a call. It is created without the interpreter lock, and converted to an exception with it.
 pub(crate) enum Failure {
@@ -68,6 +75,12 @@ pub(crate) enum Failure {
     Ckks(CkksError),
     /// Encrypted matrices.
     Arrays(ArraysError),
+    /// Encrypted vectors of integers.
+    Exact(ExactFailure),
+    /// A pool of encryptions of zero.
+    Pool(EncryptError),
+    /// A collection of encrypted contributions.
+    Sums(SumsFailure),
     /// Building, reading or changing a database.
     Database(DatabaseFailure),
     /// A record that a bulk change could not put. Counted from 0.
@@ -166,6 +179,36 @@ impl From<ArraysError> for Failure {
     }
 }
 
+impl From<ExactFailure> for Failure {
+    fn from(error: ExactFailure) -> Self {
+        Failure::Exact(error)
+    }
+}
+
+impl From<RlweError> for Failure {
+    fn from(error: RlweError) -> Self {
+        Failure::Exact(error.into())
+    }
+}
+
+impl From<RingError> for Failure {
+    fn from(error: RingError) -> Self {
+        Failure::Exact(error.into())
+    }
+}
+
+impl From<EncryptError> for Failure {
+    fn from(error: EncryptError) -> Self {
+        Failure::Pool(error)
+    }
+}
+
+impl From<SumsFailure> for Failure {
+    fn from(error: SumsFailure) -> Self {
+        Failure::Sums(error)
+    }
+}
+
 impl From<DatabaseFailure> for Failure {
     fn from(error: DatabaseFailure) -> Self {
         Failure::Database(error)
@@ -217,6 +260,9 @@ impl From<Failure> for PyErr {
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Arrays(error) => of_arrays(&error),
+            Failure::Exact(error) => of_exact(&error),
+            Failure::Pool(error) => of_pool(&error),
+            Failure::Sums(error) => of_sums(&error),
             Failure::Database(error) => of_database(&error),
             Failure::Record { name, number, error } => {
                 DatabaseError::new_err(format!("record {number} of {name}: {}", database_message(&error)))
@@ -246,12 +292,13 @@ impl From<Failure> for PyErr {
 }
 
 /// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 7] = [
+const KINDS: [(&str, &str, &str); 8] = [
     ("classify", "private text classification", "unspoken.Client"),
     ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
     ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
     ("retrieve", "private retrieval", "unspoken.RetrievalClient"),
     ("unseal", "the keys of sealed records", "unspoken.RetrievalClient(..., unseal=)"),
+    ("sums", "exact sums of encrypted contributions", "unspoken.SumsClient"),
     ("matrix", "computing with encrypted matrices", "unspoken.MatrixClient"),
     ("llama", "private text generation", "unspoken.LlamaClient"),
 ];
@@ -281,6 +328,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
         .or_else(|| as_exception(error, of_unsealing))
+        .or_else(|| as_exception(error, of_sums))
         .or_else(|| as_exception(error, of_arrays))
         .or_else(|| as_exception(error, of_generation))
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
@@ -356,8 +404,34 @@ fn of_unsealing(error: &UnsealError) -> PyErr {
     match error {
         UnsealError::Protocol(error) => of_protocol(error),
         UnsealError::Sealed(_) => MismatchError::new_err(error.to_string()),
-        UnsealError::Io { .. } => StateError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_exact(error: &ExactFailure) -> PyErr {
+    match error {
+        ExactFailure::Rlwe(RlweError::Decode { .. } | RlweError::OtherParameters { .. })
+        | ExactFailure::Parameters { .. } => MismatchError::new_err(error.to_string()),
+        ExactFailure::Literal { .. } => ConfigurationError::new_err(error.to_string()),
+        _ => ExactError::new_err(error.to_string()),
+    }
+}
+
+fn of_pool(error: &EncryptError) -> PyErr {
+    match error {
+        EncryptError::Files { .. } | EncryptError::Damaged { .. } | EncryptError::Io(_) => {
+            StateError::new_err(error.to_string())
+        }
+        _ => ExactError::new_err(error.to_string()),
+    }
+}
+
+fn of_sums(error: &SumsFailure) -> PyErr {
+    match error {
+        SumsFailure::Protocol(error) => of_protocol(error),
+        SumsFailure::Exact(error) => of_exact(error),
+        SumsFailure::Encrypt(error) => of_pool(error),
+        _ => SumsError::new_err(error.to_string()),
     }
 }
 

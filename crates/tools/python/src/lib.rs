@@ -4,6 +4,8 @@ mod connections;
 mod database;
 mod digits;
 mod embedding;
+mod exact;
+mod exact_pool;
 mod failure;
 mod interruptible;
 mod llama;
@@ -15,6 +17,7 @@ mod presets;
 mod progress;
 mod records;
 mod retrieval;
+mod sums;
 
 use pyo3::prelude::*;
 
@@ -31,6 +34,10 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
+    module.add_class::<exact::ExactPublicKey>()?;
+    module.add_class::<exact::ExactSecret>()?;
+    module.add_class::<exact::ExactVector>()?;
+    module.add_class::<exact_pool::ExactPool>()?;
     module.add_class::<llama::LlamaConnection>()?;
     module.add_class::<llama::LlamaGeneration>()?;
     module.add_class::<llama::LlamaModel>()?;
@@ -49,5 +56,7 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::RecordReader>()?;
     module.add_class::<records::RecordSource>()?;
     module.add_class::<retrieval::RetrievalConnection>()?;
+    module.add_class::<sums::SumsCollection>()?;
+    module.add_class::<sums::SumsConnection>()?;
     module.add_function(wrap_pyfunction!(presets::presets, module)?)
 }

@@ -9,18 +9,16 @@ use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey, ZeroEncryption};
 
 use crate::attack::Procedure;
 use crate::error::AuditError;
-use crate::insecure_reproduction::{Rache, Vanilla, Zinc};
-use crate::space::{MessageSpace, integer};
+use crate::insecure_reproduction::{Rache, RacheShape, Vanilla, Zinc};
+use crate::space::{MessageSpace, Scheme, integer};
 
 /// An encryption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// One cached encryption of zero; broken.
     Zinc,
-    /// Sums of cached powers of 2; broken.
-    Rache2,
-    /// Sums of cached powers of 6; broken.
-    Rache6,
+    /// Sums of cached powers of a radix; broken.
+    Rache(RacheShape),
     /// The baseline of the papers: public-key encryption, step by step.
     Vanilla,
     /// Product: under the secret key, with the uniform half from a seed.
@@ -32,20 +30,41 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes, the broken ones first.
-    pub const ALL: [Mode; 7] =
-        [Mode::Zinc, Mode::Rache2, Mode::Rache6, Mode::Vanilla, Mode::Seeded, Mode::PublicKey, Mode::Pool];
+    /// The sound modes.
+    const SOUND: [Mode; 4] = [Mode::Vanilla, Mode::Seeded, Mode::PublicKey, Mode::Pool];
+
+    /// All modes for a scheme, the broken ones first: Rache with every radix and number of pivots of the papers.
+    pub fn all(scheme: Scheme) -> Vec<Mode> {
+        let rache = RacheShape::published(scheme).iter().copied().map(Mode::Rache);
+        [Mode::Zinc].into_iter().chain(rache).chain(Mode::SOUND).collect()
+    }
 
     /// Whether the mode is claimed to be sound.
     pub fn is_sound(self) -> bool {
-        !matches!(self, Mode::Zinc | Mode::Rache2 | Mode::Rache6)
+        !matches!(self, Mode::Zinc | Mode::Rache(_))
+    }
+
+    /// Number of cached encryptions that the attacker reckons with.
+    pub(super) fn cached(self) -> usize {
+        match self {
+            Mode::Rache(shape) => shape.pivots,
+            _ => ASSUMED_CACHE,
+        }
+    }
+
+    /// Messages are integers below this limit.
+    pub(super) fn message_limit(self) -> u64 {
+        match self {
+            Mode::Rache(shape) => shape.limit().min(MESSAGE_LIMIT.into()) as u64,
+            _ => MESSAGE_LIMIT,
+        }
     }
 
     /// The attacks on this mode: for a broken mode the one designed for it, otherwise all.
     pub(super) fn procedures(self) -> &'static [Procedure] {
         match self {
             Mode::Zinc => &[Procedure::Difference],
-            Mode::Rache2 | Mode::Rache6 => &[Procedure::Span],
+            Mode::Rache(_) => &[Procedure::Span],
             _ => &Procedure::ALL,
         }
     }
@@ -55,8 +74,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Mode::Zinc => "Zinc",
-            Mode::Rache2 => "Rache, radix 2",
-            Mode::Rache6 => "Rache, radix 6",
+            Mode::Rache(shape) => return f.pad(&format!("Rache, {shape}")),
             Mode::Vanilla => "vanilla",
             Mode::Seeded => "seeded secret-key",
             Mode::PublicKey => "public-key",
@@ -65,9 +83,11 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Radix and pivots that cover the messages: 2^10 and 6^4 are above 1000.
-const RADIX_2: (u64, usize) = (2, 10);
-const RADIX_6: (u64, usize) = (6, 4);
+/// Messages are integers below this limit, and below that of a cache.
+const MESSAGE_LIMIT: u64 = 1000;
+
+/// Number of cached encryptions that an attacker on a sound mode reckons with.
+const ASSUMED_CACHE: usize = 8;
 
 /// Number of encryptions of zero generated at once.
 const POOL_BATCH: usize = 8;
@@ -98,8 +118,7 @@ impl Encryptor {
         let mut vanilla = || Vanilla::generate(space, secret, rng);
         let keys = match mode {
             Mode::Zinc => Keys::Zinc(Zinc::new(&vanilla()?, rng)?),
-            Mode::Rache2 => Keys::Rache(Rache::new(&vanilla()?, RADIX_2.0, RADIX_2.1, rng)?),
-            Mode::Rache6 => Keys::Rache(Rache::new(&vanilla()?, RADIX_6.0, RADIX_6.1, rng)?),
+            Mode::Rache(shape) => Keys::Rache(Rache::new(&vanilla()?, shape, rng)?),
             Mode::Vanilla => Keys::Vanilla(vanilla()?),
             Mode::Seeded => Keys::Seeded(SecretKey::from_bytes(space.rlwe(), &secret.to_bytes()?)?),
             Mode::PublicKey => Keys::PublicKey(PublicKey::generate(secret, rng)?),

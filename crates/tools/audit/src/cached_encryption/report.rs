@@ -71,8 +71,7 @@ pub struct Example {
 impl Finding {
     pub(super) fn new(
         space: &MessageSpace,
-        mode: Mode,
-        procedure: Procedure,
+        (mode, procedure, known_messages): (Mode, Procedure, usize),
         [right, recovered, trials]: [usize; 3],
         worst_error: f64,
         example: Option<Example>,
@@ -86,7 +85,7 @@ impl Finding {
             params: space.rlwe().name().into(),
             n: space.ring().degree(),
             log2_q: space.rlwe().log2_modulus(space.basis()),
-            known_messages: procedure.known_messages(),
+            known_messages,
             trials,
             right,
             advantage: (2.0 * right as f64 / trials as f64 - 1.0).abs(),

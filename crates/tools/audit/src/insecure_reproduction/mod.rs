@@ -20,6 +20,6 @@ mod rache;
 mod vanilla;
 mod zinc;
 
-pub use rache::Rache;
+pub use rache::{Rache, RacheShape};
 pub use vanilla::Vanilla;
 pub use zinc::Zinc;

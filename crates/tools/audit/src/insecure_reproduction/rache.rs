@@ -1,11 +1,63 @@
 //! Rache: sums of cached encryptions of powers of a radix.
 
+use std::fmt;
+
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::Ciphertext;
 
 use crate::error::AuditError;
 use crate::insecure_reproduction::vanilla::Vanilla;
-use crate::space::MessageSpace;
+use crate::space::{MessageSpace, Scheme};
+
+/// Radix and number of pivots of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RacheShape {
+    /// The radix, 2 or more.
+    pub radix: u64,
+    /// The number of pivots, 1 or more.
+    pub pivots: usize,
+}
+
+impl RacheShape {
+    /// The shapes of the papers, as far as a scheme can hold their largest power.
+    pub fn published(scheme: Scheme) -> &'static [RacheShape] {
+        match scheme {
+            Scheme::Ckks => &PUBLISHED,
+            Scheme::Bfv | Scheme::Bgv => &EXACT,
+        }
+    }
+
+    /// The first number that it cannot encrypt, or 2^64.
+    pub fn limit(self) -> u128 {
+        (0..self.pivots).fold(1, |power: u128, _| power.saturating_mul(u128::from(self.radix)).min(1 << 64))
+    }
+}
+
+impl fmt::Display for RacheShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "radix {}, {} pivots", self.radix, self.pivots)
+    }
+}
+
+const fn shape(radix: u64, pivots: usize) -> RacheShape {
+    RacheShape { radix, pivots }
+}
+
+/// In CKKS: 2^55 6^24 is the largest number that can be encoded.
+const PUBLISHED: [RacheShape; 9] = [
+    shape(2, 4),
+    shape(2, 8),
+    shape(2, 16),
+    shape(2, 32),
+    shape(2, 64),
+    shape(6, 4),
+    shape(6, 8),
+    shape(6, 16),
+    shape(6, 24),
+];
+
+/// In BFV and BGV, whose numbers have 17 bits.
+const EXACT: [RacheShape; 5] = [shape(2, 4), shape(2, 8), shape(2, 16), shape(6, 4), shape(6, 6)];
 
 /// The batch form, with every pivot encrypted in advance. It encrypts integers below `radix^pivots`, each in its own
 /// ciphertext and in all slots. Broken: [`Span`](crate::attack::Span) recovers every message from a few known ones.
@@ -21,8 +73,9 @@ impl Rache {
     ///
     /// # Errors
     /// If the radix is below 2, there are no pivots, or a power does not fit the message space.
-    pub fn new(vanilla: &Vanilla, radix: u64, pivots: usize, rng: &mut SecretRng) -> Result<Self, AuditError> {
+    pub fn new(vanilla: &Vanilla, shape: RacheShape, rng: &mut SecretRng) -> Result<Self, AuditError> {
         const OPERATION: &str = "cache pivots";
+        let RacheShape { radix, pivots } = shape;
         let space = vanilla.space().clone();
         if radix < 2 || pivots == 0 {
             let (found, needed) =

@@ -10,9 +10,9 @@ mod seal;
 mod tables;
 
 use numbers::Table;
-use rache::RacheParameters;
 use scheme::SchemeFixture;
 use seal::SealBaseline;
+use unspoken_audit::insecure_reproduction::RacheShape;
 use unspoken_audit::{Scheme, Size};
 
 use crate::error::BenchError;
@@ -38,10 +38,8 @@ struct Case {
     size: Size,
     /// SEAL's primes: with as many bits of data as ours, and with one prime less.
     seal: [SealRequest; 2],
-    /// Caches in CKKS.
-    rache: &'static [RacheParameters],
-    /// Caches in BFV and BGV, whose numbers have 17 bits.
-    exact_rache: &'static [RacheParameters],
+    /// Caches in a scheme.
+    rache: fn(Scheme) -> Vec<RacheShape>,
     /// Number of rows of a table that are encrypted one by one.
     rows: usize,
 }
@@ -51,28 +49,10 @@ struct Case {
 const FULL: Case = Case {
     size: Size::Paper,
     seal: [
-        SealRequest { log_n: 15, log_qp: 881, primes: 16, special_bits: 17 },
-        SealRequest { log_n: 15, log_qp: 881, primes: 15, special_bits: 41 },
+        SealRequest { log_n: 15, log_qp: 881, primes: 16, special_bits: 17, plain_modulus: None },
+        SealRequest { log_n: 15, log_qp: 881, primes: 15, special_bits: 41, plain_modulus: None },
     ],
-    // 2^55 6^24 is the largest number that can be encoded.
-    rache: &[
-        RacheParameters { radix: 2, pivots: 4 },
-        RacheParameters { radix: 2, pivots: 8 },
-        RacheParameters { radix: 2, pivots: 16 },
-        RacheParameters { radix: 2, pivots: 32 },
-        RacheParameters { radix: 2, pivots: 64 },
-        RacheParameters { radix: 6, pivots: 4 },
-        RacheParameters { radix: 6, pivots: 8 },
-        RacheParameters { radix: 6, pivots: 16 },
-        RacheParameters { radix: 6, pivots: 24 },
-    ],
-    exact_rache: &[
-        RacheParameters { radix: 2, pivots: 4 },
-        RacheParameters { radix: 2, pivots: 8 },
-        RacheParameters { radix: 2, pivots: 16 },
-        RacheParameters { radix: 6, pivots: 4 },
-        RacheParameters { radix: 6, pivots: 6 },
-    ],
+    rache: |scheme| RacheShape::published(scheme).to_vec(),
     rows: 21,
 };
 
@@ -80,18 +60,27 @@ const FULL: Case = Case {
 const QUICK: Case = Case {
     size: Size::Small,
     seal: [
-        SealRequest { log_n: 11, log_qp: 167, primes: 4, special_bits: 17 },
-        SealRequest { log_n: 11, log_qp: 167, primes: 3, special_bits: 53 },
+        SealRequest { log_n: 11, log_qp: 167, primes: 4, special_bits: 17, plain_modulus: None },
+        SealRequest { log_n: 11, log_qp: 167, primes: 3, special_bits: 53, plain_modulus: None },
     ],
-    rache: &[
-        RacheParameters { radix: 2, pivots: 16 },
-        RacheParameters { radix: 2, pivots: 64 },
-        RacheParameters { radix: 6, pivots: 4 },
-        RacheParameters { radix: 6, pivots: 24 },
-    ],
-    exact_rache: &[RacheParameters { radix: 2, pivots: 16 }, RacheParameters { radix: 6, pivots: 6 }],
+    rache: few_caches,
     rows: 3,
 };
+
+/// The same primes for BFV, with the plaintext modulus of our preset at the paper's degree, which fits every degree.
+fn of_bfv(request: SealRequest) -> SealRequest {
+    SealRequest { plain_modulus: Some(65537), ..request }
+}
+
+/// Two caches of each radix: the largest that a scheme can hold, and one that holds small numbers.
+fn few_caches(scheme: Scheme) -> Vec<RacheShape> {
+    let of = |radix| RacheShape::published(scheme).iter().filter(move |shape| shape.radix == radix);
+    let holds = |shape: &&RacheShape| shape.limit() >= 1 << 10;
+    let two = |radix| of(radix).find(holds).into_iter().chain(of(radix).next_back()).copied();
+    let mut shapes: Vec<RacheShape> = [2, 6].into_iter().flat_map(two).collect();
+    shapes.dedup();
+    shapes
+}
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let case = if harness.options.quick { QUICK } else { FULL };
@@ -107,7 +96,7 @@ fn run_case(harness: &mut Harness<'_>, case: &Case, tables: &[Table]) -> Result<
         let mut seal = SealBaseline::start(harness, case.seal)?;
         let fixture = SchemeFixture::new(Scheme::Ckks, case.size)?;
         if harness.includes(MODES) {
-            modes::run(harness, &fixture, &mut seal, case.rache)?;
+            modes::run(harness, &fixture, &mut seal, &(case.rache)(Scheme::Ckks))?;
         }
         for table in tables {
             tables::run(harness, &fixture, &mut seal, table, case.rows)?;
@@ -115,7 +104,11 @@ fn run_case(harness: &mut Harness<'_>, case: &Case, tables: &[Table]) -> Result<
     }
     if harness.includes(SCHEMES) {
         for scheme in [Scheme::Bfv, Scheme::Bgv] {
-            schemes::run(harness, &SchemeFixture::new(scheme, case.size)?, case.exact_rache)?;
+            let mut seal = match scheme {
+                Scheme::Bfv => SealBaseline::start(harness, case.seal.map(of_bfv))?,
+                _ => SealBaseline::absent(),
+            };
+            schemes::run(harness, &SchemeFixture::new(scheme, case.size)?, &mut seal, &(case.rache)(scheme))?;
         }
     }
     harness.peak_memory("keys, pools and the largest cache of the suite");

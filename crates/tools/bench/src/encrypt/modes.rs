@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use unspoken_audit::MessageSpace;
+use unspoken_audit::insecure_reproduction::RacheShape;
 use unspoken_rlwe::ZeroEncryption;
 
 use super::methods::{EncryptionMethod, POOL_SIZE, PreparedMethod, timed_encoding};
-use super::rache::{RacheParameters, RacheTimes};
+use super::rache::{self, RacheTimes};
 use super::scheme::{SCALE, SchemeFixture};
 use super::seal::{self, SealBaseline, SealOperation, SealPrimes};
 use super::{ENCRYPT, TOGETHER, VALUES, unit_values};
@@ -77,7 +78,7 @@ pub(super) fn run(
     harness: &mut Harness<'_>,
     fixture: &SchemeFixture,
     seal: &mut SealBaseline,
-    rache: &[RacheParameters],
+    caches: &[RacheShape],
 ) -> Result<(), BenchError> {
     harness.progress("CKKS: every method in turn, with SEAL");
     let samples = sample(harness, fixture, seal)?;
@@ -86,10 +87,10 @@ pub(super) fn run(
         report(harness, fixture, seal, &samples, method);
     }
     sizes(harness, fixture, seal)?;
-    for &parameters in rache {
-        harness.progress(format!("CKKS: {}", parameters.name()));
-        let times = parameters.measure(harness, fixture, &[], harness.slow_repetitions())?;
-        report_rache(harness, fixture, parameters, &times);
+    for &shape in caches {
+        harness.progress(format!("CKKS: {}", rache::name(shape)));
+        let times = rache::measure(shape, harness, fixture, &[], harness.slow_repetitions())?;
+        report_rache(harness, fixture, shape, &times);
     }
     Ok(())
 }
@@ -224,8 +225,8 @@ fn report(
     }
 }
 
-fn report_rache(harness: &mut Harness<'_>, fixture: &SchemeFixture, parameters: RacheParameters, times: &RacheTimes) {
-    let (case, vanilla) = (format!("CKKS, {}", parameters.name()), EncryptionMethod::Vanilla.to_string());
+fn report_rache(harness: &mut Harness<'_>, fixture: &SchemeFixture, shape: RacheShape, times: &RacheTimes) {
+    let (case, vanilla) = (format!("CKKS, {}", rache::name(shape)), EncryptionMethod::Vanilla.to_string());
     let theirs = scaled(&times.vanilla, 1e3);
     let params = || with(params_of(fixture), params! { "values_per_ciphertext": 1 });
     harness.timing(ENCRYPT, &case, &scaled(&times.rache, 1e3), Some((&vanilla, &theirs)), params());

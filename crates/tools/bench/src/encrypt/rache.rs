@@ -1,6 +1,6 @@
 //! Rache, timed in turn with vanilla encryption only: several caches at once would fill the memory.
 
-use unspoken_audit::insecure_reproduction::Rache;
+use unspoken_audit::insecure_reproduction::{Rache, RacheShape};
 use unspoken_ring::SecretRng;
 
 use super::methods::{EncryptionMethod, PreparedMethod};
@@ -9,13 +9,6 @@ use crate::clock::{Repetitions, TimedOperation, alternate};
 use crate::error::BenchError;
 use crate::harness::Harness;
 
-/// Radix and number of pivots of a cache.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RacheParameters {
-    pub(super) radix: u64,
-    pub(super) pivots: usize,
-}
-
 /// Seconds, repetition by repetition.
 pub(super) struct RacheTimes {
     pub(super) rache: Vec<f64>,
@@ -23,56 +16,53 @@ pub(super) struct RacheTimes {
     pub(super) vanilla: Vec<f64>,
 }
 
-impl RacheParameters {
-    /// Name in a row.
-    pub(super) fn name(self) -> String {
-        format!("Rache (broken), radix {}, {} pivots", self.radix, self.pivots)
-    }
+/// Name in a row.
+pub(super) fn name(shape: RacheShape) -> String {
+    format!("Rache (broken), {shape}")
+}
 
-    /// As many pivots as the largest of these numbers has digits.
-    pub(super) fn that_holds(radix: u64, values: &[f64]) -> Self {
-        let largest = values.iter().fold(0.0, |max: f64, &x| max.max(x)).round() as u64;
-        let digits = std::iter::successors(Some(largest), |rest| Some(rest / radix)).take_while(|&rest| rest > 0);
-        RacheParameters { radix, pivots: digits.count().max(1) }
-    }
+/// As many pivots as the largest of these numbers has digits.
+pub(super) fn shape_that_holds(radix: u64, values: &[f64]) -> RacheShape {
+    let largest = values.iter().fold(0.0, |max: f64, &x| max.max(x)).round() as u64;
+    let digits = std::iter::successors(Some(largest), |rest| Some(rest / radix)).take_while(|&rest| rest > 0);
+    RacheShape { radix, pivots: digits.count().max(1) }
+}
 
-    /// Times Rache in turn with vanilla encryption. Encrypts every [`STRIDE`]th of `values`; if there are none,
-    /// random numbers of every length that the pivots allow.
-    pub(super) fn measure(
-        self,
-        harness: &Harness<'_>,
-        fixture: &SchemeFixture,
-        values: &[u64],
-        repetitions: Repetitions,
-    ) -> Result<RacheTimes, BenchError> {
-        let stopwatch = harness.stopwatch();
-        let mut rng = SecretRng::insecure_from_seed(3);
-        let cache = Rache::new(&fixture.vanilla, self.radix, self.pivots, &mut rng)?;
-        let bound = u128::from(self.radix).pow(self.pivots as u32);
-        let mut turn = 0usize;
-        let mut next = |rng: &mut SecretRng| -> u64 {
-            turn += 1;
-            match values.len() {
-                0 => {
-                    let mut bytes = [0; 8];
-                    rng.fill(&mut bytes);
-                    (u128::from(u64::from_le_bytes(bytes)) % bound) as u64
-                }
-                len => values[turn * STRIDE % len],
+/// Times Rache in turn with vanilla encryption. Encrypts every [`STRIDE`]th of `values`; if there are none, random
+/// numbers of every length that the pivots allow.
+pub(super) fn measure(
+    shape: RacheShape,
+    harness: &Harness<'_>,
+    fixture: &SchemeFixture,
+    values: &[u64],
+    repetitions: Repetitions,
+) -> Result<RacheTimes, BenchError> {
+    let stopwatch = harness.stopwatch();
+    let mut rng = SecretRng::insecure_from_seed(3);
+    let cache = Rache::new(&fixture.vanilla, shape, &mut rng)?;
+    let mut turn = 0usize;
+    let mut next = |rng: &mut SecretRng| -> u64 {
+        turn += 1;
+        match values.len() {
+            0 => {
+                let mut bytes = [0; 8];
+                rng.fill(&mut bytes);
+                (u128::from(u64::from_le_bytes(bytes)) % shape.limit()) as u64
             }
-        };
-        let first = next(&mut rng);
-        fixture.check(&self.name(), &cache.encrypt(first, &mut rng)?, &[first as f64])?;
-        let vanilla = PreparedMethod::new(fixture, EncryptionMethod::Vanilla)?;
-        let message = fixture.message(&vec![1.0; fixture.slots()])?;
-        let rache: TimedOperation<'_> = Box::new(|| {
-            let value = next(&mut rng);
-            stopwatch.seconds(|| cache.encrypt(value, &mut rng))
-        });
-        let mut samples = alternate(repetitions, &mut [rache, vanilla.timed(stopwatch, &message)])?;
-        let vanilla = samples.pop().unwrap_or_default();
-        Ok(RacheTimes { rache: samples.pop().unwrap_or_default(), vanilla })
-    }
+            len => values[turn * STRIDE % len],
+        }
+    };
+    let first = next(&mut rng);
+    fixture.check(&name(shape), &cache.encrypt(first, &mut rng)?, &[first as f64])?;
+    let vanilla = PreparedMethod::new(fixture, EncryptionMethod::Vanilla)?;
+    let message = fixture.message(&vec![1.0; fixture.slots()])?;
+    let rache: TimedOperation<'_> = Box::new(|| {
+        let value = next(&mut rng);
+        stopwatch.seconds(|| cache.encrypt(value, &mut rng))
+    });
+    let mut samples = alternate(repetitions, &mut [rache, vanilla.timed(stopwatch, &message)])?;
+    let vanilla = samples.pop().unwrap_or_default();
+    Ok(RacheTimes { rache: samples.pop().unwrap_or_default(), vanilla })
 }
 
 /// Distance between two measured rows of a table; coprime to the number of rows of every table.

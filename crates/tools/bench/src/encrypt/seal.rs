@@ -34,6 +34,11 @@ impl SealBaseline {
         Ok(SealBaseline(Some([Seal::start(root, matched, clock)?, Seal::start(root, fewest, clock)?])))
     }
 
+    /// No SEAL: for a scheme that tenseal does not have.
+    pub(super) fn absent() -> Self {
+        SealBaseline(None)
+    }
+
     /// Whether SEAL is available.
     pub(super) fn is_there(&self) -> bool {
         self.0.is_some()

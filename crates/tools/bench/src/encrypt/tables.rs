@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use unspoken_audit::insecure_reproduction::RacheShape;
+
 use super::methods::{EncryptionMethod, PreparedMethod};
 use super::numbers::Table;
-use super::rache::RacheParameters;
+use super::rache;
 use super::scheme::{Message, SchemeFixture};
 use super::seal::{self, SealBaseline, SealPrimes};
 use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
@@ -39,10 +41,10 @@ pub(super) fn run(
     report(harness, seal, table, ONE_BY_ONE, &samples, count as f64, params! { "rows_measured": rows });
 
     let integers: Vec<u64> = table.values.iter().map(|x| x.round() as u64).collect();
-    for rache in [RacheParameters { radix: 2, pivots: PIVOTS }, RacheParameters::that_holds(2, &table.values)] {
-        harness.progress(format!("{}: {}", table.name, rache.name()));
-        let times = rache.measure(harness, fixture, &integers, repetitions)?;
-        let case = format!("{}, {}", table.name, rache.name());
+    for shape in [RacheShape { radix: 2, pivots: PIVOTS }, rache::shape_that_holds(2, &table.values)] {
+        harness.progress(format!("{}: {}", table.name, rache::name(shape)));
+        let times = rache::measure(shape, harness, fixture, &integers, repetitions)?;
+        let case = format!("{}, {}", table.name, rache::name(shape));
         let vanilla = scaled(&times.vanilla, count as f64);
         let params = params! { "rows": count, "rows_measured": rows, "ciphertexts": count };
         let baseline = Some(("vanilla, encryption alone", vanilla.as_slice()));

@@ -26,6 +26,8 @@ pub(crate) struct SealRequest {
     pub(crate) log_qp: u32,
     pub(crate) primes: u32,
     pub(crate) special_bits: u32,
+    /// The plaintext modulus of BFV; `None` for CKKS. tenseal does not have SEAL's BGV.
+    pub(crate) plain_modulus: Option<u32>,
 }
 
 /// The parameters SEAL runs with, as it reports them.
@@ -89,10 +91,15 @@ impl Seal {
     /// Starts the process, which creates its context and keys and checks by decryption the calls it will time.
     pub(crate) fn start(root: &Path, request: SealRequest, clock: Clock) -> Result<Self, BenchError> {
         let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
-        let SealRequest { log_n, log_qp, primes, special_bits } = request;
-        let setup = process.ask(&json!({
-            "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "primes": primes, "special_bits": special_bits,
-        }))?;
+        let SealRequest { log_n, log_qp, primes, special_bits, plain_modulus } = request;
+        let mut command = json!({
+            "cmd": "setup", "scheme": "ckks", "log_n": log_n, "log_qp": log_qp, "primes": primes,
+            "special_bits": special_bits,
+        });
+        if let Some(modulus) = plain_modulus {
+            (command["scheme"], command["plain_modulus"]) = ("bfv".into(), modulus.into());
+        }
+        let setup = process.ask(&command)?;
         Ok(Seal { process, clock, setup })
     }
 
@@ -108,13 +115,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_context_of_seal_is_understood() {
+    fn small_contexts_of_seal_are_understood() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         if !Seal::is_set_up(&root) {
             println!("skipped: SEAL is not set up; `make peers` sets it up");
             return;
         }
-        let request = SealRequest { log_n: 11, log_qp: 167, primes: 4, special_bits: 17 };
+        let request = SealRequest { log_n: 11, log_qp: 167, primes: 4, special_bits: 17, plain_modulus: None };
+        let exact = SealRequest { plain_modulus: Some(65537), ..request };
+        let mut seal = Seal::start(&root, exact, Clock::Cpu).unwrap();
+        assert!(seal.time(SealCall::SymmetricSeeded).unwrap() > 0.0 && seal.time(SealCall::Encode).unwrap() > 0.0);
         let mut seal = Seal::start(&root, request, Clock::Cpu).unwrap();
         let SealSetup { towers, log2_q, log2_qp, security_level, .. } = &seal.setup;
         assert_eq!((*towers, security_level.as_str()), (3, "none"));

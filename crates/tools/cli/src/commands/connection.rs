@@ -10,13 +10,14 @@ use unspoken_client::{ClientError, StateDir, UsageStats};
 use crate::progress::note;
 
 /// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 8] = [
+const KINDS: [(&str, &str, &str); 9] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken get"),
     ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),
     ("unseal", "keys of sealed records", "unspoken get --unseal"),
+    ("sums", "exact sums of encrypted contributions", "unspoken sums"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
     ("llama", "private text generation", "unspoken chat"),
 ];

@@ -17,5 +17,6 @@ pub mod pir;
 pub mod plan;
 mod plan_bootstrap;
 pub mod serve;
+pub mod sums;
 pub mod train;
 mod unseal;

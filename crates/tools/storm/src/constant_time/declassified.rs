@@ -32,6 +32,7 @@ const TAG: &str = "one branch on whether the tag of a sealed entry is right: the
 const ANSWER: &str = "the label or digit is what the caller gets; requests do not depend on it";
 const PROOF: &str = "one branch on whether the proof of a service is right, over elements that it has seen";
 const LENGTH: &str = "the length of an opened record is what the caller gets; requests do not depend on it";
+const SUMS: &str = "the sums are what the collector gets; no request depends on them";
 const RECORD: &str = "finding a record in a decrypted cell takes a time that depends on its lengths (SECURITY.md)";
 
 /// All declassified functions.
@@ -47,9 +48,12 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::function("check_index", VALID),
     Declassified::function("check_indices", VALID),
     Declassified::function("check_tokens", VALID),
+    Declassified::function("check_values", VALID),
     Declassified::function("SecretKey::from_bytes", VALID),
     Declassified::function("decrypt_inout_detached", TAG),
     Declassified::function("outputs<unspoken_sealed", PROOF),
+    Declassified::with_callees("CollectorKey::from_bytes", VALID),
+    Declassified::with_callees("results::read_coefficients", SUMS),
     Declassified::with_callees("record::unpadded", LENGTH),
     Declassified::with_callees("unseal::is_right", LENGTH),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),

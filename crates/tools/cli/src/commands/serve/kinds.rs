@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unspoken_server::Applications;
 
 use super::offer::Offer;
-use super::{classify, digits, embed, llama, matrix, pir, pir_encrypted, pir_router, pir_shard, unseal};
+use super::{classify, digits, embed, llama, matrix, pir, pir_encrypted, pir_router, pir_shard, sums, unseal};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -18,6 +18,7 @@ pub const KINDS: &[Kind] = &[
     pir_router::KIND,
     pir_encrypted::KIND,
     unseal::KIND,
+    sums::KIND,
     llama::KIND,
 ];
 

@@ -12,9 +12,12 @@ mod pir_encrypted;
 mod pir_router;
 mod pir_shard;
 mod preset;
+mod private_directory;
 mod session_directory;
 mod shard_service;
 mod shorthands;
+mod sum_directory;
+mod sums;
 mod unseal;
 
 use std::net::SocketAddr;

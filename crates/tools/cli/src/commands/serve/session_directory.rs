@@ -1,13 +1,13 @@
 //! A directory with the sessions of a language model, which outlive the service.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use unspoken_chat::SessionStore;
-use unspoken_files::{
-    Access, create_private_directory, is_temporary_of, open_lock_file, replace_file_with, sync_directory,
-};
+use unspoken_files::{Access, is_temporary_of, replace_file_with, sync_directory};
+
+use super::private_directory;
 
 /// A directory that only its owner can enter, used by one service at a time. Each entry is a file, which is replaced
 /// atomically.
@@ -17,8 +17,6 @@ pub struct SessionDirectory {
     _lock: File,
 }
 
-const LOCK: &str = "lock";
-
 /// The end and the length of the names of entries.
 const SUFFIX: &str = ".session";
 const NAME_LENGTH: usize = 72;
@@ -26,16 +24,7 @@ const NAME_LENGTH: usize = 72;
 impl SessionDirectory {
     /// Opens a directory, which is made if missing. Files that an interrupted write left are removed.
     pub fn open(path: &Path) -> io::Result<Self> {
-        create_private_directory(path)?;
-        let lock = open_lock_file(&path.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let found = "another offer or service uses it; name another directory";
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, found));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let lock = private_directory::open(path)?;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             if is_left_over(path, &entry.file_name().to_string_lossy()) {

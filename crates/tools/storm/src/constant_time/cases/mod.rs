@@ -9,6 +9,7 @@ mod pools;
 mod queries;
 mod retrieval;
 mod sampling;
+mod sums;
 mod unseal;
 
 use std::path::Path;
@@ -44,7 +45,7 @@ impl Case {
 pub static LEAK: Case = Case::new("deliberate-leak", "a function that branches on a secret", leak::run);
 
 /// All cases.
-pub static CASES: [Case; 19] = [
+pub static CASES: [Case; 20] = [
     Case::new("sampling", "secrets and errors of every distribution; the generator is secret", sampling::run),
     Case::new("ckks-keys", "secret, public and switching keys; the generator is secret", ckks::keys),
     Case::new("ckks-encoding", "encoding of messages; the messages are secret", ckks::encoding),
@@ -62,6 +63,7 @@ pub static CASES: [Case; 19] = [
     Case::new("get-by-index", "a client's question by index; secret and index are secret", retrieval::by_index)
         .prepared(retrieval::prepare_by_index),
     Case::new("unseal", "a client that asks for the key of a record and opens it; its name is secret", unseal::run),
+    Case::new("sums", "contributions, and a collector that decrypts sums; key and values are secret", sums::run),
     Case::new(
         "index-queries",
         "direct, one-hot and compact queries; key, indices and generator are secret",

@@ -1,0 +1,128 @@
+//! The bundle of an application that needs no evaluation keys: it registers a client with a service. It has a random
+//! number, so that clients without tokens have bundles of their own.
+
+use std::io::{Read, Write};
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::RlweError;
+use zeroize::Zeroizing;
+
+use crate::application::KeyGenerator;
+use crate::error::ProtocolError;
+use crate::key_set::KeySetId;
+
+/// What a client of an application without evaluation keys uploads instead of keys, and stores instead of a secret: 8
+/// fixed bytes and a random number. Applications of a service share it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Registration([u8; Registration::BYTES]);
+
+/// The name of the first application that had these bundles: stored ones stay valid.
+const MAGIC: [u8; 8] = *b"UNSEAL\0\x01";
+
+impl Registration {
+    /// Bytes of a bundle.
+    pub const BYTES: usize = 24;
+
+    /// Version of the format of bundles.
+    pub const FORMAT: u32 = 1;
+
+    /// The key set of applications without evaluation keys.
+    pub fn key_set() -> KeySetId {
+        KeySetId::new("no evaluation keys", &[0; 16])
+    }
+
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub fn generate() -> Result<Self, ProtocolError> {
+        let mut bundle = [0; Self::BYTES];
+        let (magic, number) = bundle.split_at_mut(MAGIC.len());
+        magic.copy_from_slice(&MAGIC);
+        SecretRng::from_os().map_err(RlweError::from)?.fill(number);
+        Ok(Registration(bundle))
+    }
+
+    /// Reads one of untrusted bytes. `what` names them.
+    ///
+    /// # Errors
+    /// If they are not exactly one.
+    pub fn from_bytes(what: &'static str, bytes: &[u8]) -> Result<Self, ProtocolError> {
+        match bytes.try_into() {
+            Ok(bundle) if bytes.starts_with(&MAGIC) => Ok(Registration(bundle)),
+            _ => Err(ProtocolError::mismatch(what, "other bytes", "the 24 bytes of a client without keys")),
+        }
+    }
+
+    /// The stored one, or a new one.
+    ///
+    /// # Errors
+    /// If the stored bytes are not one, or the system has no randomness.
+    pub fn stored_or_new(stored: Option<&[u8]>) -> Result<Self, ProtocolError> {
+        match stored {
+            Some(stored) => Self::from_bytes("stored secret key", stored),
+            None => Self::generate(),
+        }
+    }
+
+    /// Reads a whole bundle of untrusted bytes.
+    ///
+    /// # Errors
+    /// If reading fails, or the bytes are not exactly one.
+    pub fn read(bundle: &mut impl Read) -> Result<Self, ProtocolError> {
+        let mut bytes = Vec::new();
+        let taken = bundle.take(Self::BYTES as u64 + 1).read_to_end(&mut bytes);
+        taken.map_err(RlweError::Io)?;
+        Self::from_bytes("keys", &bytes)
+    }
+}
+
+/// There is no secret key and there are no evaluation keys; the bundle registers the client.
+impl KeyGenerator for Registration {
+    type KeyError = ProtocolError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
+        Ok(Zeroizing::new(self.0.to_vec()))
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.0.to_vec()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        Self::BYTES as u64
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        mut progress: impl FnMut(usize, usize),
+        _cancel: &AtomicBool,
+    ) -> Result<(), ProtocolError> {
+        out.write_all(&self.0).map_err(RlweError::Io)?;
+        progress(1, 1);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_is_read_exactly() {
+        let (one, other) = (Registration::generate().unwrap(), Registration::generate().unwrap());
+        assert!(one != other);
+        let mut bytes = Vec::new();
+        one.write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).unwrap();
+        assert!(Registration::read(&mut bytes.as_slice()).unwrap() == one);
+        assert!(Registration::stored_or_new(Some(&one.secret_bytes().unwrap())).unwrap() == one);
+        let mut wrong = bytes.clone();
+        wrong[0] ^= 1;
+        for bytes in [&bytes[1..], &[&bytes[..], &[0]].concat(), &wrong, &[]] {
+            let error = Registration::read(&mut &bytes[..]).err().unwrap().to_string();
+            assert_eq!(error, "keys: found other bytes, needed the 24 bytes of a client without keys");
+        }
+    }
+}

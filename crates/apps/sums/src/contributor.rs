@@ -1,0 +1,138 @@
+//! The contributor's half: sends encrypted contributions.
+
+use std::borrow::Borrow;
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_protocol::{ClientHalf, KeyGenerator, ProtocolError, Registration};
+use zeroize::Zeroizing;
+
+use crate::contribution::Contribution;
+use crate::description::{Description, Fingerprint};
+use crate::error::SumsError;
+use crate::messages;
+
+/// What became of a contribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// It was added to the sum.
+    Added,
+    /// It had been added before, by a request whose answer may have been lost. It counts once.
+    AddedBefore,
+}
+
+/// A client that sends contributions, which [`ContributionEncryptor`](crate::ContributionEncryptor) encrypted.
+pub struct SumsContributor {
+    description: Description,
+    registration: Registration,
+}
+
+/// There is no secret key and there are no evaluation keys; a bundle of 24 bytes registers the client.
+impl KeyGenerator for SumsContributor {
+    type KeyError = ProtocolError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
+        self.registration.secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.registration.bundle_contents()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.registration.key_bytes()
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), ProtocolError> {
+        self.registration.write_keys(out, progress, cancel)
+    }
+}
+
+impl ClientHalf for SumsContributor {
+    type Error = SumsError;
+    type Description = Description;
+    /// The fingerprint that the contributor knows from the collector. Without one the first description is trusted, and
+    /// later ones must be the same.
+    type Model = Option<Fingerprint>;
+    type Question = Contribution;
+    type Encoded = Contribution;
+    type Answer = Receipt;
+
+    const VERB: &'static str = "sending contributions";
+
+    fn open(description: Description, known: Self::Model, stored: Option<&[u8]>) -> Result<Self, SumsError> {
+        if let Some(known) = known.filter(|known| *known != description.fingerprint()) {
+            let needed = format!("{known}, which this client was given; do not send anything to this service");
+            return Err(SumsError::mismatch("fingerprint of a collection", description.fingerprint(), needed));
+        }
+        Ok(SumsContributor { description, registration: Registration::stored_or_new(stored)? })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Refuses another collection under the same name: contributions are encrypted for one public key.
+    fn check_change(earlier: &Description, now: &Description) -> Result<(), SumsError> {
+        check_change(earlier, now)
+    }
+
+    fn batch(&self) -> usize {
+        self.description.batch()
+    }
+
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.description.query_bytes(questions)
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        messages::receipts_bytes(questions)
+    }
+
+    /// Contributions are encrypted already: a repeated call sends the same bytes, which count once.
+    fn encode<Q: Borrow<Contribution>>(&self, contributions: &[Q]) -> Result<Vec<Contribution>, SumsError> {
+        let needed = self.description.contribution_bytes();
+        let fits = |contribution: &&Q| (*contribution).borrow().bytes().len() == needed;
+        match contributions.iter().all(|contribution| fits(&contribution)) {
+            true => Ok(contributions.iter().map(|contribution| contribution.borrow().clone()).collect()),
+            false => Err(SumsError::mismatch("contribution", "one of another collection", "one of this collection")),
+        }
+    }
+
+    fn query(&mut self, contributions: &[Contribution]) -> Result<Vec<u8>, SumsError> {
+        let most = self.batch();
+        match (1..=most).contains(&contributions.len()) {
+            true => Ok(messages::contribute(contributions)),
+            false => {
+                let found = format!("{} contributions", contributions.len());
+                Err(SumsError::mismatch("request", found, format!("1 to {most}")))
+            }
+        }
+    }
+
+    fn check_answer(&self, answer: &[u8], contributions: usize) -> Result<(), SumsError> {
+        messages::read_receipts(answer, contributions).map(drop)
+    }
+
+    fn read(&self, answer: &[u8], contributions: &[Contribution]) -> Result<Vec<Receipt>, SumsError> {
+        messages::read_receipts(answer, contributions.len())
+    }
+}
+
+/// Refuses another collection under the same name.
+pub(crate) fn check_change(earlier: &Description, now: &Description) -> Result<(), SumsError> {
+    if earlier.fingerprint() == now.fingerprint() {
+        return Ok(());
+    }
+    let needed = format!(
+        "{}, as before; if the collector confirms the new collection, delete this client's state directory, otherwise \
+         do not trust this service",
+        earlier.fingerprint()
+    );
+    Err(SumsError::mismatch("fingerprint of a collection", now.fingerprint(), needed))
+}

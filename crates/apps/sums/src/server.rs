@@ -1,0 +1,161 @@
+//! The service's half: adds contributions, and releases the sum once.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ProtocolError, Registration, ServerHalf};
+
+use crate::description::Description;
+use crate::error::SumsError;
+use crate::messages::{self, Request};
+use crate::state::State;
+use crate::store::SumStore;
+
+/// Adds what contributors send, and gives the sum to the collector. It sees no value: it has no secret.
+///
+/// The collector's request closes the collection, if it has enough contributions: nothing is added any more, and every
+/// later request gets the same sum. So there are no two sums whose difference would be a contribution.
+pub struct SumsServer {
+    description: Description,
+    store: Box<dyn SumStore>,
+    /// Empty after an error of the store: what is stored is then loaded again before it is used.
+    state: Mutex<Option<State>>,
+}
+
+impl SumsServer {
+    /// Serves a collection whose state is in `store`.
+    ///
+    /// # Errors
+    /// If the store belongs to another collection or is damaged, or reading or writing fails.
+    pub fn new(description: Description, store: impl SumStore) -> Result<Self, SumsError> {
+        let state = State::load(&description, &store)?;
+        Ok(SumsServer { description, store: Box::new(store), state: Mutex::new(Some(state)) })
+    }
+
+    /// Number of contributions in the sum.
+    ///
+    /// # Errors
+    /// If the state must be loaded again, and that fails.
+    pub fn count(&self) -> Result<u32, SumsError> {
+        self.with_state(|state| Ok(state.count()))
+    }
+
+    /// Works with the state. After an error of the store it is loaded again, because either of two states may be
+    /// stored; other errors leave it as it was.
+    fn with_state<T>(&self, work: impl FnOnce(&mut State) -> Result<T, SumsError>) -> Result<T, SumsError> {
+        let mut slot = self.state.lock().unwrap_or_else(|poisoned| {
+            // The panic may have come between two steps.
+            let mut slot = PoisonError::into_inner(poisoned);
+            *slot = None;
+            slot
+        });
+        let mut state = match slot.take() {
+            Some(state) => state,
+            None => State::load(&self.description, &*self.store)?,
+        };
+        let result = work(&mut state);
+        if !matches!(result, Err(SumsError::Io { .. })) {
+            *slot = Some(state);
+        }
+        self.state.clear_poison();
+        result
+    }
+
+    fn check_token(&self, token: &[u8; 32]) -> Result<(), SumsError> {
+        if self.description.is_token(token) { Ok(()) } else { Err(SumsError::Token) }
+    }
+}
+
+impl KeyLoader for SumsServer {
+    /// Sums need no evaluation keys.
+    type Keys = ();
+    type KeyError = ProtocolError;
+
+    fn key_set(&self) -> KeySetId {
+        Registration::key_set()
+    }
+
+    fn key_format(&self) -> u32 {
+        Registration::FORMAT
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        Registration::BYTES
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        Registration::BYTES as u64
+    }
+
+    fn key_memory_bytes(&self) -> u64 {
+        0
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
+        Registration::from_bytes("start of the keys", front).map(|_| 0)
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<(), ProtocolError> {
+        Registration::read(bundle).map(drop)
+    }
+
+    fn check_keys(&self, (): &()) -> Result<(), ProtocolError> {
+        Ok(())
+    }
+}
+
+impl ServerHalf for SumsServer {
+    type Error = SumsError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    /// Fails while the state cannot be loaded after an error of the store.
+    fn check_ready(&self) -> Result<(), SumsError> {
+        self.count().map(drop)
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes(self.description.batch())
+    }
+
+    fn answer_bytes(&self) -> usize {
+        messages::sum_bytes(&self.description)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        State::most_bytes(&self.description)
+    }
+
+    /// The decoded contributions, another sum, and its bytes.
+    fn working_bytes(&self) -> u64 {
+        let parameters = self.description.parameters();
+        let ciphertext = 2 * parameters.ring().poly_bytes(parameters.basis()) as u64;
+        (self.description.batch() as u64 + 2) * ciphertext + 2 * State::stored_bytes(&self.description)
+    }
+
+    fn answer(&self, _client: ClientId, (): &(), query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, SumsError> {
+        let request = Request::read(&self.description, query)?;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(SumsError::Cancelled);
+        }
+        match request {
+            Request::Contribute(addends) => {
+                Ok(messages::receipts(&self.with_state(|state| state.add(&addends, &*self.store))?))
+            }
+            Request::Count(token) => {
+                self.check_token(&token)?;
+                Ok(messages::counted(self.count()?))
+            }
+            Request::Close(token) => {
+                self.check_token(&token)?;
+                self.with_state(|state| {
+                    state.close(&*self.store)?;
+                    Ok(messages::closed(state))
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The values of contributions, from the command line or a CSV file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::Context;
+use unspoken_sums::Column;
+use zeroize::Zeroizing;
+
+/// The values of one contribution. Wiped when dropped.
+pub type Row = Zeroizing<Vec<i64>>;
+
+/// A value of the command line.
+#[derive(Clone)]
+pub struct NamedValue {
+    name: String,
+    value: i64,
+}
+
+impl FromStr for NamedValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let needed = || "needed NAME=VALUE with an integer, for instance visits=3".to_owned();
+        let (name, value) = text.split_once('=').ok_or_else(needed)?;
+        Ok(NamedValue { name: name.into(), value: value.parse().map_err(|_| needed())? })
+    }
+}
+
+/// One contribution of named values, in the order of the columns.
+pub fn from_values(columns: &[Column], values: &[NamedValue]) -> anyhow::Result<Row> {
+    if let Some(unknown) = values.iter().find(|value| columns.iter().all(|column| column.name() != value.name)) {
+        anyhow::bail!("the collection has no column {}; its columns are {}", unknown.name, names(columns));
+    }
+    let mut row = Zeroizing::new(Vec::with_capacity(columns.len()));
+    for column in columns {
+        let mut given = values.iter().filter(|value| value.name == column.name());
+        match (given.next(), given.next()) {
+            (Some(value), None) => row.push(value.value),
+            (None, _) => anyhow::bail!("{} is missing; give each of {}", column.name(), names(columns)),
+            (Some(_), Some(_)) => anyhow::bail!("{} is given twice", column.name()),
+        }
+    }
+    Ok(row)
+}
+
+/// The rows of a CSV file whose first line names the columns, or of standard input for "-". Other columns are ignored.
+pub fn from_csv(columns: &[Column], path: &Path) -> anyhow::Result<Vec<Row>> {
+    let failed = || format!("cannot read {}", path.display());
+    let input: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(path).with_context(failed)?),
+    };
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
+    let header = reader.headers().with_context(failed)?.clone();
+    let place = |column: &Column| {
+        let place = header.iter().position(|name| name == column.name());
+        place.with_context(|| {
+            format!("{} has no column {}; its first line must name {}", path.display(), column.name(), names(columns))
+        })
+    };
+    let places = columns.iter().map(place).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut rows = Vec::new();
+    for (number, record) in reader.records().enumerate() {
+        let record = record.with_context(failed)?;
+        let mut row = Zeroizing::new(Vec::with_capacity(columns.len()));
+        for (column, &place) in columns.iter().zip(&places) {
+            let value = record.get(place).and_then(|text| text.parse().ok());
+            // The text itself may be private.
+            row.push(value.with_context(|| {
+                format!("{}: row {} has no integer in column {}", path.display(), number + 1, column.name())
+            })?);
+        }
+        rows.push(row);
+    }
+    anyhow::ensure!(!rows.is_empty(), "{} has no rows below its first line", path.display());
+    Ok(rows)
+}
+
+fn names(columns: &[Column]) -> String {
+    columns.iter().map(Column::name).collect::<Vec<_>>().join(", ")
+}

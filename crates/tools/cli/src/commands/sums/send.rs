@@ -1,0 +1,141 @@
+//! `unspoken sums send`
+
+use std::path::PathBuf;
+
+use unspoken_client::transport::Cancel;
+use unspoken_client::{Progress, ServiceClient};
+use unspoken_ring::SecretRng;
+use unspoken_sums::{ContributionEncryptor, Description, Fingerprint, Receipt, SumsContributor, Zeros};
+
+use super::pool;
+use super::resume::RowIds;
+use super::rows::{self, NamedValue, Row};
+use crate::commands::connection::{Target, print_usage};
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Rows that are encrypted before they are sent, and entries of a pool in memory.
+const CHUNK: usize = 64;
+
+/// Encrypt numbers and send them to a collection
+///
+/// One contribution is given as NAME=VALUE for each column, or many as rows of a CSV file. The service learns who sends
+/// and when, and no value; the collector learns sums. Other users of this machine may see a command line: use --csv -
+/// for values that they must not see.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Fingerprint of the collection, as its collector tells it: nothing is sent to another one [default: the one that
+    /// the service describes first]
+    #[arg(long, value_name = "HEX")]
+    fingerprint: Option<Fingerprint>,
+    /// CSV file whose first line names the columns; each row is a contribution. "-" is standard input. The rows are
+    /// encrypted with encryptions of zero that a thread makes in memory, or with those of --pool
+    #[arg(long, value_name = "FILE", conflicts_with = "values", required_unless_present = "values")]
+    csv: Option<PathBuf>,
+    /// File of encryptions of zero that are made ahead and used once, kept between runs; it is made if missing. Beside
+    /// it are FILE.ledger and FILE.key. After the rows were sent it is filled again. Never restore it from a copy
+    #[arg(long, value_name = "FILE", requires = "csv")]
+    pool: Option<PathBuf>,
+    /// Entries of the file of --pool
+    #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "pool",
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pool_entries: u32,
+    /// File with which an interrupted command can be repeated: each row counts once. It is made if missing; keep it
+    /// until all rows are sent
+    #[arg(long, value_name = "FILE", requires = "csv")]
+    resume: Option<PathBuf>,
+    /// The values of one contribution
+    #[arg(value_name = "NAME=VALUE")]
+    values: Vec<NamedValue>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let mut bars = Bars::new();
+    let known = arguments.fingerprint;
+    let mut step = |step| bars.step(step);
+    let mut client =
+        ServiceClient::<SumsContributor>::connect(transport, &application, known, &state, &mut step, &cancel)?;
+    let description = client.description().clone();
+    let rows = match &arguments.csv {
+        Some(path) => rows::from_csv(description.columns(), path)?,
+        None => vec![rows::from_values(description.columns(), &arguments.values)?],
+    };
+    check(&description, &rows)?;
+    let ids = match &arguments.resume {
+        Some(path) => RowIds::open(path, description.fingerprint(), &rows)?,
+        None => RowIds::random()?,
+    };
+    let mut encryptor = ContributionEncryptor::new(&description, zeros(arguments, &description, rows.len())?)?;
+    let mut sending = Sending { client: &mut client, encryptor: &mut encryptor, ids: &ids, bars: &mut bars };
+    let repeated = sending.all(&rows, &cancel)?;
+    bars.finish();
+    println!("sent        {} contributions to {}", rows.len(), description.fingerprint());
+    if repeated > 0 {
+        println!("repeated    {repeated} of them, which had been added before and count once");
+    }
+    print_usage(client.usage());
+    if let Zeros::File(mut pool) = encryptor.into_zeros() {
+        let added = pool.refill(&mut SecretRng::from_os()?, arguments.pool_entries as usize)?;
+        println!("pool        {added} encryptions of zero made for the next time");
+    }
+    Ok(())
+}
+
+/// Checks the values of all rows.
+fn check(description: &Description, rows: &[Row]) -> anyhow::Result<()> {
+    rows.iter().zip(1..).try_for_each(|(row, number)| {
+        let checked = description.check(row);
+        checked.map_err(|error| anyhow::anyhow!("row {number}: {error}; nothing was sent"))
+    })
+}
+
+/// Where the encryptions of zero come from: a pool for many rows.
+fn zeros(arguments: &Arguments, description: &Description, rows: usize) -> anyhow::Result<Zeros> {
+    match &arguments.pool {
+        Some(path) => Ok(Zeros::File(pool::in_file(description, path, arguments.pool_entries)?)),
+        None if rows > 1 => Ok(Zeros::in_memory(description, CHUNK)?),
+        None => Ok(Zeros::OnDemand),
+    }
+}
+
+/// The work of sending rows.
+struct Sending<'a> {
+    client: &'a mut ServiceClient<SumsContributor>,
+    encryptor: &'a mut ContributionEncryptor,
+    ids: &'a RowIds,
+    bars: &'a mut Bars,
+}
+
+impl Sending<'_> {
+    /// Encrypts and sends all rows. Returns how many had been added before.
+    fn all(&mut self, rows: &[Row], cancel: &Cancel) -> anyhow::Result<usize> {
+        let mut repeated = 0;
+        for (chunk, start) in rows.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
+            let sent = self.chunk(chunk, start, rows.len(), cancel).map_err(|error| match rows.len() {
+                1 => error,
+                total => error.context(format!("{start} of {total} rows were sent; with --resume the rest can follow")),
+            })?;
+            repeated += sent;
+        }
+        Ok(repeated)
+    }
+
+    fn chunk(&mut self, chunk: &[Row], start: usize, total: usize, cancel: &Cancel) -> anyhow::Result<usize> {
+        let encrypted =
+            chunk.iter().zip(start..).map(|(row, number)| self.encryptor.encrypt_as(self.ids.id(number), row));
+        let encrypted = encrypted.collect::<Result<Vec<_>, _>>()?;
+        let bars = &mut *self.bars;
+        let mut step = |step: Progress| match step {
+            Progress::QueriesToSend(_) => {}
+            Progress::Asking { done, .. } => bars.contributions(start + done, total),
+            other => bars.step(other),
+        };
+        let receipts = self.client.ask(&encrypted, &mut step, cancel)?;
+        Ok(receipts.iter().filter(|receipt| **receipt == Receipt::AddedBefore).count())
+    }
+}

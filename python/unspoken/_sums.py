@@ -1,0 +1,323 @@
+"""Exact sums of what many clients send encrypted to a service that sees no value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._client_base import ConnectionOptions, ServiceClient
+from unspoken.errors import StateError, SumsError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Range = Union[int, "tuple[int, int]"]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of a collection.
+
+    Attributes
+    ----------
+    contributions : int
+        Number of contributions.
+    sums : dict of str to int
+        The sum of each column, exact.
+    means : dict of str to float
+        The sum of each column divided by the number of contributions.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> unspoken.Sums(2, {"visits": 5}, {"visits": 2.5}).sums["visits"]
+    5
+    """
+
+    contributions: int
+    sums: dict[str, int]
+    means: dict[str, float]
+
+
+class SumsCollection:
+    """A collection of encrypted contributions: the collector's two files.
+
+    The public file is for the service (``unspoken serve --offer sums=visits.public``); everybody may
+    see it. The private file decrypts the sums; the collector keeps it. `create` makes a collection.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> survey = unspoken.SumsCollection.create({"visits": 60, "change": (-6, 6)}, most=1000, least=50)
+    >>> survey
+    <SumsCollection of visits, change; 50 to 1000 contributions, n12_exact17>
+    """
+
+    _compiled: _unspoken.SumsCollection
+
+    @classmethod
+    def create(cls, columns: Mapping[str, Range], *, most: int, least: int) -> SumsCollection:
+        """Make a collection, with secure parameters that hold its sums.
+
+        Parameters
+        ----------
+        columns : dict of str to int or (int, int)
+            For each column the largest value of one contribution, or the smallest and the largest. The
+            range contains 0.
+        most : int
+            Most contributions that are added.
+        least : int
+            Contributions below which the service does not release the sum, at least 2.
+
+        Raises
+        ------
+        SumsError
+            If a range or a number cannot be used, or no parameters hold the sums.
+
+        Examples
+        --------
+        >>> survey = unspoken.SumsCollection.create({"visits": 60}, most=1000, least=50)  # doctest: +SKIP
+        """
+        ranges = ((name, *((0, each) if isinstance(each, int) else each)) for name, each in columns.items())
+        for what, number in (("most", most), ("least", least)):
+            if not 0 <= number < 1 << 32:
+                raise SumsError(f"make a collection: found {what}={number}; needed 2 or more")
+        return cls._of(_unspoken.SumsCollection.create(list(ranges), most, least))
+
+    @classmethod
+    def load(cls, name: str | PathLike[str]) -> SumsCollection:
+        """Read the files ``NAME.public`` and ``NAME.private``.
+
+        Raises
+        ------
+        StateError
+            If a file cannot be read.
+        MismatchError
+            If a file is damaged or belongs to another collection.
+
+        Examples
+        --------
+        >>> survey = unspoken.SumsCollection.load("survey")  # doctest: +SKIP
+        """
+        path = os.fspath(name)
+        parts = []
+        for ending in ("public", "private"):
+            try:
+                with open(f"{path}.{ending}", "rb") as file:  # noqa: PTH123 (a name is no path)
+                    parts.append(file.read(1 << 26))
+            except OSError as error:
+                message = f"read the collection {path}.{ending}: {error}; give the name that it was saved under"
+                raise StateError(message) from error
+        return cls._of(_unspoken.SumsCollection.from_bytes(*parts))
+
+    def save(self, name: str | PathLike[str]) -> None:
+        """Write ``NAME.public`` and ``NAME.private``, the latter readable by its owner only.
+
+        Raises
+        ------
+        StateError
+            If a file exists (none is ever overwritten) or cannot be written.
+
+        Examples
+        --------
+        >>> survey.save("survey")  # doctest: +SKIP
+        """
+        path = os.fspath(name)
+        parts = (("private", 0o600, self._compiled.private_bytes()), ("public", 0o666, self._compiled.public_bytes()))
+        for ending, mode, data in parts:
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+                with os.fdopen(os.open(f"{path}.{ending}", flags, mode), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise StateError(f"write the collection {path}.{ending}: {error}; give a new name") from error
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the collection with all its fields: give it to contributors, 64 hexadecimal digits."""
+        return self._compiled.fingerprint
+
+    @property
+    def preset(self) -> str:
+        """The parameter set."""
+        return self._compiled.preset
+
+    @property
+    def columns(self) -> dict[str, tuple[int, int]]:
+        """Smallest and largest value of one contribution, by column."""
+        return _columns(self._compiled.columns)
+
+    def __reduce__(self) -> Any:
+        """Raise: a collection is saved with `save`."""
+        raise TypeError("a collection is not pickled: use save() and load()")
+
+    def __repr__(self) -> str:
+        """Return columns and limits, and no bit of the secret."""
+        own = self._compiled
+        return f"<SumsCollection of {', '.join(self.columns)}; {own.least} to {own.most} contributions, {own.preset}>"
+
+    @classmethod
+    def _of(cls, compiled: _unspoken.SumsCollection) -> SumsCollection:
+        collection = cls.__new__(cls)
+        collection._compiled = compiled
+        return collection
+
+
+class SumsClient(ServiceClient[_unspoken.SumsConnection]):
+    """A client of a collection at a service: sends contributions, or fetches the sums as its collector.
+
+    The service learns who sends and when, and no value. The collector learns sums only.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    application : str, optional
+        The collection, for instance ``"sums/survey"``. Default: the only application of the service.
+    fingerprint : str, optional
+        Fingerprint of the collection, as its collector tells it: nothing is sent to another one.
+        Default: the one that the service describes first.
+    **options
+        How to connect: see `ConnectionOptions`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+
+    Examples
+    --------
+    >>> with unspoken.SumsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     client.send({"visits": 3, "change": -1})
+    """
+
+    def __init__(
+        self,
+        url: str,
+        application: str | None = None,
+        *,
+        fingerprint: str | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        super().__init__(url, application=application, **options)
+        self._fingerprint = fingerprint
+
+    def send(self, values: Mapping[str, npt.ArrayLike]) -> int:
+        """Encrypt and send one contribution, or many, and return how many are in the sum now.
+
+        A request that is repeated because its answer was lost counts once. A second call of `send` is
+        another contribution.
+
+        Parameters
+        ----------
+        values : dict of str to int or array_like
+            A value for each column: an integer for one contribution; for many, arrays of one length.
+            Many are encrypted with encryptions of zero that a thread makes in memory.
+
+        Raises
+        ------
+        SumsError
+            If a column is missing or unknown, or a value is out of range; nothing was sent.
+        RefusedError
+            If the collection is closed or full.
+        MismatchError
+            If the service offers another collection than that of `fingerprint`, or than before.
+
+        Examples
+        --------
+        >>> client.send({"visits": 3, "change": -1})  # doctest: +SKIP
+        >>> client.send({"visits": [3, 0], "change": [1, 1]})  # doctest: +SKIP
+        """
+        with self._use_connection() as connection:
+            return connection.send(_rows(list(_columns(connection.columns)), values), self._progress)
+
+    def count(self, collection: SumsCollection) -> int:
+        """Return how many contributions a collection has; for its collector. Changes nothing.
+
+        Raises
+        ------
+        MismatchError
+            If the service offers another collection.
+
+        Examples
+        --------
+        >>> client.count(survey)  # doctest: +SKIP
+        """
+        own = collection._compiled
+        return own.count(self._service, self._application, self._state_dir, self._progress)
+
+    def fetch(self, collection: SumsCollection) -> Sums:
+        """Close a collection and return its sums; for its collector.
+
+        The service adds nothing after that: two sums would tell what came between. Later calls return
+        the same sums.
+
+        Raises
+        ------
+        RefusedError
+            If there are too few contributions.
+        SumsError
+            If the sums cannot be those of contributions in range.
+        MismatchError
+            If the service offers another collection.
+
+        Examples
+        --------
+        >>> client.fetch(survey).means["visits"]  # doctest: +SKIP
+        """
+        own = collection._compiled
+        contributions, columns = own.fetch(self._service, self._application, self._state_dir, self._progress)
+        sums = {name: total for name, total, _ in columns}
+        return Sums(contributions, sums, {name: mean for name, _, mean in columns})
+
+    @property
+    def columns(self) -> dict[str, tuple[int, int]]:
+        """Smallest and largest value of one contribution, by column. Connects, if necessary."""
+        with self._use_connection() as connection:
+            return _columns(connection.columns)
+
+    def _open(self) -> _unspoken.SumsConnection:
+        """Register this client with the service."""
+        return _unspoken.SumsConnection.open(
+            self._service, self._application, self._fingerprint, self._state_dir, self._progress
+        )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many contributions will take."""
+        return _unspoken.SumsConnection.cost(
+            self._service, self._application, self._fingerprint, self._state_dir, questions
+        )
+
+
+def _columns(columns: list[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
+    return {name: (smallest, largest) for name, smallest, largest in columns}
+
+
+def _rows(columns: list[str], values: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
+    """Return contributions of shape (contributions, columns).
+
+    Examples
+    --------
+    >>> _rows(["a", "b"], {"b": 2, "a": 1})
+    array([[1, 2]])
+    """
+    missing = [name for name in columns if name not in values]
+    unknown = [name for name in values if name not in columns]
+    if missing or unknown:
+        raise SumsError(f"send: found columns {', '.join(values)}; needed {', '.join(columns)}")
+    arrays = [np.atleast_1d(np.asarray(values[name])) for name in columns]
+    for name, array in zip(columns, arrays):
+        if array.dtype.kind not in "iub":
+            raise TypeError(f"send: found entries of {array.dtype} in {name}; needed integers")
+        if array.ndim != 1 or array.size != arrays[0].size:
+            raise SumsError(f"send: found {name} of shape {array.shape}; needed ({arrays[0].size},), as {columns[0]}")
+    return np.ascontiguousarray(np.stack(arrays, axis=1).astype(np.int64))
