@@ -24,6 +24,7 @@ mod messages;
 mod repair;
 pub mod retrieve;
 pub mod rlwe;
+pub mod texts;
 pub mod unseal;
 pub mod wire;
 
@@ -40,7 +41,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 71] = [
+pub const TARGETS: [&Target; 74] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -73,6 +74,9 @@ pub const TARGETS: [&Target; 71] = [
     &embedding::SUBTABLES,
     &embedding::NPY,
     &embedding::SAFETENSORS,
+    &texts::DRUG_REVIEWS,
+    &texts::ENRON_SPAM_CSV,
+    &texts::ENRON_SPAM_MAILS,
     &llama::GGUF,
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,

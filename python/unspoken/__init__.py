@@ -66,7 +66,7 @@ from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._records import Records, read_records
 from unspoken._retrieval_client import RetrievalClient
 from unspoken._table import CompressedTable, compress
-from unspoken._texts import TextWarning
+from unspoken._texts import TextWarning, load_texts
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
     ConfigurationError,
@@ -140,6 +140,7 @@ __all__ = [
     "Usage",
     "__version__",
     "compress",
+    "load_texts",
     "matrix",
     "presets",
     "read_records",

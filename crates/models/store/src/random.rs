@@ -33,6 +33,14 @@ impl Random {
         radius * (std::f64::consts::TAU * turn).cos()
     }
 
+    /// Distributed as Gumbel's law with location 0 and scale 1: the logarithm of probabilities plus such noise is
+    /// largest at an index drawn with these probabilities.
+    pub fn gumbel(&mut self) -> f64 {
+        // 52 random bits and a half, in (0, 1): the logarithms of 0 and of 1 have no use here.
+        let unit = ((self.0.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
+        -(-unit.ln()).ln()
+    }
+
     /// Shuffles the items (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -80,6 +88,18 @@ mod tests {
         let drawn: Vec<f32> = (0..1000).map(|_| random.symmetric(0.5)).collect();
         assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
         assert!(drawn.iter().any(|&x| x < -0.45) && drawn.iter().any(|&x| x > 0.45));
+    }
+
+    #[test]
+    fn gumbel_noise_draws_by_probability() {
+        let (mut random, odds) = (Random::new(5, 1), [0.1f64, 0.6, 0.3]);
+        let mut counts = [0; 3];
+        for _ in 0..10_000 {
+            let noisy = odds.map(|p| p.ln() + random.gumbel());
+            let best = (0..3).fold(0, |best, j| if noisy[j] > noisy[best] { j } else { best });
+            counts[best] += 1;
+        }
+        assert!(counts.iter().zip(odds).all(|(&count, p)| (f64::from(count) / 1e4 - p).abs() < 0.02), "{counts:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
 use unspoken_sealed::SealedError;
 use unspoken_sources::SourceError;
-use unspoken_store::FileError;
+use unspoken_store::{DataError, FileError};
 use unspoken_unseal::UnsealError;
 use unspoken_wire::ProblemCode;
 
@@ -48,6 +48,8 @@ pub(crate) enum Failure {
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
+    /// Reading labelled texts.
+    Texts(DataError),
     /// Reading, writing or using a network for digits.
     Network(digits::ModelError),
     /// Training of a network for digits.
@@ -97,6 +99,12 @@ impl From<ModelFailure> for Failure {
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         Failure::Train(error)
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Failure::Texts(error)
     }
 }
 
@@ -207,6 +215,7 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Model(error) => ModelError::new_err(error.to_string()),
             Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Texts(error) => TrainingError::new_err(error.to_string()),
             Failure::Network(error) => ModelError::new_err(error.to_string()),
             Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
             Failure::Images(error) => TrainingError::new_err(error.to_string()),

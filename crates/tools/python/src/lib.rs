@@ -15,6 +15,7 @@ mod presets;
 mod progress;
 mod records;
 mod retrieval;
+mod texts;
 
 use pyo3::prelude::*;
 
@@ -49,5 +50,6 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::RecordReader>()?;
     module.add_class::<records::RecordSource>()?;
     module.add_class::<retrieval::RetrievalConnection>()?;
-    module.add_function(wrap_pyfunction!(presets::presets, module)?)
+    module.add_function(wrap_pyfunction!(presets::presets, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::load_texts, module)?)
 }
