@@ -33,12 +33,12 @@ impl Random {
         radius * (std::f64::consts::TAU * turn).cos()
     }
 
-    /// Distributed as Gumbel's law with location 0 and scale 1: the logarithm of probabilities plus such noise is
-    /// largest at an index drawn with these probabilities.
-    pub fn gumbel(&mut self) -> f64 {
-        // 52 random bits and a half, in (0, 1): the logarithms of 0 and of 1 have no use here.
+    /// Exponentially distributed with mean 1, and above 0. Weights divided by such numbers are largest at an index
+    /// drawn in proportion to the weights.
+    pub fn exponential(&mut self) -> f64 {
+        // 52 random bits and a half, in (0, 1).
         let unit = ((self.0.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
-        -(-unit.ln()).ln()
+        -unit.ln()
     }
 
     /// Shuffles the items (Fisher and Yates).
@@ -91,11 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn gumbel_noise_draws_by_probability() {
+    fn exponential_numbers_draw_in_proportion() {
         let (mut random, odds) = (Random::new(5, 1), [0.1f64, 0.6, 0.3]);
         let mut counts = [0; 3];
         for _ in 0..10_000 {
-            let noisy = odds.map(|p| p.ln() + random.gumbel());
+            let noisy = odds.map(|p| p / random.exponential());
             let best = (0..3).fold(0, |best, j| if noisy[j] > noisy[best] { j } else { best });
             counts[best] += 1;
         }

@@ -71,7 +71,8 @@ fn options_of_the_python_estimator_are_flags() {
     let files = Files::new();
     let flags = "--max-tokens 16 --bigrams --min-count 2 --max-vocabulary 10 --subtables 2 --dimension 4 --seed 3 \
                  --relaxed-epochs 2 --hard-epochs 3 --batch 10 --rate 0.01 --code-rate 0.1 --weight-decay 0 \
-                 --final-temperature 0.5 --entropy-weight 0.002 --confidence-weight 0.01 --unknown-share 0.1 --validation-share 0.2 --json";
+                 --final-temperature 0.5 --entropy-weight 0.002 --confidence-weight 0.01 \
+                 --unknown-share 0.1 --validation-share 0.2 --json";
     let flags: Vec<&str> = flags.split_whitespace().collect();
     let (report, _) = files.train(&flags);
     let report: Value = serde_json::from_str(&report).unwrap();

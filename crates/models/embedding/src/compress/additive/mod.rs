@@ -2,8 +2,8 @@
 //!
 //! The compressed form and the objective are those of Shu and Nakayama (2018), *Compressing word embeddings via deep
 //! compositional code learning*: `M_j ~ sum_t M^(t)[:, j_t]`, least mean squared error. They learn the codes with an
-//! encoder network and Gumbel noise. Here codes are found by alternating minimisation (Babenko and Lempitsky 2014;
-//! Martinez et al. 2016, 2018), which needs minutes on two cores instead of hours of GPU time:
+//! encoder network (the other method of this crate). Here codes are found by alternating minimisation (Babenko and
+//! Lempitsky 2014; Martinez et al. 2016, 2018):
 //!
 //! 1. *Start*: subtable `t` is the k-means of the residual of the previous ones.
 //! 2. *Refine*, repeatedly: compute subtables by least squares with fixed codes; move columns that no row uses to the
@@ -31,8 +31,8 @@ use crate::table::EmbeddingTable;
 const START_STREAM: u64 = 0;
 const FIRST_ROUND_STREAM: u64 = 1;
 
-/// Compresses a table by additive quantisation. `progress` is called after each step; raising `cancel` stops the work within a fraction of a
-/// second.
+/// Compresses a table by additive quantisation. `progress` is called after each step; raising `cancel` stops the work
+/// within a fraction of a second.
 ///
 /// # Errors
 /// [`CompressError::Option`] for an option outside its range, [`CompressError::Cancelled`].

@@ -4,8 +4,8 @@ use crate::compress::check_shape;
 use crate::error::CompressError;
 use crate::shape::Shape;
 
-/// Options of compression by additive quantisation. The defaults are the paper's `l = 4` subtables, and settings that need minutes on two cores
-/// for tables of some ten million numbers.
+/// Options of compression by additive quantisation. The defaults are the paper's `l = 4` subtables, and settings that
+/// need minutes on two cores for tables of some ten million numbers.
 ///
 /// ```
 /// use unspoken_embedding::CompressOptions;

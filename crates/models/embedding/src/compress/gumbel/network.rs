@@ -31,7 +31,8 @@ pub(super) struct Network {
 /// Values of a forward pass, one row for each row of the table.
 struct Pass {
     hidden: Array2<f32>,
-    logits: Array2<f32>,
+    /// The derivative of `ln a` with respect to the logit, for each column.
+    slopes: Array2<f32>,
     q: Array2<f32>,
     /// Reconstruction minus row.
     error: Array2<f32>,
@@ -97,20 +98,25 @@ impl Network {
     /// The forward pass of some rows of a batch, with noise.
     fn forward(&self, rows: ArrayView2<f32>, temperature: f32, random: &mut Random) -> Pass {
         let hidden = self.hidden.apply(rows).mapv(f32::tanh);
-        let logits = self.logits.apply(hidden.view());
-        let mut q = logits.mapv(|u| (softplus(u).ln() + random.gumbel() as f32) / temperature);
+        let mut slopes = self.logits.apply(hidden.view());
+        let mut q = slopes.clone();
+        Zip::from(&mut q).and(&mut slopes).for_each(|weight, slope| {
+            (*weight, *slope) = softplus(*slope);
+            // Gumbel noise is minus the logarithm of an exponentially distributed number.
+            *weight /= random.exponential() as f32;
+        });
         for mut row in q.rows_mut() {
-            let row = row.as_slice_mut().unwrap_or_default();
-            row.chunks_exact_mut(self.shape.columns).for_each(softmax);
+            let row = row.as_slice_mut().unwrap_or_default().chunks_exact_mut(self.shape.columns);
+            row.for_each(|weights| softmax_of_logarithms(weights, temperature));
         }
         let mut error = q.dot(&self.columns);
         error -= &rows;
-        Pass { hidden, logits, q, error }
+        Pass { hidden, slopes, q, error }
     }
 
     /// The gradient of half the mean squared error of a batch of `batch` rows, for some of these rows.
     pub(super) fn learn(&self, rows: ArrayView2<f32>, batch: usize, temperature: f32, random: &mut Random) -> Self {
-        let Pass { hidden, logits, q, mut error } = self.forward(rows, temperature, random);
+        let Pass { hidden, slopes, q, mut error } = self.forward(rows, temperature, random);
         error /= batch as f32;
         let mut by_logit = error.dot(&self.columns.t());
         for (mut gradient, q) in by_logit.rows_mut().into_iter().zip(q.rows()) {
@@ -118,7 +124,7 @@ impl Network {
             let q = q.to_slice().unwrap_or_default().chunks_exact(self.shape.columns);
             gradient.zip(q).for_each(|(gradient, q)| through_softmax(q, gradient));
         }
-        Zip::from(&mut by_logit).and(&logits).for_each(|g, &u| *g *= sigmoid(u) / (softplus(u) * temperature));
+        Zip::from(&mut by_logit).and(&slopes).for_each(|g, slope| *g *= slope / temperature);
         let mut by_hidden = by_logit.dot(&self.logits.weights);
         Zip::from(&mut by_hidden).and(&hidden).for_each(|g, &h| *g *= 1.0 - h * h);
         Self {
@@ -167,20 +173,20 @@ impl Optimiser {
     }
 }
 
-fn softplus(u: f32) -> f32 {
-    (u.max(0.0) + (-u.abs()).exp().ln_1p()).max(LEAST)
+/// `softplus(u) = ln(1 + e^u)`, above 0, and the derivative of its logarithm.
+fn softplus(u: f32) -> (f32, f32) {
+    let small = (-u.abs()).exp();
+    let value = (u.max(0.0) + small.ln_1p()).max(LEAST);
+    let sigmoid = if u < 0.0 { small } else { 1.0 } / (1.0 + small);
+    (value, sigmoid / value)
 }
 
-fn sigmoid(u: f32) -> f32 {
-    1.0 / (1.0 + (-u).exp())
-}
-
-/// Replaces logits by their softmax.
-fn softmax(row: &mut [f32]) {
-    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    row.iter_mut().for_each(|z| *z = (*z - largest).exp());
-    let sum: f32 = row.iter().sum();
-    row.iter_mut().for_each(|q| *q /= sum);
+/// Replaces weights above 0 by the softmax of their logarithms.
+fn softmax_of_logarithms(weights: &mut [f32], temperature: f32) {
+    let largest = weights.iter().copied().fold(0.0, f32::max);
+    weights.iter_mut().for_each(|weight| *weight = (*weight / largest).powf(1.0 / temperature));
+    let sum: f32 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
 }
 
 /// Replaces the gradient `g` with respect to a softmax `q` by that with respect to its logits, `q (g - q.g)`.
@@ -242,8 +248,20 @@ mod tests {
     #[test]
     fn softplus_and_its_slope_stay_finite() {
         for u in [-1e4f32, -200.0, -1.0, 0.0, 1.0, 200.0, 1e4] {
-            assert!(softplus(u).ln().is_finite() && (sigmoid(u) / softplus(u)).is_finite(), "{u}");
+            let (value, slope) = softplus(u);
+            assert!(value > 0.0 && value.is_finite() && (0.0..=1.0001).contains(&slope), "{u}: {value} {slope}");
         }
-        assert!((softplus(1.0) - 1.313_261_7).abs() < 1e-6);
+        let (value, slope) = softplus(1.0);
+        assert!((value - 1.313_261_7).abs() < 1e-6 && (slope - 0.556_677_1).abs() < 1e-5, "{value} {slope}");
+    }
+
+    #[test]
+    fn weights_of_any_size_become_probabilities() {
+        let mut weights = [1.0, 4.0, 1e-37, 4.0];
+        softmax_of_logarithms(&mut weights, 2.0);
+        assert!((weights[0] - 0.2).abs() < 1e-6 && (weights[1] - 0.4).abs() < 1e-6 && weights[2] < 1e-15);
+        let mut weights = [1e30, 2e30];
+        softmax_of_logarithms(&mut weights, 0.01);
+        assert!(weights[0] < 1e-20 && weights[1] == 1.0);
     }
 }

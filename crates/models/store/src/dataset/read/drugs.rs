@@ -15,7 +15,7 @@ const LAST_NEGATIVE: f64 = 5.0;
 
 pub(super) fn read(path: &Path) -> Result<Dataset, DataError> {
     let mut collector = Collector::new(path);
-    table::read(path, b'\t', COLUMNS, &mut |line, [review, rating]| {
+    table::read(path, b'\t', COLUMNS, |line, [review, rating]| {
         let label = label(rating).ok_or_else(|| {
             let needed = "a whole number from 1 to 10, or negative or positive";
             collector.refuse(line, format!("the rating {rating:?}"), needed)
@@ -59,13 +59,13 @@ mod tests {
     #[test]
     fn reviews_are_decoded_and_ratings_are_labels() {
         let records = [
-            "206461\tValsartan\tPain\t\"\"\"It&#039;s  &quot;fine&quot; &amp; I&rsquo;m\r\r\nwell\"\"\"\t9.0\tMay 1\t27\n",
+            "206461\tValsartan\tPain\t\"\"\"It&#039;s  &quot;ok&quot; &amp; I&rsquo;m\r\r\nwell\"\"\"\t9.0\tMay\t27\n",
             "95260\tGuanfacine\tADHD\t\"\"\"&#x41; &unknown; &#1114112;\"\"\"\t5\tMay 2\t192\n",
             "1\tA\tB\tbad\t1.0\tMay 3\t0\n2\tA\tB\t\t6\tMay 4\t0\n3\tA\tB\tworse\tnegative\tMay 5\t0\n",
         ];
         let data = read_of(&records.concat()).expect("reads");
         assert_eq!(data.labels(), ["positive", "negative", "negative", "positive", "negative"]);
-        assert_eq!(data.texts(), ["It's \"fine\" & I’m well", "A &unknown; &#1114112;", "bad", "", "worse"]);
+        assert_eq!(data.texts(), ["It's \"ok\" & I’m well", "A &unknown; &#1114112;", "bad", "", "worse"]);
     }
 
     #[test]

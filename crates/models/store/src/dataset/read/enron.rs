@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> Result<Dataset, DataError> {
 
 fn read_csv(path: &Path) -> Result<Dataset, DataError> {
     let mut collector = Collector::new(path);
-    table::read(path, b',', COLUMNS, &mut |line, [subject, message, label]| {
+    table::read(path, b',', COLUMNS, |line, [subject, message, label]| {
         if !LABELS.contains(&label) {
             return Err(collector.refuse(line, format!("the label {label:?}"), "ham or spam"));
         }

@@ -35,7 +35,7 @@ impl Dataset {
     pub fn read_csv(path: impl AsRef<Path>, text_column: &str, label_column: &str) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut collector = Collector::new(path);
-        table::read(path, b',', [text_column, label_column], &mut |line, [text, label]| {
+        table::read(path, b',', [text_column, label_column], |line, [text, label]| {
             if label.is_empty() {
                 let needed = format!("a label in column {label_column:?}");
                 return Err(collector.refuse(line, "an empty label", needed));

@@ -18,7 +18,7 @@ pub(super) fn read<const N: usize>(
     path: &Path,
     delimiter: u8,
     columns: [&str; N],
-    each: &mut dyn FnMut(u64, [&str; N]) -> Result<(), DataError>,
+    mut each: impl FnMut(u64, [&str; N]) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     let allowance = Allowance::default();
     let file = File::open(path).map_err(unreadable(path))?;

@@ -125,7 +125,7 @@ impl Downstream {
         match &self.recurrent {
             None => format!("classifier on mean embeddings, {train} reviews to train, {test} held out"),
             Some(options) => format!(
-                "LSTM with {} hidden numbers on the first {} tokens, {} reviews to train for {} epochs, {test} held out",
+                "LSTM with {} hidden numbers on {} tokens at most, {} reviews to train for {} epochs, {test} held out",
                 options.hidden,
                 options.max_tokens,
                 options.reviews.min(train),
