@@ -65,10 +65,10 @@ def test_published_texts_are_loaded(tmp_path):
 def test_texts_that_cannot_be_loaded_are_named(tmp_path):
     drugs = tmp_path / "drugs.tsv"
     drugs.write_text("review\trating\nfine\t6\nfine\t12\n")
-    with pytest.raises(unspoken.TrainingError, match='drugs.tsv, line 3: found the rating "12"'):
+    with pytest.raises(unspoken.TrainingError, match=r'drugs\.tsv, line 3: found the rating "12"'):
         unspoken.load_texts(drugs, "drug-reviews")
     with pytest.raises(unspoken.TrainingError, match="found no folder ham or spam"):
         unspoken.load_texts(tmp_path, "enron-spam")
-    for options in ({"format": "mbox"}, {"format": "csv", "text_column": "a"}, {"label_column": "rating"}):
-        with pytest.raises(ValueError, match="read texts: found format="):
+    for options in ({"kind": "mbox"}, {"kind": "csv", "text_column": "a"}, {"label_column": "rating"}):
+        with pytest.raises(ValueError, match="read texts: found kind="):
             unspoken.load_texts(drugs, **options)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from unspoken import _unspoken
 
-TextFormat = Literal["tab", "csv", "enron-spam", "drug-reviews"]
+TextKind = Literal["tab", "csv", "enron-spam", "drug-reviews"]
 
 
 class TextWarning(UserWarning):
@@ -28,7 +28,7 @@ class TextWarning(UserWarning):
 
 def load_texts(
     path: str | PathLike[str],
-    format: TextFormat = "tab",
+    kind: TextKind = "tab",
     *,
     text_column: str | None = None,
     label_column: str | None = None,
@@ -39,7 +39,9 @@ def load_texts(
     ----------
     path : path
         File or folder.
-    format : str
+    kind : str
+        The format:
+
         - ``"tab"``: lines with a label, a tab and a text.
         - ``"csv"``: a file with a header, in which `text_column` and `label_column` are named.
         - ``"enron-spam"``: Enron-Spam; its folders ``enron1`` to ``enron6``, one of them, or the CSV file
@@ -59,7 +61,7 @@ def load_texts(
     TrainingError
         If a file cannot be read; the message names the line.
     ValueError
-        If the format is unknown, or columns are not named for ``"csv"``.
+        If the kind is unknown, or columns are not named for ``"csv"``.
 
     Examples
     --------
@@ -70,7 +72,7 @@ def load_texts(
     ...     unspoken.load_texts(path)
     (['win a prize', 'see you'], ['spam', 'ham'])
     """
-    return _unspoken.load_texts(path, format, text_column, label_column)
+    return _unspoken.load_texts(path, kind, text_column, label_column)
 
 
 def text_list(texts: Iterable[str], name: str) -> list[str]:

@@ -85,7 +85,7 @@ class _DatabaseInfo(TypedDict):
 
 def presets() -> list[_Preset]: ...
 def load_texts(
-    path: _Path, format: str, text_column: str | None, label_column: str | None
+    path: _Path, kind: str, text_column: str | None, label_column: str | None
 ) -> tuple[list[str], list[str]]: ...
 
 @final
