@@ -9,7 +9,9 @@ use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Descrip
 use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
-use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
+use unspoken_embedding::{
+    CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, TokenList, compress, compress_by_gumbel,
+};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
@@ -133,14 +135,24 @@ pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 pub static KEYS: LazyLock<EvaluationKeys> =
     LazyLock::new(|| CLASSIFIER.load_keys(&mut BUNDLE.as_slice()).expect("the client's keys"));
 
-/// A compressed table of two subtables with eight columns each; its rows have three numbers.
-pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+/// Rows of three numbers.
+static ROWS: LazyLock<EmbeddingTable> = LazyLock::new(|| {
     let names = ["the", "prize", "[UNK]", "train", "is", "late", "claim", "your", "free", "cash", "##s", "a"];
     let tokens = TokenList::new(names.map(String::from).to_vec()).expect("a list");
     let values = (0..3 * names.len()).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
-    let table = EmbeddingTable::new(tokens, 3, values).expect("a table");
+    EmbeddingTable::new(tokens, 3, values).expect("a table")
+});
+
+/// A compressed table of two subtables with eight columns each; its rows have three numbers.
+pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
     let options = CompressOptions { subtables: 2, columns: 8, rounds: 2, ..CompressOptions::default() };
-    compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+    compress(&ROWS, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+});
+
+/// The same rows, compressed by the encoder network.
+pub static GUMBEL_TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+    let options = GumbelOptions { subtables: 2, columns: 8, epochs: 2, ..GumbelOptions::default() };
+    compress_by_gumbel(&ROWS, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
 });
 
 fn embedder(parameters: &CkksParameters, small_queries: bool) -> EmbedServer {

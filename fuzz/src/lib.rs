@@ -26,6 +26,7 @@ pub mod permute;
 pub mod retrieve;
 pub mod rlwe;
 pub mod sums;
+pub mod texts;
 pub mod unseal;
 pub mod wire;
 
@@ -42,7 +43,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 80] = [
+pub const TARGETS: [&Target; 83] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -77,6 +78,9 @@ pub const TARGETS: [&Target; 80] = [
     &embedding::SUBTABLES,
     &embedding::NPY,
     &embedding::SAFETENSORS,
+    &texts::DRUG_REVIEWS,
+    &texts::ENRON_SPAM_CSV,
+    &texts::ENRON_SPAM_MAILS,
     &llama::GGUF,
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,

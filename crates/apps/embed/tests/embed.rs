@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Arithmetic, Complex64, Evaluator, PreparedMatrix, Preset};
 use unspoken_embed::{Description, EmbedClient, EmbedError, EmbedOptions, EmbedServer};
-use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, Shape, TokenList, compress};
+use unspoken_embedding::{
+    CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, Shape, TokenList, compress, compress_by_gumbel,
+};
 use unspoken_encrypt::Needs;
 use unspoken_lookup::{OutputForm, Plan};
 use unspoken_protocol::{
@@ -89,6 +91,27 @@ fn encrypted_embeddings_are_the_tables() {
             let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
             assert!(answer.len() <= server.answer_bytes());
             assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
+        }
+    }
+}
+
+#[test]
+fn tables_of_eight_and_sixteen_subtables_by_both_methods_are_looked_up() {
+    let rows = table(8, 0).decompress().unwrap();
+    let ids = [3, TOKENS, 0, 77];
+    for subtables in [8, 16] {
+        let additive = CompressOptions { subtables, columns: 8, rounds: 2, ..CompressOptions::default() };
+        let gumbel = GumbelOptions { subtables, columns: 8, epochs: 2, ..GumbelOptions::default() };
+        let tables = [
+            compress(&rows, &additive, &mut |_| {}, &GO).unwrap(),
+            compress_by_gumbel(&rows, &gumbel, &mut |_| {}, &GO).unwrap(),
+        ];
+        for table in &tables {
+            let server = server(table, EmbedOptions::default());
+            let mut client = client(table, &server);
+            let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+            let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
+            assert_close(&read(&client, &answer, &ids).unwrap(), table, &ids);
         }
     }
 }
