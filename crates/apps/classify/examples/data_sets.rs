@@ -13,10 +13,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use unspoken_ckks::Preset;
-use unspoken_classify::{ClassifyClient, ClassifyServer};
+use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ServerHalf};
-use unspoken_query::QueryForm;
 use unspoken_store::{DataError, Dataset};
 
 const PRESET: &str = "n15_depth8_scale50";
@@ -68,7 +67,7 @@ fn sample(data: &Dataset) -> Result<Dataset, DataError> {
 fn ask(model: &Model, texts: &[String]) -> Result<(Vec<String>, f64), Box<dyn Error>> {
     let go = AtomicBool::new(false);
     let parameters = Preset::find(PRESET)?.build()?;
-    let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Direct)?;
+    let server = ClassifyServer::new(model.tables(), &parameters, &ClassifyOptions::default())?;
     let mut client = ClassifyClient::open(server.description().clone(), Arc::new(model.encoder().clone()), None)?;
     let mut bundle = Vec::new();
     client.keyring().write_keys(&mut bundle, |_, _| {}, &go)?;

@@ -23,7 +23,6 @@ use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_matrix::{Graph, Operation};
 use unspoken_pir::Mode;
 use unspoken_protocol::ClientHalf;
-use unspoken_query::QueryForm;
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_server::{Applications, CapacityError, ProtocolApplication, ServeError, Server, ServerConfig};
 

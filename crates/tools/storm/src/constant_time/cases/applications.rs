@@ -14,7 +14,6 @@ use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
 use unspoken_fasttext::{Encoder, TrainOptions, fit};
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyGenerator, ServerHalf};
-use unspoken_query::QueryForm;
 
 use super::{secret_bytes, secret_numbers};
 use crate::constant_time::memcheck::mark_secret;
