@@ -69,7 +69,8 @@ class Cost:
     questions : int
         Number of messages, tokens, images, records, computations or passes.
     batch : int
-        Maximum number of them in one query. Except for retrieval, a query with fewer is as long.
+        Maximum number of them in one query. Except for retrieval and small queries, a query with
+        fewer is as long.
     queries : int
         Number of queries.
     key_bytes : int

@@ -8,7 +8,7 @@ use crate::error::ClassifyError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "classify", version: PROTOCOL_VERSION };

@@ -10,7 +10,7 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery};
+use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery, small_forms};
 use unspoken_rlwe::{EvaluationKeys, KeyPlan};
 
 use crate::description::{Description, PROTOCOL};
@@ -45,7 +45,8 @@ pub struct ClassifyOptions {
     pub plan: Option<Plan>,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// Whether to offer small queries, if the form is direct and the preset precise enough. They need more keys.
+    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
+    /// secure. They need more keys.
     pub small_queries: bool,
 }
 
@@ -282,35 +283,33 @@ struct SmallQueries {
     error: f64,
 }
 
-/// The small queries of all periods; `None` if there are none, because the vectors of one message do not fit.
+/// The small queries of all periods; `None` if there are none, because the vectors of one message do not fit or the key
+/// of small answers would have less than 128 bits of security.
 fn small_queries(
     encoder: &Encoder,
     reader: &QueryReader,
     lookup: &Lookup,
     max_tokens: usize,
 ) -> Result<Option<SmallQueries>, ClassifyError> {
-    let shape = reader.query().shape();
-    let mut keys = SmallAnswer::key_plan(lookup.parameters(), lookup.output_level());
-    let doubled = std::iter::successors(Some(max_tokens), |period| period.checked_mul(2));
-    let queries: Vec<SmallQuery> = doubled.map_while(|period| SmallQuery::new(shape.clone(), period).ok()).collect();
-    let (Some(shortest), Some(longest)) = (queries.first(), queries.last()) else { return Ok(None) };
-    for query in &queries {
-        keys.extend(&query.key_plan());
-        let token_sum = small_token_sum(query.period(), max_tokens)?;
-        keys.extend(&token_sum.key_plan(lookup.parameters(), lookup.output_level()));
-    }
-    // The separation of subtables adds the most noise to the shortest query, the rounding of answers to the longest.
-    let simulator = Simulator::new(encoder, 0);
-    let token_sum = small_token_sum(shortest.period(), max_tokens)?;
-    let answer = SmallAnswer::new(lookup.parameters(), longest.period() / max_tokens, lookup.outputs())?;
-    let output = (lookup.output_level(), lookup.output_scale());
-    let error = |sum: &Simulated| {
-        let total = token_sum.apply(&simulator, sum).map_err(ProtocolError::from)?;
-        Ok(answer.errors(output, lookup.bound(), total.error()))
+    let (parameters, output) = (lookup.parameters(), (lookup.output_level(), lookup.output_scale()));
+    let forms = small_forms(reader.query().shape(), max_tokens, |period| (period / max_tokens, lookup.outputs()));
+    let (Some((shortest, _)), Ok(mut keys)) = (forms.first(), SmallAnswer::key_plan(parameters, output.0)) else {
+        return Ok(None);
     };
+    // The separation of subtables adds the most noise to the shortest query.
+    let simulator = Simulator::new(encoder, 0);
+    let shortest_sum = small_token_sum(shortest.period(), max_tokens)?;
+    let total = |sum: &Simulated| Ok(shortest_sum.apply(&simulator, sum).map_err(ProtocolError::from)?.error());
     let outputs = shortest.simulated_outputs(&simulator, lookup)?;
-    let errors = outputs.iter().map(error).collect::<Result<Vec<_>, ClassifyError>>()?;
-    Ok(Some(SmallQueries { keys, error: simulated_error_bound(&errors) }))
+    let totals = outputs.iter().map(total).collect::<Result<Vec<_>, ClassifyError>>()?;
+    let mut error = 0.0f64;
+    for (query, answer) in &forms {
+        keys.extend(&query.key_plan());
+        keys.extend(&small_token_sum(query.period(), max_tokens)?.key_plan(parameters, output.0));
+        let errors: Vec<_> = totals.iter().map(|total| answer.errors(output, lookup.bound(), *total)).collect();
+        error = error.max(simulated_error_bound(&errors));
+    }
+    Ok(Some(SmallQueries { keys, error }))
 }
 
 /// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,

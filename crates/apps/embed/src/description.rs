@@ -9,7 +9,10 @@ use crate::error::EmbedError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
+
+/// Slots of each vector of the shortest small query: fewer tokens are padded to that number.
+pub(crate) const LEAST_PERIOD: usize = 16;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "embed", version: PROTOCOL_VERSION };
@@ -53,7 +56,7 @@ impl Description {
         self.index.parameters()
     }
 
-    /// Number of tokens in one query. Fewer are padded, which the server cannot see.
+    /// Number of tokens in one full query. Fewer are padded, to that number or to that of a small query.
     pub fn batch(&self) -> usize {
         self.parameters().slots()
     }
@@ -113,7 +116,10 @@ impl ApplicationDescription for Description {
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, EmbedError> {
         let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
-        let plausible = own.subtables <= 16 && own.columns >= 4 && (1..=4096).contains(&own.width);
+        let plausible = own.subtables <= 16
+            && own.columns >= 4
+            && (1..=4096).contains(&own.width)
+            && [0, LEAST_PERIOD].contains(&(own.small_period as usize));
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }

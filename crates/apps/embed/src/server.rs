@@ -12,11 +12,11 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery};
+use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery, small_forms};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan};
 
-use crate::description::{Description, PROTOCOL};
+use crate::description::{Description, LEAST_PERIOD, PROTOCOL};
 use crate::error::EmbedError;
 use crate::proto;
 
@@ -30,9 +30,6 @@ const MORE_LEVELS: usize = 2;
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
 
-/// Number of tokens to which the shortest query is padded.
-const LEAST_PERIOD: usize = 16;
-
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbedOptions {
@@ -45,7 +42,8 @@ pub struct EmbedOptions {
     pub spare_levels: usize,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// Whether to offer small queries, if the form is direct and the preset precise enough. They need more keys.
+    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
+    /// secure. They need more keys.
     pub small_queries: bool,
 }
 
@@ -79,7 +77,8 @@ impl EmbedServer {
             // A lookup rotates, so it needs key switches.
             let switches_keys = !parameters.ring().special().is_empty();
             // Small queries take complex slots.
-            let slots = kind == RingKind::Standard || !options.small_queries;
+            let small = options.small_queries && options.query == QueryForm::Direct;
+            let slots = kind == RingKind::Standard || !small;
             if !slots || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
                 continue;
             }
@@ -385,32 +384,27 @@ impl LargestRows {
     }
 
     /// The small queries of all periods, whose answers have that many outputs; `None` if the vectors of all subtables
-    /// do not fit.
+    /// do not fit, or the key of small answers would have less than 128 bits of security.
     fn small_queries(
         &self,
         encoder: &Encoder,
         reader: &QueryReader,
         outputs: usize,
     ) -> Result<Option<SmallQueries>, EmbedError> {
-        let shape = reader.query().shape();
-        let doubled = std::iter::successors(Some(LEAST_PERIOD), |period| period.checked_mul(2));
-        let queries = doubled.map_while(|period| SmallQuery::new(shape.clone(), period).ok());
-        let queries: Vec<SmallQuery> = queries.collect();
-        let (Some(shortest), Some(longest)) = (queries.first(), queries.last()) else { return Ok(None) };
         let parameters = self.lookup.parameters();
-        let mut keys = SmallAnswer::key_plan(parameters, self.lookup.output_level());
-        queries.iter().for_each(|query| keys.extend(&query.key_plan()));
-        // The shortest query has the most noise of the separation of subtables and of joined outputs, the longest that
-        // of rounding.
-        let answer = |query: &SmallQuery| SmallAnswer::new(parameters, query.period(), outputs);
-        let answers = [answer(shortest)?, answer(longest)?];
         let output = (self.lookup.output_level(), self.lookup.output_scale());
+        let forms = small_forms(reader.query().shape(), LEAST_PERIOD, |period| (period, outputs));
+        let (Some((shortest, _)), Ok(mut keys)) = (forms.first(), SmallAnswer::key_plan(parameters, output.0)) else {
+            return Ok(None);
+        };
+        // The shortest query has the most noise of the separation of subtables.
         let simulated = shortest.simulated_outputs(&Simulator::new(encoder, 0), &self.lookup)?;
-        let errors = answers.iter().map(|answer| {
+        let mut error = 0.0f64;
+        for (query, answer) in &forms {
+            keys.extend(&query.key_plan());
             let errors = simulated.iter().map(|vector| answer.errors(output, self.lookup.bound(), vector.error()));
-            simulated_error_bound(&errors.collect::<Vec<_>>())
-        });
-        let error = errors.fold(0.0, f64::max) * self.unit;
+            error = error.max(simulated_error_bound(&errors.collect::<Vec<_>>()) * self.unit);
+        }
         Ok(Some(SmallQueries { keys, error }))
     }
 }

@@ -179,6 +179,37 @@ fn small_queries_find_the_embeddings() {
 }
 
 #[test]
+fn one_subtable_has_small_queries_up_to_half_of_the_slots() {
+    let tokens = TokenList::new((0..30).map(|i| format!("w{i}")).collect()).unwrap();
+    let values = (0..30 * WIDTH).map(|i| (i as f32 * 0.7).sin()).collect();
+    let table = EmbeddingTable::new(tokens, WIDTH, values).unwrap();
+    let options = CompressOptions { subtables: 1, columns: 16, rounds: 3, ..CompressOptions::default() };
+    let table = compress(&table, &options, &mut |_| {}, &GO).unwrap();
+    let server = server(&table, EmbedOptions::default());
+    let mut client = client(&table, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let lengths = [10, 512, 513, 1024].map(|count| {
+        let ids: Vec<usize> = (0..count).map(|i| i % 30).collect();
+        let query = encrypt(&mut client, &ids).unwrap();
+        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
+        query.len()
+    });
+    assert!(lengths[0] < lengths[1] && lengths[1] < lengths[2] && lengths[2] == lengths[3], "{lengths:?}");
+}
+
+#[test]
+fn small_queries_are_offered_where_their_key_is_secure() {
+    let table = table(4, 0);
+    for (preset, offered) in [("n13_depth3_scale30", false), ("n14_depth5_scale50", true)] {
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let server = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).unwrap();
+        let description = Description::from_bytes(&server.describe()).unwrap();
+        assert_eq!(description.has_small_queries(), offered, "{preset}");
+    }
+}
+
+#[test]
 fn a_table_of_zeros_is_refused() {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     let table = table_of(16, 0, 0.0);

@@ -226,7 +226,17 @@ impl CkksHeader {
     /// # Errors
     /// If the application has no use for a key.
     pub fn check_use(&self, bootstraps: Bootstraps) -> Result<(), ProtocolError> {
+        limits::check_no_small_answers(&self.key_plan)?;
         Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
+    }
+
+    /// As [`CkksHeader::check_use`], for an application without bootstraps that sends small answers: they need the key
+    /// to the ring of half the degree.
+    ///
+    /// # Errors
+    /// If the application has no use for a key.
+    pub fn check_use_of_small_answers(&self) -> Result<(), ProtocolError> {
+        Ok(limits::check_key_kinds(&self.key_plan, Bootstraps::Nothing)?)
     }
 
     /// Refuses queries that would cost a client more memory and time than any application needs.
@@ -395,8 +405,9 @@ mod tests {
             (Queries, (4, 1)),
             (Ciphertexts, (4, primes)), // of compact queries
             (Ciphertexts, (2, primes + 1)),
-            (Nothing, (1, 5)), // the identity
-            (Nothing, (8, 5)), // nothing
+            (Nothing, (1, 5)),  // the identity
+            (Nothing, (8, 1)),  // of small answers
+            (Nothing, (10, 5)), // nothing
             (Nothing, (5, 0)),
             (Nothing, (5, 1000)),
         ] {

@@ -55,7 +55,8 @@ impl Bootstraps {
     }
 }
 
-/// Refuses keys of bootstraps, except of those that the service makes.
+/// Refuses keys of bootstraps, except of those that the service makes. Bundles may be shared with applications that
+/// send small answers, so their key is accepted here; descriptions are checked for it on their own.
 ///
 /// # Errors
 /// If the application has no use for a key.
@@ -72,6 +73,17 @@ pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), Lim
     };
     match plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
         Some(kind) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses the key of small answers.
+///
+/// # Errors
+/// If the plan has one.
+pub fn check_no_small_answers(plan: &KeyPlan) -> Result<(), LimitExceeded> {
+    match plan.iter().find(|(kind, _)| *kind == KeyKind::HalfRing) {
+        Some((kind, _)) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),
         None => Ok(()),
     }
 }
@@ -125,12 +137,18 @@ mod tests {
         for (kind, allowed) in [
             (KeyKind::Relinearisation, [true, true, true]),
             (KeyKind::Galois { element: 5 }, [true, true, true]),
+            (KeyKind::HalfRing, [true, true, true]),
             (KeyKind::Decapsulation, [false, true, true]),
             (KeyKind::QueryEncapsulation, [false, true, false]),
             (KeyKind::Encapsulation, [false, false, true]),
         ] {
             assert_eq!([Nothing, Queries, Ciphertexts].map(|use_| check(kind, use_).is_ok()), allowed, "{kind}");
         }
+        let mut plan = KeyPlan::new();
+        plan.require(KeyKind::Relinearisation, 1);
+        assert!(check_no_small_answers(&plan).is_ok());
+        plan.require(KeyKind::HalfRing, 1);
+        assert!(check_no_small_answers(&plan).is_err());
         let error = check(KeyKind::Encapsulation, Nothing).unwrap_err().to_string();
         let told = "key plan: found encapsulation key, needed keys that its queries take; do not trust this service";
         assert_eq!(error, told);

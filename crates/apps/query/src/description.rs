@@ -79,7 +79,10 @@ impl IndexDescription {
         }
         let description = Self::new(header, fields)?;
         let compact = description.form == QueryForm::Compact;
-        description.header.check_use(if compact { Bootstraps::Queries } else { Bootstraps::Nothing })?;
+        match description.small_period {
+            Some(_) => description.header.check_use_of_small_answers()?,
+            None => description.header.check_use(if compact { Bootstraps::Queries } else { Bootstraps::Nothing })?,
+        }
         CkksHeader::check_query_bytes(description.codec.byte_len())?;
         Ok(description)
     }

@@ -16,4 +16,4 @@ pub use direct::Direct;
 pub use error::{QueryError, lookup_error_kind};
 pub use one_hot::OneHot;
 pub use reader::QueryReader;
-pub use small::{SmallAnswer, SmallQuery};
+pub use small::{SmallAnswer, SmallQuery, small_forms};

@@ -131,6 +131,21 @@ impl SmallQuery {
     }
 }
 
+/// The small queries of a shape and their answers, from the period `least` on, as long as both exist. `answer` gives
+/// the period and the number of the outputs of a query of some period.
+pub fn small_forms(
+    shape: &QueryShape,
+    least: usize,
+    answer: impl Fn(usize) -> (usize, usize),
+) -> Vec<(SmallQuery, SmallAnswer)> {
+    let form = |period| {
+        let (repeats, outputs) = answer(period);
+        let query = SmallQuery::new(shape.clone(), period).ok()?;
+        Some((query, SmallAnswer::new(&shape.parameters, repeats, outputs).ok()?))
+    };
+    std::iter::successors(Some(least), |period| period.checked_mul(2)).map_while(form).collect()
+}
+
 /// The answer to a small query: outputs that repeat after a period, joined in as few ciphertexts as hold them.
 #[derive(Clone, Debug)]
 pub struct SmallAnswer {
@@ -156,10 +171,15 @@ impl SmallAnswer {
     }
 
     /// The keys to write answers of this level.
-    pub fn key_plan(parameters: &CkksParameters, level: usize) -> KeyPlan {
+    ///
+    /// # Errors
+    /// If the key to the ring of half the degree would have less than 128 bits of security.
+    pub fn key_plan(parameters: &CkksParameters, level: usize) -> Result<KeyPlan, QueryError> {
+        let basis = parameters.basis(level);
+        parameters.rlwe().check_kind(KeyKind::HalfRing, basis.chain)?;
         let mut plan = KeyPlan::new();
-        plan.require_over(KeyKind::HalfRing, parameters.basis(level));
-        plan
+        plan.require_over(KeyKind::HalfRing, basis);
+        Ok(plan)
     }
 
     /// Number of vectors.
@@ -209,7 +229,9 @@ impl SmallAnswer {
     /// share their noise, and rounding adds its own.
     pub fn errors(&self, output: (usize, f64), bound: f64, single: ErrorStatistics) -> ErrorStatistics {
         let with = |packing: &PeriodicPacking| {
-            let joined = (packing.count() as f64).sqrt();
+            // Of the noise of the others, only the coefficients that belong to an output are decoded with it.
+            let others = packing.count() as f64 * packing.period() as f64 / self.parameters.slots() as f64;
+            let joined = (1.0 + others).sqrt();
             let rounding = rounded_output_deviation(&self.parameters, output, bound, packing);
             let rms = (joined * single.rms).hypot(rounding);
             ErrorStatistics { rms, worst: (joined * single.worst).hypot(4.0 * rounding), ..single }

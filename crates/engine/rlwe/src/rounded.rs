@@ -91,7 +91,7 @@ impl SecretKey {
     /// the modulus, from -1/2 to 1/2. Secret; wiped when dropped.
     ///
     /// # Errors
-    /// If the ciphertext belongs to another ring or has other places, or the ring has less than two chain primes.
+    /// If the ciphertext belongs to another ring or has other places, or the chain primes are too few.
     pub fn decrypt_rounded(
         &self,
         ciphertext: &RoundedCiphertext,
@@ -105,9 +105,8 @@ impl SecretKey {
             let needed = format!("{} and {}", places.len(), RoundedCiphertext::mask_len(ring));
             return Err(RlweError::Decode { what: "a rounded ciphertext", found, needed });
         }
-        // Of the integers, whose product with the secret is below `2^(bits - 1) n`: two primes hold it. A double holds
-        // it up to an error of a few units, which is small beside that of rounding.
-        let basis = Basis::chain(2);
+        // Of the integers. A double holds the sum up to an error of a few units, which is small beside the rounding.
+        let basis = Basis::chain(primes(ring, *bits)?);
         let lifted = |residues: &mut dyn Iterator<Item = (usize, u64)>| {
             let mut whole = vec![0; ring.degree()];
             residues.for_each(|(place, residue)| whole[place] = centred(residue as i64, *bits));
@@ -140,8 +139,19 @@ fn check(ring: &Ring, bits: u32, places: &[usize]) -> Result<(), RlweError> {
     if let Some(place) = places.iter().find(|&&place| place >= ring.degree() || place % 2 == 1) {
         return refuse(format!("coefficient {place}"), format!("even ones below the degree, {}", ring.degree()));
     }
-    if ring.chain().len() < 2 {
-        return refuse(format!("a ring of {} chain primes", ring.chain().len()), "two or more".into());
-    }
-    Ok(())
+    primes(ring, bits).map(drop)
+}
+
+/// Number of chain primes whose product holds the products of coefficients of `bits` bits with a secret, which are
+/// below `2^(bits - 1) n / 2` in magnitude, and the body.
+fn primes(ring: &Ring, bits: u32) -> Result<usize, RlweError> {
+    let needed = f64::from(bits + ring.degree().ilog2());
+    let sums = ring.chain().iter().scan(0.0, |sum, &prime| {
+        *sum += f64::from(prime).log2();
+        Some(*sum)
+    });
+    sums.zip(1..).find(|(sum, _)| *sum >= needed).map(|(_, count)| count).ok_or_else(|| {
+        let needed = format!("{needed} bits");
+        RlweError::Decode { what: "the chain primes for a rounded ciphertext", found: "fewer bits".into(), needed }
+    })
 }

@@ -7,7 +7,8 @@ use unspoken_protocol::ClientHalf;
 pub struct Cost {
     /// Number of questions.
     pub questions: usize,
-    /// Maximum number of questions in one query. A query with fewer is as long, except for private retrieval.
+    /// Maximum number of questions in one query. A query with fewer is as long, except for private
+    /// retrieval and small queries.
     pub batch: usize,
     /// Number of queries.
     pub queries: usize,
