@@ -57,7 +57,7 @@ class SumsCollection:
     >>> import unspoken
     >>> survey = unspoken.SumsCollection.create({"visits": 60, "change": (-6, 6)}, most=1000, least=50)
     >>> survey
-    <SumsCollection of visits, change; 50 to 1000 contributions, n12_exact17>
+    <SumsCollection of visits, change; 50 to 1000 contributions, n12_exact30>
     """
 
     _compiled: _unspoken.SumsCollection
