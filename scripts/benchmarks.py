@@ -67,14 +67,16 @@ bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewe
 Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors
 do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes as
 many rotations. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network
-has the same budget: with a key for each giant step it would not fit that. `planned_over_the_fastest_candidate` is the
+with one key for the giant steps of a stage has the same budget. As published, with a key for each giant step, it does
+not exist within that budget; it is the fastest within twice as many keys. `planned_over_the_fastest_candidate` is the
 time of what the planner chose over that of the fastest of the other plans within its limits. Of these, all that are
 predicted to take at most 1.6 times as long are timed, each by itself, and the fastest three once more in turn with the
 planner's choice.
 """,
     "matrix: products": """\
 Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
-Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a stronger baseline of its own. In plain
+Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a stronger baseline of its own. So does the
+replication without steps before the mask double one by one, as published, and with the fastest radix. In plain
 products the left factor is not encrypted; everything ends two levels below the highest.
 """,
     "matrix: digits": """\

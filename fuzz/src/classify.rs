@@ -43,6 +43,8 @@ struct Described {
     score_bound: f64,
     #[prost(string, tag = "13")]
     query_form: String,
+    #[prost(uint32, tag = "19")]
+    small_period: u32,
     #[prost(double, tag = "14")]
     error: f64,
 }

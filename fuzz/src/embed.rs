@@ -10,9 +10,9 @@ use unspoken_embed::{Description, EmbedClient, PROTOCOL_VERSION};
 use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::Target;
-use crate::fixtures::{CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, TABLE, embed_client_of, query, read};
+use crate::fixtures::{CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, SMALL_EMBEDDER, TABLE, embed_client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE};
+use crate::{Target, repair};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
@@ -43,6 +43,8 @@ struct Described {
     bound: f64,
     #[prost(string, tag = "13")]
     query_form: String,
+    #[prost(uint32, tag = "19")]
+    small_period: u32,
     #[prost(double, tag = "14")]
     error: f64,
 }
@@ -122,6 +124,38 @@ pub static QUERY: Target = Target {
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
+/// `EmbedServer::answer` to small queries: as for full ones.
+pub static SMALL_QUERY: Target = Target {
+    name: "embed_small_query",
+    run: |data| {
+        let Ok(answer) = SMALL_EMBEDDER.answer(CLIENT, &SMALL_KEYS, data, &GO) else { return false };
+        assert!(data.len() <= SMALL_EMBEDDER.description().query_bytes());
+        assert!(answer.len() <= SMALL_EMBEDDER.answer_bytes());
+        match read(&small_client(), &answer, &[0]) {
+            Ok(read) => assert!(read.len() == 1 && read[0].len() == SMALL_EMBEDDER.description().width()),
+            // An answer to a query of another length, or a ciphertext of random bytes, which encrypts random numbers.
+            Err(error) => assert!(error.to_string().starts_with("answer: found"), "{error}"),
+        }
+        true
+    },
+    repair: |data| {
+        let parameters = SMALL_EMBEDDER.header().parameters().rlwe();
+        messages::repair_vectors(data, SMALL_EMBEDDER.header(), |vectors| {
+            for vector in vectors {
+                let log2_period = vector.first().map_or(4, |byte| 4 + byte % 4);
+                let places = TABLE.subtables().shape().subtables * 2 << log2_period;
+                let mut sparse = vector.split_off(vector.len().min(1));
+                repair::sparse_ciphertext(parameters, places, &mut sparse);
+                *vector = [vec![log2_period], sparse].concat();
+            }
+        });
+    },
+    seeds: || {
+        assert!(SMALL_EMBEDDER.description().has_small_queries());
+        [1, 17].map(|tokens| query(&mut small_client(), &vec![0; tokens]).expect("fits")).to_vec()
+    },
+};
+
 /// `EmbedClient::read`: an accepted answer has a finite embedding for each token.
 pub static ANSWER: Target = Target {
     name: "embed_answer",
@@ -158,5 +192,15 @@ static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[
 
 static ANSWERED: LazyLock<Vec<u8>> =
     LazyLock::new(|| EMBEDDER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+
+fn small_client() -> EmbedClient {
+    embed_client_of(SMALL_EMBEDDER.description().clone()).expect("the same table")
+}
+
+static SMALL_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
+    let mut bundle = Vec::new();
+    small_client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    SMALL_EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
+});
 
 static GO: AtomicBool = AtomicBool::new(false);

@@ -1,13 +1,12 @@
 //! Targets for compressed embedding tables, and for the file formats of published tables.
 
 use std::fs;
-use std::sync::LazyLock;
 
-use unspoken_embedding::{EmbeddingTable, Source, Subtables, TableError, TokenCodes};
+use unspoken_embedding::{CompressedTable, EmbeddingTable, Source, Subtables, TableError, TokenCodes};
 
 use crate::Target;
 use crate::files::{self, Directory};
-use crate::fixtures::TABLE;
+use crate::fixtures::{GUMBEL_TABLE, TABLE};
 
 const CLIENT: [&str; 2] = ["client.json", "client.safetensors"];
 const SERVER: [&str; 2] = ["server.json", "server.safetensors"];
@@ -31,7 +30,7 @@ pub static CODES: Target = Target {
         true
     },
     repair: |data| files::repair(data, &CLIENT),
-    seeds: || vec![saved(&CLIENT)],
+    seeds: || vec![saved(&TABLE, &CLIENT)],
 };
 
 /// `Subtables::load`: the numbers are those of the file, and no embedding exceeds the announced bound.
@@ -52,7 +51,7 @@ pub static SUBTABLES: Target = Target {
         true
     },
     repair: |data| files::repair(data, &SERVER),
-    seeds: || vec![saved(&SERVER)],
+    seeds: || vec![saved(&TABLE, &SERVER), saved(&GUMBEL_TABLE, &SERVER)],
 };
 
 /// `Source::Npy`: the table has as many rows as tokens, and all numbers are finite.
@@ -129,12 +128,9 @@ pub(crate) fn repair_safetensors(file: &mut [u8]) {
     }
 }
 
-fn saved(names: &[&str]) -> Vec<u8> {
-    static SAVED: LazyLock<Directory> = LazyLock::new(|| {
-        let directory = Directory::empty();
-        TABLE.save(directory.path()).expect("saves");
-        directory
-    });
-    let files: Vec<Vec<u8>> = names.iter().map(|n| fs::read(SAVED.path().join(n)).expect("reads")).collect();
+fn saved(table: &CompressedTable, names: &[&str]) -> Vec<u8> {
+    let directory = Directory::empty();
+    table.save(directory.path()).expect("saves");
+    let files: Vec<Vec<u8>> = names.iter().map(|n| fs::read(directory.path().join(n)).expect("reads")).collect();
     files::join(files.iter().map(Vec::as_slice))
 }

@@ -5,11 +5,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
-use unspoken_classify::{ClassifyClient, ClassifyServer, Description};
+use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Description};
 use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
-use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
+use unspoken_embedding::{
+    CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, TokenList, compress, compress_by_gumbel,
+};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
@@ -97,8 +99,9 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 });
 
 fn classifier(parameters: &CkksParameters) -> ClassifyServer {
-    ClassifyServer::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
-        .expect("levels suffice")
+    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let options = ClassifyOptions { plan, small_queries: false, ..ClassifyOptions::default() };
+    ClassifyServer::new(MODEL.tables(), parameters, &options).expect("levels suffice")
 }
 
 /// A server in the smallest ring.
@@ -132,28 +135,42 @@ pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 pub static KEYS: LazyLock<EvaluationKeys> =
     LazyLock::new(|| CLASSIFIER.load_keys(&mut BUNDLE.as_slice()).expect("the client's keys"));
 
-/// A compressed table of two subtables with eight columns each; its rows have three numbers.
-pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+/// Rows of three numbers.
+static ROWS: LazyLock<EmbeddingTable> = LazyLock::new(|| {
     let names = ["the", "prize", "[UNK]", "train", "is", "late", "claim", "your", "free", "cash", "##s", "a"];
     let tokens = TokenList::new(names.map(String::from).to_vec()).expect("a list");
     let values = (0..3 * names.len()).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
-    let table = EmbeddingTable::new(tokens, 3, values).expect("a table");
-    let options = CompressOptions { subtables: 2, columns: 8, rounds: 2, ..CompressOptions::default() };
-    compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+    EmbeddingTable::new(tokens, 3, values).expect("a table")
 });
 
-fn embedder(parameters: &CkksParameters) -> EmbedServer {
+/// A compressed table of two subtables with eight columns each; its rows have three numbers.
+pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+    let options = CompressOptions { subtables: 2, columns: 8, rounds: 2, ..CompressOptions::default() };
+    compress(&ROWS, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+});
+
+/// The same rows, compressed by the encoder network.
+pub static GUMBEL_TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+    let options = GumbelOptions { subtables: 2, columns: 8, epochs: 2, ..GumbelOptions::default() };
+    compress_by_gumbel(&ROWS, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+});
+
+fn embedder(parameters: &CkksParameters, small_queries: bool) -> EmbedServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    EmbedServer::new(TABLE.subtables(), parameters, &EmbedOptions { plan, ..EmbedOptions::default() })
-        .expect("levels suffice")
+    let options = EmbedOptions { plan, small_queries, ..EmbedOptions::default() };
+    EmbedServer::new(TABLE.subtables(), parameters, &options).expect("levels suffice")
 }
 
 /// A server of embeddings in the smallest ring.
-pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP));
+pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, false));
+
+/// The same with small queries.
+pub static SMALL_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, true));
 
 /// The description of an embedding server with a preset that a client can look up.
-pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
-    LazyLock::new(|| embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
+pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> = LazyLock::new(|| {
+    embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds"), true).description().clone()
+});
 
 /// A client of an embedding server with this description; its secret is the same in every run.
 pub fn embed_client_of(description: unspoken_embed::Description) -> Result<EmbedClient, EmbedError> {

@@ -22,9 +22,11 @@ pub mod llama_halves;
 pub mod llama_service;
 mod messages;
 mod repair;
+pub mod permute;
 pub mod retrieve;
 pub mod rlwe;
 pub mod sums;
+pub mod texts;
 pub mod unseal;
 pub mod wire;
 
@@ -41,9 +43,11 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 76] = [
+pub const TARGETS: [&Target; 83] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::SPARSE_CIPHERTEXT,
+    &rlwe::ROUNDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
     &rlwe::SECRET_KEY,
     &rlwe::KEY_PLAN,
@@ -74,6 +78,9 @@ pub const TARGETS: [&Target; 76] = [
     &embedding::SUBTABLES,
     &embedding::NPY,
     &embedding::SAFETENSORS,
+    &texts::DRUG_REVIEWS,
+    &texts::ENRON_SPAM_CSV,
+    &texts::ENRON_SPAM_MAILS,
     &llama::GGUF,
     &llama::CHECKPOINT,
     &llama::SAFETENSORS,
@@ -87,7 +94,9 @@ pub const TARGETS: [&Target; 76] = [
     &llama_service::ANSWER,
     &embed::DESCRIBED,
     &embed::QUERY,
+    &embed::SMALL_QUERY,
     &embed::ANSWER,
+    &permute::PLAN,
     &arrays::PROGRAM,
     &arrays::SIGNATURE,
     &arrays::INPUTS,

@@ -11,6 +11,8 @@ pub enum Kind {
     KeyBundle = 3,
     PublicKey = 4,
     SmallRingKeys = 5,
+    SparseCiphertext = 6,
+    RoundedCiphertext = 7,
 }
 
 /// Bytes of a key's descriptor in a bundle: Galois element (u64), chain length (u32).
@@ -75,6 +77,25 @@ pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, basis), 0);
     let (head, residues) = bytes.split_at_mut(HEADER_BYTES + 2 + SEED_BYTES);
     head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
+}
+
+/// Repairs header, basis and length of a seeded ciphertext of that many coefficients, and derives its seed as
+/// [`seeded_ciphertext`] does.
+pub fn sparse_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec<u8>) {
+    header(parameters, Kind::SparseCiphertext, bytes, HEADER_BYTES + 2);
+    let basis = basis(parameters, &mut bytes[HEADER_BYTES..]);
+    bytes.resize(unspoken_rlwe::SeededCiphertext::sparse_byte_len(parameters, basis, places), 0);
+    let (head, residues) = bytes.split_at_mut(HEADER_BYTES + 2 + SEED_BYTES);
+    head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
+}
+
+/// Repairs header, number of bits and length of a rounded ciphertext.
+pub fn rounded_ciphertext(parameters: &Parameters, places: usize, bytes: &mut Vec<u8>) {
+    header(parameters, Kind::RoundedCiphertext, bytes, HEADER_BYTES + 1);
+    let bits = &mut bytes[HEADER_BYTES];
+    *bits = 8 + *bits % unspoken_rlwe::RoundedCiphertext::MOST_BITS as u8 / 8 * 8;
+    let bits = u32::from(*bits);
+    bytes.resize(unspoken_rlwe::RoundedCiphertext::byte_len(parameters, bits, places), 0);
 }
 
 /// Repairs header and length of a public key.

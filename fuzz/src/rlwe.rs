@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
-    Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, KeyBundle, KeyKind, KeyPlan, KeyStorage,
-    PublicKey, SecretKey, SeededCiphertext, SeededSmallRingKeys, SeededSwitchingKey, SmallRing, galois,
+    Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, EvaluationKeys, KeyBundle, KeyKind, KeyPlan,
+    KeyStorage, PublicKey, RoundedCiphertext, SecretKey, SeededCiphertext, SeededSmallRingKeys, SeededSwitchingKey,
+    SmallRing, galois,
 };
 
 use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
@@ -51,6 +52,51 @@ fn seeded(chain: usize) -> SeededCiphertext {
     let zero = SMALL.ring().zero(Basis::chain(chain), Domain::Evaluation);
     SeededCiphertext::encrypt(&SMALL_SECRET, &zero, &mut rng()).expect("encrypts")
 }
+
+/// The coefficients of sparse and rounded ciphertexts: even ones, in some order.
+static PLACES: [usize; 5] = [0, 6, 2, 14, 10];
+
+/// `SeededCiphertext::sparse_from_bytes`: the same bytes again, but for unused bits; its expansion is a ciphertext.
+pub static SPARSE_CIPHERTEXT: Target = Target {
+    name: "rlwe_sparse_ciphertext",
+    run: |data| {
+        let parameters = SMALL.rlwe();
+        let Ok(sparse) = SeededCiphertext::sparse_from_bytes(parameters, &PLACES, data) else { return false };
+        assert_eq!(SeededCiphertext::sparse_byte_len(parameters, sparse.basis(), PLACES.len()), data.len());
+        let bytes = sparse.sparse_to_bytes(parameters, &PLACES).expect("the same places");
+        let again = SeededCiphertext::sparse_from_bytes(parameters, &PLACES, &bytes).expect("its own bytes");
+        assert!(again.to_bytes(parameters) == sparse.to_bytes(parameters), "another ciphertext");
+        let bytes = sparse.expand(SMALL.ring()).to_bytes(parameters);
+        assert!(Ciphertext::from_bytes(parameters, &bytes).is_ok(), "the expansion is no ciphertext");
+        true
+    },
+    repair: |data| repair::sparse_ciphertext(SMALL.rlwe(), PLACES.len(), data),
+    seeds: || (1..=3).map(|chain| seeded(chain).sparse_to_bytes(SMALL.rlwe(), &PLACES).expect("places")).collect(),
+};
+
+/// `RoundedCiphertext::from_bytes`: the same object again; decrypts to parts of the modulus.
+pub static ROUNDED_CIPHERTEXT: Target = Target {
+    name: "rlwe_rounded_ciphertext",
+    run: |data| {
+        let parameters = SMALL.rlwe();
+        let Ok(rounded) = RoundedCiphertext::from_bytes(parameters, PLACES.len(), data) else { return false };
+        let bytes = rounded.to_bytes(parameters);
+        assert!(bytes.len() == data.len(), "another length");
+        assert!(RoundedCiphertext::from_bytes(parameters, PLACES.len(), &bytes).is_ok_and(|again| again == rounded));
+        let fractions = SMALL_SECRET.decrypt_rounded(&rounded, &PLACES).expect("decrypts");
+        assert!(fractions.len() == PLACES.len() && fractions.iter().all(|part| (-0.5..=0.5).contains(part)));
+        true
+    },
+    repair: |data| repair::rounded_ciphertext(SMALL.rlwe(), PLACES.len(), data),
+    seeds: || {
+        let mut plan = KeyPlan::new();
+        plan.require(KeyKind::HalfRing, 2);
+        let keys = EvaluationKeys::generate(&SMALL_SECRET, &plan, &mut rng()).expect("makes a key");
+        let ciphertext = seeded(2).expand(SMALL.ring());
+        let rounded = |bits| ciphertext.rounded(SMALL.rlwe(), &keys, bits, &PLACES).expect("rounds");
+        [8, 24, 40].map(|bits| rounded(bits).to_bytes(SMALL.rlwe())).to_vec()
+    },
+};
 
 /// `PublicKey::from_bytes`: a decoded key encodes to the same bytes and encrypts.
 pub static PUBLIC_KEY: Target = Target {

@@ -48,6 +48,18 @@ def test_the_seed_decides():
     assert not np.array_equal(small(seed=1).reconstruct(TOKENS), probe)
 
 
+def test_the_encoder_network_is_a_second_method():
+    seen = []
+    options = {"method": "gumbel", "subtables": 2, "epochs": 30, "batch": 10, "rate": 0.02}
+    table = small(progress=seen.append, **options)
+    assert [each.done for each in seen] == list(range(1, 31))
+    assert table.error() < 0.6
+    np.testing.assert_array_equal(small(**options).reconstruct(TOKENS), table.reconstruct(TOKENS))
+    assert table.error() < small(**{**options, "temperature": 10.0, "rate": 1e-6}).error()
+    with pytest.raises(ValueError, match='found method="product", needed "additive" or "gumbel"'):
+        small(method="product")
+
+
 def test_arrays_of_any_kind_and_order_are_one_table():
     probe = small().reconstruct(TOKENS)
     wide = np.zeros((30, 10))
@@ -92,6 +104,8 @@ def test_an_unknown_token_is_named(table):
         (ROWS, TOKENS, {"columns": 7}, "columns = 7"),
         (ROWS, TOKENS, {"rounds": 0}, "rounds = 0"),
         (ROWS, TOKENS, {"seed": -1}, "seed = -1"),
+        (ROWS, TOKENS, {"method": "gumbel", "epochs": 0}, "epochs = 0"),
+        (ROWS, TOKENS, {"method": "gumbel", "rate": 2.0}, "rate = 2"),
     ],
 )
 def test_what_cannot_be_compressed_is_refused(rows, tokens, options, message):

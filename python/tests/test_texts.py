@@ -47,3 +47,28 @@ def test_a_client_tells_too(service, model, state):
         assert [each.filename for each in caught] == [__file__]
         with pytest.warns(unspoken.TextWarning, match="more than 128 tokens"):
             client.classify_to_share(["free cash " * 100], bits=4)
+
+
+def test_published_texts_are_loaded(tmp_path):
+    for label in ("ham", "spam"):
+        (tmp_path / "enron1" / label).mkdir(parents=True)
+        (tmp_path / "enron1" / label / "0001.txt").write_bytes(b"Subject: caf\xe9\r\nnext " + label.encode())
+    assert unspoken.load_texts(tmp_path, "enron-spam") == (["café\nnext ham", "café\nnext spam"], ["ham", "spam"])
+    drugs = tmp_path / "drugsComTrain_raw.tsv"
+    drugs.write_text('\treview\trating\n1\t"""I can&#039;t"""\t5.0\n2\t"""fine"""\t6.0\n')
+    assert unspoken.load_texts(drugs, "drug-reviews") == (["I can't", "fine"], ["negative", "positive"])
+    table = tmp_path / "reviews.csv"
+    table.write_text("text,label\ngood,1\n")
+    assert unspoken.load_texts(table, "csv", text_column="text", label_column="label") == (["good"], ["1"])
+
+
+def test_texts_that_cannot_be_loaded_are_named(tmp_path):
+    drugs = tmp_path / "drugs.tsv"
+    drugs.write_text("review\trating\nfine\t6\nfine\t12\n")
+    with pytest.raises(unspoken.TrainingError, match=r'drugs\.tsv, line 3: found the rating "12"'):
+        unspoken.load_texts(drugs, "drug-reviews")
+    with pytest.raises(unspoken.TrainingError, match="found no folder ham or spam"):
+        unspoken.load_texts(tmp_path, "enron-spam")
+    for options in ({"kind": "mbox"}, {"kind": "csv", "text_column": "a"}, {"label_column": "rating"}):
+        with pytest.raises(ValueError, match="read texts: found kind="):
+            unspoken.load_texts(drugs, **options)

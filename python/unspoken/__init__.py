@@ -74,7 +74,7 @@ from unspoken._records import Records, read_records
 from unspoken._retrieval_client import RetrievalClient
 from unspoken._sums import Sums, SumsClient, SumsCollection
 from unspoken._table import CompressedTable, compress
-from unspoken._texts import TextWarning
+from unspoken._texts import TextWarning, load_texts
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
     ConfigurationError,
@@ -156,6 +156,7 @@ __all__ = [
     "__version__",
     "compress",
     "exact",
+    "load_texts",
     "matrix",
     "presets",
     "read_records",

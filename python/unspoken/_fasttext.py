@@ -55,6 +55,9 @@ class FastText(Estimator[_unspoken.Model]):
         Rates of the optimiser for weights and for codes, and its weight decay.
     final_temperature : float
         Temperature of the last relaxed epoch, 0.001 to 1.
+    entropy_weight, confidence_weight : float
+        Weights in the loss of the entropy of the distributions over columns, and of 1 minus their
+        largest probability, 0 to 10. They pull each word towards one column in the relaxed epochs.
     progress : bool or callable
         `True` draws a bar on standard error if that is a terminal; a callable is called with a
         `Progress` after each epoch.
@@ -106,6 +109,8 @@ class FastText(Estimator[_unspoken.Model]):
         code_rate: float = 0.03,
         weight_decay: float = 0.01,
         final_temperature: float = 0.1,
+        entropy_weight: float = 0.0,
+        confidence_weight: float = 0.0,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> None:
         self.dim = dim
@@ -125,6 +130,8 @@ class FastText(Estimator[_unspoken.Model]):
         self.code_rate = code_rate
         self.weight_decay = weight_decay
         self.final_temperature = final_temperature
+        self.entropy_weight = entropy_weight
+        self.confidence_weight = confidence_weight
         self.progress = progress
 
     def fit(self, texts: Iterable[str], labels: npt.ArrayLike) -> FastText:

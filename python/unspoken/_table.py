@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import Callable
+from typing import Callable, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -142,8 +142,13 @@ def compress(
     seed: int = 0,
     *,
     subtables: int = 4,
+    method: Literal["additive", "gumbel"] = "additive",
     rounds: int = 12,
     trials: int = 4,
+    epochs: int = 100,
+    batch: int = 128,
+    rate: float = 0.001,
+    temperature: float = 1.0,
     progress: bool | Callable[[_unspoken.Progress], object] = True,
 ) -> CompressedTable:
     """Compress an embedding table for private lookup.
@@ -164,8 +169,15 @@ def compress(
         Seed of the start and of the search.
     subtables : int
         Number of subtables, 1 to 16. A query has one ciphertext for each.
+    method : str
+        ``"additive"`` alternates between columns and least squares. ``"gumbel"`` trains the encoder
+        network of Shu and Nakayama; it takes longer and loses more.
     rounds, trials : int
-        Rounds of refinement, and changes tried on each row in each round.
+        Of ``"additive"``: rounds of refinement, and changes tried on each row in each round.
+    epochs, batch : int
+        Of ``"gumbel"``: epochs of training, and rows of a batch.
+    rate, temperature : float
+        Of ``"gumbel"``: the rate of the optimiser, and the temperature of the softmax.
     progress : bool or callable
         `True` draws a bar on standard error if that is a terminal; a callable is called with a
         `Progress` after each step.
@@ -193,10 +205,19 @@ def compress(
     >>> table.reconstruct("word7").shape, table.error() < 0.1
     ((4,), True)
     """
-    options = {"columns": columns, "seed": seed, "subtables": subtables, "rounds": rounds, "trials": trials}
-    for name, value in options.items():
+    counts = {
+        "columns": columns,
+        "seed": seed,
+        "subtables": subtables,
+        "rounds": rounds,
+        "trials": trials,
+        "epochs": epochs,
+        "batch": batch,
+    }
+    for name, value in counts.items():
         if value < 0:
             raise TrainingError(f"compress: found {name} = {value}, needed 0 or more; change the option")
+    options = {"method": method, "rate": rate, "temperature": temperature, **counts}
     table, error = _unspoken.Table.compress(_rows(matrix), text_list(tokens, "tokens"), options, progress)
     return CompressedTable(table, error)
 

@@ -1,9 +1,15 @@
-"""Checks of texts that callers pass, and warnings about them."""
+"""Texts: reading labelled ones, checks of those that callers pass, and warnings about them."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from os import PathLike
+from typing import Literal
+
+from unspoken import _unspoken
+
+TextKind = Literal["tab", "csv", "enron-spam", "drug-reviews"]
 
 
 class TextWarning(UserWarning):
@@ -18,6 +24,55 @@ class TextWarning(UserWarning):
     ...     model.predict(["zebra"]).shape
     (1,)
     """
+
+
+def load_texts(
+    path: str | PathLike[str],
+    kind: TextKind = "tab",
+    *,
+    text_column: str | None = None,
+    label_column: str | None = None,
+) -> tuple[list[str], list[str]]:
+    r"""Read labelled texts, as `FastText.fit` takes them.
+
+    Parameters
+    ----------
+    path : path
+        File or folder.
+    kind : str
+        The format:
+
+        - ``"tab"``: lines with a label, a tab and a text.
+        - ``"csv"``: a file with a header, in which `text_column` and `label_column` are named.
+        - ``"enron-spam"``: Enron-Spam; its folders ``enron1`` to ``enron6``, one of them, or the CSV file
+          with the columns ``Subject``, ``Message`` and ``Spam/Ham``.
+        - ``"drug-reviews"``: ``drugsComTrain_raw.tsv`` or ``drugsComTest_raw.tsv`` of Drugs.com. Ratings
+          of 1 to 5 have the label ``negative``, those of 6 to 10 ``positive``.
+    text_column, label_column : str, optional
+        Names of columns, for ``"csv"`` only.
+
+    Returns
+    -------
+    texts, labels : list of str
+        As many of each, in the order of the file.
+
+    Raises
+    ------
+    TrainingError
+        If a file cannot be read; the message names the line.
+    ValueError
+        If the kind is unknown, or columns are not named for ``"csv"``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, unspoken
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = pathlib.Path(directory, "messages.tsv")
+    ...     _ = path.write_text("spam\twin a prize\nham\tsee you\n")
+    ...     unspoken.load_texts(path)
+    (['win a prize', 'see you'], ['spam', 'ham'])
+    """
+    return _unspoken.load_texts(path, kind, text_column, label_column)
 
 
 def text_list(texts: Iterable[str], name: str) -> list[str]:

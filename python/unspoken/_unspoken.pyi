@@ -84,6 +84,9 @@ class _DatabaseInfo(TypedDict):
     costs: dict[str, _Cost]
 
 def presets() -> list[_Preset]: ...
+def load_texts(
+    path: _Path, kind: str, text_column: str | None, label_column: str | None
+) -> tuple[list[str], list[str]]: ...
 
 @final
 class Progress:
@@ -131,7 +134,7 @@ class Words:
 class Table:
     @staticmethod
     def compress(
-        rows: npt.NDArray[np.float32], tokens: Sequence[str], options: dict[str, int], progress: _Progress
+        rows: npt.NDArray[np.float32], tokens: Sequence[str], options: dict[str, Any], progress: _Progress
     ) -> tuple[Table, float]: ...
     @staticmethod
     def load(directory: _Path) -> Table: ...

@@ -78,16 +78,25 @@ impl ClientHalf for ClassifyClient {
         self.description.batch()
     }
 
-    fn query_bytes(&self, _questions: usize) -> usize {
-        self.description.query_bytes()
+    fn query_bytes(&self, questions: usize) -> usize {
+        match self.description.small(questions) {
+            Some((query, _)) => self.description.index.small_query_bytes(&query),
+            None => self.description.query_bytes(),
+        }
     }
 
-    fn answer_bytes(&self, _questions: usize) -> usize {
-        self.description.index.answer_bytes(self.description.vectors())
+    fn answer_bytes(&self, questions: usize) -> usize {
+        match self.description.small(questions) {
+            Some((_, answer)) => self.description.index.small_answer_bytes(&answer),
+            None => self.description.index.answer_bytes(self.description.vectors()),
+        }
     }
 
     fn expected_answer_bytes(&self, questions: usize) -> usize {
-        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
+        match self.description.small(questions) {
+            Some(_) => self.answer_bytes(questions),
+            None => self.description.header().expected_answer_bytes(self.answer_bytes(questions)),
+        }
     }
 
     fn encode<Q: Borrow<str>>(&self, messages: &[Q]) -> Result<Vec<EncodedMessage>, ClassifyError> {
@@ -103,26 +112,28 @@ impl ClientHalf for ClassifyClient {
         Ok(messages.iter().map(encode).collect())
     }
 
-    /// The length in bytes is always the same, whatever the messages and their number.
+    /// The length in bytes depends only on the number of messages: it is always the same, or that of the shortest small
+    /// query that holds them.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
-        let batch = self.description.batch();
-        IndexDescription::check_batch(messages.len(), batch)?;
-        let shape = self.words.shape();
-        // Padded slots stay empty: the tables are centred, so these slots add nothing.
-        let slots = self.description.parameters().slots();
-        let mut indices = Zeroizing::new(vec![vec![None; slots]; shape.subtables]);
-        for (e, EncodedMessage(message)) in messages.iter().enumerate() {
-            for (indices, stream) in indices.iter_mut().zip(message.chunks(shape.max_tokens)) {
-                stream.iter().enumerate().for_each(|(i, &index)| indices[i * batch + e] = index);
+        IndexDescription::check_batch(messages.len(), self.description.batch())?;
+        let index = &self.description.index;
+        Ok(match self.description.small(messages.len()) {
+            Some((query, _)) => index.encrypt_small(&self.keyring, &query, &self.indices(messages, query.period()))?,
+            None => {
+                let slots = self.description.parameters().slots();
+                index.encrypt(&self.keyring, &self.indices(messages, slots))?
             }
-        }
-        Ok(self.description.index.encrypt(&self.keyring, &indices)?)
+        })
     }
 
     fn read(&self, answer: &[u8], messages: &[EncodedMessage]) -> Result<Vec<Classified>, ClassifyError> {
         let (vectors, classes) = (self.description.vectors(), self.description.classes());
         IndexDescription::check_batch(messages.len(), self.description.batch())?;
-        let vectors = self.description.index.decrypt(&self.keyring, answer, vectors, messages.len())?;
+        let index = &self.description.index;
+        let vectors = match self.description.small(messages.len()) {
+            Some((_, small)) => index.decrypt_small(&self.keyring, &small, answer)?,
+            None => index.decrypt(&self.keyring, answer, vectors, messages.len())?,
+        };
         let classify = |e: usize| {
             let mut scores: Vec<f64> = vectors.iter().flat_map(|slots| [slots[e].re, slots[e].im]).collect();
             scores.truncate(classes);
@@ -148,6 +159,20 @@ impl CkksClientHalf for ClassifyClient {
 }
 
 impl ClassifyClient {
+    /// The indices of messages in vectors of that many slots. Padded slots stay empty: the tables are centred, so these
+    /// slots add nothing.
+    fn indices(&self, messages: &[EncodedMessage], slots: usize) -> Zeroizing<Vec<Vec<Option<usize>>>> {
+        let shape = self.words.shape();
+        let batch = slots / shape.max_tokens;
+        let mut indices = Zeroizing::new(vec![vec![None; slots]; shape.subtables]);
+        for (e, EncodedMessage(message)) in messages.iter().enumerate() {
+            for (indices, stream) in indices.iter_mut().zip(message.chunks(shape.max_tokens)) {
+                stream.iter().enumerate().for_each(|(i, &index)| indices[i * batch + e] = index);
+            }
+        }
+        indices
+    }
+
     /// Answers that may be shared: with fresh noise that exceeds the error by `bits` bits, and the labels that follow
     /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///

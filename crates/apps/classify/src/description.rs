@@ -2,7 +2,7 @@
 
 use unspoken_ckks::CkksParameters;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
-use unspoken_query::{IndexDescription, IndexFields, QueryForm};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm, SmallAnswer, SmallQuery};
 
 use crate::error::ClassifyError;
 use crate::proto;
@@ -72,6 +72,19 @@ impl Description {
         self.classes().div_ceil(2)
     }
 
+    /// The small query for that many messages, and its answer; `None` if a full query has to be sent.
+    pub(crate) fn small(&self, messages: usize) -> Option<(SmallQuery, SmallAnswer)> {
+        let query = self.index.small_query(messages.checked_mul(self.max_tokens())?)?;
+        let answer = self.index.small_answer(query.period() / self.max_tokens(), self.vectors()).ok()?;
+        Some((query, answer))
+    }
+
+    /// Whether queries of few messages may be small: much shorter than [`Description::query_bytes`], and longer with
+    /// more messages, in steps of a factor of two.
+    pub fn has_small_queries(&self) -> bool {
+        self.small(1).is_some()
+    }
+
     /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.index.query_bytes()
@@ -84,8 +97,9 @@ impl Description {
 }
 
 fn fields(own: &proto::Description) -> IndexFields<'_> {
-    let proto::Description { subtables, columns, query_level, query_form, .. } = own;
-    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form }
+    let proto::Description { subtables, columns, query_level, query_form, small_period, .. } = own;
+    let small_period = *small_period;
+    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form, small_period }
 }
 
 impl ApplicationDescription for Description {
@@ -98,7 +112,8 @@ impl ApplicationDescription for Description {
         let plausible = (2..=1024).contains(&own.classes)
             && own.max_tokens.is_power_of_two()
             && own.max_tokens as usize <= header.parameters().slots()
-            && header.bound() > 0.0;
+            && header.bound() > 0.0
+            && (own.small_period == 0 || own.small_period == own.max_tokens);
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{own:?}"), "one that fits the preset"));
         }

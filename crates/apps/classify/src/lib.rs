@@ -8,7 +8,7 @@ mod server;
 pub use client::{Classified, ClassifyClient, EncodedMessage};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::ClassifyError;
-pub use server::{ClassifyServer, StageSeconds};
+pub use server::{ClassifyOptions, ClassifyServer, StageSeconds};
 
 mod proto {
     #![allow(missing_docs)]

@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
+use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, InnerSum, Simulated, Simulator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::{Lookup, OutputForm, Plan, Precision, Table, Task, best_plan, output_unit, simulated_outputs};
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery};
+use unspoken_rlwe::{EvaluationKeys, KeyPlan};
 
 use crate::description::{Description, PROTOCOL};
 use crate::error::ClassifyError;
@@ -38,25 +38,25 @@ pub struct StageSeconds {
     pub linear: f64,
 }
 
-impl ClassifyServer {
-    /// Prepares a model for a preset and a form of query, with the cheapest plan.
-    ///
-    /// # Errors
-    /// Those of [`ClassifyServer::new`].
-    pub fn with_best_plan(
-        tables: &ScoreTables,
-        parameters: &CkksParameters,
-        form: QueryForm,
-    ) -> Result<Self, ClassifyError> {
-        let shape = tables.shape();
-        let (subtables, rows, columns) = (shape.subtables, shape.classes, form.padded_columns(shape.columns));
-        let task = Task { subtables, rows, columns, form: OutputForm::Pairs };
-        let plan = if form == QueryForm::OneHot { Plan::OneHot } else { best_plan(parameters, task)? };
-        Self::new(tables, parameters, form, plan)
-    }
+/// Options of a classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassifyOptions {
+    /// Plan of the lookup; `None` for the cheapest plan.
+    pub plan: Option<Plan>,
+    /// Form of the clients' queries.
+    pub query: QueryForm,
+    /// Whether to offer small queries, if the form is direct and the preset precise enough. They need more keys.
+    pub small_queries: bool,
+}
 
-    /// Prepares a model for a preset, a form of query and a plan. The tables are scaled to the preset; clients get
-    /// scores in the model's units.
+impl Default for ClassifyOptions {
+    fn default() -> Self {
+        Self { plan: None, query: QueryForm::Direct, small_queries: true }
+    }
+}
+
+impl ClassifyServer {
+    /// Prepares a model for a preset. The tables are scaled to the preset; clients get scores in the model's units.
     ///
     /// # Errors
     /// If all scores are 0 or below the error bound, the preset has too few levels for the plan, its modulus has no
@@ -65,9 +65,9 @@ impl ClassifyServer {
     pub fn new(
         tables: &ScoreTables,
         parameters: &CkksParameters,
-        form: QueryForm,
-        plan: Plan,
+        options: &ClassifyOptions,
     ) -> Result<Self, ClassifyError> {
+        let form = options.query;
         let shape = tables.shape();
         if !shape.max_tokens.is_power_of_two() || shape.max_tokens > parameters.slots() {
             let needed = format!("a power of two up to {}", parameters.slots());
@@ -78,6 +78,14 @@ impl ClassifyServer {
             let needed = format!("at most {}, padding included", IndexDescription::MAX_COLUMNS);
             return Err(ClassifyError::mismatch("columns", columns, needed));
         }
+        let plan = match options.plan {
+            Some(plan) => plan,
+            None if form == QueryForm::OneHot => Plan::OneHot,
+            None => {
+                let (subtables, rows) = (shape.subtables, shape.classes);
+                best_plan(parameters, Task { subtables, rows, columns, form: OutputForm::Pairs })?
+            }
+        };
         // Two scores share a slot: one is the real part, one the imaginary part.
         let bound = tables.score_bound() * std::f64::consts::SQRT_2;
         // After a bootstrap there are more levels than needed: one more level is room for the scores.
@@ -100,19 +108,30 @@ impl ClassifyServer {
                 "centred rows, so that padding adds nothing",
             ));
         }
-        let batch = parameters.slots() / shape.max_tokens;
-        let token_sum = InnerSum::new(batch as i64, shape.max_tokens).map_err(ProtocolError::from)?;
+        let token_sum = token_sum(parameters.slots() / shape.max_tokens, shape.max_tokens)?;
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&token_sum.key_plan(parameters, lookup.output_level()));
         let encoder = Encoder::new(parameters);
         let reader = QueryReader::new(&encoder, query)?;
         key_plan.extend(&reader.key_plan());
         let model_id = tables.id().to_bytes();
-        let error = error_bound(&encoder, &lookup, form, &token_sum)?.map(|error| error * unit);
-        let precision = error.map(|error| check_precision(tables, parameters, error)).transpose()?;
+        let full = error_bound(&encoder, &lookup, form, &token_sum)?.map(|error| error * unit);
+        let check = |error: f64| check_precision(tables, parameters, error);
+        let mut precision = full.map(check).transpose()?;
+        let mut small_period = 0;
+        if options.small_queries && form == QueryForm::Direct {
+            let small = small_queries(&encoder, &reader, &lookup, shape.max_tokens)?;
+            let precise = |small: &SmallQueries| check(small.error * unit).is_ok_and(|precision| !precision.is_low());
+            if let Some(small) = small.filter(precise) {
+                key_plan.extend(&small.keys);
+                small_period = shape.max_tokens as u32;
+                precision = full.map(|full| check(full.max(small.error * unit))).transpose()?;
+            }
+        }
+        let error = precision.map_or(0.0, |precision| precision.error_bound);
         let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
             .with_unit(unit)
-            .with_error_bound(error.unwrap_or(0.0))
+            .with_error_bound(error)
             .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
         let own = proto::Description {
             subtables: shape.subtables as u32,
@@ -122,6 +141,7 @@ impl ClassifyServer {
             max_tokens: shape.max_tokens as u32,
             query_level: lookup.input_level() as u32,
             query_form: form.to_string(),
+            small_period,
         };
         let description = Description::new(header, own)?;
         Ok(ClassifyServer { encoder, reader, lookup, token_sum, description, precision })
@@ -149,24 +169,52 @@ impl ClassifyServer {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
-        let parameters = self.description.parameters();
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let start = Instant::now();
         let most = self.description.index.codec().vectors();
         let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
-        let query = self.reader.read(&evaluator, client, &vectors)?;
+        let small = SmallQuery::period_of(&vectors).map(|period| self.small(period)).transpose()?;
+        let query = match &small {
+            Some((query, _)) => self.reader.read_small(&evaluator, client, query, &vectors[0])?,
+            None => self.reader.read(&evaluator, client, &vectors)?,
+        };
         let read = start.elapsed().as_secs_f64();
         let generated = self.lookup.generate(&evaluator, &query)?;
         let vectors = start.elapsed().as_secs_f64() - read;
         let sums = self.lookup.combine(&evaluator, &generated)?;
         drop(generated);
-        let finish = |sum: &Ciphertext| {
-            let total = self.token_sum.apply(&evaluator, sum).map_err(ProtocolError::from)?;
-            Ok::<_, ClassifyError>(write_output(parameters, &total)?)
+        let answers = match &small {
+            Some((query, answer)) => {
+                let token_sum = small_token_sum(query.period(), self.description.max_tokens())?;
+                answer.write(&evaluator, &self.totals(&evaluator, &token_sum, &sums)?, self.lookup.bound())?
+            }
+            None => {
+                let parameters = self.description.parameters();
+                let totals = self.totals(&evaluator, &self.token_sum, &sums)?;
+                totals.iter().map(|total| write_output(parameters, total)).collect::<Result<_, _>>()?
+            }
         };
-        let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
         let linear = start.elapsed().as_secs_f64() - read - vectors;
         Ok((self.header().pack(answers), StageSeconds { query: read, vectors, linear }))
+    }
+
+    /// The small query of this period, as a client makes it, and its answer.
+    fn small(&self, period: usize) -> Result<(SmallQuery, SmallAnswer), ClassifyError> {
+        let own = self.description.small(period / self.description.max_tokens());
+        own.filter(|(query, _)| query.period() == period).ok_or_else(|| {
+            let needed = "one that the description offers; read it again";
+            ClassifyError::mismatch("query", format!("a small one of period {period}"), needed)
+        })
+    }
+
+    fn totals(
+        &self,
+        evaluator: &Evaluator<'_>,
+        token_sum: &InnerSum,
+        sums: &[Ciphertext],
+    ) -> Result<Vec<Ciphertext>, ClassifyError> {
+        let total = |sum| Ok(token_sum.apply(evaluator, sum).map_err(ProtocolError::from)?);
+        sums.iter().map(total).collect()
     }
 }
 
@@ -213,6 +261,56 @@ impl ServerHalf for ClassifyServer {
     ) -> Result<Vec<u8>, ClassifyError> {
         self.timed_answer(client, keys, query, cancel).map(|(answer, _)| answer)
     }
+}
+
+/// The sum over the tokens of each of `batch` messages.
+fn token_sum(batch: usize, max_tokens: usize) -> Result<InnerSum, ClassifyError> {
+    Ok(InnerSum::new(batch as i64, max_tokens).map_err(ProtocolError::from)?)
+}
+
+/// The sum over the tokens of the messages of a small query. By doublings, so that queries of all periods have their
+/// keys in common.
+fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, ClassifyError> {
+    let batch = (period / max_tokens) as i64;
+    Ok(InnerSum::with_radix(batch, max_tokens, 0, 2).map_err(ProtocolError::from)?)
+}
+
+/// What small queries take, and their error.
+struct SmallQueries {
+    keys: KeyPlan,
+    /// A bound of the error of a scaled score.
+    error: f64,
+}
+
+/// The small queries of all periods; `None` if there are none, because the vectors of one message do not fit.
+fn small_queries(
+    encoder: &Encoder,
+    reader: &QueryReader,
+    lookup: &Lookup,
+    max_tokens: usize,
+) -> Result<Option<SmallQueries>, ClassifyError> {
+    let shape = reader.query().shape();
+    let mut keys = SmallAnswer::key_plan(lookup.parameters(), lookup.output_level());
+    let doubled = std::iter::successors(Some(max_tokens), |period| period.checked_mul(2));
+    let queries: Vec<SmallQuery> = doubled.map_while(|period| SmallQuery::new(shape.clone(), period).ok()).collect();
+    let (Some(shortest), Some(longest)) = (queries.first(), queries.last()) else { return Ok(None) };
+    for query in &queries {
+        keys.extend(&query.key_plan());
+        let token_sum = small_token_sum(query.period(), max_tokens)?;
+        keys.extend(&token_sum.key_plan(lookup.parameters(), lookup.output_level()));
+    }
+    // The separation of subtables adds the most noise to the shortest query, the rounding of answers to the longest.
+    let simulator = Simulator::new(encoder, 0);
+    let token_sum = small_token_sum(shortest.period(), max_tokens)?;
+    let answer = SmallAnswer::new(lookup.parameters(), longest.period() / max_tokens, lookup.outputs())?;
+    let output = (lookup.output_level(), lookup.output_scale());
+    let error = |sum: &Simulated| {
+        let total = token_sum.apply(&simulator, sum).map_err(ProtocolError::from)?;
+        Ok(answer.errors(output, lookup.bound(), total.error()))
+    };
+    let outputs = shortest.simulated_outputs(&simulator, lookup)?;
+    let errors = outputs.iter().map(error).collect::<Result<Vec<_>, ClassifyError>>()?;
+    Ok(Some(SmallQueries { keys, error: simulated_error_bound(&errors) }))
 }
 
 /// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::Preset;
-use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyServer, Description};
+use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description};
 use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{
-    ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf,
-    WithKeyStorage,
+    ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, ErrorKind, KeyLoader, ProtocolError,
+    ServerHalf, WithKeyStorage,
 };
 use unspoken_query::QueryForm;
 use unspoken_rlwe::KeyStorage;
@@ -37,7 +37,20 @@ fn model_of(seed: u64, columns: usize) -> Model {
 
 fn server(model: &Model, plan: Plan) -> ClassifyServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    ClassifyServer::new(model.tables(), &parameters, QueryForm::Direct, plan).unwrap()
+    let options = ClassifyOptions { plan: Some(plan), ..ClassifyOptions::default() };
+    ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
+}
+
+/// A server without small queries.
+fn full_server(model: &Model) -> ClassifyServer {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let plan = Some(Plan::BabyGiant { babies: 16 });
+    let options = ClassifyOptions { plan, small_queries: false, ..ClassifyOptions::default() };
+    ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
+}
+
+fn asking(query: QueryForm) -> ClassifyOptions {
+    ClassifyOptions { query, ..ClassifyOptions::default() }
 }
 
 fn client(model: &Model, server: &ClassifyServer) -> ClassifyClient {
@@ -53,6 +66,9 @@ fn bundle(client: &ClassifyClient) -> Vec<u8> {
 }
 
 static GO: AtomicBool = AtomicBool::new(false);
+
+/// More bytes than the descriptions of all keys at the start of a bundle.
+const FRONT: usize = 1000;
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 
@@ -99,7 +115,7 @@ fn tables_of_any_width_are_padded_on_both_sides() {
     for columns in [2, 100] {
         let model = model_of(1, columns);
         let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-        let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Direct).unwrap();
+        let server = ClassifyServer::new(model.tables(), &parameters, &ClassifyOptions::default()).unwrap();
         let mut client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
@@ -120,7 +136,7 @@ fn every_form_of_query_gives_the_models_scores() {
     ] {
         let model = model_of(1, columns);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        let server = ClassifyServer::with_best_plan(model.tables(), &parameters, form).unwrap();
+        let server = ClassifyServer::new(model.tables(), &parameters, &asking(form)).unwrap();
         let mut client = client(&model, &server);
         assert_eq!(client.description().query_form(), form);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -142,13 +158,14 @@ fn every_form_of_query_gives_the_models_scores() {
         }
     }
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    assert!(ClassifyServer::with_best_plan(model(1).tables(), &parameters, QueryForm::Compact).is_err());
+    assert!(ClassifyServer::new(model(1).tables(), &parameters, &asking(QueryForm::Compact)).is_err());
 }
 
 #[test]
 fn plans_for_other_queries_are_refused() {
     let parameters = Preset::find("insecure_n11_depth24_scale52").unwrap().build().unwrap();
-    let error = ClassifyServer::new(model(1).tables(), &parameters, QueryForm::Direct, Plan::Indicator).err().unwrap();
+    let options = ClassifyOptions { plan: Some(Plan::Indicator), ..ClassifyOptions::default() };
+    let error = ClassifyServer::new(model(1).tables(), &parameters, &options).err().unwrap();
     assert!(error.to_string().contains("indicator"), "{error}");
 }
 
@@ -169,11 +186,11 @@ fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
     let mut client = client(&model, &expanded);
     let (bundle, query) = (bundle(&client), encrypt(&mut client, &GOOD).unwrap());
     let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_memory_bytes());
-    assert_eq!(expanded.loaded_key_bytes(&bundle[..200]).unwrap(), announced);
+    assert_eq!(expanded.loaded_key_bytes(&bundle[..FRONT]).unwrap(), announced);
     let answer = expanded.answer(CLIENT, &whole, &query, &GO).unwrap();
     let seeded = WithKeyStorage::new(expanded, KeyStorage::Seeded);
     let keys = seeded.load_keys(&mut bundle.as_slice()).unwrap();
-    let loaded = seeded.loaded_key_bytes(&bundle[..200]).unwrap();
+    let loaded = seeded.loaded_key_bytes(&bundle[..FRONT]).unwrap();
     assert!(keys.bytes() <= loaded && loaded == seeded.key_memory_bytes());
     assert!(2 * loaded < announced + announced / 2, "{loaded} bytes instead of {announced}");
     // The guard against replays knows the query, which came from this client.
@@ -187,9 +204,15 @@ fn queries_have_one_length_whatever_they_ask() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
     let mut client = client(&model, &server);
-    let lengths =
-        [vec!["a"], vec!["free cash"; 8], vec![""; 3]].map(|messages| encrypt(&mut client, &messages).unwrap().len());
-    assert!(lengths.iter().all(|&len| len == lengths[0]), "{lengths:?}");
+    let mut length = |messages: &[&str]| encrypt(&mut client, messages).unwrap().len();
+    let full = [vec!["a"; 3], vec!["free cash"; 8], vec![""; 5]].map(|messages| length(&messages));
+    assert!(full.iter().all(|&len| len == full[0]), "{full:?}");
+    // One and two messages: small queries, whose length shows their number and nothing else.
+    for count in [1, 2] {
+        let small = ["a", "free cash", ""].map(|message| length(&vec![message; count]));
+        assert!(small.iter().all(|&len| len == small[0]), "{small:?}");
+        assert!(2 * small[0] < count * full[0], "{small:?} {full:?}");
+    }
     assert!(encrypt(&mut client, &[""; 9]).is_err());
     assert!(encrypt::<&str>(&mut client, &[]).is_err());
 }
@@ -230,7 +253,7 @@ fn hostile_bytes_are_refused() {
         damaged[position] ^= 0x55;
         assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
     }
-    assert!(server.loaded_key_bytes(&bundle[..200]).is_ok());
+    assert!(server.loaded_key_bytes(&bundle[..FRONT]).is_ok());
     assert!(server.loaded_key_bytes(&bundle[..30]).is_err());
     assert!(server.loaded_key_bytes(b"nonsense").is_err());
     assert!(Description::from_bytes(&server.description().to_bytes()).is_err(), "insecure presets stay in tests");
@@ -267,9 +290,51 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
 }
 
 #[test]
+fn small_queries_have_the_scores_of_full_ones() {
+    let model = model(1);
+    let (small, full) = (server(&model, Plan::BabyGiant { babies: 16 }), full_server(&model));
+    assert!(small.description().has_small_queries() && !full.description().has_small_queries());
+    let mut client = client(&model, &small);
+    let keys = small.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    for messages in [&GOOD[..1], &BAD[..1], &BAD[..2], &[""], &["win ".repeat(300).as_str(), "lunch"]] {
+        let query = encrypt(&mut client, messages).unwrap();
+        let answer = small.answer(CLIENT, &keys, &query, &GO).unwrap();
+        // What the client says before it sends is what travels.
+        let predicted = [client.query_bytes(messages.len()), client.expected_answer_bytes(messages.len())];
+        for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+            assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+        }
+        for (message, classified) in messages.iter().zip(read(&client, &answer, messages).unwrap()) {
+            let clear = model.scores(message);
+            let bound = client.description().header().error_bound().unwrap();
+            for (encrypted, clear) in classified.scores.iter().zip(&clear) {
+                assert!((encrypted - clear).abs() < bound, "{encrypted} {clear} {bound}");
+            }
+            assert_eq!(classified.label, model.predict(message));
+        }
+        // The same seed with another query, and a server that takes no small queries.
+        let mut changed = client.description().header().unpack("query", &query, query.len(), 1).unwrap();
+        let last = changed[0].len() - 1;
+        changed[0][last] ^= 1;
+        let changed = client.description().header().pack(changed);
+        assert!(small.answer(CLIENT, &keys, &changed, &GO).unwrap_err().to_string().contains("used before"));
+        let error = full.answer(CLIENT, &keys, &query, &GO).unwrap_err().to_string();
+        assert!(error.contains("a small one of period"), "{error}");
+    }
+    // Periods that nobody offers.
+    let query = encrypt(&mut client, &["x"]).unwrap();
+    for log2_period in [0, 6, 10, 11, 63, 64, 255] {
+        let mut vectors = client.description().header().unpack("query", &query, query.len(), 1).unwrap();
+        vectors[0][0] = log2_period;
+        let error = small.answer(CLIENT, &keys, &client.description().header().pack(vectors), &GO).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "{log2_period}: {error}");
+    }
+}
+
+#[test]
 fn prepared_queries_are_asked_and_answered_like_others() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = full_server(&model);
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let plan = client.prepare(Needs { burst: 2, memory_bytes: 64 << 20 }).unwrap();
@@ -292,7 +357,7 @@ fn prepared_queries_are_asked_and_answered_like_others() {
 #[test]
 fn shared_scores_have_noise_above_the_error() {
     let model = model(1);
-    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let server = full_server(&model);
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
@@ -319,7 +384,7 @@ fn shared_scores_have_noise_above_the_error() {
 fn compact_queries_have_no_bound_to_share_by() {
     let model = model_of(1, 254);
     let parameters = Preset::find("insecure_n11_boot_depth9_scale50").unwrap().build().unwrap();
-    let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Compact).unwrap();
+    let server = ClassifyServer::new(model.tables(), &parameters, &asking(QueryForm::Compact)).unwrap();
     let error = client(&model, &server).sharing_noise(10).unwrap_err().to_string();
     assert!(error.contains("compact queries have none"), "{error}");
 }

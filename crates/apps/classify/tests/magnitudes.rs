@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
-use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyServer, Description};
+use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description};
 use unspoken_fasttext::{Model, ScoreTables, TrainOptions, fit};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ServerHalf};
 use unspoken_query::QueryForm;
@@ -73,7 +73,8 @@ fn with_scores(model: &Model, mut score: impl FnMut(usize, usize, usize) -> f64)
 }
 
 fn server(tables: &ScoreTables, preset: &str, form: QueryForm) -> Result<ClassifyServer, ClassifyError> {
-    ClassifyServer::with_best_plan(tables, &Preset::find(preset).unwrap().build().unwrap(), form)
+    let options = ClassifyOptions { query: form, ..ClassifyOptions::default() };
+    ClassifyServer::new(tables, &Preset::find(preset).unwrap().build().unwrap(), &options)
 }
 
 /// The client after a question, and the answers.
@@ -103,7 +104,7 @@ fn labels_are_the_models_at_every_magnitude() {
         let server = server(&tables, PRESET, QueryForm::Direct).unwrap();
         let (client, found) = asked(&model, &server, &messages);
         let bound = client.description().header().error_bound().unwrap();
-        assert!(bound < 1e-3 * magnitude, "{magnitude:e}: {bound:e}");
+        assert!(bound < 3e-2 * magnitude, "{magnitude:e}: {bound:e}");
         for (message, classified) in messages.iter().zip(&found) {
             let clear = tables.scores(&model.encoder().encode(message)).unwrap();
             assert_eq!(classified.label, model.encoder().label(&clear).unwrap(), "{magnitude:e}");

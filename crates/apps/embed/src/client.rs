@@ -65,16 +65,25 @@ impl ClientHalf for EmbedClient {
         self.description.batch()
     }
 
-    fn query_bytes(&self, _questions: usize) -> usize {
-        self.description.query_bytes()
+    fn query_bytes(&self, questions: usize) -> usize {
+        match self.description.small(questions) {
+            Some((query, _)) => self.description.index.small_query_bytes(&query),
+            None => self.description.query_bytes(),
+        }
     }
 
-    fn answer_bytes(&self, _questions: usize) -> usize {
-        self.description.index.answer_bytes(self.description.vectors())
+    fn answer_bytes(&self, questions: usize) -> usize {
+        match self.description.small(questions) {
+            Some((_, answer)) => self.description.index.small_answer_bytes(&answer),
+            None => self.description.index.answer_bytes(self.description.vectors()),
+        }
     }
 
     fn expected_answer_bytes(&self, questions: usize) -> usize {
-        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
+        match self.description.small(questions) {
+            Some(_) => self.answer_bytes(questions),
+            None => self.description.header().expected_answer_bytes(self.answer_bytes(questions)),
+        }
     }
 
     fn encode<Q: Borrow<usize>>(&self, ids: &[Q]) -> Result<Vec<EncodedToken>, EmbedError> {
@@ -90,17 +99,26 @@ impl ClientHalf for EmbedClient {
         ids.iter().enumerate().map(encode).collect()
     }
 
-    /// The length in bytes is always the same, whatever the tokens and their number.
+    /// The length in bytes depends only on the number of tokens: it is always the same, or that of the shortest small
+    /// query that holds them.
     fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
         IndexDescription::check_batch(tokens.len(), self.description.batch())?;
         let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
         let subtables = self.codes.shape().subtables;
         let indices: Zeroizing<Vec<Vec<Option<usize>>>> = Zeroizing::new((0..subtables).map(stream).collect());
-        Ok(self.description.index.encrypt(&self.keyring, &indices)?)
+        let index = &self.description.index;
+        Ok(match self.description.small(tokens.len()) {
+            Some((query, _)) => index.encrypt_small(&self.keyring, &query, &indices)?,
+            None => index.encrypt(&self.keyring, &indices)?,
+        })
     }
 
     fn read(&self, answer: &[u8], tokens: &[EncodedToken]) -> Result<Vec<Vec<f64>>, EmbedError> {
-        let vectors = self.read_vectors(answer, self.description.vectors(), tokens.len())?;
+        IndexDescription::check_batch(tokens.len(), self.description.batch())?;
+        let vectors = match self.description.small(tokens.len()) {
+            Some((_, small)) => self.description.index.decrypt_small(&self.keyring, &small, answer)?,
+            None => self.read_vectors(answer, self.description.vectors(), tokens.len())?,
+        };
         let width = self.description.width();
         let embedding = |e: usize| {
             let numbers: Vec<f64> = match self.description.form() {

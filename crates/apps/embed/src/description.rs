@@ -3,7 +3,7 @@
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
-use unspoken_query::{IndexDescription, IndexFields, QueryForm};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm, SmallAnswer, SmallQuery};
 
 use crate::error::EmbedError;
 use crate::proto;
@@ -76,6 +76,19 @@ impl Description {
         }
     }
 
+    /// The small query for that many tokens, and its answer; `None` if a full query has to be sent.
+    pub(crate) fn small(&self, tokens: usize) -> Option<(SmallQuery, SmallAnswer)> {
+        let query = self.index.small_query(tokens)?;
+        let answer = self.index.small_answer(query.period(), self.vectors()).ok()?;
+        Some((query, answer))
+    }
+
+    /// Whether queries of few tokens may be small: much shorter than [`Description::query_bytes`], and longer with more
+    /// tokens, in steps of a factor of two.
+    pub fn has_small_queries(&self) -> bool {
+        self.small(1).is_some()
+    }
+
     /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.index.query_bytes()
@@ -88,8 +101,9 @@ impl Description {
 }
 
 fn fields(own: &proto::Description) -> IndexFields<'_> {
-    let proto::Description { subtables, columns, query_level, query_form, .. } = own;
-    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form }
+    let proto::Description { subtables, columns, query_level, query_form, small_period, .. } = own;
+    let small_period = *small_period;
+    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form, small_period }
 }
 
 impl ApplicationDescription for Description {
@@ -137,7 +151,15 @@ mod tests {
         let header = CkksHeader::new(PROTOCOL, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 1.0);
         let read = |width| {
             let query_form = QueryForm::Direct.to_string();
-            let own = proto::Description { subtables: 2, columns: 16, query_level, query_form, width, pairs: true };
+            let own = proto::Description {
+                subtables: 2,
+                columns: 16,
+                query_level,
+                query_form,
+                width,
+                pairs: true,
+                small_period: 0,
+            };
             Description::read(&header.to_bytes(&own), true)
         };
         // At the level of queries this answer would be too large; services send it at a lower one.

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS, Simulated, Simulator};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit,
-    padded_columns, simulated_outputs,
+    Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit, padded_columns,
+    simulated_outputs,
 };
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{QueryCodec, QueryForm, QueryReader};
+use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery};
 use unspoken_ring::RingKind;
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_rlwe::{EvaluationKeys, KeyPlan};
 
 use crate::description::{Description, PROTOCOL};
 use crate::error::EmbedError;
@@ -30,23 +30,28 @@ const MORE_LEVELS: usize = 2;
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
 
+/// Number of tokens to which the shortest query is padded.
+const LEAST_PERIOD: usize = 16;
+
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbedOptions {
     /// Plan of the lookup; `None` for the cheapest plan.
     pub plan: Option<Plan>,
     /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
-    /// number of an embedding.
+    /// number of an embedding. A preset with real slots has twice the slots, and always rows.
     pub form: OutputForm,
     /// Levels left for a following layer, in addition to those that the lookup needs.
     pub spare_levels: usize,
     /// Form of the clients' queries.
     pub query: QueryForm,
+    /// Whether to offer small queries, if the form is direct and the preset precise enough. They need more keys.
+    pub small_queries: bool,
 }
 
 impl Default for EmbedOptions {
     fn default() -> Self {
-        Self { plan: None, form: OutputForm::Pairs, spare_levels: 0, query: QueryForm::Direct }
+        Self { plan: None, form: OutputForm::Pairs, spare_levels: 0, query: QueryForm::Direct, small_queries: true }
     }
 }
 
@@ -69,15 +74,18 @@ impl EmbedServer {
         let mut best: Option<(f64, CkksParameters)> = None;
         for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
             let parameters = preset.build().map_err(ProtocolError::from)?;
-            let standard = parameters.ring().kind() == RingKind::Standard;
+            let kind = parameters.ring().kind();
             let bootstraps = parameters.bootstrap().is_some() == (options.query == QueryForm::Compact);
             // A lookup rotates, so it needs key switches.
             let switches_keys = !parameters.ring().special().is_empty();
-            if !standard || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
+            // Small queries take complex slots.
+            let slots = kind == RingKind::Standard || !options.small_queries;
+            if !slots || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
                 continue;
             }
-            let mut found = estimates(&parameters, task(shape, options.form), &CostModel::nominal(&parameters));
-            found.retain(|estimate| estimate.plan.index_encoding() == query_values(options.query));
+            let form = output_form(&parameters, options.form);
+            let mut found = estimates(&parameters, task(shape, form), &CostModel::nominal(&parameters));
+            found.retain(|estimate| estimate.plan.index_encoding() == options.query.values(kind));
             let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
             let cheapest = found.iter().find(|e| {
                 fits(e.plan) && e.depth + options.spare_levels + room_levels(&parameters) <= parameters.circuit_level()
@@ -107,6 +115,7 @@ impl EmbedServer {
     /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
+        let options = &EmbedOptions { form: output_form(parameters, options.form), ..*options };
         let plan = match options.plan {
             Some(plan) => plan,
             None if options.query == QueryForm::OneHot => Plan::OneHot,
@@ -119,16 +128,28 @@ impl EmbedServer {
         let tables = (0..shape.subtables).map(table).collect::<Result<Vec<_>, _>>()?;
         let scaled = prepare(parameters, &tables, plan, options, subtables.bound())?;
         let encoder = Encoder::new(parameters);
-        let error = error_bound(&encoder, &tables, &scaled, options)?;
-        let precision = error.map(|error| check_precision(subtables, parameters, error)).transpose()?;
-        let Scaled { lookup, unit } = scaled;
-        let reader = QueryReader::new(&encoder, QueryCodec::for_lookup(options.query, &lookup)?)?;
-        let mut key_plan = lookup.key_plan();
+        let reader = QueryReader::new(&encoder, QueryCodec::for_lookup(options.query, &scaled.lookup)?)?;
+        let mut key_plan = scaled.lookup.key_plan();
         key_plan.extend(&reader.key_plan());
+        let largest = LargestRows::new(&tables, &scaled, options.form)?;
+        let full = largest.error_bound(&encoder, options.query)?;
+        let check = |error: f64| check_precision(subtables, parameters, error);
+        let mut precision = full.map(check).transpose()?;
+        let mut small_period = 0;
+        if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct)
+            && let Some(small) = largest.small_queries(&encoder, &reader, scaled.lookup.outputs())?
+            && check(small.error).is_ok_and(|precision| !precision.is_low())
+        {
+            key_plan.extend(&small.keys);
+            small_period = LEAST_PERIOD as u32;
+            precision = Some(check(full.max(small.error))?);
+        }
+        let error = precision.map_or(0.0, |precision| precision.error_bound);
+        let Scaled { lookup, unit } = scaled;
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
         let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
             .with_unit(unit)
-            .with_error_bound(error.unwrap_or(0.0))
+            .with_error_bound(error)
             .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
         let own = proto::Description {
             subtables: shape.subtables as u32,
@@ -138,6 +159,7 @@ impl EmbedServer {
             query_level: lookup.input_level() as u32,
             pairs: options.form == OutputForm::Pairs,
             query_form: options.query.to_string(),
+            small_period,
         };
         let description = Description::new(header, own)?;
         Ok(EmbedServer { encoder, reader, lookup, description, precision })
@@ -164,11 +186,11 @@ impl EmbedServer {
         (self.lookup.output_level(), self.lookup.output_scale())
     }
 
-    /// Computes the encrypted embeddings for a client's query of untrusted bytes, at the level and scale of
-    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Their numbers are in
-    /// the header's unit ([`CkksHeader::unit`]): a following linear layer keeps it, and
-    /// [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it. Stops soon after `cancel` is
-    /// set.
+    /// Computes the encrypted embeddings for a client's full query of untrusted bytes, at the level and scale of
+    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. A server for such a
+    /// layer is made without small queries. The numbers are in the header's unit ([`CkksHeader::unit`]): a following
+    /// linear layer keeps it, and [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it.
+    /// Stops soon after `cancel` is set.
     ///
     /// # Errors
     /// If the query is malformed or does not match, or when cancelled.
@@ -180,9 +202,40 @@ impl EmbedServer {
         cancel: &AtomicBool,
     ) -> Result<Vec<Ciphertext>, EmbedError> {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        self.run(&evaluator, client, &self.vectors(query)?)
+    }
+
+    /// The vectors of a query of untrusted bytes.
+    fn vectors(&self, query: &[u8]) -> Result<Vec<Vec<u8>>, EmbedError> {
         let most = self.description.index.codec().vectors();
-        let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
-        Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, client, &vectors)?)?)
+        Ok(self.header().unpack("query", query, self.query_bytes(), most)?)
+    }
+
+    /// The encrypted embeddings for the vectors of a full query.
+    fn run(
+        &self,
+        evaluator: &Evaluator<'_>,
+        client: ClientId,
+        vectors: &[Vec<u8>],
+    ) -> Result<Vec<Ciphertext>, EmbedError> {
+        Ok(self.lookup.run(evaluator, &self.reader.read(evaluator, client, vectors)?)?)
+    }
+
+    /// The answer to a small query of this period.
+    fn answer_small(
+        &self,
+        evaluator: &Evaluator<'_>,
+        client: ClientId,
+        period: usize,
+        vector: &[u8],
+    ) -> Result<Vec<u8>, EmbedError> {
+        let own = self.description.small(period).filter(|(query, _)| query.period() == period);
+        let (query, answer) = own.ok_or_else(|| {
+            let needed = "one that the description offers; read it again";
+            EmbedError::mismatch("query", format!("a small one of period {period}"), needed)
+        })?;
+        let outputs = self.lookup.run(evaluator, &self.reader.read_small(evaluator, client, &query, vector)?)?;
+        Ok(self.header().pack(answer.write(evaluator, &outputs, self.lookup.bound())?))
     }
 
     /// Packs encrypted vectors for the client: embeddings, or the result of a following layer.
@@ -229,7 +282,7 @@ impl ServerHalf for EmbedServer {
         self.description.parameters().ring().release_idle();
     }
 
-    /// [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
+    /// For a full query [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
     fn answer(
         &self,
         client: ClientId,
@@ -237,13 +290,18 @@ impl ServerHalf for EmbedServer {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, EmbedError> {
-        self.answer_of(&self.embed(client, keys, query, cancel)?)
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let vectors = self.vectors(query)?;
+        match SmallQuery::period_of(&vectors) {
+            Some(period) => self.answer_small(&evaluator, client, period, &vectors[0]),
+            None => self.answer_of(&self.run(&evaluator, client, &vectors)?),
+        }
     }
 }
 
-/// Content of slots in queries of this form.
-fn query_values(form: QueryForm) -> IndexEncoding {
-    if form == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
+/// Form of the outputs in the slots of a preset: real slots hold one number each.
+fn output_form(parameters: &CkksParameters, asked: OutputForm) -> OutputForm {
+    if parameters.ring().kind() == RingKind::ConjugateInvariant { OutputForm::Rows } else { asked }
 }
 
 fn task(shape: Shape, form: OutputForm) -> Task {
@@ -290,34 +348,77 @@ fn prepare(
     })
 }
 
-/// A bound of the error of an embedding's numbers, from a simulated query whose slots are all full, for the rows with
-/// the largest entries: the error of a row grows with them. `None` for compact queries, because their bootstrap is not
-/// simulated.
-fn error_bound(
-    encoder: &Encoder,
-    tables: &[Table],
-    scaled: &Scaled,
-    options: &EmbedOptions,
-) -> Result<Option<f64>, LookupError> {
-    if options.query == QueryForm::Compact {
-        return Ok(None);
+/// The lookup of the rows with the largest entries, to be simulated: the error of a row grows with them.
+struct LargestRows {
+    lookup: Lookup,
+    /// The entries were divided by this.
+    unit: f64,
+}
+
+impl LargestRows {
+    fn new(tables: &[Table], scaled: &Scaled, form: OutputForm) -> Result<Self, LookupError> {
+        let Scaled { lookup, unit } = scaled;
+        let rows = tables.first().map_or(0, Table::rows);
+        let size = |r: usize| tables.iter().flat_map(|table| table.row(r)).map(|x| x * x).sum::<f64>();
+        let mut largest: Vec<(usize, f64)> = (0..rows).map(|r| (r, size(r))).collect();
+        largest.sort_by(|a, b| b.1.total_cmp(&a.1));
+        largest.truncate(SIMULATED_ROWS);
+        let few = |table: &Table| {
+            let entries: Vec<f64> = largest.iter().flat_map(|&(r, _)| table.row(r)).map(|x| x / unit).collect();
+            Table::new(largest.len(), &entries)
+        };
+        let few = tables.iter().map(few).collect::<Result<Vec<_>, _>>()?;
+        let (plan, level) = (lookup.plan(), Some(lookup.input_level()));
+        let lookup = Lookup::new(lookup.parameters(), &few, plan, form, lookup.bound(), level)?;
+        Ok(LargestRows { lookup, unit: *unit })
     }
-    let Scaled { lookup, unit } = scaled;
-    let rows = tables.first().map_or(0, Table::rows);
-    let size = |r: usize| tables.iter().flat_map(|table| table.row(r)).map(|x| x * x).sum::<f64>();
-    let mut largest: Vec<(usize, f64)> = (0..rows).map(|r| (r, size(r))).collect();
-    largest.sort_by(|a, b| b.1.total_cmp(&a.1));
-    largest.truncate(SIMULATED_ROWS);
-    let few = |table: &Table| {
-        let entries: Vec<f64> = largest.iter().flat_map(|&(r, _)| table.row(r)).map(|x| x / unit).collect();
-        Table::new(largest.len(), &entries)
-    };
-    let few = tables.iter().map(few).collect::<Result<Vec<_>, _>>()?;
-    let (plan, level) = (lookup.plan(), Some(lookup.input_level()));
-    let simulated = Lookup::new(lookup.parameters(), &few, plan, options.form, lookup.bound(), level)?;
-    let outputs = simulated_outputs(&Simulator::new(encoder, 0), &simulated)?;
-    let errors: Vec<_> = outputs.iter().map(Simulated::error).collect();
-    Ok(Some(simulated_error_bound(&errors) * unit))
+
+    /// A bound of the error of an embedding's numbers, from a simulated query whose slots are all full. `None` for
+    /// compact queries, because their bootstrap is not simulated.
+    fn error_bound(&self, encoder: &Encoder, query: QueryForm) -> Result<Option<f64>, LookupError> {
+        if query == QueryForm::Compact {
+            return Ok(None);
+        }
+        let outputs = simulated_outputs(&Simulator::new(encoder, 0), &self.lookup)?;
+        let errors: Vec<_> = outputs.iter().map(Simulated::error).collect();
+        Ok(Some(simulated_error_bound(&errors) * self.unit))
+    }
+
+    /// The small queries of all periods, whose answers have that many outputs; `None` if the vectors of all subtables
+    /// do not fit.
+    fn small_queries(
+        &self,
+        encoder: &Encoder,
+        reader: &QueryReader,
+        outputs: usize,
+    ) -> Result<Option<SmallQueries>, EmbedError> {
+        let shape = reader.query().shape();
+        let doubled = std::iter::successors(Some(LEAST_PERIOD), |period| period.checked_mul(2));
+        let queries = doubled.map_while(|period| SmallQuery::new(shape.clone(), period).ok());
+        let queries: Vec<SmallQuery> = queries.collect();
+        let (Some(shortest), Some(longest)) = (queries.first(), queries.last()) else { return Ok(None) };
+        let parameters = self.lookup.parameters();
+        let mut keys = SmallAnswer::key_plan(parameters, self.lookup.output_level());
+        queries.iter().for_each(|query| keys.extend(&query.key_plan()));
+        // The shortest query has the most noise of the separation of subtables and of joined outputs, the longest that
+        // of rounding.
+        let answer = |query: &SmallQuery| SmallAnswer::new(parameters, query.period(), outputs);
+        let answers = [answer(shortest)?, answer(longest)?];
+        let output = (self.lookup.output_level(), self.lookup.output_scale());
+        let simulated = shortest.simulated_outputs(&Simulator::new(encoder, 0), &self.lookup)?;
+        let errors = answers.iter().map(|answer| {
+            let errors = simulated.iter().map(|vector| answer.errors(output, self.lookup.bound(), vector.error()));
+            simulated_error_bound(&errors.collect::<Vec<_>>())
+        });
+        let error = errors.fold(0.0, f64::max) * self.unit;
+        Ok(Some(SmallQueries { keys, error }))
+    }
+}
+
+/// What small queries take, and a bound of their error.
+struct SmallQueries {
+    keys: KeyPlan,
+    error: f64,
 }
 
 /// Compares the bound of the error with the entries. Refuses tables whose numbers are all below the error.

@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Arithmetic, Complex64, Evaluator, PreparedMatrix, Preset};
 use unspoken_embed::{Description, EmbedClient, EmbedError, EmbedOptions, EmbedServer};
-use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, Shape, TokenList, compress};
+use unspoken_embedding::{
+    CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, Shape, TokenList, compress, compress_by_gumbel,
+};
 use unspoken_encrypt::Needs;
 use unspoken_lookup::{OutputForm, Plan};
 use unspoken_protocol::{
@@ -80,7 +82,7 @@ fn encrypted_embeddings_are_the_tables() {
     let ids: Vec<usize> = (0..=TOKENS).rev().chain([7, 7]).collect();
     for form in [OutputForm::Pairs, OutputForm::Rows] {
         for plan in [None, Some(Plan::Paper), Some(Plan::ComplexFirst)] {
-            let server = server(&table, EmbedOptions { plan, form, ..EmbedOptions::default() });
+            let server = server(&table, EmbedOptions { plan, form, small_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
             let query = encrypt(&mut client, &ids).unwrap();
@@ -94,12 +96,33 @@ fn encrypted_embeddings_are_the_tables() {
 }
 
 #[test]
+fn tables_of_eight_and_sixteen_subtables_by_both_methods_are_looked_up() {
+    let rows = table(8, 0).decompress().unwrap();
+    let ids = [3, TOKENS, 0, 77];
+    for subtables in [8, 16] {
+        let additive = CompressOptions { subtables, columns: 8, rounds: 2, ..CompressOptions::default() };
+        let gumbel = GumbelOptions { subtables, columns: 8, epochs: 2, ..GumbelOptions::default() };
+        let tables = [
+            compress(&rows, &additive, &mut |_| {}, &GO).unwrap(),
+            compress_by_gumbel(&rows, &gumbel, &mut |_| {}, &GO).unwrap(),
+        ];
+        for table in &tables {
+            let server = server(table, EmbedOptions::default());
+            let mut client = client(table, &server);
+            let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+            let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
+            assert_close(&read(&client, &answer, &ids).unwrap(), table, &ids);
+        }
+    }
+}
+
+#[test]
 fn embeddings_of_every_magnitude_are_the_tables() {
     let ids: Vec<usize> = (0..=TOKENS).collect();
     for magnitude in [1e-15, 1e-8, 1.0, 2e5] {
         let table = table_of(30, 0, magnitude);
         for form in [OutputForm::Pairs, OutputForm::Rows] {
-            let server = server(&table, EmbedOptions { form, ..EmbedOptions::default() });
+            let server = server(&table, EmbedOptions { form, small_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
             let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
@@ -116,6 +139,42 @@ fn embeddings_of_every_magnitude_are_the_tables() {
             assert!(precision.error_bound == bound && !precision.is_low(), "{precision}");
             assert!((client.sharing_noise(4).unwrap().deviation() / bound - 16.0).abs() < 1e-9);
         }
+    }
+}
+
+#[test]
+fn small_queries_find_the_embeddings() {
+    let table = table(30, 0);
+    for form in [OutputForm::Pairs, OutputForm::Rows] {
+        let server = server(&table, EmbedOptions { form, ..EmbedOptions::default() });
+        assert!(server.description().has_small_queries());
+        let (mut client, other) = (client(&table, &server), client(&table, &server));
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let mut lengths = Vec::new();
+        // 16, 32 and 256 tokens in each vector, then all slots: a full query.
+        for count in [1, 16, 17, 200, 300] {
+            let ids: Vec<usize> = (0..count).map(|i| (5 * i + 3) % (TOKENS + 1)).collect();
+            let query = encrypt(&mut client, &ids).unwrap();
+            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+            let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
+            for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+                assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{count}: {predicted} {bytes}");
+            }
+            let bound = client.description().header().error_bound().unwrap();
+            assert!(bound < 2e-3, "{bound:e}");
+            for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
+                for (found, &clear) in found.iter().zip(&table.reconstruct_row(id).unwrap()) {
+                    // The clear numbers are rounded to 24 bits.
+                    let error = (found - f64::from(clear)).abs() - f64::from(clear).abs() * 2f64.powi(-24);
+                    assert!(error < bound, "{count}, {id}: {found} {clear} {bound:e}");
+                }
+            }
+            let error = read(&other, &answer, &ids).unwrap_err().to_string();
+            assert!(error.contains("secret key"), "{error}");
+            lengths.push(query.len());
+        }
+        assert!(lengths[0] == lengths[1] && lengths[1] < lengths[2] && lengths[2] < lengths[3], "{lengths:?}");
+        assert!(20 * lengths[0] < lengths[4], "{lengths:?}");
     }
 }
 
@@ -151,9 +210,27 @@ fn every_form_of_query_finds_the_embeddings() {
 }
 
 #[test]
+fn real_slots_hold_twice_the_tokens() {
+    let table = table(16, 0);
+    let parameters = Preset::find("insecure_n11_real_depth9_scale50").unwrap().build().unwrap();
+    let server = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).unwrap();
+    let mut client = client(&table, &server);
+    assert!(!server.description().has_small_queries());
+    assert_eq!((server.description().form(), client.batch()), (OutputForm::Rows, 2048));
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let ids: Vec<usize> = (0..2048).map(|i| (i * 7) % (TOKENS + 1)).collect();
+    let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
+    assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
+    // Points of the circle do not fit real slots.
+    let options = EmbedOptions { plan: Some(Plan::ComplexFirst), ..EmbedOptions::default() };
+    assert!(EmbedServer::new(table.subtables(), &parameters, &options).is_err());
+}
+
+#[test]
 fn a_following_layer_consumes_encrypted_embeddings() {
     let table = table(16, 0);
-    let options = EmbedOptions { form: OutputForm::Rows, spare_levels: 1, ..EmbedOptions::default() };
+    let options =
+        EmbedOptions { form: OutputForm::Rows, spare_levels: 1, small_queries: false, ..EmbedOptions::default() };
     let server = server(&table, options);
     let mut client = client(&table, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
@@ -210,7 +287,7 @@ fn halves_that_do_not_belong_together_are_noticed() {
     let query = encrypt(&mut second, &[1, 2]).unwrap();
     let answer = server_one.answer(CLIENT, &keys, &query, &GO).unwrap();
     assert!(read(&second, &answer, &[1, 2]).unwrap_err().to_string().contains("secret key"));
-    let foreign = server_two.embed(CLIENT, &keys, &query, &GO).unwrap_err();
+    let foreign = server_two.answer(CLIENT, &keys, &query, &GO).unwrap_err();
     assert!(foreign.to_string().contains("another model"), "{foreign}");
 }
 
@@ -238,7 +315,7 @@ fn hostile_bytes_are_refused() {
     for len in [0, 1, description.len() / 2] {
         assert!(Description::insecure_from_bytes(&description[..len]).is_err(), "{len}");
     }
-    let cancelled = server.embed(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
+    let cancelled = server.answer(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
     assert!(cancelled.is_cancelled(), "{cancelled}");
 }
 
@@ -251,6 +328,13 @@ fn the_preset_follows_from_the_shape() {
     let (narrow, wide) = (depth(64, 0).unwrap(), depth(1024, 0).unwrap());
     assert!(narrow >= 6 && wide >= 10 && narrow <= wide, "{narrow} {wide}");
     assert!(depth(64, 4).unwrap() >= 10);
+    // Small queries take complex slots; a plan for real slots is found without them.
+    let best = |small_queries| {
+        let options =
+            EmbedOptions { small_queries, plan: Some(Plan::Cosine { babies: 16 }), ..EmbedOptions::default() };
+        EmbedServer::best_preset(Shape { subtables: 4, columns: 64, width: 50 }, &options)
+    };
+    assert!(best(true).is_err() && best(false).unwrap().name().contains("real"));
     assert!(depth(64, 100).unwrap_err().to_string().contains("spare levels"));
 }
 

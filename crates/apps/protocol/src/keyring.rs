@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Complex64, Encoder, Slots};
+use unspoken_ckks::{Complex64, Encoder, PeriodicPacking, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyPlan, MAX_BUNDLE_KEYS, RlweError, SecretKey};
@@ -13,7 +13,10 @@ use zeroize::Zeroizing;
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
 use crate::limits;
-use crate::transfer::read_output;
+use crate::transfer::{OpenedOutput, open_rounded_output, read_output};
+
+/// What an answer is that decrypts to other numbers than an answer has.
+const OTHER_KEYS: &str = "one that this secret key does not open";
 
 /// The secret key of one client for one key set of a service, and the keys to make with it.
 pub struct Keyring {
@@ -158,6 +161,18 @@ impl Keyring {
         Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale / self.header.unit())?)
     }
 
+    /// Decrypts vectors that were joined in one vector of an answer and rounded: one period of each, times the header's
+    /// unit.
+    ///
+    /// # Errors
+    /// If its bytes are malformed, of other parameters, or computed with keys of another secret.
+    pub fn open_rounded(&self, vector: &[u8], packing: &PeriodicPacking) -> Result<Vec<Slots>, ProtocolError> {
+        let Some(OpenedOutput { coefficients, scale }) = open_rounded_output(&self.secret, packing, vector)? else {
+            return Err(ProtocolError::mismatch("answer", OTHER_KEYS, "one for this secret key; make new keys"));
+        };
+        Ok(packing.decode(self.encoder(), &coefficients, scale / self.header.unit())?)
+    }
+
     /// Refuses numbers beyond the header's bound, which mean that the answer was computed with keys of another secret.
     ///
     /// # Errors
@@ -168,7 +183,7 @@ impl Keyring {
             return Ok(());
         }
         let needed = format!("numbers up to {bound:.3e}; make new keys");
-        Err(ProtocolError::mismatch("answer", "one that this secret key does not open", needed))
+        Err(ProtocolError::mismatch("answer", OTHER_KEYS, needed))
     }
 }
 

@@ -35,7 +35,7 @@ pub use progress::AnswerProgress;
 pub use registration::Registration;
 pub use replay::{ReplayGuard, SeedGuard};
 pub use share::{SharingNoise, simulated_error_bound};
-pub use transfer::{output_bytes, write_output};
+pub use transfer::{output_bytes, rounded_output_bytes, rounded_output_deviation, write_output, write_rounded_output};
 
 mod v1 {
     #![allow(missing_docs)]

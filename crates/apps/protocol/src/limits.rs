@@ -61,7 +61,7 @@ impl Bootstraps {
 /// If the application has no use for a key.
 pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), LimitExceeded> {
     let useful = |kind: &KeyKind| match kind {
-        KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
+        KeyKind::Relinearisation | KeyKind::Galois { .. } | KeyKind::HalfRing => true,
         KeyKind::Decapsulation => bootstraps != Bootstraps::Nothing,
         KeyKind::QueryEncapsulation => {
             matches!(bootstraps, Bootstraps::Queries | Bootstraps::QueriesAndCiphertexts)

@@ -1,8 +1,9 @@
 //! Serialisation of encrypted outputs in answers.
 
-use unspoken_ckks::{Ciphertext, CkksParameters};
-use unspoken_ring::Basis;
-use unspoken_rlwe::{self as rlwe, RlweError};
+use unspoken_ckks::{Ciphertext, CkksParameters, Evaluator, PeriodicPacking};
+use unspoken_ring::{Basis, declassify};
+use unspoken_rlwe::{self as rlwe, RlweError, RoundedCiphertext, SecretKey};
+use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
 
@@ -86,4 +87,109 @@ pub(crate) fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(
         return Err(refuse(format!("scale {scale}")).into());
     }
     Ok((rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?, scale))
+}
+
+/// Bits of a coefficient of a rounded output.
+const ROUNDED_BITS: u32 = RoundedCiphertext::MOST_BITS;
+
+/// The part of the modulus that the largest value may fill.
+const FILLED: f64 = 0.45;
+
+/// Number of coefficients that are zero in a message, sent so that a receiver notices a ciphertext of other keys.
+const CHECKED: usize = 16;
+
+/// Bound of such a coefficient, as a part of the modulus. Under other keys it is exceeded with probability 31/32.
+const MOST_CHECKED: f64 = 1.0 / 64.0;
+
+/// The coefficients of the body of a rounded output: those of the vectors, then some that are zero.
+fn rounded_places(packing: &PeriodicPacking) -> Vec<usize> {
+    let mut places = packing.places();
+    places.extend(packing.unused_places(CHECKED));
+    places
+}
+
+/// Writes vectors that were joined as a [`RoundedCiphertext`]: the scale as a part of the modulus (f64), then the
+/// ciphertext with the coefficients of the vectors and some that are zero. Values up to `bound` are first multiplied by
+/// an integer, so that they fill the modulus.
+///
+/// # Errors
+/// If the packing is of other parameters or has odd places, or the key
+/// ([`KeyKind::HalfRing`](unspoken_rlwe::KeyKind::HalfRing)) is missing.
+pub fn write_rounded_output(
+    evaluator: &Evaluator<'_>,
+    output: &Ciphertext,
+    bound: f64,
+    packing: &PeriodicPacking,
+) -> Result<Vec<u8>, ProtocolError> {
+    let parameters = evaluator.encoder().parameters();
+    let (ring, modulus) = (parameters.ring(), parameters.log2_modulus(output.level()).exp2());
+    let factor = rounded_factor(modulus, output.scale(), bound);
+    let mut filled = output.inner().clone();
+    for component in filled.components_mut() {
+        ring.scale_assign(component, factor as i128).map_err(RlweError::from)?;
+    }
+    let mut bytes = (output.scale() * factor / modulus).to_le_bytes().to_vec();
+    bytes.extend(
+        filled
+            .rounded(parameters.rlwe(), evaluator.keys(), ROUNDED_BITS, &rounded_places(packing))?
+            .to_bytes(parameters.rlwe()),
+    );
+    Ok(bytes)
+}
+
+/// The integer by which values up to `bound` can be multiplied.
+fn rounded_factor(modulus: f64, scale: f64, bound: f64) -> f64 {
+    (FILLED * modulus / (scale * bound)).floor().clamp(1.0, f64::from(126).exp2())
+}
+
+/// Standard deviation of the error that [`write_rounded_output`] adds to the slots of an output of this level and
+/// scale.
+pub fn rounded_output_deviation(
+    parameters: &CkksParameters,
+    (level, scale): (usize, f64),
+    bound: f64,
+    packing: &PeriodicPacking,
+) -> f64 {
+    let coefficients = 2 * packing.period();
+    let modulus = parameters.log2_modulus(level).exp2();
+    let unit = modulus / (scale * rounded_factor(modulus, scale, bound)) * (-f64::from(ROUNDED_BITS)).exp2();
+    RoundedCiphertext::deviation(parameters.ring()) * (coefficients as f64).sqrt() * unit
+}
+
+/// Length of the result of [`write_rounded_output`].
+pub fn rounded_output_bytes(parameters: &CkksParameters, packing: &PeriodicPacking) -> usize {
+    8 + RoundedCiphertext::byte_len(parameters.rlwe(), ROUNDED_BITS, rounded_places(packing).len())
+}
+
+/// A decrypted output of [`write_rounded_output`].
+pub(crate) struct OpenedOutput {
+    /// The coefficients of the vectors, as parts of the modulus.
+    pub(crate) coefficients: Zeroizing<Vec<f64>>,
+    /// The scale, as such a part.
+    pub(crate) scale: f64,
+}
+
+/// Decrypts the output of [`write_rounded_output`]; `None` if the ciphertext is one of other keys.
+///
+/// # Errors
+/// If the bytes are not a finite positive number and a ciphertext of these parameters with these places.
+pub(crate) fn open_rounded_output(
+    secret: &SecretKey,
+    packing: &PeriodicPacking,
+    bytes: &[u8],
+) -> Result<Option<OpenedOutput>, ProtocolError> {
+    let refuse =
+        |found: String| RlweError::Decode { what: "an answer", found, needed: "a scale and a ciphertext".into() };
+    let (scale, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
+    let scale = f64::from_le_bytes(*scale);
+    if !(scale.is_normal() && (0.0..=1.0).contains(&scale)) {
+        return Err(refuse(format!("scale {scale}")).into());
+    }
+    let places = rounded_places(packing);
+    let ciphertext = RoundedCiphertext::from_bytes(secret.parameters(), places.len(), rest)?;
+    let mut coefficients = secret.decrypt_rounded(&ciphertext, &places)?;
+    let used = 2 * packing.period() * packing.count();
+    let fits = coefficients[used..].iter().fold(true, |fits, c| fits & (c.abs() < MOST_CHECKED));
+    coefficients.truncate(used);
+    Ok(declassify(fits).then_some(OpenedOutput { coefficients, scale }))
 }

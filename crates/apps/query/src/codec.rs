@@ -10,6 +10,7 @@ use std::str::FromStr;
 use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, index_or, padded_columns, query_scale};
+use unspoken_ring::RingKind;
 
 use crate::compact::Compact;
 use crate::direct::Direct;
@@ -49,9 +50,13 @@ impl QueryForm {
         padded_columns(columns + usize::from(self == QueryForm::Compact))
     }
 
-    /// Content of slots for plans that are evaluated in complex slots.
-    fn values(self) -> IndexEncoding {
-        if self == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
+    /// Content of the slots of a ring of this kind: points of the circle in complex slots, cosines in real ones.
+    pub fn values(self, kind: RingKind) -> IndexEncoding {
+        match (self, kind) {
+            (QueryForm::OneHot, _) => IndexEncoding::OneHot,
+            (QueryForm::Direct, RingKind::ConjugateInvariant) => IndexEncoding::Cosine,
+            (QueryForm::Direct | QueryForm::Compact, _) => IndexEncoding::Alpha,
+        }
     }
 }
 
@@ -104,14 +109,15 @@ impl QueryCodec {
         }
     }
 
-    /// Queries of a form and a shape, for plans in complex slots: both sides can derive it without the tables.
+    /// Queries of a form and a shape: both sides can derive it without the tables.
     ///
     /// # Errors
     /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the
     /// shape's level.
     pub fn new(form: QueryForm, shape: QueryShape) -> Result<Self, QueryError> {
+        let values = form.values(shape.parameters.ring().kind());
         Ok(match form {
-            QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, form.values())),
+            QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, values)),
             QueryForm::OneHot => QueryCodec::OneHot(OneHot::new(shape)),
             QueryForm::Compact => QueryCodec::Compact(Compact::new(shape)?),
         })
@@ -122,8 +128,9 @@ impl QueryCodec {
     /// # Errors
     /// Those of [`QueryCodec::new`], or if the lookup's plan needs another index encoding than the form has.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
-        if lookup.plan().index_encoding() != form.values() {
-            let needed = format!("one for {form} queries in complex slots");
+        let kind = lookup.parameters().ring().kind();
+        if lookup.plan().index_encoding() != form.values(kind) {
+            let needed = format!("one for {form} queries and the slots of preset {}", lookup.parameters().name());
             return Err(refuse("a plan", lookup.plan().to_string(), needed));
         }
         Self::new(form, QueryShape::of(lookup))
@@ -139,7 +146,7 @@ impl QueryCodec {
     pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, QueryError> {
         let QueryShape { parameters, level, .. } = self.shape();
         let scale = query_scale(parameters, *level);
-        self.check_indices(indices)?;
+        check_indices(self.shape(), parameters.slots(), indices)?;
         if let QueryCodec::Compact(compact) = self {
             let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
@@ -200,36 +207,38 @@ impl QueryCodec {
             QueryCodec::Compact(_) => IndexEncoding::Alpha,
         }
     }
+}
 
-    fn check_indices(&self, indices: &[Vec<Option<usize>>]) -> Result<(), QueryError> {
-        let refuse = |what, found, needed| Err(refuse(what, found, needed));
-        let QueryShape { parameters, subtables, columns, .. } = self.shape();
-        if indices.len() != *subtables {
-            return refuse(
-                "the number of index lists",
-                indices.len().to_string(),
-                format!("one per subtable, {subtables}"),
-            );
-        }
-        let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
-        if longest > parameters.slots() {
-            return refuse("the number of indices", longest.to_string(), format!("at most {}", parameters.slots()));
-        }
-        let outside = |index: &Option<usize>| index_or(*index, 0) >= *columns;
-        for (subtable, indices) in indices.iter().enumerate() {
-            // All entries are compared, and a correct list takes no branch on one of them.
-            let any = indices.iter().fold(0, |any, index| any | black_box(usize::from(outside(index))));
-            if any == 0 {
-                continue;
-            }
-            if let Some(slot) = indices.iter().position(outside) {
-                // Reports the position and not the value, which is secret.
-                let found = format!("a larger one in slot {slot} of subtable {subtable}");
-                return refuse("an index", found, format!("below the {columns} columns"));
-            }
-        }
-        Ok(())
+/// Refuses lists of indices that are not one for each subtable, of at most `slots` indices below the number of columns.
+pub(crate) fn check_indices(
+    shape: &QueryShape,
+    slots: usize,
+    indices: &[Vec<Option<usize>>],
+) -> Result<(), QueryError> {
+    let refuse = |what, found, needed| Err(refuse(what, found, needed));
+    let QueryShape { subtables, columns, .. } = shape;
+    if indices.len() != *subtables {
+        let needed = format!("one per subtable, {subtables}");
+        return refuse("the number of index lists", indices.len().to_string(), needed);
     }
+    let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
+    if longest > slots {
+        return refuse("the number of indices", longest.to_string(), format!("at most {slots}"));
+    }
+    let outside = |index: &Option<usize>| index_or(*index, 0) >= *columns;
+    for (subtable, indices) in indices.iter().enumerate() {
+        // All entries are compared, and a correct list takes no branch on one of them.
+        let any = indices.iter().fold(0, |any, index| any | black_box(usize::from(outside(index))));
+        if any == 0 {
+            continue;
+        }
+        if let Some(slot) = indices.iter().position(outside) {
+            // Reports the position and not the value, which is secret.
+            let found = format!("a larger one in slot {slot} of subtable {subtable}");
+            return refuse("an index", found, format!("below the {columns} columns"));
+        }
+    }
+    Ok(())
 }
 
 fn refuse(what: &'static str, found: String, needed: String) -> QueryError {

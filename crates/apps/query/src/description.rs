@@ -7,6 +7,7 @@ use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes
 
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
+use crate::small::{SmallAnswer, SmallQuery};
 
 /// Maximum number of subtables.
 const MAX_SUBTABLES: u32 = 64;
@@ -25,6 +26,8 @@ pub struct IndexFields<'a> {
     pub query_level: u32,
     /// Name of the form of query.
     pub query_form: &'a str,
+    /// Shortest period of a small query ([`SmallQuery`]), a power of two; 0 if the server takes none.
+    pub small_period: u32,
 }
 
 /// The header of a description, and the form and shape of its index queries. Client halves encrypt and decrypt with it.
@@ -33,6 +36,8 @@ pub struct IndexDescription {
     header: CkksHeader,
     codec: QueryCodec,
     form: QueryForm,
+    /// Shortest period of a small query.
+    small_period: Option<usize>,
 }
 
 impl IndexDescription {
@@ -51,7 +56,11 @@ impl IndexDescription {
             columns: fields.columns as usize,
             level: fields.query_level as usize,
         };
-        Ok(IndexDescription { codec: QueryCodec::new(form, shape)?, header, form })
+        let small_period = (fields.small_period > 0).then_some(fields.small_period as usize);
+        if let Some(period) = small_period {
+            SmallQuery::new(shape.clone(), period)?;
+        }
+        Ok(IndexDescription { codec: QueryCodec::new(form, shape)?, header, form, small_period })
     }
 
     /// A description from untrusted fields.
@@ -63,7 +72,8 @@ impl IndexDescription {
         let plausible = (1..=MAX_SUBTABLES).contains(&fields.subtables)
             && (2..=MAX_COLUMNS).contains(&fields.columns)
             && fields.columns.is_power_of_two()
-            && fields.query_level as usize <= header.parameters().max_level();
+            && fields.query_level as usize <= header.parameters().max_level()
+            && (fields.small_period == 0 || fields.query_form == QueryForm::Direct.to_string());
         if !plausible {
             return Err(QueryError::mismatch("shape of queries", format!("{fields:?}"), "one that fits the preset"));
         }
@@ -97,6 +107,58 @@ impl IndexDescription {
     /// The codec of queries.
     pub fn codec(&self) -> &QueryCodec {
         &self.codec
+    }
+
+    /// The small query whose vectors hold `slots` slots: that of the shortest period. `None` if the server takes none
+    /// of this length, so that a full query has to be sent.
+    pub fn small_query(&self, slots: usize) -> Option<SmallQuery> {
+        let period = slots.checked_next_power_of_two()?.max(self.small_period?);
+        SmallQuery::new(self.codec.shape().clone(), period).ok()
+    }
+
+    /// The answer to a small query: that many outputs, which repeat after `period` slots.
+    ///
+    /// # Errors
+    /// Those of [`SmallAnswer::new`].
+    pub fn small_answer(&self, period: usize, outputs: usize) -> Result<SmallAnswer, QueryError> {
+        SmallAnswer::new(self.parameters(), period, outputs)
+    }
+
+    /// Length of a small query in bytes.
+    pub fn small_query_bytes(&self, query: &SmallQuery) -> usize {
+        self.header.packed_bytes(1, query.byte_len())
+    }
+
+    /// Length of the answer to a small query in bytes.
+    pub fn small_answer_bytes(&self, answer: &SmallAnswer) -> usize {
+        self.header.packed_bytes(answer.vectors(), answer.byte_len())
+    }
+
+    /// Encrypts a small query of indices, one list per subtable, as in [`SmallQuery::encrypt`].
+    ///
+    /// # Errors
+    /// Those of [`SmallQuery::encrypt`].
+    pub fn encrypt_small(
+        &self,
+        keyring: &Keyring,
+        query: &SmallQuery,
+        indices: &[Vec<Option<usize>>],
+    ) -> Result<Vec<u8>, QueryError> {
+        Ok(self.header.pack(vec![query.encrypt(keyring.encryptor(), indices)?]))
+    }
+
+    /// Decrypts the answer to a small query: one period of each output, times the header's unit.
+    ///
+    /// # Errors
+    /// If the answer is malformed, of another model, or has another number of vectors.
+    pub fn decrypt_small(
+        &self,
+        keyring: &Keyring,
+        answer: &SmallAnswer,
+        bytes: &[u8],
+    ) -> Result<Vec<Slots>, ProtocolError> {
+        let packed = self.header.unpack("answer", bytes, self.small_answer_bytes(answer), answer.vectors())?;
+        answer.open(keyring, &packed)
     }
 
     /// Maximum length of a query in bytes.

@@ -7,6 +7,7 @@ mod direct;
 mod error;
 mod one_hot;
 mod reader;
+mod small;
 
 pub use codec::{QueryCodec, QueryForm, QueryShape};
 pub use compact::Compact;
@@ -15,3 +16,4 @@ pub use direct::Direct;
 pub use error::{QueryError, lookup_error_kind};
 pub use one_hot::OneHot;
 pub use reader::QueryReader;
+pub use small::{SmallAnswer, SmallQuery};

@@ -7,6 +7,7 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::codec::QueryCodec;
 use crate::error::QueryError;
+use crate::small::SmallQuery;
 
 /// The server's side of a form of query, with the bootstrapper if the form is compact.
 pub struct QueryReader {
@@ -76,5 +77,21 @@ impl QueryReader {
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
         self.seeds.admit(client, queries.iter().map(|query| query.seed().as_slice()), vectors)?;
         compact.open(evaluator, bootstrapper, &queries)
+    }
+
+    /// Converts a client's small query, its only vector of untrusted bytes, to the vectors of a lookup.
+    ///
+    /// # Errors
+    /// As for [`QueryReader::read`].
+    pub fn read_small(
+        &self,
+        evaluator: &Evaluator<'_>,
+        client: ClientId,
+        small: &SmallQuery,
+        vector: &[u8],
+    ) -> Result<Vec<Ciphertext>, QueryError> {
+        let (sparse, seed) = small.read(vector)?;
+        self.seeds.admit(client, std::iter::once(seed.as_slice()), &[vector.to_vec()])?;
+        small.unpack(evaluator, &sparse)
     }
 }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let model = CostModel::measure(&parameters)?;
         println!("{model:?}");
         let explanation = task.explain(&parameters, &model)?;
-        for strategy in [Strategy::Benes, Strategy::Windowed, Strategy::Network] {
+        for strategy in [Strategy::Copies, Strategy::Benes, Strategy::Windowed, Strategy::Network] {
             let Some(best) = explanation.best_of(strategy) else { continue };
             let prepared = PreparedPermutation::new(&parameters, &best.plan, OUTPUT_LEVEL, parameters.scale())?;
             let keys = EvaluationKeys::generate(&secret, prepared.key_plan(), &mut rng)?;

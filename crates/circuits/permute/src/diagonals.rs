@@ -83,6 +83,11 @@ impl Diagonals {
         Diagonals { length, shifts: diagonals }
     }
 
+    /// The diagonals with these shifts and positions, for vectors of `length`.
+    pub(crate) fn of_shifts(length: usize, shifts: BTreeMap<i64, Vec<u32>>) -> Self {
+        Diagonals { length, shifts }
+    }
+
     /// The length of the vector.
     pub fn length(&self) -> usize {
         self.length

@@ -61,3 +61,8 @@ pub enum PermuteError {
 pub(crate) fn shape(operation: &'static str, found: impl ToString, needed: impl ToString) -> PermuteError {
     PermuteError::Shape { operation, found: found.to_string(), needed: needed.to_string() }
 }
+
+/// Makes a [`PermuteError::Plan`].
+pub(crate) fn wrong(what: &'static str, found: impl ToString, needed: impl ToString) -> PermuteError {
+    PermuteError::Plan { what, found: found.to_string(), needed: needed.to_string() }
+}

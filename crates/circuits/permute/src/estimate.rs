@@ -65,18 +65,28 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
     let working_bytes = simulator.working_bytes(|simulator| steps.run(simulator, level, &input))?;
     let (cost, keys) = (simulator.cost(), simulator.key_plan());
     let masks = cost.plaintext_products;
-    let values = plan.length() - 1;
+    let values = plan.period() - 1;
     let prepared_bytes = steps.prepared_bytes(parameters) + masks * (values * size_of::<Complex64>()) as u64;
     let mut separate = BTreeSet::new();
-    if let Program::Stages(stages) = plan.program() {
-        for stage in stages {
-            let (diagonals, slots) = (stage.diagonals(), parameters.slots());
-            match diagonals.single() {
-                Some(0) => {}
-                Some(shift) => drop(separate.insert(shift.rem_euclid(slots as i64))),
-                None => separate.extend(separate_rotations(&diagonals, stage.babies, slots)),
+    let slots = parameters.slots();
+    match plan.program() {
+        Program::Stages(stages) => {
+            for stage in stages {
+                let diagonals = stage.diagonals();
+                match diagonals.single() {
+                    Some(0) => {}
+                    Some(shift) => drop(separate.insert(shift.rem_euclid(slots as i64))),
+                    None => separate.extend(separate_rotations(&diagonals, stage.babies, slots)),
+                }
             }
         }
+        Program::Copies(copies) => {
+            separate.extend(copies.doublings(plan.length()));
+            for layer in &copies.layers {
+                separate.extend(separate_rotations(&layer.diagonals(plan.period()), layer.babies, slots));
+            }
+        }
+        Program::Network(_) => {}
     }
     let separate_keys = if separate.is_empty() { keys.len() } else { separate.len() };
     let rotations = rotations(parameters, &cost);

@@ -140,6 +140,10 @@ fn name(strategy: Strategy, program: &Program) -> String {
             format!("{strategy} {}", babies.join(","))
         }
         Program::Stages(_) => strategy.to_string(),
+        Program::Copies(copies) => {
+            let babies: Vec<String> = copies.layers.iter().map(|layer| layer.babies.to_string()).collect();
+            format!("{strategy} {}x{}", copies.count, babies.join(","))
+        }
         Program::Network(network) => {
             let last = network.leaves.keys().next_back().map_or(0, |last| u32::BITS - last.leading_zeros());
             format!("{strategy} {}/{last}", network.top.len())

@@ -41,6 +41,15 @@ const MAX_GROUP: usize = 9;
 /// Numbers of baby steps to try, in addition to one baby step for each diagonal.
 const BABIES: [usize; 24] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 32, 40, 48, 64, 96, 128];
 
+/// The keys of the giant steps of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GiantKeys {
+    /// One key for all of them (Horner's rule).
+    Shared,
+    /// A key for each, as published.
+    Separate,
+}
+
 /// Prices of collapsed levels, and the search over groups.
 pub(crate) struct Groups<'a> {
     parameters: &'a CkksParameters,
@@ -70,15 +79,16 @@ impl<'a> Groups<'a> {
     }
 
     /// The cheapest `count` groups of bits, from the highest bit down, for each key budget. A group has its number of
-    /// bits and its limit of baby steps. Both passes of a group share keys, and giant steps share one key (Horner's
-    /// rule). Stages of a windowed network have the diagonals of their windows only; if vectors are repeated, they are
-    /// shifted to start at diagonal 0, which needs no key. The search is a dynamic program over bits and keys used so
-    /// far, like that of Halevi and Shoup over levels.
+    /// bits and its limit of baby steps. Both passes of a group share keys. Stages of a windowed network have the
+    /// diagonals of their windows only; if vectors are repeated, they are shifted to start at diagonal 0, which needs
+    /// no key. The search is a dynamic program over bits and keys used so far, like that of Halevi and Shoup over
+    /// levels.
     pub(crate) fn choose(
         &mut self,
         count: usize,
         budgets: &[usize],
         windows: bool,
+        giant_keys: GiantKeys,
     ) -> Result<Vec<Vec<(u32, usize)>>, PermuteError> {
         let depth = 2 * count - 1;
         let most_keys = budgets.iter().copied().max().unwrap_or(0);
@@ -91,8 +101,11 @@ impl<'a> Groups<'a> {
             let largest = if windows && rest > 0 { MAX_BITS as usize } else { MAX_GROUP };
             let options: Vec<Vec<GroupOption>> = (1..=largest.min(self.bits))
                 .map(|bits| match rest {
-                    0 => self.options((2 << bits) - 1, &levels[1..], windows),
-                    _ => self.options(self.outer_diagonals(bits, group == 0, windows), &levels, windows),
+                    0 => self.options((2 << bits) - 1, &levels[1..], windows, giant_keys),
+                    _ => {
+                        let diagonals = self.outer_diagonals(bits, group == 0, windows);
+                        self.options(diagonals, &levels, windows, giant_keys)
+                    }
                 })
                 .collect::<Result<_, _>>()?;
             for ((taken, keys), (seconds, groups)) in &states {
@@ -130,7 +143,13 @@ impl<'a> Groups<'a> {
     }
 
     /// The options for stages of `count` diagonals at these levels: the fastest for each number of keys.
-    fn options(&mut self, count: usize, levels: &[usize], windows: bool) -> Result<Vec<GroupOption>, PermuteError> {
+    fn options(
+        &mut self,
+        count: usize,
+        levels: &[usize],
+        windows: bool,
+        giant_keys: GiantKeys,
+    ) -> Result<Vec<GroupOption>, PermuteError> {
         // Number of diagonals before diagonal 0. An even count means that shifts wrap around, so diagonal 0 is the
         // first.
         let shifted = count.is_multiple_of(2) || (windows && self.packing == Packing::Repeated);
@@ -143,7 +162,11 @@ impl<'a> Groups<'a> {
         }
         let mut options: BTreeMap<usize, GroupOption> = BTreeMap::new();
         for (babies, seconds) in total {
-            let keys = babies - usize::from(before < babies) + usize::from(babies < count);
+            let giants = match giant_keys {
+                GiantKeys::Shared => usize::from(babies < count),
+                GiantKeys::Separate => count.div_ceil(babies) - 1,
+            };
+            let keys = babies - usize::from(before < babies) + giants;
             let option = (seconds, keys, babies);
             let best = options.entry(keys).or_insert(option);
             if seconds < best.0 {
@@ -154,7 +177,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Seconds of a stage of `count` neighbouring diagonals, for each number of baby steps.
-    fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
+    pub(crate) fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
         let (parameters, model, scale) = (self.parameters, self.model, self.parameters.scale());
         let entry = match self.prices.entry((count, level)) {
             Entry::Occupied(entry) => return Ok(entry.into_mut()),

@@ -3,6 +3,9 @@
 mod benes;
 mod blocked;
 mod clear;
+mod copies;
+mod copies_choice;
+mod copies_route;
 mod diagonals;
 mod error;
 mod estimate;
@@ -20,6 +23,7 @@ mod windows;
 
 pub use benes::{collapsed, levels};
 pub use blocked::{BlockedRoute, PreparedBlocks};
+pub use copies::{Copies, Layer};
 pub use diagonals::{Diagonals, Packing, Progression, Shifts};
 pub use error::PermuteError;
 pub use estimate::{Estimate, estimate};

@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::clear;
+use crate::copies::Copies;
 use crate::diagonals::{Diagonals, Packing, Progression, Shifts};
-use crate::error::{PermuteError, shape};
+use crate::error::{PermuteError, shape, wrong};
 use crate::network::Network;
 use crate::permutation::{MAX_LENGTH, Permutation};
 
@@ -37,6 +38,8 @@ pub enum Strategy {
     Windowed,
     /// The multi-group network.
     Network,
+    /// Sparse layers over several copies of a repeated vector, for vectors of at most half the slots.
+    Copies,
 }
 
 impl fmt::Display for Strategy {
@@ -48,6 +51,7 @@ impl fmt::Display for Strategy {
             Strategy::Benes => "benes",
             Strategy::Windowed => "windowed",
             Strategy::Network => "network",
+            Strategy::Copies => "copies",
         })
     }
 }
@@ -83,6 +87,8 @@ pub enum Program {
     Stages(Vec<Stage>),
     /// A network of rotation nodes.
     Network(Network),
+    /// Layers over several copies of a repeated vector.
+    Copies(Copies),
 }
 
 /// A plan: the operations of a permutation, as data. It can be stored, sent and compared, and is checked when it is
@@ -154,6 +160,17 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The plan that runs a network over several copies of vectors, which are repeated through the slots.
+    ///
+    /// # Errors
+    /// If the network does not compute a permutation of `length` entries.
+    pub fn copies(length: usize, copies: Copies) -> Result<Self, PermuteError> {
+        let (strategy, packing) = (Strategy::Copies, Packing::Repeated);
+        let plan = Plan { strategy, packing, length, program: Program::Copies(copies) };
+        plan.check()?;
+        Ok(plan)
+    }
+
     /// The strategy that made it.
     pub fn strategy(&self) -> Strategy {
         self.strategy
@@ -179,6 +196,7 @@ impl Plan {
         match &self.program {
             Program::Stages(stages) => stages.iter().filter(|stage| stage.diagonals().single().is_none()).count(),
             Program::Network(network) => network.depth(),
+            Program::Copies(copies) => copies.layers.len(),
         }
     }
 
@@ -187,6 +205,15 @@ impl Plan {
         match &self.program {
             Program::Stages(stages) => stages.iter().map(|stage| stage.diagonals().len()).sum(),
             Program::Network(network) => network.masks(),
+            Program::Copies(copies) => copies.masks(),
+        }
+    }
+
+    /// Number of slots after which its masks repeat.
+    pub(crate) fn period(&self) -> usize {
+        match &self.program {
+            Program::Stages(_) | Program::Network(_) => self.length,
+            Program::Copies(copies) => self.length * copies.count,
         }
     }
 
@@ -201,6 +228,7 @@ impl Plan {
                 stages.iter().try_fold(identity, |product, stage| product.then(&stage.factor))
             }
             Program::Network(network) => clear::run(network, self.packing, self.length),
+            Program::Copies(copies) => copies.permutation(self.length),
         }
     }
 
@@ -231,6 +259,13 @@ impl Plan {
             Program::Network(network) => {
                 check_network(network, n)?;
                 clear::run(network, self.packing, n)?;
+            }
+            Program::Copies(copies) => {
+                if self.packing != Packing::Repeated {
+                    return Err(wrong("the packing", "vectors side by side", "repeated vectors for copies"));
+                }
+                copies.check(n)?;
+                copies.permutation(n)?;
             }
         }
         Ok(())
@@ -274,10 +309,6 @@ fn check_network(network: &Network, n: usize) -> Result<(), PermuteError> {
         return Err(wrong("a mask", "missing", "one for everything that is rotated"));
     }
     Ok(())
-}
-
-fn wrong(what: &'static str, found: impl ToString, needed: impl ToString) -> PermuteError {
-    PermuteError::Plan { what, found: found.to_string(), needed: needed.to_string() }
 }
 
 #[cfg(test)]

@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use unspoken_ckks::{CkksParameters, Complex64, CostModel, Encoder, Steps};
 
 use crate::benes::collapsed;
+use crate::copies::Copies;
+use crate::copies_choice::{Choice, LayerSearch, Structure};
+use crate::copies_route::route;
 use crate::diagonals::{Diagonals, Packing, Shifts};
 use crate::error::{PermuteError, shape};
 use crate::estimate::{Estimate, estimate_with};
 use crate::explain::{Explanation, Row, Verdict};
 use crate::factors::to_depth;
-use crate::groups::{Groups, shifted};
+use crate::groups::{GiantKeys, Groups, shifted};
 use crate::network::Network;
 use crate::permutation::Permutation;
 use crate::plan::{Plan, Stage, Strategy};
@@ -67,6 +70,15 @@ const MAX_NETWORK_MASKS: usize = 1 << 11;
 
 /// Key budgets to try for Benes networks, in multiples of `log2` of the length.
 const KEY_BUDGETS: [usize; 4] = [1, 2, 4, 16];
+
+/// Maximum number of layers of a network over several copies.
+const MAX_LAYERS: usize = 9;
+
+/// Bits by which the number of paths through several copies is increased, in the order of the attempts to route them.
+const MORE_PATHS: [f64; 2] = [0.0, 1.0];
+
+/// Networks over several copies predicted to take more than this many times as long as the best one are not routed.
+const MOST_OVER_BEST: f64 = 1.25;
 
 impl<'a> Task<'a> {
     /// A task from the highest level down to `output_level`, with any number of keys and up to 4 GiB of masks.
@@ -143,7 +155,11 @@ impl<'a> Task<'a> {
         }
         builder.stages(Strategy::Diagonals, std::slice::from_ref(&permutation))?;
         builder.factors()?;
-        builder.collapsed_networks()?;
+        let budgets = builder.budgets();
+        let bits = length.ilog2() as usize;
+        let mut groups = Groups::new(parameters, model, bits, self.packing, self.output_level);
+        builder.collapsed_networks(&mut groups, &budgets)?;
+        builder.copies(&mut groups, &budgets)?;
         builder.networks()?;
         Ok(builder.candidates)
     }
@@ -161,7 +177,7 @@ struct CandidateBuilder<'a> {
     candidates: Vec<Candidate>,
 }
 
-impl CandidateBuilder<'_> {
+impl<'a> CandidateBuilder<'a> {
     /// Number of levels of the parameters above the output level.
     fn levels(&self) -> usize {
         self.parameters.max_level().saturating_sub(self.task.output_level)
@@ -253,23 +269,30 @@ impl CandidateBuilder<'_> {
         Ok(())
     }
 
-    /// Adds collapsed Benes networks of every depth, both published and windowed, for the key limit of the task and for
-    /// each key budget.
-    fn collapsed_networks(&mut self) -> Result<(), PermuteError> {
+    /// The key budgets to try: the limit of the task, and multiples of the bits of the length.
+    fn budgets(&self) -> Vec<usize> {
         let bits = self.length.ilog2() as usize;
-        let wanted =
-            KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys).filter(|&keys| keys > 0);
-        let budgets: BTreeSet<usize> = wanted.collect();
-        let deepest = bits.min(self.levels().div_ceil(2));
+        let multiples = KEY_BUDGETS.into_iter().map(|multiple| multiple * bits);
+        let budgets: BTreeSet<usize> = multiples.chain(self.task.max_keys).filter(|&keys| keys > 0).collect();
+        budgets.into_iter().collect()
+    }
+
+    /// Adds collapsed Benes networks of every depth for each key budget: published ones, also with a key for each giant
+    /// step, and windowed ones.
+    fn collapsed_networks(&mut self, groups: &mut Groups<'_>, budgets: &[usize]) -> Result<(), PermuteError> {
+        let deepest = (self.length.ilog2() as usize).min(self.levels().div_ceil(2));
         let repeated = self.task.packing == Packing::Repeated;
-        let mut groups = Groups::new(self.parameters, self.model, bits, self.task.packing, self.task.output_level);
         for outer in 2..=deepest {
-            for strategy in [Strategy::Benes, Strategy::Windowed] {
+            for (strategy, giant_keys) in [
+                (Strategy::Benes, GiantKeys::Shared),
+                (Strategy::Benes, GiantKeys::Separate),
+                (Strategy::Windowed, GiantKeys::Shared),
+            ] {
                 let windows = strategy == Strategy::Windowed;
                 // Shifted stages end with one more rotation, which needs a key.
                 let undone = usize::from(windows && repeated);
                 let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
-                for choice in groups.choose(outer, &budgets, windows)? {
+                for choice in groups.choose(outer, &budgets, windows, giant_keys)? {
                     self.collapsed_network(strategy, &choice)?;
                 }
             }
@@ -303,6 +326,47 @@ impl CandidateBuilder<'_> {
         self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)
     }
 
+    /// Adds networks over several copies, of every depth, for each key budget.
+    fn copies(&mut self, groups: &mut Groups<'a>, budgets: &[usize]) -> Result<(), PermuteError> {
+        if self.task.packing != Packing::Repeated {
+            return Ok(());
+        }
+        let (parameters, model, length) = (self.parameters, self.model, self.length);
+        let output_level = self.task.output_level;
+        let mut search = LayerSearch { parameters, model, groups, length, output_level };
+        let levels = self.levels().min(self.task.input_level.saturating_sub(output_level));
+        // For each budget, the cheapest layers of each depth.
+        let mut choices: Vec<Vec<Choice>> = vec![Vec::new(); budgets.len()];
+        for depth in 1..=levels.min(MAX_LAYERS) {
+            let mut best: Vec<Option<Choice>> = vec![None; budgets.len()];
+            for structure in Structure::of_depth(depth, length, parameters.slots()) {
+                for (best, choice) in best.iter_mut().zip(search.choose(structure, budgets)?) {
+                    let Some(choice) = choice else { continue };
+                    if best.as_ref().is_none_or(|best| choice.seconds < best.seconds) {
+                        *best = Some(choice);
+                    }
+                }
+            }
+            choices.iter_mut().zip(best).for_each(|(choices, best)| choices.extend(best));
+        }
+        let mut tried: Vec<Choice> = Vec::new();
+        for (mut choices, &budget) in choices.into_iter().zip(budgets) {
+            choices.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+            let most = choices.first().map_or(0.0, |best| MOST_OVER_BEST * best.seconds);
+            for choice in choices.into_iter().take_while(|choice| choice.seconds <= most) {
+                if tried.contains(&choice) {
+                    continue;
+                }
+                let network = routed(&mut search, self.permutation, &choice, budget)?;
+                if let Some(network) = network {
+                    self.add(Plan::copies(length, network)?)?;
+                }
+                tried.push(choice);
+            }
+        }
+        Ok(())
+    }
+
     /// Adds multi-group networks with collapsed first and last steps, and with few or many keys for the first steps.
     fn networks(&mut self) -> Result<(), PermuteError> {
         let steps = Network::step_count(self.permutation, self.task.packing);
@@ -320,6 +384,23 @@ impl CandidateBuilder<'_> {
         }
         Ok(())
     }
+}
+
+/// The network of a permutation through these layers; if there are too few paths, through layers with more.
+fn routed(
+    search: &mut LayerSearch<'_, '_>,
+    permutation: &Permutation,
+    choice: &Choice,
+    budget: usize,
+) -> Result<Option<Copies>, PermuteError> {
+    for bits in MORE_PATHS {
+        let structure = choice.structure.with_more_paths(bits);
+        let Some(choice) = search.choose(structure, &[budget])?.pop().flatten() else { break };
+        if let Some(network) = route(permutation, structure.copies, &choice.shapes) {
+            return Ok(Some(network));
+        }
+    }
+    Ok(None)
 }
 
 /// An option for a stage: a representation of shifts and a number of baby steps, with the predicted seconds.

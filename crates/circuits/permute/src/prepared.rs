@@ -9,6 +9,7 @@ use unspoken_ckks::{
 };
 use unspoken_rlwe::KeyPlan;
 
+use crate::copies::Layer;
 use crate::diagonals::Diagonals;
 use crate::error::{PermuteError, shape};
 use crate::estimate::{Estimate, estimate};
@@ -30,6 +31,11 @@ pub struct PreparedPermutation {
 pub(crate) enum Steps {
     Stages(Vec<StageStep>),
     Network(Network, Vec<PreparedVector>),
+    Copies {
+        layers: Vec<LinearTransform>,
+        /// The rotations that sum the copies; each doubles the number of copies in the sum.
+        doublings: Vec<i64>,
+    },
 }
 
 pub(crate) enum StageStep {
@@ -46,8 +52,8 @@ impl PreparedPermutation {
     /// If the vectors are longer than the slots, the parameters have too few levels, or the scale is not a positive
     /// number.
     pub fn new(parameters: &CkksParameters, plan: &Plan, level: usize, scale: f64) -> Result<Self, PermuteError> {
-        let slots = parameters.slots();
-        if plan.length() > slots {
+        let (slots, period) = (parameters.slots(), plan.period());
+        if period > slots {
             let needed = format!("at most the {slots} slots; permute longer ones in blocks");
             return Err(shape(OPERATION, format!("vectors of {}", plan.length()), needed));
         }
@@ -57,7 +63,7 @@ impl PreparedPermutation {
             return Err(CkksError::Level { operation: OPERATION, found, needed }.into());
         }
         let estimate = estimate(plan, parameters, level)?;
-        let mask = |positions: &[u32]| indicator(positions, plan.length());
+        let mask = |positions: &[u32]| indicator(positions, period);
         Ok(PreparedPermutation { level, estimate, steps: Steps::new(parameters, plan, level, scale, &mask)? })
     }
 
@@ -138,6 +144,16 @@ impl Steps {
                 }
                 Ok(Steps::Stages(steps))
             }
+            Program::Copies(copies) => {
+                let (top, period) = (level + plan.depth(), plan.period());
+                let layer = |(number, layer): (usize, &Layer)| {
+                    let at = (top - number, scale);
+                    let plan = linear_plan(parameters, &layer.diagonals(period), layer.babies, at, mask)?;
+                    Ok(LinearTransform::deferred(plan.with_period(period)))
+                };
+                let layers = copies.layers.iter().enumerate().map(layer).collect::<Result<_, PermuteError>>()?;
+                Ok(Steps::Copies { layers, doublings: copies.doublings(plan.length()).collect() })
+            }
             Program::Network(network) => {
                 let edges = network.nodes.iter().flat_map(|node| &node.edges).chain(network.leaves.values().flatten());
                 let masks = edges.filter_map(|edge| edge.mask.as_deref()).zip(mask_levels(network, level));
@@ -160,6 +176,7 @@ impl Steps {
                 steps.iter().map(linear).sum()
             }
             Steps::Network(_, masks) => masks.iter().map(|mask| mask.prepared_bytes(parameters)).sum(),
+            Steps::Copies { layers, .. } => layers.iter().map(LinearTransform::prepared_bytes).sum(),
         }
     }
 
@@ -183,6 +200,16 @@ impl Steps {
                 Ok(vector.into_owned())
             }
             Steps::Network(network, masks) => run_network(network, level, arithmetic, masks, input),
+            Steps::Copies { layers, doublings } => {
+                let mut vector = Cow::Borrowed(input);
+                for layer in layers {
+                    vector = Cow::Owned(arithmetic.linear(layer, &vector)?);
+                }
+                for &steps in doublings {
+                    vector = Cow::Owned(arithmetic.sum_rotations(&vector, &[0, steps])?);
+                }
+                Ok(vector.into_owned())
+            }
         }
     }
 }

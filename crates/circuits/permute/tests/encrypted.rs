@@ -5,7 +5,8 @@ use unspoken_ckks::{
     Preset, Simulator,
 };
 use unspoken_permute::{
-    Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy, Task, Verdict, factors,
+    Estimate, Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy, Task, Verdict,
+    factors,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, RlweError, SecretKey};
@@ -111,7 +112,9 @@ fn every_strategy_in_both_packings_and_both_rings() {
         ] {
             let explanation = Task::new(permutation, packing, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
             let explanation = explanation.unwrap();
-            for strategy in strategies {
+            let copies = Some(Strategy::Copies).filter(|_| packing == Packing::Repeated);
+            assert_eq!(explanation.best_of(Strategy::Copies).is_some(), copies.is_some());
+            for strategy in strategies.into_iter().chain(copies) {
                 let plan = &explanation.best_of(strategy).unwrap().plan;
                 let worst = check(&mut client, plan, permutation);
                 println!("{preset} {strategy}: worst error 2^{:.1} after {} levels", worst.log2(), plan.depth());
@@ -165,6 +168,28 @@ fn special_permutations_take_what_they_need_and_no_more() {
     for permutation in [Permutation::reversal(256).unwrap(), Permutation::random(77, 3).unwrap()] {
         let found = plan(&permutation);
         check(&mut client, &found.plan, &permutation);
+    }
+}
+
+#[test]
+fn short_vectors_take_few_rotations_through_their_copies() {
+    let mut client = Client::new(REAL);
+    let parameters = client.parameters().clone();
+    let model = CostModel::nominal(&parameters);
+    for log2 in [6u32, 8, 10] {
+        let permutation = Permutation::random(1 << log2, 7).unwrap();
+        let keys = Some(log2 as usize);
+        let task = Task { max_keys: keys, ..Task::new(&permutation, Packing::Repeated, &parameters, OUTPUT_LEVEL) };
+        let explanation = task.explain(&parameters, &model).unwrap();
+        let best = explanation.best().unwrap();
+        let benes = explanation.best_of(Strategy::Benes).unwrap();
+        let count = |estimate: &Estimate| (estimate.total_rotations().iter().sum::<u64>(), estimate.masks);
+        let (ours, theirs) = (count(&best.estimate), count(&benes.estimate));
+        println!("2^{log2}: {ours:?} rotations and masks, {theirs:?} of the Benes network");
+        assert_eq!(best.plan.strategy(), Strategy::Copies);
+        assert!(best.estimate.keys.len() <= log2 as usize);
+        assert!(ours.0 < theirs.0 && 3 * ours.1 < 2 * theirs.1);
+        check(&mut client, &best.plan, &permutation);
     }
 }
 
@@ -240,8 +265,13 @@ fn plans_are_data_and_are_checked_when_they_are_read() {
     let parameters = Preset::find(COMPLEX).unwrap().build().unwrap();
     let model = CostModel::nominal(&parameters);
     let permutation = Permutation::random(32, 4).unwrap();
-    let task = Task::new(&permutation, Packing::Blocks, &parameters, OUTPUT_LEVEL);
-    for strategy in [Strategy::Diagonals, Strategy::Benes, Strategy::Network] {
+    for (strategy, packing) in [
+        (Strategy::Diagonals, Packing::Blocks),
+        (Strategy::Benes, Packing::Blocks),
+        (Strategy::Network, Packing::Blocks),
+        (Strategy::Copies, Packing::Repeated),
+    ] {
+        let task = Task::new(&permutation, packing, &parameters, OUTPUT_LEVEL);
         let plan = task.explain(&parameters, &model).unwrap().best_of(strategy).unwrap().plan.clone();
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
@@ -256,6 +286,13 @@ fn plans_are_data_and_are_checked_when_they_are_read() {
         if strategy == Strategy::Network {
             assert!(read("\"rotation\":", "\"rotation\":9").is_err());
             assert!(read("\"mask\":[", "\"mask\":[32,").is_err());
+        } else if strategy == Strategy::Copies {
+            assert!(read("\"Repeated\"", "\"Blocks\"").is_err());
+            assert!(read("\"count\":", "\"count\":1").is_err());
+            assert!(read("\"count\":", "\"count\":10000000000").is_err());
+            assert!(read("\"shifts\":{\"0\":[", "\"shifts\":{\"0\":[4000000000,").is_err());
+            assert!(read("\"shifts\":{\"0\":", "\"shifts\":{\"9000000000000000000\":").is_err());
+            assert!(read("\"babies\":", "\"babies\":9999").is_err());
         } else {
             assert!(read("\"babies\":", "\"babies\":9999").is_err());
             assert!(read("\"Exact\"", "\"Forward\"").is_err());

@@ -21,7 +21,7 @@ fn estimates_bound_what_is_allocated() {
     let random = Permutation::random(512, 1).unwrap();
     let explanation = Task::new(&random, Packing::Repeated, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
     let explanation = explanation.unwrap();
-    for strategy in [Strategy::Windowed, Strategy::Benes, Strategy::Network, Strategy::Diagonals] {
+    for strategy in [Strategy::Windowed, Strategy::Benes, Strategy::Network, Strategy::Diagonals, Strategy::Copies] {
         let plan = &explanation.best_of(strategy).unwrap().plan;
         let prepared = PreparedPermutation::new(&parameters, plan, OUTPUT_LEVEL, scale).unwrap();
         let server = Server::new(PRESET, prepared.key_plan(), 1, (prepared.input_level(), scale));

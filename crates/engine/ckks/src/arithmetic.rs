@@ -157,6 +157,13 @@ pub trait Arithmetic {
     /// In the conjugate-invariant ring.
     fn mul_imaginary(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
+    /// Multiplies the polynomial by `X^exponent`, exactly, without a level and without noise. Slot `j` is multiplied by
+    /// `zeta^(5^j exponent)` for a primitive root of unity `zeta` of order `2n`; so `n/2` multiplies by `i`.
+    ///
+    /// # Errors
+    /// In the conjugate-invariant ring.
+    fn mul_monomial(&self, a: &Self::Vector, exponent: usize) -> Result<Self::Vector, CkksError>;
+
     /// `constant * a` with scale exactly `scale`: multiplies by the integer nearest to `constant * scale / scale(a)`
     /// and does not rescale. The product is precise only if that integer is far from zero.
     ///

@@ -75,6 +75,11 @@ impl SeededCiphertext {
         &self.inner.seed().0
     }
 
+    /// The underlying RLWE ciphertext.
+    pub fn inner(&self) -> &rlwe::SeededCiphertext {
+        &self.inner
+    }
+
     /// Expands the seed into the full ciphertext.
     pub fn expand(&self, parameters: &CkksParameters) -> Ciphertext {
         Ciphertext { inner: self.inner.expand(parameters.ring()), level: self.level, scale: self.scale }

@@ -14,6 +14,7 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
+use crate::memory::ROWS_TOGETHER;
 use crate::parameters::{CkksParameters, Drop};
 use crate::prepared::{PreparedVector, RotationProducts};
 
@@ -298,6 +299,18 @@ impl Arithmetic for Evaluator<'_> {
         self.map(a, |c| Ok(self.parameters().ring().mul_imaginary_assign(c)?))
     }
 
+    fn mul_monomial(&self, a: &Ciphertext, exponent: usize) -> Result<Ciphertext, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by a monomial" });
+        }
+        let ring = self.parameters().ring();
+        let (mut coefficients, degree) = (vec![0; ring.degree()], ring.degree());
+        coefficients[exponent % degree] = if (exponent / degree).is_multiple_of(2) { 1 } else { -1 };
+        let mut monomial = ring.from_i32(&coefficients, a.inner.basis())?;
+        ring.to_evaluation(&mut monomial)?;
+        self.map(a, |c| Ok(ring.mul_assign(c, &monomial)?))
+    }
+
     fn mul_constant(&self, a: &Ciphertext, constant: Complex64, scale: f64) -> Result<Ciphertext, CkksError> {
         let (re, im) = round_constant("multiply by a constant", constant, scale / a.scale, self.is_real())?;
         let ring = self.parameters().ring();
@@ -411,14 +424,20 @@ impl Arithmetic for Evaluator<'_> {
         let inputs: Vec<[&Poly; 2]> = rotated.iter().map(|r| r.components().each_ref()).collect();
         let to = parameters.basis(level - 1);
         let scale = a.scale * scale / parameters.level_modulus(level);
-        let row = |row: &Vec<(usize, &PreparedVector)>| {
-            let pairs = row.par_iter().map(|&(index, factor)| Ok((index, factor.encoded_extended(self.encoder)?)));
-            let sums = ring.product_sums(&inputs, &[&pairs.collect::<Result<Vec<_>, CkksError>>()?])?;
-            let components =
-                sums.iter().flatten().map(|sum| ring.rescale_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
-            Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: level - 1, scale })
-        };
-        rows.iter().map(row).collect()
+        let mut results = Vec::with_capacity(rows.len());
+        for together in rows.chunks(ROWS_TOGETHER) {
+            let mut rows: Vec<Vec<(usize, &Poly)>> = Vec::with_capacity(together.len());
+            for row in together {
+                let pairs = row.par_iter().map(|&(index, factor)| Ok((index, factor.encoded_extended(self.encoder)?)));
+                rows.push(pairs.collect::<Result<_, CkksError>>()?);
+            }
+            let sums = ring.product_sums(&inputs, &rows.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+            for sum in sums {
+                let components = sum.iter().map(|sum| ring.rescale_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
+                results.push(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: level - 1, scale });
+            }
+        }
+        Ok(results)
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {

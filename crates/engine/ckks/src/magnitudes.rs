@@ -216,6 +216,11 @@ impl Arithmetic for Magnitudes {
         Ok(a.clone())
     }
 
+    fn mul_monomial(&self, a: &SlotBounds, _: usize) -> Result<SlotBounds, CkksError> {
+        self.check_complex("multiply by a monomial")?;
+        Ok(a.clone())
+    }
+
     fn mul_constant(&self, a: &SlotBounds, constant: Complex64, scale: f64) -> Result<SlotBounds, CkksError> {
         let size = constant.norm();
         Ok(self.mapped("multiply by a constant", a, scale, |x| x * size))

@@ -180,6 +180,7 @@ impl NoiseSource {
             KeyKind::Encapsulation => 2,
             KeyKind::QueryEncapsulation => 4,
             KeyKind::Decapsulation => 6,
+            KeyKind::HalfRing => 8,
         };
         let mut sum = vec![Complex64::default(); self.secret.len()];
         for (index, variance) in self.model.digit_variances(basis).enumerate() {

@@ -115,6 +115,11 @@ impl<A: Arithmetic> Arithmetic for WorstCase<'_, A> {
         self.0.mul_imaginary(a).map(|_| a.clone())
     }
 
+    /// The vector itself, which has the same absolute values.
+    fn mul_monomial(&self, a: &A::Vector, exponent: usize) -> Result<A::Vector, CkksError> {
+        self.0.mul_monomial(a, exponent).map(|_| a.clone())
+    }
+
     fn mul_constant(&self, a: &A::Vector, constant: Complex64, scale: f64) -> Result<A::Vector, CkksError> {
         self.0.mul_constant(a, constant.norm().into(), scale)
     }

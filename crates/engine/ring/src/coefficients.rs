@@ -107,8 +107,12 @@ impl Ring {
 
     /// Number of bytes that [`Ring::write_residues`] appends for a polynomial over `basis`.
     pub fn residue_bytes(&self, basis: Basis) -> usize {
-        let bits = |q: u32| q.ilog2() as usize + 1;
-        self.primes(basis).map(|q| (self.degree() * bits(q)).div_ceil(8)).sum()
+        self.some_residue_bytes(basis, self.degree())
+    }
+
+    /// Number of bytes that [`Ring::write_some_residues`] appends for `count` coefficients over `basis`.
+    pub fn some_residue_bytes(&self, basis: Basis, count: usize) -> usize {
+        self.primes(basis).map(|q| (count * bits_of(q) as usize).div_ceil(8)).sum()
     }
 
     /// Appends the residues of `poly`, limb after limb. Each residue has as many bits as its prime, least significant
@@ -116,19 +120,23 @@ impl Ring {
     pub fn write_residues(&self, poly: &Poly, bytes: &mut Vec<u8>) {
         bytes.reserve(self.residue_bytes(poly.basis()));
         for (limb, q) in poly.limbs().zip(self.primes(poly.basis())) {
-            let bits = q.ilog2() + 1;
-            let (mut pending, mut filled) = (0u64, 0);
-            for &residue in limb {
-                pending |= u64::from(residue) << filled;
-                filled += bits;
-                // Degrees are multiples of 32, so that a limb ends with a whole word.
-                if filled >= u32::BITS {
-                    bytes.extend_from_slice(&(pending as u32).to_le_bytes());
-                    pending >>= u32::BITS;
-                    filled -= u32::BITS;
-                }
-            }
+            pack_words(limb.iter().copied(), bits_of(q), bytes);
         }
+    }
+
+    /// Appends the residues of the coefficients at `places` alone, in the order of `places`, as
+    /// [`Ring::write_residues`] does. The bits of each limb are filled up to whole bytes. Coefficient domain.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain, or a place is not below the degree.
+    pub fn write_some_residues(&self, poly: &Poly, places: &[usize], bytes: &mut Vec<u8>) -> Result<(), RingError> {
+        self.check_domain("write coefficients", poly, Domain::Coefficient)?;
+        self.check_places(places)?;
+        bytes.reserve(self.some_residue_bytes(poly.basis(), places.len()));
+        for (limb, q) in poly.limbs().zip(self.primes(poly.basis())) {
+            pack_words(places.iter().map(|&place| limb[place]), bits_of(q), bytes);
+        }
+        Ok(())
     }
 
     /// Reads the bytes that [`Ring::write_residues`] wrote for a polynomial over `basis` in `domain`.
@@ -136,31 +144,99 @@ impl Ring {
     /// # Errors
     /// If `bytes` has another length, or a residue is not below its prime.
     pub fn read_residues(&self, bytes: &[u8], basis: Basis, domain: Domain) -> Result<Poly, RingError> {
-        if bytes.len() != self.residue_bytes(basis) {
-            let what = "a serialised polynomial";
-            return Err(RingError::Length { what, found: bytes.len(), needed: "the bytes of its basis" });
-        }
         let mut poly = self.blank(basis, domain);
-        let mut rest = bytes;
+        let mut limbs = self.packed_limbs(bytes, basis, self.degree())?;
         for (i, prime) in self.prime_indices(basis).enumerate() {
             let q = self.modulus(prime).q;
-            let bits = q.ilog2() + 1;
-            let (packed, tail) = rest.split_at((self.degree() * bits as usize).div_ceil(8));
-            rest = tail;
-            let mut words = packed.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
-            let (mut pending, mut filled) = (0u64, 0);
-            for residue in poly.limb_mut(i) {
-                if filled < bits {
-                    pending |= u64::from(words.next().unwrap_or(0)) << filled;
-                    filled += u32::BITS;
-                }
-                *residue = (pending & ((1 << bits) - 1)) as u32;
-                pending >>= bits;
-                filled -= bits;
-            }
+            unpack_words(limbs.next().unwrap_or_default(), bits_of(q), poly.limb_mut(i).iter_mut());
             check_residues(poly.limb(i), q)?;
         }
         Ok(poly)
+    }
+
+    /// Reads the bytes that [`Ring::write_some_residues`] wrote. All other coefficients are zero.
+    ///
+    /// # Errors
+    /// If a place is not below the degree, `bytes` has another length, or a residue is not below its prime.
+    pub fn read_some_residues(&self, bytes: &[u8], places: &[usize], basis: Basis) -> Result<Poly, RingError> {
+        self.check_places(places)?;
+        let mut poly = self.zero(basis, Domain::Coefficient);
+        let mut limbs = self.packed_limbs(bytes, basis, places.len())?;
+        let mut residues = vec![0; places.len()];
+        for (i, prime) in self.prime_indices(basis).enumerate() {
+            let q = self.modulus(prime).q;
+            unpack_words(limbs.next().unwrap_or_default(), bits_of(q), residues.iter_mut());
+            check_residues(&residues, q)?;
+            let limb = poly.limb_mut(i);
+            places.iter().zip(&residues).for_each(|(&place, &residue)| limb[place] = residue);
+        }
+        Ok(poly)
+    }
+
+    /// The bytes of each limb of `count` packed coefficients.
+    fn packed_limbs<'b>(
+        &self,
+        bytes: &'b [u8],
+        basis: Basis,
+        count: usize,
+    ) -> Result<impl Iterator<Item = &'b [u8]>, RingError> {
+        if bytes.len() != self.some_residue_bytes(basis, count) {
+            let what = "a serialised polynomial";
+            return Err(RingError::Length { what, found: bytes.len(), needed: "the bytes of its basis" });
+        }
+        let mut rest = bytes;
+        let lengths: Vec<usize> = self.primes(basis).map(|q| (count * bits_of(q) as usize).div_ceil(8)).collect();
+        Ok(lengths.into_iter().map(move |length| {
+            let (limb, tail) = rest.split_at(length);
+            rest = tail;
+            limb
+        }))
+    }
+
+    fn check_places(&self, places: &[usize]) -> Result<(), RingError> {
+        match places.iter().find(|&&place| place >= self.degree()) {
+            None => Ok(()),
+            Some(&place) => Err(RingError::Length { what: "a place", found: place, needed: "below the ring degree" }),
+        }
+    }
+}
+
+/// Number of bits of a residue modulo a prime.
+fn bits_of(prime: u32) -> u32 {
+    prime.ilog2() + 1
+}
+
+/// Appends the lowest `bits` bits, 1 to 32, of each word, least significant bit first, filled up to whole bytes. The
+/// higher bits must be zero.
+fn pack_words(words: impl Iterator<Item = u32>, bits: u32, bytes: &mut Vec<u8>) {
+    let (mut pending, mut filled) = (0u64, 0);
+    for word in words {
+        pending |= u64::from(word) << filled;
+        filled += bits;
+        if filled >= u32::BITS {
+            bytes.extend_from_slice(&(pending as u32).to_le_bytes());
+            pending >>= u32::BITS;
+            filled -= u32::BITS;
+        }
+    }
+    bytes.extend_from_slice(&pending.to_le_bytes()[..filled.div_ceil(8) as usize]);
+}
+
+/// Reads what [`pack_words`] wrote: as many words as there are places for. Words beyond the bytes are zero.
+fn unpack_words<'w>(packed: &[u8], bits: u32, places: impl Iterator<Item = &'w mut u32>) {
+    let (words, tail) = packed.as_chunks();
+    let mut last = [0; 4];
+    last[..tail.len()].copy_from_slice(tail);
+    let mut words = words.iter().chain(Some(&last)).map(|&word| u32::from_le_bytes(word));
+    let (mut pending, mut filled) = (0u64, 0);
+    for place in places {
+        if filled < bits {
+            pending |= u64::from(words.next().unwrap_or(0)) << filled;
+            filled += u32::BITS;
+        }
+        *place = (pending & ((1 << bits) - 1)) as u32;
+        pending >>= bits;
+        filled -= bits;
     }
 }
 

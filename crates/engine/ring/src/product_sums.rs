@@ -10,8 +10,13 @@ use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 use crate::subring::SubringPoly;
 
-/// Residues of one limb that are processed at a time: the blocks of the inputs stay in the cache for all rows.
-const BLOCK: usize = 8192;
+/// Residues of one limb that are processed at a time, at most and at least: the blocks of the inputs stay in the cache
+/// for all rows.
+const MOST_IN_BLOCK: usize = 8192;
+const LEAST_IN_BLOCK: usize = 1024;
+
+/// Residues of the blocks of all inputs together, if blocks are not at their least.
+const INPUT_RESIDUES: usize = 1 << 17;
 
 /// The values of a factor, each `run` times.
 #[derive(Clone, Copy)]
@@ -103,6 +108,8 @@ impl Ring {
             return Err(lacking);
         }
         let (n, stride) = (self.degree(), self.stride());
+        let fitting = INPUT_RESIDUES / (2 * inputs.len()).next_power_of_two();
+        let size = fitting.clamp(LEAST_IN_BLOCK, MOST_IN_BLOCK);
         // A sum is secret if one of its factors or one of its inputs is secret.
         let blank = |row: &Vec<(usize, Values<'_>)>| {
             let secret = |(i, values): &(usize, Values<'_>)| {
@@ -122,8 +129,8 @@ impl Ring {
         }
         limbs.par_iter_mut().zip(&primes).enumerate().for_each(|(limb, (outputs, &prime))| {
             let mut operands: [Vec<&[u32]>; 2] = Default::default();
-            for at in (0..n).step_by(BLOCK) {
-                let block = at..n.min(at + BLOCK);
+            for at in (0..n).step_by(size) {
+                let block = at..n.min(at + size);
                 for (row, output) in rows.iter().zip(outputs.iter_mut()) {
                     for (component, output) in output.iter_mut().enumerate() {
                         let [factors, values] = &mut operands;

@@ -17,6 +17,7 @@ use crate::key_plan::{KeyPlan, KeyStorage, generate_keys};
 use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
+use crate::rounded::RoundedCiphertext;
 use crate::small_ring::SmallRing;
 use crate::small_ring_keys::SeededSmallRingKeys;
 
@@ -42,6 +43,8 @@ enum Object {
     KeyBundle = 3,
     PublicKey = 4,
     SmallRingKeys = 5,
+    SparseCiphertext = 6,
+    RoundedCiphertext = 7,
 }
 
 impl Object {
@@ -52,6 +55,8 @@ impl Object {
             Object::KeyBundle => "a key bundle",
             Object::PublicKey => "a public key",
             Object::SmallRingKeys => "keys of a small ring",
+            Object::SparseCiphertext => "a sparse ciphertext",
+            Object::RoundedCiphertext => "a rounded ciphertext",
         }
     }
 }
@@ -227,6 +232,97 @@ impl SeededCiphertext {
         let body = read_poly(parameters, object, &mut rest, basis)?;
         finish(object, rest)?;
         Ok(SeededCiphertext { seed, body })
+    }
+}
+
+/// The sparse form: for messages whose coefficients are zero but at known places. Only the coefficients of the body at
+/// these places are sent. The receiver sets the others to zero, so its ciphertext is of a message that nobody chose at
+/// the other places, and is to be used where these are removed, by a trace for instance.
+impl SeededCiphertext {
+    /// Bytes of the sparse form, with that many coefficients.
+    pub fn sparse_byte_len(parameters: &Parameters, basis: Basis, count: usize) -> usize {
+        HEADER_BYTES + 2 + 32 + parameters.ring().some_residue_bytes(basis, count)
+    }
+
+    /// Whether bytes begin like those of the sparse form; [`SeededCiphertext::sparse_from_bytes`] checks the rest.
+    pub fn begins_sparse(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SparseCiphertext as u8))
+    }
+
+    /// Serialises: header, basis (as in [`SeededCiphertext::to_bytes`]), seed (32 bytes), residues of the coefficients
+    /// of the first component at `places`.
+    ///
+    /// # Errors
+    /// If a place is not below the degree, or the ciphertext belongs to other parameters.
+    pub fn sparse_to_bytes(&self, parameters: &Parameters, places: &[usize]) -> Result<Vec<u8>, RlweError> {
+        let mut bytes = Vec::with_capacity(Self::sparse_byte_len(parameters, self.basis(), places.len()));
+        write_header(parameters, Object::SparseCiphertext, &mut bytes);
+        bytes.extend(basis_field(self.basis()).to_le_bytes());
+        bytes.extend(self.seed.0);
+        let mut body = self.body.clone();
+        parameters.ring().to_coefficients(&mut body)?;
+        parameters.ring().write_some_residues(&body, places, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads the output of [`SeededCiphertext::sparse_to_bytes`] for the same places.
+    ///
+    /// # Errors
+    /// If a place is not below the degree; [`RlweError::Decode`] if the bytes are not exactly one such object with
+    /// these parameters, or a residue is not below its prime.
+    pub fn sparse_from_bytes(parameters: &Parameters, places: &[usize], bytes: &[u8]) -> Result<Self, RlweError> {
+        let (object, ring) = (Object::SparseCiphertext, parameters.ring());
+        let mut rest = read_header(parameters, object, bytes)?;
+        let basis = read_basis(parameters, object, &mut rest)?;
+        let seed = read_seed(take(object, &mut rest, 32)?);
+        let packed = take(object, &mut rest, ring.some_residue_bytes(basis, places.len()))?;
+        finish(object, rest)?;
+        let mut body = ring.read_some_residues(packed, places, basis)?;
+        ring.to_evaluation(&mut body)?;
+        Ok(SeededCiphertext { seed, body })
+    }
+}
+
+impl RoundedCiphertext {
+    /// Bytes with that many bits for a coefficient, and that many coefficients of the body.
+    pub fn byte_len(parameters: &Parameters, bits: u32, places: usize) -> usize {
+        HEADER_BYTES + 1 + (places + Self::mask_len(parameters.ring())) * bits as usize / 8
+    }
+
+    /// Serialises: header, number of bits (u8), the coefficients of the body, then those of the mask, each as bytes,
+    /// the least significant first.
+    pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.bits, self.len()));
+        write_header(parameters, Object::RoundedCiphertext, &mut bytes);
+        bytes.push(self.bits as u8);
+        for coefficient in self.body.iter().chain(&self.mask) {
+            bytes.extend_from_slice(&coefficient.to_le_bytes()[..self.bits as usize / 8]);
+        }
+        bytes
+    }
+
+    /// Reads the output of [`RoundedCiphertext::to_bytes`] with `places` coefficients of the body.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] if the bytes are not exactly one such object with these parameters.
+    pub fn from_bytes(parameters: &Parameters, places: usize, bytes: &[u8]) -> Result<Self, RlweError> {
+        let object = Object::RoundedCiphertext;
+        let mut rest = read_header(parameters, object, bytes)?;
+        let bits = u32::from(take(object, &mut rest, 1)?[0]);
+        let most = Self::mask_len(parameters.ring());
+        if !Self::possible(bits) || places > most {
+            let found = format!("{bits} bits and {places} coefficients");
+            let needed = format!("8, 16 or more bits up to {}, at most {most} coefficients", Self::MOST_BITS);
+            return Err(refuse(object, found, needed));
+        }
+        let mut read = |count: usize| {
+            let packed = take(object, &mut rest, count * bits as usize / 8)?;
+            let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            Ok::<Vec<u64>, RlweError>(packed.chunks_exact(bits as usize / 8).map(word).collect())
+        };
+        let (body, mask) = (read(places)?, read(most)?);
+        finish(object, rest)?;
+        Ok(RoundedCiphertext { bits, body, mask })
     }
 }
 

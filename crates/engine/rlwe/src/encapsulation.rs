@@ -31,10 +31,12 @@ impl Parameters {
     }
 
     /// Checks that these parameters have keys of this kind over `chain` chain primes. Under the sparse secret only the
-    /// number of primes in the parameters is safe, even if a service asks for another.
+    /// number of primes in the parameters is safe, even if a service asks for another; under the secret of the ring of
+    /// half the degree as many as leave 128 bits of security.
     ///
     /// # Errors
-    /// [`RlweError::NoSpecialPrimes`] or [`RlweError::Encapsulation`] if not.
+    /// [`RlweError::NoSpecialPrimes`], [`RlweError::Encapsulation`] or an error of
+    /// [`Parameters::check_half_ring`](Self::check_half_ring) if not.
     pub fn check_kind(&self, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
         if self.ring().special().is_empty() {
             return Err(RlweError::NoSpecialPrimes { name: self.name().into(), kind });
@@ -42,6 +44,7 @@ impl Parameters {
         let needed = match kind {
             KeyKind::Relinearisation | KeyKind::Galois { .. } => return Ok(()),
             KeyKind::Decapsulation => return self.encapsulation().map(drop),
+            KeyKind::HalfRing => return self.check_half_ring(chain),
             KeyKind::Encapsulation | KeyKind::QueryEncapsulation => self.encapsulation()?.primes,
         };
         if chain == needed {

@@ -39,6 +39,15 @@ pub enum RlweError {
         /// What is wrong.
         reason: String,
     },
+    /// A parameter set has no ring of half the degree.
+    #[error(
+        "parameters '{name}' have no ring of half the degree: their ring is conjugate-invariant; use a preset without \
+         'real' in its name"
+    )]
+    HalfRing {
+        /// Name of the set.
+        name: String,
+    },
     /// A switching key was requested for a parameter set without special primes.
     #[error(
         "parameters '{name}' have no special primes, so the noise of a {kind} would destroy the result; use a preset \

@@ -121,8 +121,8 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// The kind of a switching key: the secret that it switches from. All kinds switch to the secret key itself, except the
-/// two kinds of encapsulation.
+/// The kind of a switching key: the secret that it switches from. All kinds switch to the secret key itself, except
+/// those that name another secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyKind {
     /// From `s^2`: for products.
@@ -133,6 +133,8 @@ pub enum KeyKind {
     QueryEncapsulation,
     /// From the sparse secret of a bootstrap to `s`.
     Decapsulation,
+    /// From `s` to the secret of the ring of half the degree ([`Ciphertext::rounded`](crate::Ciphertext::rounded)).
+    HalfRing,
     /// From the image of `s` under `X -> X^element`: for rotations and conjugation.
     Galois {
         /// The exponent.
@@ -147,6 +149,7 @@ impl fmt::Display for KeyKind {
             KeyKind::Encapsulation => f.write_str("encapsulation key"),
             KeyKind::QueryEncapsulation => f.write_str("encapsulation key of queries"),
             KeyKind::Decapsulation => f.write_str("decapsulation key"),
+            KeyKind::HalfRing => f.write_str("key to the ring of half the degree"),
             KeyKind::Galois { element } => write!(f, "Galois key {element}"),
         }
     }
@@ -160,6 +163,7 @@ impl KeyKind {
             KeyKind::Encapsulation => 2,
             KeyKind::QueryEncapsulation => 4,
             KeyKind::Decapsulation => 6,
+            KeyKind::HalfRing => 8,
             KeyKind::Galois { element } => element,
         }
     }
@@ -171,6 +175,7 @@ impl KeyKind {
             2 => Some(KeyKind::Encapsulation),
             4 => Some(KeyKind::QueryEncapsulation),
             6 => Some(KeyKind::Decapsulation),
+            8 => Some(KeyKind::HalfRing),
             element if element % 2 == 1 && element != 1 && element < galois::order(ring) => {
                 Some(KeyKind::Galois { element })
             }
@@ -306,6 +311,7 @@ impl SwitchedSecrets {
             KeyKind::Encapsulation => (secret.sparse_secret()?, whole.clone()),
             KeyKind::QueryEncapsulation => (secret.sparse_secret()?, secret.embedded_query_secret()?),
             KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
+            KeyKind::HalfRing => (secret.half_ring_secret()?, whole.clone()),
         };
         Ok(SwitchedSecrets { target, message })
     }

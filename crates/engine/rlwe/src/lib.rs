@@ -6,10 +6,12 @@ mod compact_query;
 mod encapsulation;
 mod error;
 mod evaluation_keys;
+mod half_ring;
 mod key_plan;
 mod keys;
 mod parameters;
 mod public;
+mod rounded;
 pub mod security;
 mod small_ring;
 mod small_ring_keys;
@@ -27,6 +29,7 @@ pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
 };
 pub use public::PublicKey;
+pub use rounded::RoundedCiphertext;
 pub use small_ring::{RowPlaces, SmallRing};
 pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
 pub use switching::{ExtendedCiphertext, Hoisted};

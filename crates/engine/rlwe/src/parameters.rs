@@ -186,6 +186,14 @@ impl Parameters {
         let mut objects = vec![object("ciphertext", whole.without_special())];
         if !self.ring().special().is_empty() {
             objects.push(object("key-switching key", whole));
+            let halves = (1..=chain).rev().find(|&chain| self.check_half_ring(chain).is_ok());
+            if let Some(chain) = halves.filter(|_| !self.is_insecure()) {
+                let (degree, basis) = (self.ring().degree() / 2, self.ring().gadget_key_basis(chain));
+                let log2_modulus = self.log2_modulus(basis);
+                let security_bits = security_bits(degree, log2_modulus, objects[0].secret);
+                let what = "key to the ring of half the degree";
+                objects.push(SecuredObject { what, degree, log2_modulus, security_bits, ..objects[0].clone() });
+            }
         }
         if let Some(EncapsulationLiteral { primes, .. }) = self.literal().encapsulation {
             let (secret, log2_modulus) = (SPARSE_SECRET, self.log2_modulus(Basis::chain(primes)));

@@ -11,9 +11,19 @@ use crate::table::EmbeddingTable;
 use crate::tokens::TokenList;
 
 /// Record of how a table was compressed. Stored with the server's half.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CompressionRecord {
+    /// By additive quantisation, [`compress`](crate::compress).
+    Additive(AdditiveRecord),
+    /// By an encoder network, [`compress_by_gumbel`](crate::compress_by_gumbel).
+    Gumbel(GumbelRecord),
+}
+
+/// Record of a compression by additive quantisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CompressionRecord {
+pub struct AdditiveRecord {
     /// The seed; with the same table and options it gives the same compressed table.
     pub seed: u64,
     /// Rounds of k-means for each subtable of the start.
@@ -24,6 +34,34 @@ pub struct CompressionRecord {
     pub trials: usize,
     /// Rows of the table.
     pub tokens: usize,
+}
+
+/// Record of a compression by an encoder network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GumbelRecord {
+    /// The seed; with the same table and options it gives the same compressed table.
+    pub seed: u64,
+    /// Epochs of training.
+    pub epochs: usize,
+    /// Rows of a batch.
+    pub batch: usize,
+    /// Adam's rate.
+    pub rate: f32,
+    /// Temperature of the softmax.
+    pub temperature: f32,
+    /// Rows of the table.
+    pub tokens: usize,
+}
+
+impl CompressionRecord {
+    /// Rows of the table.
+    fn tokens(&self) -> usize {
+        match self {
+            Self::Additive(record) => record.tokens,
+            Self::Gumbel(record) => record.tokens,
+        }
+    }
 }
 
 /// Both halves of a compressed table.
@@ -48,8 +86,8 @@ impl CompressedTable {
             let show = |shape| format!("{shape:?}");
             return differ("shape", show(codes.shape()), show(subtables.shape()));
         }
-        if codes.tokens().len() != record.tokens {
-            return differ("number of tokens", codes.tokens().len().to_string(), record.tokens.to_string());
+        if codes.tokens().len() != record.tokens() {
+            return differ("number of tokens", codes.tokens().len().to_string(), record.tokens().to_string());
         }
         Ok(Self { codes, subtables, record })
     }
@@ -106,7 +144,7 @@ impl CompressedTable {
         let width = self.subtables.shape().width;
         if table.tokens() != self.codes.tokens() || table.width() != width {
             let found = format!("a table of {} tokens and width {}", table.tokens().len(), table.width());
-            let needed = format!("the table that was compressed: {} tokens, width {width}", self.record.tokens);
+            let needed = format!("the table that was compressed: {} tokens, width {width}", self.record.tokens());
             return Err(TableError::Shape { found, needed }.into());
         }
         let pairs = table.values().chunks_exact(width).zip(0..).map(|(row, id)| Ok((row, self.reconstruct_row(id)?)));

@@ -106,6 +106,12 @@ pub enum CompressError {
         /// The step, from 1.
         step: usize,
     },
+    /// Weights became infinite or not a number.
+    #[error("compress: diverged in epoch {epoch}; lower the rate")]
+    Diverged {
+        /// The epoch, from 1.
+        epoch: usize,
+    },
     /// The parts are not a valid compressed table.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
@@ -185,6 +191,28 @@ pub enum TaskError {
     Labels {
         /// Distinct labels found.
         found: usize,
+    },
+    /// An option is outside its range.
+    #[error("train on reviews: found {name} = {found}, needed {needed}; change the option")]
+    Option {
+        /// The option's name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: &'static str,
+    },
+    /// The caller raised the cancellation flag.
+    #[error("train on reviews: cancelled in epoch {epoch}; nothing was kept, start again")]
+    Cancelled {
+        /// The epoch, from 1.
+        epoch: usize,
+    },
+    /// Weights became infinite or not a number.
+    #[error("train on reviews: diverged in epoch {epoch}; lower the rate")]
+    Diverged {
+        /// The epoch, from 1.
+        epoch: usize,
     },
     /// The table has another number of tokens than the vocabulary of the task.
     #[error(

@@ -15,9 +15,9 @@ mod tokens;
 mod wordpiece;
 
 pub use codes::TokenCodes;
-pub use compress::{CompressOptions, Phase, Progress, compress};
-pub use compressed::{CompressedTable, CompressionRecord};
-pub use downstream::{Accuracy, ReviewTask};
+pub use compress::{CompressOptions, GumbelOptions, Phase, Progress, compress, compress_by_gumbel};
+pub use compressed::{AdditiveRecord, CompressedTable, CompressionRecord, GumbelRecord};
+pub use downstream::{Accuracy, RecurrentOptions, RecurrentProgress, ReviewTask};
 pub use error::{CompressError, EmbeddingError, TableError, TaskError};
 pub use load::Source;
 pub use quality::Quality;

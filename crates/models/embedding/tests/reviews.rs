@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::AtomicBool;
 
 use common::{quick, table};
-use unspoken_embedding::{EmbeddingTable, ReviewTask, TaskError, compress};
+use unspoken_embedding::{EmbeddingTable, RecurrentOptions, RecurrentProgress, ReviewTask, TaskError, compress};
 use unspoken_store::Dataset;
 
 /// Texts of four of 40 tokens; those with label `good` have one more of the first ten tokens than the others.
@@ -49,4 +49,56 @@ fn other_vocabularies_and_labels_are_refused() {
     assert!(matches!(task.accuracy(&other), Err(TaskError::Vocabulary { found: 41, needed: 40 })));
     let one = Dataset::new(vec!["t1".into()], vec!["good".into()]).expect("one of each");
     assert!(matches!(ReviewTask::new(&one, other.tokens(), 0.0, 0), Err(TaskError::Labels { found: 1 })));
+}
+
+/// Texts whose label is the order of two tokens, which the mean of the embeddings does not tell.
+fn ordered() -> Dataset {
+    let text = |i: usize| {
+        let pair = if i.is_multiple_of(2) { "t1 t2" } else { "t2 t1" };
+        format!("{} {pair} {}", "t5 ".repeat(i % 4), "t6 ".repeat(i / 2 % 3))
+    };
+    let label = |i: usize| if i.is_multiple_of(2) { "good" } else { "bad" }.to_owned();
+    Dataset::new((0..240).map(text).collect(), (0..240).map(label).collect()).expect("as many of each")
+}
+
+fn small() -> RecurrentOptions {
+    RecurrentOptions { hidden: 8, epochs: 20, batch: 16, rate: 0.02, ..RecurrentOptions::default() }
+}
+
+#[test]
+fn the_recurrent_classifier_learns_an_order() {
+    let given = table(8, 4, |row, column| ((row * 5 + column * 3) % 7) as f32 - 3.0);
+    let task = ReviewTask::new(&ordered(), given.tokens(), 0.25, 0).expect("two labels");
+    let mut losses = Vec::new();
+    let mut note = |progress: &RecurrentProgress| losses.push(progress.loss);
+    let found = task.recurrent_accuracy(&given, &small(), &mut note, &AtomicBool::new(false)).expect("trains");
+    assert!(found.held_out > 0.95 && found.training > 0.95, "{found:?} {losses:?}");
+    assert_eq!(losses.len(), 20);
+    let mean = task.accuracy(&given).expect("same vocabulary");
+    assert!(mean.held_out < 0.7, "{mean:?}");
+    let silent = table(8, 4, |_, _| 1.0);
+    let silent = task.recurrent_accuracy(&silent, &small(), &mut |_| {}, &AtomicBool::new(false)).expect("trains");
+    assert!(silent.held_out < 0.7, "{silent:?}");
+}
+
+#[test]
+fn the_recurrent_classifier_is_the_same_on_any_number_of_threads_and_stops() {
+    let given = telling();
+    let task = ReviewTask::new(&reviews(), given.tokens(), 0.25, 0).expect("two labels");
+    let options = RecurrentOptions { epochs: 2, reviews: 50, max_tokens: 2, ..small() };
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        let mut losses = Vec::new();
+        let mut note = |progress: &RecurrentProgress| losses.push(progress.loss.to_bits());
+        pool.install(|| {
+            task.recurrent_accuracy(&given, &options, &mut note, &AtomicBool::new(false)).expect("trains");
+        });
+        losses
+    };
+    assert_eq!(on(1), on(3));
+    let cancelled = task.recurrent_accuracy(&given, &options, &mut |_| {}, &AtomicBool::new(true));
+    assert!(matches!(cancelled, Err(TaskError::Cancelled { epoch: 1 })));
+    let bad = RecurrentOptions { rate: 0.0, ..options };
+    let error = task.recurrent_accuracy(&given, &bad, &mut |_| {}, &AtomicBool::new(false)).expect_err("refused");
+    assert!(error.to_string().contains("found rate = 0, needed above 0, at most 1"), "{error}");
 }

@@ -266,7 +266,7 @@ fn validation_labels_unseen_in_training_count_as_wrong() {
 #[test]
 fn refuses_options_out_of_range() {
     let data = separable(12);
-    let changes: [fn(&mut TrainOptions); 13] = [
+    let changes: [fn(&mut TrainOptions); 15] = [
         |o| o.columns = 15,
         |o| o.columns = 0,
         |o| o.subtables = 17,
@@ -278,6 +278,8 @@ fn refuses_options_out_of_range() {
         |o| o.code_rate = 0.0,
         |o| o.validation_share = 0.9,
         |o| o.final_temperature = 0.0,
+        |o| o.entropy_weight = -0.1,
+        |o| o.confidence_weight = f32::NAN,
         |o| o.tokeniser.max_tokens = 0,
         |o| o.unknown_share = -0.1,
     ];

@@ -98,6 +98,33 @@ pub enum DataError {
         /// What was needed.
         needed: String,
     },
+    /// A record or the whole data set is larger than the limit.
+    #[error(
+        "read {path}: found {what} of more than {most} bytes, needed at most that; leave out what is not a text with \
+         its label",
+        path = path.display()
+    )]
+    TooLarge {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is too large.
+        what: &'static str,
+        /// The limit in bytes.
+        most: usize,
+    },
+    /// A folder does not have the layout of the data set.
+    #[error(
+        "read {path}: found {found}, needed {needed}; name the folder of the unpacked data set",
+        path = path.display()
+    )]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: &'static str,
+    },
     /// A named column is not in the header.
     #[error(
         "read {path}: found columns {found:?}, needed {needed:?}; name a column of the header",

@@ -33,6 +33,14 @@ impl Random {
         radius * (std::f64::consts::TAU * turn).cos()
     }
 
+    /// Exponentially distributed with mean 1, and above 0. Weights divided by such numbers are largest at an index
+    /// drawn in proportion to the weights.
+    pub fn exponential(&mut self) -> f64 {
+        // 52 random bits and a half, in (0, 1).
+        let unit = ((self.0.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
+        -unit.ln()
+    }
+
     /// Shuffles the items (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -80,6 +88,18 @@ mod tests {
         let drawn: Vec<f32> = (0..1000).map(|_| random.symmetric(0.5)).collect();
         assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
         assert!(drawn.iter().any(|&x| x < -0.45) && drawn.iter().any(|&x| x > 0.45));
+    }
+
+    #[test]
+    fn exponential_numbers_draw_in_proportion() {
+        let (mut random, odds) = (Random::new(5, 1), [0.1f64, 0.6, 0.3]);
+        let mut counts = [0; 3];
+        for _ in 0..10_000 {
+            let noisy = odds.map(|p| p / random.exponential());
+            let best = (0..3).fold(0, |best, j| if noisy[j] > noisy[best] { j } else { best });
+            counts[best] += 1;
+        }
+        assert!(counts.iter().zip(odds).all(|(&count, p)| (f64::from(count) / 1e4 - p).abs() < 0.02), "{counts:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use unspoken_arrays::{Axes, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_classify::{ClassifyClient, ClassifyServer};
+use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_digits::{DigitsClient, DigitsServer};
@@ -23,7 +23,6 @@ use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_matrix::{Graph, Operation};
 use unspoken_pir::Mode;
 use unspoken_protocol::ClientHalf;
-use unspoken_query::QueryForm;
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_server::{Applications, CapacityError, ProtocolApplication, ServeError, Server, ServerConfig};
 
@@ -74,7 +73,7 @@ impl Models {
     fn applications(&self) -> Applications {
         // Parameters of each application's own, as the command builds them.
         let lookup = || parameters("insecure_n11_depth9_scale50");
-        let classify = ClassifyServer::with_best_plan(self.model.tables(), &lookup(), QueryForm::Direct).unwrap();
+        let classify = ClassifyServer::new(self.model.tables(), &lookup(), &ClassifyOptions::default()).unwrap();
         let embed = EmbedServer::new(self.table.subtables(), &lookup(), &EmbedOptions::default()).unwrap();
         let real = parameters("insecure_n11_real_depth17_scale30");
         let digits = DigitsServer::new(&network(), &real, Some(2)).unwrap();

@@ -61,6 +61,11 @@ impl Bars {
         self.trained(progress.epoch, progress.epochs, progress.loss, progress.training_accuracy);
     }
 
+    /// Shows an epoch of training on reviews.
+    pub fn review_epoch(&mut self, progress: &embedding::RecurrentProgress) {
+        self.trained(progress.epoch, progress.epochs, progress.loss, progress.accuracy);
+    }
+
     fn trained(&mut self, epoch: usize, epochs: usize, loss: f64, accuracy: f64) {
         self.show("training", epoch as u64, epochs as u64, false);
         if let Some((_, bar)) = &self.current {

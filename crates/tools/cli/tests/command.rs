@@ -142,6 +142,22 @@ fn a_table_is_compressed_and_reported_on() {
     assert!(error > 0.0 && error < 0.1 && cosine > 0.9, "{line}");
     assert!(line["accuracy"].as_f64().is_some() && line["accuracy_uncompressed"].as_f64().is_some(), "{line}");
 
+    let recurrent = ["--classifier", "recurrent", "--hidden", "4", "--epochs", "2", "--train-reviews", "20"];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&report[..], &source, &recurrent].concat()))).unwrap();
+    assert!(line["accuracy"].as_f64().is_some() && line["accuracy_uncompressed"].as_f64().is_some(), "{line}");
+    let said = text(&unspoken(&[&["embed", "report", &out, "--reviews", &reviews], &source[..], &recurrent].concat()));
+    assert!(said.contains("LSTM with 4 hidden numbers on 100 tokens at most, 20 reviews to train"), "{said}");
+
+    let gumbel = ["--method", "gumbel", "--epochs", "20", "--batch", "8", "--rate", "0.02", "--rows", "30"];
+    let said = text(&unspoken(&[&compress[..], &source, &gumbel].concat()));
+    assert!(said.contains("compressed 31 embeddings of 3 numbers"), "{said}");
+    let report = ["embed", "report", &out, "--json", "--rows", "30"];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&report[..], &source].concat()))).unwrap();
+    assert!(line["relative_error"].as_f64().unwrap() < 0.5 && line["accuracy"].is_null(), "{line}");
+    let odd = unspoken(&[&compress[..], &source, &["--epochs", "20"]].concat());
+    let message = String::from_utf8_lossy(&odd.stderr).into_owned();
+    assert!(message.contains("found --epochs, an option of --method gumbel"), "{message}");
+
     let at = bytes.len() - 8;
     bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&table, &bytes).unwrap();

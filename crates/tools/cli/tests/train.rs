@@ -71,7 +71,8 @@ fn options_of_the_python_estimator_are_flags() {
     let files = Files::new();
     let flags = "--max-tokens 16 --bigrams --min-count 2 --max-vocabulary 10 --subtables 2 --dimension 4 --seed 3 \
                  --relaxed-epochs 2 --hard-epochs 3 --batch 10 --rate 0.01 --code-rate 0.1 --weight-decay 0 \
-                 --final-temperature 0.5 --unknown-share 0.1 --validation-share 0.2 --json";
+                 --final-temperature 0.5 --entropy-weight 0.002 --confidence-weight 0.01 \
+                 --unknown-share 0.1 --validation-share 0.2 --json";
     let flags: Vec<&str> = flags.split_whitespace().collect();
     let (report, _) = files.train(&flags);
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -89,6 +90,46 @@ fn options_of_the_python_estimator_are_flags() {
     assert!(String::from_utf8_lossy(&odd.stderr).contains("a service needs a power of two, such as 128"));
     let rate = complaint(&unspoken(&["train", "--data", &data, "--out", &out, "--rate", "2"]));
     assert!(rate.contains("found rate = 2, needed above 0, at most 1"), "{rate}");
+}
+
+#[test]
+fn published_data_sets_are_read() {
+    let files = Files::new();
+    for (label, words) in [("ham", "see you at home"), ("spam", "win a free prize")] {
+        let folder = format!("enron1/{label}");
+        std::fs::create_dir_all(files.path(&folder)).unwrap();
+        for i in 0..30 {
+            let mail = format!("Subject: {words}\r\nnumber {i}, caf");
+            std::fs::write(files.path(&format!("{folder}/{i:04}.txt")), [mail.as_bytes(), b"\xe9\r\n"].concat())
+                .unwrap();
+        }
+    }
+    let head = "\tdrugName\tcondition\treview\trating\tdate\tusefulCount\n";
+    let review = |i: usize| {
+        let (words, rating) = [("It didn&#039;t help", "2.0"), ("works well &amp; fast", "9.0")][i % 2];
+        format!("{i}\tA\tPain\t\"\"\"{words}\"\"\"\t{rating}\tMay 1, 2017\t0\n")
+    };
+    let reviews = |count: usize| format!("{head}{}", (0..count).map(review).collect::<String>());
+    std::fs::write(files.path("train.tsv"), reviews(40)).unwrap();
+    std::fs::write(files.path("test.tsv"), reviews(6)).unwrap();
+
+    let out = files.path("model");
+    let train = |name: &str, more: &[&str]| {
+        let data = files.path(name);
+        let output = unspoken(&[&["train", "--data", &data, "--out", &out, "--columns", "8", "--json"], more].concat());
+        serde_json::from_str::<Value>(&text(&output)).unwrap()
+    };
+    let enron = train(".", &["--format", "enron-spam"]);
+    assert_eq!((&enron["training"]["messages"], &enron["held_out"]["messages"]), (&json!(54), &json!(6)));
+    let test = files.path("test.tsv");
+    let drugs = train("train.tsv", &["--format", "drug-reviews", "--bigrams", "--test-data", &test]);
+    assert_eq!((&drugs["training"]["messages"], &drugs["held_out"]["messages"]), (&json!(40), &json!(6)));
+    assert_eq!((&enron["accuracy"], &drugs["accuracy"]), (&json!(1.0), &json!(1.0)));
+
+    let bad = files.path("bad.tsv");
+    std::fs::write(&bad, reviews(2) + "3\tA\tPain\tx\t12\tMay 2\t0\n").unwrap();
+    let error = complaint(&unspoken(&["train", "--data", &bad, "--out", &out, "--format", "drug-reviews"]));
+    assert!(error.contains("bad.tsv, line 4: found the rating \"12\", needed a whole number from 1 to 10"), "{error}");
 }
 
 #[test]

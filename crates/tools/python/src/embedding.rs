@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::{PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use unspoken_embedding::{
-    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, TokenCodes, TokenList,
+    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, GumbelOptions, TokenCodes,
+    TokenList,
 };
 
 use crate::failure::Failure;
@@ -18,22 +20,44 @@ use crate::progress::{Event, Reporter};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
+    method: String,
     columns: usize,
     seed: u64,
     subtables: usize,
     rounds: usize,
     trials: usize,
+    epochs: usize,
+    batch: usize,
+    rate: f32,
+    temperature: f32,
 }
 
-impl From<Options> for CompressOptions {
-    fn from(options: Options) -> Self {
-        CompressOptions {
-            seed: options.seed,
-            subtables: options.subtables,
-            columns: options.columns,
-            rounds: options.rounds,
-            trials: options.trials,
-            ..CompressOptions::default()
+/// A method of compression with its options.
+enum Method {
+    Additive(CompressOptions),
+    Gumbel(GumbelOptions),
+}
+
+impl TryFrom<Options> for Method {
+    type Error = PyErr;
+
+    fn try_from(options: Options) -> PyResult<Self> {
+        let Options { columns, seed, subtables, rounds, trials, epochs, batch, rate, temperature, .. } = options;
+        match options.method.as_str() {
+            "additive" => Ok(Method::Additive(CompressOptions {
+                seed,
+                subtables,
+                columns,
+                rounds,
+                trials,
+                ..CompressOptions::default()
+            })),
+            "gumbel" => {
+                Ok(Method::Gumbel(GumbelOptions { seed, subtables, columns, epochs, batch, rate, temperature }))
+            }
+            other => Err(PyValueError::new_err(format!(
+                "compress: found method={other:?}, needed \"additive\" or \"gumbel\""
+            ))),
         }
     }
 }
@@ -54,11 +78,14 @@ impl Table {
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<(Self, f64)> {
         let (width, values) = entries(&rows);
-        let options = CompressOptions::from(options);
+        let method = Method::try_from(options)?;
         interruptible::run(py, Reporter::from_argument(progress)?, move |report, cancel| {
             let mut report = |progress: &embedding::Progress| report(Event::from(progress));
             let table = EmbeddingTable::new(TokenList::new(tokens)?, width, values)?;
-            let compressed = embedding::compress(&table, &options, &mut report, cancel.flag())?;
+            let compressed = match &method {
+                Method::Additive(options) => embedding::compress(&table, options, &mut report, cancel.flag())?,
+                Method::Gumbel(options) => embedding::compress_by_gumbel(&table, options, &mut report, cancel.flag())?,
+            };
             let error = compressed.quality(&table)?.relative_error;
             Ok((Table(compressed), error))
         })

@@ -25,7 +25,7 @@ use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 use unspoken_sealed::SealedError;
 use unspoken_sources::SourceError;
-use unspoken_store::FileError;
+use unspoken_store::{DataError, FileError};
 use unspoken_sums::SumsError as SumsFailure;
 use unspoken_unseal::UnsealError;
 use unspoken_wire::ProblemCode;
@@ -55,6 +55,8 @@ pub(crate) enum Failure {
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
+    /// Reading labelled texts.
+    Texts(DataError),
     /// Reading, writing or using a network for digits.
     Network(digits::ModelError),
     /// Training of a network for digits.
@@ -110,6 +112,12 @@ impl From<ModelFailure> for Failure {
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         Failure::Train(error)
+    }
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Failure::Texts(error)
     }
 }
 
@@ -250,6 +258,7 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Model(error) => ModelError::new_err(error.to_string()),
             Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Texts(error) => TrainingError::new_err(error.to_string()),
             Failure::Network(error) => ModelError::new_err(error.to_string()),
             Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
             Failure::Images(error) => TrainingError::new_err(error.to_string()),

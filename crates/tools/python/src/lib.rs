@@ -18,6 +18,7 @@ mod progress;
 mod records;
 mod retrieval;
 mod sums;
+mod texts;
 
 use pyo3::prelude::*;
 
@@ -58,5 +59,6 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<retrieval::RetrievalConnection>()?;
     module.add_class::<sums::SumsCollection>()?;
     module.add_class::<sums::SumsConnection>()?;
-    module.add_function(wrap_pyfunction!(presets::presets, module)?)
+    module.add_function(wrap_pyfunction!(presets::presets, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::load_texts, module)?)
 }

@@ -33,6 +33,8 @@ pub(crate) struct Options {
     code_rate: f32,
     weight_decay: f32,
     final_temperature: f32,
+    entropy_weight: f32,
+    confidence_weight: f32,
 }
 
 impl From<Options> for TrainOptions {
@@ -58,6 +60,8 @@ impl From<Options> for TrainOptions {
             code_rate: options.code_rate,
             weight_decay: options.weight_decay,
             final_temperature: options.final_temperature,
+            entropy_weight: options.entropy_weight,
+            confidence_weight: options.confidence_weight,
         }
     }
 }

@@ -156,8 +156,9 @@ impl Arithmetic for Simulator {
         let cost = Cost::rotation_products(parameters, shape.level, steps, shape.products, rows.len());
         let basis = parameters.basis(shape.level);
         let (own, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
-        // A copy of the input, its digits and its rotations; one sum and its division; the results.
-        let limbs = 2 * own + memory::raised_digits(ring, basis) + 2 * extended * (steps.len() + 1);
+        // A copy of the input, its digits and its rotations; the sums of some rows and a division; the results.
+        let sums = rows.len().min(memory::ROWS_TOGETHER);
+        let limbs = 2 * own + memory::raised_digits(ring, basis) + 2 * extended * (steps.len() + sums);
         let limbs = limbs + memory::division(extended) + 2 * parameters.limbs(shape.level - 1) * rows.len();
         let bytes = memory::bytes(ring, limbs) + memory::encoding(parameters);
         let a = a.draft();
@@ -189,6 +190,24 @@ impl Arithmetic for Simulator {
         let turn = |z: Complex64| Complex64::new(-z.im, z.re);
         let id = derive(Step::Imaginary, &[a.id]);
         let (exact, noisy) = (map(&a.exact, turn), map(&a.noisy, turn));
+        Ok(self.stored(Simulated { id, exact, noisy, ..a.draft() }))
+    }
+
+    fn mul_monomial(&self, a: &Simulated, exponent: usize) -> Result<Simulated, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by a monomial" });
+        }
+        // A transform of the monomial and a product for each component.
+        self.charge_elementwise(4 * self.limbs(a), self.limbs(a));
+        let order = 2 * self.parameters().ring().degree();
+        let roots = std::iter::successors(Some(1), |power| Some(power * 5 % order)).map(|power| {
+            let angle = (power * (exponent % order) % order) as f64 / order as f64 * std::f64::consts::TAU;
+            Complex64::from_polar(1.0, angle)
+        });
+        let roots: Vec<Complex64> = roots.take(a.exact.len()).collect();
+        let turn = |slots: &[Complex64]| Arc::new(slots.iter().zip(&roots).map(|(z, root)| z * root).collect());
+        let id = derive(Step::Monomial, &[a.id, exponent as u64]);
+        let (exact, noisy) = (turn(&a.exact), turn(&a.noisy));
         Ok(self.stored(Simulated { id, exact, noisy, ..a.draft() }))
     }
 

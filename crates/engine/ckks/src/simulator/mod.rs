@@ -143,6 +143,7 @@ enum Step {
     Products,
     Drop,
     Module,
+    Monomial,
 }
 
 fn derive(step: Step, parts: &[u64]) -> u64 {

@@ -1,45 +1,31 @@
-//! Compression by additive quantisation.
-//!
-//! The compressed form and the objective are those of Shu and Nakayama (2018), *Compressing word embeddings via deep
-//! compositional code learning*: `M_j ~ sum_t M^(t)[:, j_t]`, least mean squared error. They learn the codes with an
-//! encoder network and Gumbel noise. Here codes are found by alternating minimisation (Babenko and Lempitsky 2014;
-//! Martinez et al. 2016, 2018), which needs minutes on two cores instead of hours of GPU time:
-//!
-//! 1. *Start*: subtable `t` is the k-means of the residual of the previous ones.
-//! 2. *Refine*, repeatedly: compute subtables by least squares with fixed codes; move columns that no row uses to the
-//!    rows with the largest errors; compute codes by iterated conditional modes with fixed subtables, from the present
-//!    code and from random changes of it.
+//! Compression of tables: two methods that find codes and subtables `M_j ~ sum_t M^(t)[:, j_t]`.
 
-mod fit;
-mod options;
+mod additive;
+mod gumbel;
 mod products;
-mod search;
-mod start;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use additive::{CompressOptions, compress};
+pub use gumbel::{GumbelOptions, compress_by_gumbel};
 use ndarray::{Array2, ArrayView2};
-pub use options::CompressOptions;
-use search::Search;
 
 use crate::codes::TokenCodes;
 use crate::compressed::{CompressedTable, CompressionRecord, model_id};
-use crate::error::CompressError;
+use crate::error::{CompressError, EmbeddingError};
 use crate::shape::Shape;
 use crate::subtables::Subtables;
 use crate::table::EmbeddingTable;
 
-/// Streams of random numbers: of the start, and of the first round.
-const START_STREAM: u64 = 0;
-const FIRST_ROUND_STREAM: u64 = 1;
-
-/// The two phases of compression, in order.
+/// The phases of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Residual k-means.
+    /// Residual k-means, of additive quantisation.
     Start,
-    /// Alternating minimisation.
+    /// Alternating minimisation, of additive quantisation.
     Refine,
+    /// An epoch of the encoder network.
+    Train,
 }
 
 /// Progress of compression, reported after each step.
@@ -47,46 +33,12 @@ pub enum Phase {
 pub struct Progress {
     /// The phase of this step.
     pub phase: Phase,
-    /// The step, from 1, counted over both phases.
+    /// The step, from 1, counted over all phases.
     pub step: usize,
-    /// Steps of both phases.
+    /// Steps of all phases.
     pub steps: usize,
     /// `|M - M'|^2 / |M|^2` (Frobenius) of the present codes and subtables; absent until all exist.
     pub relative_error: Option<f64>,
-}
-
-/// Compresses a table. `progress` is called after each step; raising `cancel` stops the work within a fraction of a
-/// second.
-///
-/// # Errors
-/// [`CompressError::Option`] for an option outside its range, [`CompressError::Cancelled`].
-pub fn compress(
-    table: &EmbeddingTable,
-    options: &CompressOptions,
-    progress: &mut dyn FnMut(&Progress),
-    cancel: &AtomicBool,
-) -> Result<CompressedTable, CompressError> {
-    let shape = options.shape(table.width())?;
-    let steps = options.subtables * options.start_rounds + options.rounds;
-    let mut watch = Watch { progress, cancel, step: 0, steps };
-    let dimensions = (table.tokens().len(), table.width());
-    let rows = ArrayView2::from_shape(dimensions, table.values()).map_err(|error| CompressError::Option {
-        name: "table",
-        found: error.to_string(),
-        needed: "whole rows".into(),
-    })?;
-    let parts = (shape.subtables, shape.columns);
-    let (mut columns, mut codes) =
-        start::residual_k_means(rows, parts, options.start_rounds, options.seed, &mut watch)?;
-    for stream in (FIRST_ROUND_STREAM..).take(options.rounds) {
-        fit::least_squares(rows, &codes, parts, &mut columns, watch.stop())?;
-        revive(rows, &mut codes, shape, &mut columns);
-        let search = Search::new(shape, columns.view(), watch.stop())?;
-        search.improve(rows, &mut codes, options.trials, (options.seed, stream), watch.stop())?;
-        watch.refine_round(relative_error(rows, &codes, shape, &columns));
-    }
-    fit::least_squares(rows, &codes, parts, &mut columns, watch.stop())?;
-    assemble(table, options, shape, codes, &columns)
 }
 
 /// Progress callback and cancellation.
@@ -102,21 +54,13 @@ impl Watch<'_> {
         Stop { cancel: self.cancel, step: self.step + 1 }
     }
 
-    fn start_round(&mut self) {
-        self.report(Phase::Start, None);
-    }
-
-    fn refine_round(&mut self, relative_error: f64) {
-        self.report(Phase::Refine, Some(relative_error));
-    }
-
     fn report(&mut self, phase: Phase, relative_error: Option<f64>) {
         self.step += 1;
         (self.progress)(&Progress { phase, step: self.step, steps: self.steps, relative_error });
     }
 }
 
-/// Cancellation flag that parallel work checks regularly.
+/// Cancellation flag that long work checks regularly.
 #[derive(Clone, Copy)]
 struct Stop<'a> {
     cancel: &'a AtomicBool,
@@ -130,6 +74,25 @@ impl Stop<'_> {
         }
         Ok(())
     }
+}
+
+/// The rows of a table as a matrix.
+fn rows_of(table: &EmbeddingTable) -> Result<ArrayView2<'_, f32>, CompressError> {
+    let dimensions = (table.tokens().len(), table.width());
+    ArrayView2::from_shape(dimensions, table.values()).map_err(|error| CompressError::Option {
+        name: "table",
+        found: error.to_string(),
+        needed: "whole rows".into(),
+    })
+}
+
+/// Checks a shape that was asked for.
+fn check_shape(shape: Shape) -> Result<Shape, CompressError> {
+    shape.check().map_err(|error| match error {
+        EmbeddingError::Field { field, found, needed } => CompressError::Option { name: field, found, needed },
+        other => other.into(),
+    })?;
+    Ok(shape)
 }
 
 /// Writes `x - sum_t c_t(j_t)` to `left`, for the row of this index.
@@ -158,35 +121,10 @@ fn relative_error(rows: ArrayView2<f32>, codes: &[u16], shape: Shape, columns: &
     if all > 0.0 { error / all } else { 0.0 }
 }
 
-/// Moves each column that no row uses to one of the rows with the largest errors, which it then represents exactly.
-fn revive(rows: ArrayView2<f32>, codes: &mut [u16], shape: Shape, columns: &mut Array2<f32>) {
-    let mut used = vec![false; shape.all_columns()];
-    for (i, &code) in codes.iter().enumerate() {
-        used[(i % shape.subtables) * shape.columns + usize::from(code)] = true;
-    }
-    let unused: Vec<usize> = (0..used.len()).filter(|&column| !used[column]).collect();
-    if unused.is_empty() {
-        return;
-    }
-    let errors = squared_errors(rows, codes, shape, columns);
-    let mut worst: Vec<usize> = (0..errors.len()).filter(|&row| errors[row] > 0.0).collect();
-    worst.sort_unstable_by(|&a, &b| errors[b].total_cmp(&errors[a]).then(a.cmp(&b)));
-    let mut left = vec![0.0; shape.width];
-    for (&column, &row) in unused.iter().zip(&worst) {
-        let (t, entry) = (column / shape.columns, column % shape.columns);
-        residual(rows, row, codes, shape, columns, &mut left);
-        let old = t * shape.columns + usize::from(codes[row * shape.subtables + t]);
-        for (k, &left) in left.iter().enumerate() {
-            columns[[column, k]] = columns[[old, k]] + left;
-        }
-        codes[row * shape.subtables + t] = entry as u16;
-    }
-}
-
 /// Builds the two halves.
 fn assemble(
     table: &EmbeddingTable,
-    options: &CompressOptions,
+    record: CompressionRecord,
     shape: Shape,
     codes: Vec<u16>,
     columns: &Array2<f32>,
@@ -199,13 +137,6 @@ fn assemble(
         values.extend((0..shape.width).flat_map(entry));
     }
     let id = model_id(table.tokens(), &codes, &values);
-    let record = CompressionRecord {
-        seed: options.seed,
-        start_rounds: options.start_rounds,
-        rounds: options.rounds,
-        trials: options.trials,
-        tokens: table.tokens().len(),
-    };
     let codes = TokenCodes::new(id, shape, table.tokens().clone(), codes)?;
     let subtables = Subtables::new(id, shape, values)?;
     Ok(CompressedTable::join(codes, subtables, record)?)

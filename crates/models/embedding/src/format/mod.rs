@@ -11,7 +11,7 @@ use crate::compressed::CompressedTable;
 use crate::error::EmbeddingError;
 use crate::subtables::Subtables;
 
-/// Version of all four files. A reader refuses other versions.
+/// Version of the client's two files. A reader refuses other versions.
 const VERSION: u32 = 1;
 
 impl TokenCodes {

@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use unspoken_store::{Dtype, FilePair, ModelId};
 
-use super::VERSION;
 use crate::compressed::CompressionRecord;
 use crate::error::EmbeddingError;
 use crate::shape::Shape;
@@ -13,6 +12,9 @@ use crate::subtables::Subtables;
 
 const KIND: &str = "unspoken-embedding-server";
 const TENSOR: &str = "subtables";
+/// Versions of the JSON: the second has records of compressions by an encoder network.
+const ADDITIVE_VERSION: u32 = 1;
+const GUMBEL_VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,8 +25,8 @@ struct Content {
     weights_blake3: String,
 }
 
-fn pair(directory: &Path) -> FilePair {
-    FilePair::new(directory, "server", KIND, VERSION)
+fn pair(directory: &Path, version: u32) -> FilePair {
+    FilePair::new(directory, "server", KIND, version).reading_from(ADDITIVE_VERSION)
 }
 
 fn dimensions(shape: Shape) -> [usize; 3] {
@@ -32,7 +34,11 @@ fn dimensions(shape: Shape) -> [usize; 3] {
 }
 
 pub(super) fn save(subtables: &Subtables, record: &CompressionRecord, directory: &Path) -> Result<(), EmbeddingError> {
-    let pair = pair(directory);
+    let version = match record {
+        CompressionRecord::Additive(_) => ADDITIVE_VERSION,
+        CompressionRecord::Gumbel(_) => GUMBEL_VERSION,
+    };
+    let pair = pair(directory, version);
     let shape = subtables.shape();
     let bytes: Vec<u8> = subtables.values().iter().flat_map(|value| value.to_le_bytes()).collect();
     let weights_blake3 = pair.write_weights(TENSOR, Dtype::F32, dimensions(shape).to_vec(), &bytes)?;
@@ -41,7 +47,7 @@ pub(super) fn save(subtables: &Subtables, record: &CompressionRecord, directory:
 }
 
 pub(super) fn load(directory: &Path) -> Result<(Subtables, CompressionRecord), EmbeddingError> {
-    let pair = pair(directory);
+    let pair = pair(directory, GUMBEL_VERSION);
     let content: Content = pair.read_json()?;
     content.shape.check()?;
     let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::F32, &dimensions(content.shape))?;

@@ -40,6 +40,8 @@ impl Tally {
 pub(super) struct Batch {
     /// sorted, distinct
     tokens: Vec<u32>,
+    /// Share of each token in all words of the batch.
+    shares: Vec<f32>,
     places: Vec<Vec<usize>>,
     targets: Vec<usize>,
 }
@@ -50,9 +52,13 @@ impl Batch {
         tokens.sort_unstable();
         tokens.dedup();
         let place = |token: &u32| tokens.partition_point(|other| other < token);
-        let places = examples.clone().map(|example| example.tokens.iter().map(place).collect()).collect();
+        let places: Vec<Vec<usize>> =
+            examples.clone().map(|example| example.tokens.iter().map(place).collect()).collect();
         let targets = examples.map(|example| example.class).collect();
-        Self { tokens, places, targets }
+        let mut shares = vec![0.0; tokens.len()];
+        let each = 1.0 / places.iter().map(Vec::len).sum::<usize>() as f32;
+        places.iter().flatten().for_each(|&place| shares[place] += each);
+        Self { tokens, shares, places, targets }
     }
 
     /// One training step: mean-pooled scores, softmax, cross-entropy. Returns the gradient, with respect to the folded
@@ -69,7 +75,7 @@ impl Batch {
                 }
             }
         });
-        (codes.backward(&self.tokens, folded, &gradient), tally)
+        (codes.backward(&self.tokens, &self.shares, folded, &gradient), tally)
     }
 
     /// The loss and the correct answers, without learning.

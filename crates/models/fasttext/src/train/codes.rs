@@ -32,8 +32,31 @@ pub(super) trait Assignment {
     fn forward(&mut self, tokens: &[u32], folded: &Folded) -> Vec<f32>;
 
     /// Given the gradient with respect to those contributions, updates the assignment (unless it is fixed) and returns
-    /// the gradient with respect to the folded tables.
-    fn backward(&mut self, tokens: &[u32], folded: &Folded, gradient: &[f32]) -> Folded;
+    /// the gradient with respect to the folded tables. `shares` are the shares of the tokens in the words of the batch.
+    fn backward(&mut self, tokens: &[u32], shares: &[f32], folded: &Folded, gradient: &[f32]) -> Folded;
+}
+
+/// Weights of the terms of the loss that pull each distribution `q` of a token towards one column (code sharpening,
+/// Appendix D.2): `entropy` times its entropy in nats, and `confidence` times `1 - max q`. Both are means over the
+/// words of a batch and over the subtables.
+#[derive(Clone, Copy)]
+pub(super) struct Sharpening {
+    pub(super) entropy: f32,
+    pub(super) confidence: f32,
+}
+
+impl Sharpening {
+    /// Adds the gradient of the terms with respect to `q = softmax(logits / temperature)`, times `share`. The gradient
+    /// of the entropy is `-ln q - 1`, which is `-logits / temperature` but for a constant, and a constant has no effect
+    /// on the logits.
+    fn add_gradient(self, share: f32, (logits, q): (&[f32], &[f32]), temperature: f32, out: &mut [f32]) {
+        if self.entropy > 0.0 {
+            add_scaled(out, -share * self.entropy / temperature, logits);
+        }
+        if self.confidence > 0.0 {
+            out[argmax(q)] -= share * self.confidence;
+        }
+    }
 }
 
 /// One token's logits (subtables x columns) and the state of their optimiser.
@@ -54,11 +77,12 @@ pub(super) struct RelaxedCodes {
     /// distributions of the tokens of the current batch
     batch: Vec<Vec<f32>>,
     pub(super) temperature: f32,
-    pub(super) rate: f32,
+    rate: f32,
+    sharpening: Sharpening,
 }
 
 impl RelaxedCodes {
-    pub(super) fn new(shape: Shape, vocabulary: usize, rate: f32, seed: u64) -> Self {
+    pub(super) fn new(shape: Shape, vocabulary: usize, rate: f32, sharpening: Sharpening, seed: u64) -> Self {
         let mut random = Random::new(seed, Stream::Logits as u64);
         let size = shape.subtables * shape.columns;
         let tokens = (0..vocabulary)
@@ -69,7 +93,7 @@ impl RelaxedCodes {
                 decay: (1.0, 1.0),
             })
             .collect();
-        Self { shape, tokens, batch: Vec::new(), temperature: 1.0, rate }
+        Self { shape, tokens, batch: Vec::new(), temperature: 1.0, rate, sharpening }
     }
 
     /// The most probable column of each token and subtable.
@@ -102,8 +126,9 @@ impl Assignment for RelaxedCodes {
         self.batch.par_iter().flat_map_iter(|q| (0..classes).map(move |c| contribution(q, c))).collect()
     }
 
-    fn backward(&mut self, tokens: &[u32], folded: &Folded, gradient: &[f32]) -> Folded {
-        let (shape, rate, temperature) = (self.shape, self.rate, self.temperature);
+    fn backward(&mut self, tokens: &[u32], shares: &[f32], folded: &Folded, gradient: &[f32]) -> Folded {
+        let shape = self.shape;
+        let step = Step { temperature: self.temperature, rate: self.rate, sharpening: self.sharpening };
         // Move the batch's tokens out of the vocabulary during the update, so that threads can update them
         // independently.
         let mut moved: Vec<Token> =
@@ -111,17 +136,18 @@ impl Assignment for RelaxedCodes {
         let groups: Vec<Folded> = moved
             .par_chunks_mut(GROUP)
             .zip(self.batch.par_chunks(GROUP))
+            .zip(shares.par_chunks(GROUP))
             .zip(gradient.par_chunks(GROUP * shape.classes))
-            .map(|((group, distributions), gradients)| {
+            .map(|(((group, distributions), shares), gradients)| {
                 let mut sum = Folded::zero(shape);
                 let gradients = gradients.chunks_exact(shape.classes);
-                for ((token, q), gradient) in group.iter_mut().zip(distributions).zip(gradients) {
+                for (((token, q), &share), gradient) in group.iter_mut().zip(distributions).zip(shares).zip(gradients) {
                     for (t, row) in q.chunks_exact(shape.columns).enumerate() {
                         for (c, &g) in gradient.iter().enumerate() {
                             add_scaled(sum.row_mut(t, c), g, row);
                         }
                     }
-                    token.step(q, folded, gradient, temperature, rate);
+                    token.step(q, share, folded, gradient, step);
                 }
                 sum
             })
@@ -137,20 +163,33 @@ impl Assignment for RelaxedCodes {
     }
 }
 
+/// Numbers of one step of the logits of all tokens.
+#[derive(Clone, Copy)]
+struct Step {
+    temperature: f32,
+    rate: f32,
+    sharpening: Sharpening,
+}
+
 impl Token {
     /// One Adam step of this token's logits. The second moment is one number for
     /// each row of logits (their mean square), so that within a row the direction
     /// of the gradient is kept and the best column wins, also for rare tokens.
     /// Tokens that are not in a batch are not touched.
-    fn step(&mut self, q: &[f32], folded: &Folded, gradient: &[f32], temperature: f32, rate: f32) {
+    fn step(&mut self, q: &[f32], share: f32, folded: &Folded, gradient: &[f32], step: Step) {
+        let Step { temperature, rate, sharpening } = step;
         let columns = folded.columns;
+        let share = share / self.variance.len() as f32;
         self.decay = (self.decay.0 * BETA1, self.decay.1 * BETA2);
         let scales = (1.0 / (1.0 - self.decay.0), 1.0 / (1.0 - self.decay.1));
         let mut by_logit = vec![0.0f32; columns];
         let rows =
             self.logits.chunks_exact_mut(columns).zip(self.momentum.chunks_exact_mut(columns)).zip(&mut self.variance);
         for (t, ((logits, momentum), variance)) in rows.enumerate() {
-            logit_gradient(&q[t * columns..][..columns], folded, t, gradient, &mut by_logit);
+            let q = &q[t * columns..][..columns];
+            column_gradient(folded, t, gradient, &mut by_logit);
+            sharpening.add_gradient(share, (logits, q), temperature, &mut by_logit);
+            through_softmax(q, &mut by_logit);
             by_logit.iter_mut().for_each(|g| *g /= temperature);
             let square = dot(&by_logit, &by_logit) / columns as f32;
             *variance += (1.0 - BETA2) * (square - *variance);
@@ -164,13 +203,18 @@ impl Token {
     }
 }
 
-/// The gradient with respect to the logits of one row of a softmax `q` at temperature 1, from the gradient with respect
-/// to the token's contribution: `q (h - q.h)`, where `h = sum_c g_c S_t[c]`.
-fn logit_gradient(q: &[f32], folded: &Folded, t: usize, gradient: &[f32], out: &mut [f32]) {
+/// The gradient with respect to one row of a distribution over columns, from that with respect to the token's
+/// contribution: `sum_c g_c S_t[c]`.
+fn column_gradient(folded: &Folded, t: usize, gradient: &[f32], out: &mut [f32]) {
     out.fill(0.0);
     for (c, &g) in gradient.iter().enumerate() {
         add_scaled(out, g, folded.row(t, c));
     }
+}
+
+/// Replaces the gradient `h` with respect to a softmax `q` at temperature 1 by that with respect to its logits:
+/// `q (h - q.h)`.
+fn through_softmax(q: &[f32], out: &mut [f32]) {
     let mean = dot(q, out);
     for (out, &q) in out.iter_mut().zip(q) {
         *out = q * (*out - mean);
@@ -204,7 +248,7 @@ impl Assignment for HardCodes {
         contributions
     }
 
-    fn backward(&mut self, tokens: &[u32], _: &Folded, gradient: &[f32]) -> Folded {
+    fn backward(&mut self, tokens: &[u32], _: &[f32], _: &Folded, gradient: &[f32]) -> Folded {
         let mut total = Folded::zero(self.shape);
         let inputs = gradient.chunks_exact(self.shape.classes);
         for (&token, input) in tokens.iter().zip(inputs) {
@@ -245,7 +289,8 @@ mod tests {
         let mut q = logits.clone();
         softmax(&mut q, 1.0);
         let mut found = vec![0.0; 10];
-        logit_gradient(&q, &folded, 1, &gradient, &mut found);
+        column_gradient(&folded, 1, &gradient, &mut found);
+        through_softmax(&q, &mut found);
         for (j, found) in found.into_iter().enumerate() {
             let moved = |by: f32| {
                 let mut logits = logits.clone();
@@ -257,10 +302,59 @@ mod tests {
         }
     }
 
+    const BLUNT: Sharpening = Sharpening { entropy: 0.0, confidence: 0.0 };
+
+    #[test]
+    fn gradients_of_sharpening_are_those_of_its_terms() {
+        let logits: Vec<f32> = (0..10u8).map(|j| f32::from(j * 7 % 10) * 0.1).collect();
+        let (share, temperature) = (0.25, 0.5);
+        let q_of = |logits: &[f32]| {
+            let mut q = logits.to_vec();
+            softmax(&mut q, temperature);
+            q
+        };
+        for sharpening in [Sharpening { entropy: 2.0, ..BLUNT }, Sharpening { confidence: 3.0, ..BLUNT }] {
+            let loss = |logits: &[f32]| -> f32 {
+                let q = q_of(logits);
+                let entropy: f32 = q.iter().map(|q| -q * q.ln()).sum();
+                share * (sharpening.entropy * entropy + sharpening.confidence * (1.0 - q[argmax(&q)]))
+            };
+            let mut found = vec![0.0; 10];
+            sharpening.add_gradient(share, (&logits, &q_of(&logits)), temperature, &mut found);
+            through_softmax(&q_of(&logits), &mut found);
+            for (j, found) in found.iter().map(|g| g / temperature).enumerate() {
+                let moved = |by: f32| {
+                    let mut logits = logits.clone();
+                    logits[j] += by;
+                    loss(&logits)
+                };
+                let difference = (moved(0.01) - moved(-0.01)) / 0.02;
+                assert!((found - difference).abs() < 1e-3, "{found} {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn sharpened_codes_approach_one_column() {
+        let largest = |sharpening| {
+            let (folded, gradient) = (folded(), [0.0; 3]);
+            let mut codes = RelaxedCodes::new(SHAPE, 1, 0.1, sharpening, 3);
+            for _ in 0..200 {
+                codes.forward(&[0], &folded);
+                codes.backward(&[0], &[1.0], &folded, &gradient);
+            }
+            codes.forward(&[0], &folded);
+            codes.batch[0].iter().copied().fold(0.0, f32::max)
+        };
+        assert!(largest(BLUNT) < 0.11);
+        assert!(largest(Sharpening { entropy: 0.1, ..BLUNT }) > 0.9);
+        assert!(largest(Sharpening { confidence: 0.1, ..BLUNT }) > 0.9);
+    }
+
     #[test]
     fn cold_relaxed_codes_agree_with_hard_ones() {
         let folded = folded();
-        let mut relaxed = RelaxedCodes::new(SHAPE, 5, 0.1, 3);
+        let mut relaxed = RelaxedCodes::new(SHAPE, 5, 0.1, BLUNT, 3);
         relaxed.temperature = 1e-6;
         let tokens = [0, 2, 4];
         let soft = relaxed.forward(&tokens, &folded);
@@ -273,12 +367,12 @@ mod tests {
     #[test]
     fn a_step_lowers_the_loss_and_leaves_other_tokens_alone() {
         let folded = folded();
-        let mut codes = RelaxedCodes::new(SHAPE, 3, 0.1, 3);
+        let mut codes = RelaxedCodes::new(SHAPE, 3, 0.1, BLUNT, 3);
         let before = codes.forward(&[0, 2], &folded);
         let untouched = codes.forward(&[1], &folded);
         codes.forward(&[0, 2], &folded);
         let gradient = [1.0, 0.0, 0.0, 0.0, -1.0, 0.0];
-        codes.backward(&[0, 2], &folded, &gradient);
+        codes.backward(&[0, 2], &[0.5, 0.5], &folded, &gradient);
         let after = codes.forward(&[0, 2], &folded);
         assert!(after[0] < before[0] && after[4] > before[4]);
         assert_eq!(codes.forward(&[1], &folded), untouched);

@@ -14,7 +14,7 @@ mod parameters;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use batch::{Batch, Example, Tally};
-use codes::{Assignment, HardCodes, RelaxedCodes};
+use codes::{Assignment, HardCodes, RelaxedCodes, Sharpening};
 pub use options::TrainOptions;
 use parameters::{Folded, Parameters};
 use unspoken_store::{Dataset, Random};
@@ -219,8 +219,9 @@ impl<'a> Trainer<'a> {
 
     fn relaxed_phase(&mut self) -> Result<HardCodes, TrainError> {
         let options = self.options;
-        let mut codes =
-            RelaxedCodes::new(self.corpus.shape, self.corpus.vocabulary.len(), options.code_rate, options.seed);
+        let sharpening = Sharpening { entropy: options.entropy_weight, confidence: options.confidence_weight };
+        let (shape, vocabulary) = (self.corpus.shape, self.corpus.vocabulary.len());
+        let mut codes = RelaxedCodes::new(shape, vocabulary, options.code_rate, sharpening, options.seed);
         let last = (options.relaxed_epochs - 1).max(1) as f32;
         for epoch in 0..options.relaxed_epochs {
             codes.temperature = options.final_temperature.powf(epoch as f32 / last);

@@ -51,6 +51,12 @@ pub struct TrainOptions {
     pub weight_decay: f32,
     /// Temperature of the softmax over columns in the last relaxed epoch: 0.001 to 1. It falls geometrically from 1.
     pub final_temperature: f32,
+    /// Weight in the loss of the entropy (nats) of the distributions over columns, a mean over words and subtables: 0
+    /// to 10. The paper has 0.002 for one of its two data sets.
+    pub entropy_weight: f32,
+    /// Weight in the loss of 1 minus the largest probability of a column, a mean over words and subtables: 0 to 10. The
+    /// paper has 0.01 for one of its two data sets.
+    pub confidence_weight: f32,
 }
 
 impl Default for TrainOptions {
@@ -72,6 +78,8 @@ impl Default for TrainOptions {
             code_rate: 0.03,
             weight_decay: 0.01,
             final_temperature: 0.1,
+            entropy_weight: 0.0,
+            confidence_weight: 0.0,
         }
     }
 }
@@ -107,6 +115,9 @@ impl TrainOptions {
         option("weight_decay", decay, (0.0..=1.0).contains(&decay), "0 to 1")?;
         let last = self.final_temperature;
         option("final_temperature", last, (0.001..=1.0).contains(&last), "0.001 to 1")?;
+        for (name, weight) in [("entropy_weight", self.entropy_weight), ("confidence_weight", self.confidence_weight)] {
+            option(name, weight, (0.0..=10.0).contains(&weight), "0 to 10")?;
+        }
         Ok(self.shape(Shape::MIN_CLASSES).check()?)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
-use unspoken_classify::{ClassifyClient, ClassifyServer, Description, StageSeconds};
+use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Description, StageSeconds};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader};
 use unspoken_query::QueryForm;
@@ -102,16 +102,22 @@ pub(super) fn run(
     Ok(fastest.map_or(Plan::Paper, |(fixture, _)| fixture.plan))
 }
 
+/// Options for full queries alone, as the tables compare them.
+fn full_queries(query: QueryForm, plan: Option<Plan>) -> ClassifyOptions {
+    ClassifyOptions { plan, query, small_queries: false }
+}
+
 impl ClassifierFixture {
     /// A fixture for direct queries.
     pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
-        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, QueryForm::Direct, plan)?;
+        let server =
+            ClassifyServer::new(data.model.tables(), &preset.build()?, &full_queries(QueryForm::Direct, Some(plan)))?;
         Self::with_server(data, preset, plan, server)
     }
 
     /// A fixture for a query form, with the cheapest plan.
     pub(super) fn of_form(data: &ClassifierData, preset: &Preset, form: QueryForm) -> Result<Self, BenchError> {
-        let server = ClassifyServer::with_best_plan(data.model.tables(), &preset.build()?, form)?;
+        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &full_queries(form, None))?;
         let plan = server.header().plan().parse()?;
         Self::with_server(data, preset, plan, server)
     }

@@ -1,5 +1,5 @@
-//! Rotations before the mask, in a single block (paper, Table 8): each step compared with no steps and with the
-//! original.
+//! Rotations before the mask, in a single block (paper, Table 8): each step compared with no steps, both as published,
+//! with one doubling at a time, and with the radix that is predicted to be fastest.
 
 use unspoken_matrix::{Estimate, Method};
 
@@ -8,6 +8,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 
 const NONE: &str = "no steps before the mask";
+const DOUBLINGS: &str = "no steps before the mask, by doublings";
 
 /// One dimension: each step uses the radix that is predicted to be fastest.
 pub(super) fn run(harness: &mut Harness<'_>, fixture: &ProductFixture, dimension: usize) -> Result<(), BenchError> {
@@ -19,10 +20,12 @@ pub(super) fn run(harness: &mut Harness<'_>, fixture: &ProductFixture, dimension
     let product =
         |name: &str, estimate: &Estimate| ComparedProduct { name: name.into(), layout, estimate: estimate.clone() };
     let Some(none) = best(dimension) else { return Ok(()) };
+    let doublings = all.iter().find(|estimate| estimate.method == Method::Expanded { radix: 2, step: dimension });
     for log2 in (0..dimension.ilog2()).rev() {
         let step = 1 << log2;
         let Some(ours) = best(step) else { continue };
-        let products = [product("", ours), product(NONE, none)];
+        let mut products = vec![product("", ours), product(NONE, none)];
+        products.extend(doublings.map(|estimate| product(DOUBLINGS, estimate)));
         fixture.compare(harness, &format!("replication, d = {dimension}, step {step}"), &products)?;
     }
     Ok(())

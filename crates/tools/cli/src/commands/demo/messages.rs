@@ -43,9 +43,15 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
         }
     };
     let results = client.ask_and_show(held_out.texts(), &mut step, &mut look, cancel)?;
+    let usage = client.usage();
+    // One message alone.
+    let first = held_out.texts().first().context("no message is held out")?;
+    let single = client.ask(&[first.as_str()], &mut step, cancel)?;
     bars.finish();
+    anyhow::ensure!(single[0].label == results[0].label, "a message asked about alone has another label");
     let comparison = Comparison::new(&model, &held_out, &results);
-    report(&comparison, client.usage(), (held_out.len(), client.description().batch()), &sample);
+    let queries = held_out.len().div_ceil(client.description().batch());
+    report(&comparison, usage, (held_out.len(), queries), client.usage(), &sample);
     println!("\nexamples    label    message");
     for (result, text) in results.iter().zip(held_out.texts()).take(6) {
         println!("            {:8} {}", result.label, text.chars().take(80).collect::<String>());
@@ -100,11 +106,15 @@ impl Comparison {
     }
 }
 
-/// `batch`: messages that one query holds.
-fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize, usize), sample: &[u8]) {
+/// `usage` is that of all messages, in these numbers of messages and queries, `after` that of one more message alone.
+fn report(
+    comparison: &Comparison,
+    usage: UsageStats,
+    (messages, queries): (usize, usize),
+    after: UsageStats,
+    sample: &[u8],
+) {
     let each = |total: f64| total / messages.max(1) as f64;
-    let queries = messages.div_ceil(batch.max(1)).max(1);
-    let query_name = format!("bytes of a query of 1 to {batch} messages");
     let rows = [
         ("messages classified", messages.to_string()),
         ("accuracy in the clear", format!("{:.2} %", 100.0 * comparison.clear_accuracy)),
@@ -113,11 +123,14 @@ fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize,
         ("largest relative difference of scores", format!("2^{:.1}", comparison.worst_relative.log2())),
         ("bytes of keys, once", usage.key_bytes.to_string()),
         ("seconds making and sending keys, once", format!("{:.2}", usage.key_seconds)),
-        (query_name.as_str(), (usage.query_bytes / queries as u64).to_string()),
+        ("bytes of a query of many messages, mean", (usage.query_bytes / queries.max(1) as u64).to_string()),
         ("bytes of query per message, mean", format!("{:.0}", each(usage.query_bytes as f64))),
         ("bytes of answer per message", format!("{:.0}", each(usage.answer_bytes as f64))),
         ("seconds per message, client", format!("{:.4}", each(usage.client_seconds))),
         ("seconds per message, service", format!("{:.4}", each(usage.server_seconds))),
+        ("bytes of a query of one message", (after.query_bytes - usage.query_bytes).to_string()),
+        ("bytes of its answer", (after.answer_bytes - usage.answer_bytes).to_string()),
+        ("seconds of its answer, service", format!("{:.2}", after.server_seconds - usage.server_seconds)),
         ("what the service saw", format!("{}...", hex::encode(sample))),
     ];
     print(&rows);

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_embedding::{CompressOptions, compress};
+use unspoken_embedding::{
+    CompressError, CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, Progress, compress,
+    compress_by_gumbel,
+};
 
 use super::TableArguments;
 use crate::interrupt;
@@ -27,12 +30,13 @@ pub struct Arguments {
     /// Number of subtables
     #[arg(long, default_value_t = 4)]
     subtables: usize,
-    /// Rounds of refinement
-    #[arg(long, default_value_t = CompressOptions::default().rounds)]
-    rounds: usize,
-    /// Changes tried for each token's columns in each round
-    #[arg(long, default_value_t = CompressOptions::default().trials)]
-    trials: usize,
+    /// How columns are found
+    #[arg(long, value_enum, default_value = "additive")]
+    method: Method,
+    #[command(flatten)]
+    additive: AdditiveArguments,
+    #[command(flatten)]
+    gumbel: GumbelArguments,
     /// Seed; the same seed gives the same compressed table
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -42,22 +46,108 @@ pub struct Arguments {
     add_unknown: bool,
 }
 
+/// A method of compression.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Method {
+    /// Additive quantisation: alternating search for columns and least squares
+    Additive,
+    /// Shu and Nakayama's encoder network with Gumbel noise
+    Gumbel,
+}
+
+/// Options of additive quantisation.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Method additive")]
+struct AdditiveArguments {
+    /// Rounds of refinement [default: 12]
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Changes tried for each token's columns in each round [default: 4]
+    #[arg(long)]
+    trials: Option<usize>,
+}
+
+/// Options of the encoder network.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Method gumbel")]
+struct GumbelArguments {
+    /// Epochs of training [default: 100]
+    #[arg(long)]
+    epochs: Option<usize>,
+    /// Rows of a batch [default: 128]
+    #[arg(long)]
+    batch: Option<usize>,
+    /// Learning rate [default: 0.001]
+    #[arg(long)]
+    rate: Option<f32>,
+    /// Temperature of the softmax [default: 1]
+    #[arg(long)]
+    temperature: Option<f32>,
+}
+
+impl Arguments {
+    /// Refuses options of the method that was not chosen.
+    fn check(&self) -> anyhow::Result<()> {
+        let (additive, gumbel) = (&self.additive, &self.gumbel);
+        let options = [
+            ("rounds", Method::Additive, additive.rounds.is_some()),
+            ("trials", Method::Additive, additive.trials.is_some()),
+            ("epochs", Method::Gumbel, gumbel.epochs.is_some()),
+            ("batch", Method::Gumbel, gumbel.batch.is_some()),
+            ("rate", Method::Gumbel, gumbel.rate.is_some()),
+            ("temperature", Method::Gumbel, gumbel.temperature.is_some()),
+        ];
+        for (name, method, given) in options {
+            let needed = if method == Method::Additive { "additive" } else { "gumbel" };
+            anyhow::ensure!(
+                !given || method == self.method,
+                "found --{name}, an option of --method {needed}; name that method or leave the option out"
+            );
+        }
+        Ok(())
+    }
+
+    fn compress(
+        &self,
+        table: &EmbeddingTable,
+        progress: &mut dyn FnMut(&Progress),
+        cancel: &std::sync::atomic::AtomicBool,
+    ) -> Result<CompressedTable, CompressError> {
+        let (seed, subtables, columns) = (self.seed, self.subtables, self.columns);
+        match self.method {
+            Method::Additive => {
+                let defaults = CompressOptions::default();
+                let rounds = self.additive.rounds.unwrap_or(defaults.rounds);
+                let trials = self.additive.trials.unwrap_or(defaults.trials);
+                let options = CompressOptions { seed, subtables, columns, rounds, trials, ..defaults };
+                compress(table, &options, progress, cancel)
+            }
+            Method::Gumbel => {
+                let (given, defaults) = (&self.gumbel, GumbelOptions::default());
+                let options = GumbelOptions {
+                    seed,
+                    subtables,
+                    columns,
+                    epochs: given.epochs.unwrap_or(defaults.epochs),
+                    batch: given.batch.unwrap_or(defaults.batch),
+                    rate: given.rate.unwrap_or(defaults.rate),
+                    temperature: given.temperature.unwrap_or(defaults.temperature),
+                };
+                compress_by_gumbel(table, &options, progress, cancel)
+            }
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    arguments.check()?;
     let table = arguments.table.read()?;
     let table = if arguments.add_unknown { table.with_unknown()? } else { table };
-    let options = CompressOptions {
-        seed: arguments.seed,
-        subtables: arguments.subtables,
-        columns: arguments.columns,
-        rounds: arguments.rounds,
-        trials: arguments.trials,
-        ..CompressOptions::default()
-    };
     let cancel = interrupt::on_ctrl_c()?;
     let mut bars = Bars::new();
     let start = Instant::now();
-    let compressed = compress(&table, &options, &mut |progress| bars.compression(progress), cancel.flag())?;
+    let compressed = arguments.compress(&table, &mut |progress| bars.compression(progress), cancel.flag())?;
     bars.finish();
     compressed.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
     println!(

@@ -41,6 +41,9 @@ struct TableArguments {
     /// Name of the tensor in a safetensors file
     #[arg(long)]
     tensor: Option<String>,
+    /// Use only this many rows, from the beginning of the table
+    #[arg(long)]
+    rows: Option<usize>,
 }
 
 impl TableArguments {
@@ -55,6 +58,10 @@ impl TableArguments {
             }
             _ => anyhow::bail!("{} ends neither in .npy nor in .safetensors", table.display()),
         };
-        Ok(source.read()?)
+        let table = source.read()?;
+        Ok(match self.rows {
+            Some(rows) => table.first_rows(rows)?,
+            None => table,
+        })
     }
 }

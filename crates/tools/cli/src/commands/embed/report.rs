@@ -1,18 +1,25 @@
 //! `unspoken embed report`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_embedding::{Accuracy, CompressedTable, EmbeddingTable, Quality, ReviewTask, Shape, UNKNOWN_NAMES};
+use unspoken_client::transport::Cancel;
+use unspoken_embedding::{
+    Accuracy, CompressedTable, EmbeddingTable, Quality, RecurrentOptions, RecurrentProgress, ReviewTask, Shape,
+    UNKNOWN_NAMES,
+};
 use unspoken_store::Dataset;
 
 use super::TableArguments;
+use crate::interrupt;
+use crate::progress::Bars;
 
 /// Measure the loss of compression: the error of the embeddings, and the accuracy of a classifier that uses them
 ///
-/// The classifier is a logistic regression on a text's mean embedding. It is trained and tested on reviews, with the
-/// original table and with each compressed table.
+/// The classifier is a logistic regression on a text's mean embedding, or recurrent: an LSTM cell that reads the
+/// embeddings in order, as in the paper. It is trained and tested on reviews, with the original table and with each
+/// compressed table.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directories of compressed tables
@@ -32,18 +39,100 @@ pub struct Arguments {
     /// Share of the reviews that is held out for testing
     #[arg(long, default_value_t = 0.2)]
     test_share: f64,
-    /// Seed of the split
+    /// Seed of the split, and of the recurrent classifier
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// The classifier
+    #[arg(long, value_enum, default_value = "mean", requires = "reviews")]
+    classifier: Classifier,
+    #[command(flatten)]
+    recurrent: RecurrentArguments,
     /// Print one JSON object per compressed table
     #[arg(long)]
     json: bool,
 }
 
-/// The classification task, and the accuracy with the uncompressed table.
+/// A classifier over embeddings.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Classifier {
+    /// Logistic regression on the mean embedding
+    Mean,
+    /// An LSTM cell and a linear layer
+    Recurrent,
+}
+
+/// Options of the recurrent classifier.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Classifier recurrent")]
+struct RecurrentArguments {
+    /// Hidden numbers of the cell
+    #[arg(long, default_value_t = RecurrentOptions::default().hidden)]
+    hidden: usize,
+    /// Tokens of a review that are read
+    #[arg(long, default_value_t = RecurrentOptions::default().max_tokens)]
+    max_tokens: usize,
+    /// Reviews to train with, chosen at random; a tenth of them chooses the best epoch
+    #[arg(long, default_value_t = RecurrentOptions::default().reviews)]
+    train_reviews: usize,
+    /// Epochs
+    #[arg(long, default_value_t = RecurrentOptions::default().epochs)]
+    epochs: usize,
+    /// Reviews of a batch
+    #[arg(long, default_value_t = RecurrentOptions::default().batch)]
+    batch: usize,
+    /// Learning rate
+    #[arg(long, default_value_t = RecurrentOptions::default().rate)]
+    rate: f32,
+}
+
+/// The classification task and the classifier.
 struct Downstream {
     task: ReviewTask,
-    uncompressed: Accuracy,
+    /// The options, if the classifier is recurrent.
+    recurrent: Option<RecurrentOptions>,
+    cancel: Cancel,
+}
+
+impl Downstream {
+    fn new(arguments: &Arguments, reviews: &Path, table: &EmbeddingTable) -> anyhow::Result<Self> {
+        let reviews = Dataset::read_csv(reviews, &arguments.text_column, &arguments.label_column)?;
+        let task = ReviewTask::new(&reviews, table.tokens(), arguments.test_share, arguments.seed)?;
+        let given = &arguments.recurrent;
+        let recurrent = (arguments.classifier == Classifier::Recurrent).then_some(RecurrentOptions {
+            seed: arguments.seed,
+            hidden: given.hidden,
+            max_tokens: given.max_tokens,
+            reviews: given.train_reviews,
+            epochs: given.epochs,
+            batch: given.batch,
+            rate: given.rate,
+        });
+        Ok(Downstream { task, recurrent, cancel: interrupt::on_ctrl_c()? })
+    }
+
+    fn accuracy(&self, table: &EmbeddingTable) -> anyhow::Result<Accuracy> {
+        let Some(options) = &self.recurrent else { return Ok(self.task.accuracy(table)?) };
+        let mut bars = Bars::new();
+        let mut show = |progress: &RecurrentProgress| bars.review_epoch(progress);
+        let accuracy = self.task.recurrent_accuracy(table, options, &mut show, self.cancel.flag())?;
+        bars.finish();
+        Ok(accuracy)
+    }
+
+    /// The classifier, and what it is trained with.
+    fn describe(&self) -> String {
+        let (train, test) = self.task.len();
+        match &self.recurrent {
+            None => format!("classifier on mean embeddings, {train} reviews to train, {test} held out"),
+            Some(options) => format!(
+                "LSTM with {} hidden numbers on {} tokens at most, {} reviews to train for {} epochs, {test} held out",
+                options.hidden,
+                options.max_tokens,
+                options.reviews.min(train),
+                options.epochs
+            ),
+        }
+    }
 }
 
 /// Runs the command.
@@ -58,38 +147,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let table =
         if models.iter().any(|(_, model)| added(model)) { plain.clone().with_unknown()? } else { plain.clone() };
-    let downstream = arguments.reviews.as_ref().map(|_| downstream(arguments, &table)).transpose()?;
+    let downstream =
+        arguments.reviews.as_ref().map(|reviews| Downstream::new(arguments, reviews, &table)).transpose()?;
+    let uncompressed = downstream.as_ref().map(|downstream| downstream.accuracy(&table)).transpose()?;
     if !arguments.json {
-        print_header(&table, downstream.as_ref());
+        print_header(&table, downstream.as_ref().zip(uncompressed));
     }
     for (path, model) in &models {
         let same = if added(model) { &table } else { &plain };
         let quality = model.quality(same).with_context(|| format!("cannot compare {}", path.display()))?;
-        let accuracy = match &downstream {
-            Some(downstream) => Some((downstream.task.accuracy(&model.decompress()?)?, downstream.uncompressed)),
+        let compressed = match &downstream {
+            Some(downstream) => Some(downstream.accuracy(&model.decompress()?)?),
             None => None,
         };
+        let accuracy = compressed.zip(uncompressed);
         print(arguments.json, model, &quality, accuracy);
     }
     Ok(())
 }
 
-fn downstream(arguments: &Arguments, table: &EmbeddingTable) -> anyhow::Result<Downstream> {
-    let path = arguments.reviews.as_ref().context("no reviews")?;
-    let reviews = Dataset::read_csv(path, &arguments.text_column, &arguments.label_column)?;
-    let task = ReviewTask::new(&reviews, table.tokens(), arguments.test_share, arguments.seed)?;
-    let uncompressed = task.accuracy(table)?;
-    Ok(Downstream { task, uncompressed })
-}
-
-fn print_header(table: &EmbeddingTable, downstream: Option<&Downstream>) {
+fn print_header(table: &EmbeddingTable, downstream: Option<(&Downstream, Accuracy)>) {
     println!("{} tokens, {} numbers each", table.tokens().len(), table.width());
-    if let Some(Downstream { task, uncompressed }) = downstream {
-        let (train, test) = task.len();
-        println!(
-            "classifier on mean embeddings, {train} reviews to train, {test} held out: accuracy {:.4} uncompressed",
-            uncompressed.held_out
-        );
+    if let Some((downstream, uncompressed)) = downstream {
+        println!("{}: accuracy {:.4} uncompressed", downstream.describe(), uncompressed.held_out);
     }
     println!(
         "{:>9} {:>7} {:>11} {:>11} {:>14} {:>14} {:>11} {:>9}",

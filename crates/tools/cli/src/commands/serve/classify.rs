@@ -1,6 +1,6 @@
 //! Text classifiers.
 
-use unspoken_classify::ClassifyServer;
+use unspoken_classify::{ClassifyOptions, ClassifyServer};
 use unspoken_fasttext::ScoreTables;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
@@ -8,7 +8,9 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
-use super::{KEYS, PLAN, QUERY, add_with_keys, chosen_plan, report_precision};
+use super::{
+    KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
+};
 
 pub const KIND: Kind = Kind {
     name: "classify",
@@ -21,6 +23,7 @@ pub const KIND: Kind = Kind {
             about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth9_scale50]",
         },
         PLAN,
+        SMALL,
         KEYS,
     ],
     load,
@@ -32,10 +35,9 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| default.into()))?;
     let plan = chosen_plan(offer)?;
     let tables = ScoreTables::load(offer.path())?;
-    let classifier = match plan {
-        None => ClassifyServer::with_best_plan(&tables, &parameters, query)?,
-        Some(plan) => ClassifyServer::new(&tables, &parameters, query, plan)?,
-    };
+    let options = ClassifyOptions { plan, query, small_queries: small_queries(offer)? };
+    let classifier = ClassifyServer::new(&tables, &parameters, &options)?;
+    report_small_queries(offer, options.small_queries, classifier.description().has_small_queries());
     report_precision(offer, classifier.precision());
     add_with_keys(offer, classifier, applications)
 }

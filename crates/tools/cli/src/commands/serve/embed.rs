@@ -8,7 +8,9 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::secure;
-use super::{KEYS, PLAN, QUERY, add_with_keys, chosen_plan, report_precision};
+use super::{
+    KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
+};
 
 pub const KIND: Kind = Kind {
     name: "embed",
@@ -18,6 +20,7 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption { name: "preset", about: "parameter set [default: the cheapest one that fits]" },
         PLAN,
+        SMALL,
         KEYS,
     ],
     load,
@@ -25,7 +28,8 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
-    let options = EmbedOptions { plan: chosen_plan(offer)?, query, ..EmbedOptions::default() };
+    let small = small_queries(offer)?;
+    let options = EmbedOptions { plan: chosen_plan(offer)?, query, small_queries: small, ..EmbedOptions::default() };
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let subtables = Subtables::load(offer.path())?;
     let parameters = match preset {
@@ -34,5 +38,6 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     };
     let server = EmbedServer::new(&subtables, &parameters, &options)?;
     report_precision(offer, server.precision());
+    report_small_queries(offer, small, server.description().has_small_queries());
     add_with_keys(offer, server, applications)
 }

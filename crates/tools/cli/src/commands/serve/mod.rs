@@ -140,6 +140,12 @@ const PLAN: KindOption = KindOption {
     about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
 };
 
+const SMALL: KindOption = KindOption {
+    name: "small",
+    about: "small queries for few questions, which show how many, up to a factor of two: on (more keys, once) or off \
+            [default: on for direct queries]",
+};
+
 const KEYS: KindOption = KindOption {
     name: "keys",
     about: "storage of clients' keys in memory: expanded, or seeded (half of the memory, slower answers) \
@@ -160,6 +166,25 @@ fn key_storage(offer: &Offer) -> anyhow::Result<KeyStorage> {
         None | Some("expanded") => Ok(KeyStorage::Expanded),
         Some("seeded") => Ok(KeyStorage::Seeded),
         Some(other) => anyhow::bail!("option keys is {other:?}; it can be expanded or seeded"),
+    }
+}
+
+/// Whether the offer wants small queries.
+fn small_queries(offer: &Offer) -> anyhow::Result<bool> {
+    match offer.option::<String>("small")?.as_deref() {
+        None | Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => anyhow::bail!("option small is {other:?}; it can be on or off"),
+    }
+}
+
+/// Logs whether clients may send small queries.
+fn report_small_queries(offer: &Offer, wanted: bool, offered: bool) {
+    let application = offer.name();
+    match (wanted, offered) {
+        (_, true) => tracing::info!(application, "clients with few questions send small queries"),
+        (true, false) => tracing::info!(application, "no small queries: the form or the precision does not allow them"),
+        (false, false) => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_query::{QueryCodec, QueryForm, QueryShape};
+use unspoken_query::{QueryCodec, QueryForm, QueryShape, SmallQuery};
 
 use super::ckks::{BOOTSTRAPPED, parameters, secret_key};
 use crate::constant_time::memcheck::mark_secret;
@@ -13,7 +13,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
     let parameters = parameters(BOOTSTRAPPED)?;
     for (form, columns) in [(QueryForm::Direct, 256), (QueryForm::OneHot, 4), (QueryForm::Compact, 256)] {
         let shape = QueryShape { parameters: parameters.clone(), subtables: 2, columns, level: 2 };
-        let codec = QueryCodec::new(form, shape)?;
+        let codec = QueryCodec::new(form, shape.clone())?;
         let key = ClientKey::Secret(Arc::new(secret_key(&parameters)?));
         let mut seed = [7u64];
         mark_secret(&mut seed);
@@ -23,6 +23,9 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
             .collect();
         indices.iter_mut().for_each(|list| mark_secret(list));
         codec.encrypt(&encryptor, &indices)?;
+        if form == QueryForm::Direct {
+            SmallQuery::new(shape, 128)?.encrypt(&encryptor, &indices)?;
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use unspoken_store::Random;
 
 use super::products::{inner_products, smallest, squared_lengths};
-use super::{Stop, Watch};
+use super::{Phase, Stop, Watch};
 use crate::error::CompressError;
 
 /// Number of rows per thread whose distances are in memory at once.
@@ -62,7 +62,7 @@ fn k_means(
                 column.iter_mut().zip(sum).for_each(|(value, sum)| *value = (sum / members as f64) as f32);
             }
         }
-        watch.start_round();
+        watch.report(Phase::Start, None);
     }
     Ok(columns)
 }

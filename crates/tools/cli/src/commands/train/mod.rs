@@ -1,8 +1,11 @@
 //! `unspoken train`
 
+mod data;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
+use data::DataArguments;
 use serde_json::json;
 use unspoken_fasttext::{Model, TextCoverage, Tokeniser, TrainOptions, fit};
 use unspoken_store::{Dataset, Split};
@@ -13,30 +16,20 @@ use crate::warnings::warn_of_texts;
 
 /// Train a text classifier from labelled messages
 ///
-/// The data are lines with a label, a tab and a text, or a CSV file with a header if columns are named. Words are
-/// those of Unicode, in lower case, without digits and punctuation; each character of Chinese, Japanese (but Katakana)
-/// and Thai is a word, for which --bigrams helps. The model directory has a client half (vocabulary and codes) and a
-/// server half (score tables).
+/// The data are lines with a label, a tab and a text, a published data set (--format), or a CSV file with a header if
+/// columns are named. Words are those of Unicode, in lower case, without digits and punctuation; each character of
+/// Chinese, Japanese (but Katakana) and Thai is a word, for which --bigrams helps. The model directory has a client
+/// half (vocabulary and codes) and a server half (score tables).
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// File of labelled messages
-    #[arg(long)]
-    data: PathBuf,
+    #[command(flatten)]
+    data: DataArguments,
     /// Directory to write the model to
     #[arg(long)]
     out: PathBuf,
-    /// CSV column of the text; if given, the file is read as CSV
-    #[arg(long, requires = "label_column")]
-    text_column: Option<String>,
-    /// CSV column of the label
-    #[arg(long, requires = "text_column")]
-    label_column: Option<String>,
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
-    /// Share of the messages held out for testing
-    #[arg(long, default_value_t = 0.1)]
-    test_share: f64,
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
@@ -99,6 +92,12 @@ struct OptimiserArguments {
     /// Temperature in the last epoch before the columns are fixed, 0.001 to 1
     #[arg(long, default_value_t = defaults().final_temperature)]
     final_temperature: f32,
+    /// Weight of the entropy of each word's columns before they are fixed; 0.002 in the paper for reviews of drugs
+    #[arg(long, default_value_t = defaults().entropy_weight)]
+    entropy_weight: f32,
+    /// Weight of 1 minus the probability of the likeliest column; 0.01 in the paper for reviews of drugs
+    #[arg(long, default_value_t = defaults().confidence_weight)]
+    confidence_weight: f32,
     /// Share of the words in training that are hidden, so that the model learns what an unknown word means
     #[arg(long, default_value_t = defaults().unknown_share)]
     unknown_share: f32,
@@ -137,19 +136,16 @@ impl Arguments {
             code_rate: optimiser.code_rate,
             weight_decay: optimiser.weight_decay,
             final_temperature: optimiser.final_temperature,
+            entropy_weight: optimiser.entropy_weight,
+            confidence_weight: optimiser.confidence_weight,
         }
     }
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = &arguments.data;
-    let data = match (&arguments.text_column, &arguments.label_column) {
-        (Some(text), Some(label)) => Dataset::read_csv(path, text, label)?,
-        _ => Dataset::read_tab_separated(path)?,
-    };
     let options = arguments.options();
-    let split = data.split(0.0, arguments.test_share, options.seed)?;
+    let split = arguments.data.read(options.seed)?;
     let cancel = interrupt::on_ctrl_c()?;
     let mut bars = Bars::new();
     let (texts, labels) = (split.train.texts(), split.train.labels());
@@ -157,7 +153,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     bars.finish();
     model.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
     let report = Report::new(&model, &split);
-    warn_of_texts(&model.encoder().coverage(data.texts()));
+    let all = [texts, split.test.texts()].concat();
+    warn_of_texts(&model.encoder().coverage(&all));
     if arguments.json {
         report.print_json(arguments)
     } else {

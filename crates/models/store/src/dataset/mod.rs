@@ -1,8 +1,8 @@
-//! Labelled texts: readers and a stratified split.
+//! Labelled texts and their stratified split.
+
+mod read;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use crate::error::DataError;
 use crate::random::Random;
@@ -38,74 +38,6 @@ impl Dataset {
             return Err(DataError::Length { texts: texts.len(), labels: labels.len() });
         }
         Ok(Self { texts, labels })
-    }
-
-    /// Reads lines of `label<TAB>text`, the format of the SMS spam collection.
-    ///
-    /// Each line is split at its first tab; later tabs belong to the text. Quotes have no special meaning. Empty lines
-    /// are skipped and a carriage return at the end of a line is dropped.
-    ///
-    /// # Errors
-    /// [`DataError::Io`], or [`DataError::Record`] for a line that is not UTF-8,
-    /// has no tab or has an empty label.
-    pub fn read_tab_separated(path: impl AsRef<Path>) -> Result<Self, DataError> {
-        let path = path.as_ref();
-        let bytes = fs::read(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
-        let mut dataset = Self::default();
-        for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
-            let refuse = |found: &str| DataError::Record {
-                path: path.to_owned(),
-                line: number,
-                found: found.to_owned(),
-                needed: "UTF-8 text of the form label<TAB>text".to_owned(),
-            };
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if line.is_empty() {
-                continue;
-            }
-            let line = std::str::from_utf8(line).map_err(|_| refuse("bytes that are not UTF-8"))?;
-            let (label, text) = line.split_once('\t').ok_or_else(|| refuse("no tab"))?;
-            if label.is_empty() {
-                return Err(refuse("an empty label"));
-            }
-            dataset.push(text, label);
-        }
-        Ok(dataset)
-    }
-
-    /// Reads a CSV file with a header, quoted as in RFC 4180, using one named column as text and one as label. Other
-    /// columns are ignored.
-    ///
-    /// # Errors
-    /// [`DataError::Io`], [`DataError::Column`] when the header lacks a column, or
-    /// [`DataError::Record`] for a malformed record or an empty label.
-    pub fn read_csv(path: impl AsRef<Path>, text_column: &str, label_column: &str) -> Result<Self, DataError> {
-        let path = path.as_ref();
-        let file = fs::File::open(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
-        let mut reader = csv::Reader::from_reader(file);
-        let headers = reader.headers().map_err(|error| csv_error(path, error))?.clone();
-        let column = |name: &str| {
-            headers.iter().position(|header| header == name).ok_or_else(|| DataError::Column {
-                path: path.to_owned(),
-                found: headers.iter().map(str::to_owned).collect(),
-                needed: name.to_owned(),
-            })
-        };
-        let (text, label) = (column(text_column)?, column(label_column)?);
-        let mut dataset = Self::default();
-        for record in reader.records() {
-            let record = record.map_err(|error| csv_error(path, error))?;
-            if record[label].is_empty() {
-                return Err(DataError::Record {
-                    path: path.to_owned(),
-                    line: record.position().map_or(0, csv::Position::line),
-                    found: "an empty label".to_owned(),
-                    needed: format!("a label in column {label_column:?}"),
-                });
-            }
-            dataset.push(&record[text], &record[label]);
-        }
-        Ok(dataset)
     }
 
     fn push(&mut self, text: &str, label: &str) {
@@ -196,67 +128,9 @@ impl Dataset {
     }
 }
 
-fn csv_error(path: &Path, error: csv::Error) -> DataError {
-    let path = path.to_owned();
-    let line = error.position().map_or(0, csv::Position::line);
-    let found = error.to_string();
-    match error.into_kind() {
-        csv::ErrorKind::Io(source) => DataError::Io { path, source },
-        _ => DataError::Record {
-            path,
-            line,
-            found,
-            needed: "a CSV record with as many fields as the header, in UTF-8".to_owned(),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn file(content: &[u8]) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::new().expect("temporary file");
-        fs::write(file.path(), content).expect("write");
-        file
-    }
-
-    #[test]
-    fn lines_split_at_the_first_tab() {
-        let file = file(b"ham\tsay \"hi\"\tthere\r\n\nspam\tWIN\n");
-        let data = Dataset::read_tab_separated(file.path()).expect("reads");
-        assert_eq!(data.labels(), ["ham", "spam"]);
-        assert_eq!(data.texts(), ["say \"hi\"\tthere", "WIN"]);
-    }
-
-    #[test]
-    fn bad_lines_are_named() {
-        for bad in [&b"ham\tok\nno tab\n"[..], b"ham\tok\n\ttext\n", b"ham\tok\nham\t\xff\n"] {
-            let file = file(bad);
-            let error = Dataset::read_tab_separated(file.path()).expect_err("refused");
-            assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
-        }
-        assert!(matches!(Dataset::read_tab_separated("no/such/file"), Err(DataError::Io { .. })));
-    }
-
-    #[test]
-    fn csv_columns_are_found_by_name() {
-        let file = file(b"id,label,text\n1,pos,\"good, \"\"very\"\"\ngood\"\n2,neg,bad\n");
-        let data = Dataset::read_csv(file.path(), "text", "label").expect("reads");
-        assert_eq!(data.labels(), ["pos", "neg"]);
-        assert_eq!(data.texts(), ["good, \"very\"\ngood", "bad"]);
-        let error = Dataset::read_csv(file.path(), "body", "label").expect_err("refused");
-        assert!(error.to_string().contains("\"body\""), "{error}");
-    }
-
-    #[test]
-    fn malformed_csv_is_refused() {
-        for bad in [&b"text,label\na,b,c\n"[..], b"text,label\na,\n", b"text,label\n\xff,x\n"] {
-            let file = file(bad);
-            let error = Dataset::read_csv(file.path(), "text", "label").expect_err("refused");
-            assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
-        }
-    }
 
     fn numbered(ham: usize, spam: usize) -> Dataset {
         let texts = (0..ham + spam).map(|i| i.to_string()).collect();

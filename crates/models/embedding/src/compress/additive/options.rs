@@ -1,10 +1,11 @@
-//! Options of compression.
+//! Options of additive quantisation.
 
-use crate::error::{CompressError, EmbeddingError};
+use crate::compress::check_shape;
+use crate::error::CompressError;
 use crate::shape::Shape;
 
-/// Options of compression. The defaults are the paper's `l = 4` subtables, and settings that need minutes on two cores
-/// for tables of some ten million numbers.
+/// Options of compression by additive quantisation. The defaults are the paper's `l = 4` subtables, and settings that
+/// need minutes on two cores for tables of some ten million numbers.
 ///
 /// ```
 /// use unspoken_embedding::CompressOptions;
@@ -41,11 +42,7 @@ impl CompressOptions {
     /// # Errors
     /// [`CompressError::Option`] for the first option outside its range.
     pub(super) fn shape(&self, width: usize) -> Result<Shape, CompressError> {
-        let shape = Shape { subtables: self.subtables, columns: self.columns, width };
-        shape.check().map_err(|error| match error {
-            EmbeddingError::Field { field, found, needed } => CompressError::Option { name: field, found, needed },
-            other => other.into(),
-        })?;
+        let shape = check_shape(Shape { subtables: self.subtables, columns: self.columns, width })?;
         let ranges = [("start_rounds", self.start_rounds, 1), ("rounds", self.rounds, 1), ("trials", self.trials, 0)];
         for (name, found, least) in ranges {
             if !(least..=1000).contains(&found) {

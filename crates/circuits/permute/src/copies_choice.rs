@@ -1,0 +1,252 @@
+//! The choice of layers for networks over several copies: the cheapest for a depth and a key budget.
+//!
+//! Layers come in pairs with the same unit on both sides of single layers, so that both layers of a pair share keys.
+//! The single layers have the smallest units. Together, the shifts have to reach every distance.
+
+use unspoken_ckks::{CkksParameters, Cost, CostModel};
+
+use crate::copies_route::LayerShape;
+use crate::error::PermuteError;
+use crate::groups::Groups;
+
+/// Numbers of copies to try, each a power of two. Beyond it, the bits by which the number of paths of an entry within
+/// one copy has to exceed that of all distances: for all layers, and in addition for each layer after the first. With
+/// eight copies, hardly ever more than eight entries want a slot.
+const COPIES: [(usize, f64, f64); 3] = [(2, 0.25, 0.5), (4, 0.6, 0.0), (8, 0.0, 0.0)];
+
+/// Maximum numbers of pairs of layers and of single layers.
+const MAX_PAIRS: usize = 2;
+const MAX_SINGLES: usize = 5;
+
+/// Numbers of shifts of a layer to try.
+const SHIFTS: [usize; 24] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 21, 24, 25, 28, 30, 32, 36, 40, 48];
+
+/// Maximum number of keys of a choice.
+const MAX_KEYS: usize = 64;
+
+/// Parts of a bit in which the reach of shifts is counted.
+const PARTS: f64 = 8.0;
+
+/// Bits by which the reach of shifts is increased until there are enough paths.
+const STEP: f64 = 0.25;
+const MOST_STEPS: usize = 16;
+
+/// The structure of a network: numbers of copies, of pairs of layers and of single layers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Structure {
+    pub(crate) copies: usize,
+    pairs: usize,
+    singles: usize,
+    /// Bits by which the number of paths within one copy exceeds that of the distances.
+    spare_bits: f64,
+}
+
+/// Layers of a structure, with the predicted seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) structure: Structure,
+    pub(crate) shapes: Vec<LayerShape>,
+    pub(crate) seconds: f64,
+}
+
+/// An option for a layer or a pair of layers.
+#[derive(Clone, Copy, Debug)]
+struct LayerOption {
+    seconds: f64,
+    keys: usize,
+    shifts: usize,
+    babies: usize,
+    /// Reach of its shifts, as a logarithm in parts of a bit.
+    reach: usize,
+}
+
+/// The cheapest way to a state of the dynamic program: the option taken last, and the state before it.
+#[derive(Clone, Copy)]
+struct Arrival {
+    seconds: f64,
+    option: usize,
+    before: usize,
+}
+
+impl Structure {
+    /// Every structure of a depth for vectors of `length` that fits the slots.
+    pub(crate) fn of_depth(depth: usize, length: usize, slots: usize) -> Vec<Self> {
+        let copies = COPIES.into_iter().filter(|(copies, ..)| copies * length <= slots);
+        let fits = |&pairs: &usize| 2 * pairs < depth && depth - 2 * pairs <= MAX_SINGLES;
+        copies
+            .flat_map(|(copies, spare, spare_per_layer)| {
+                let spare_bits = spare + spare_per_layer * (depth - 1) as f64;
+                let structure = move |pairs| Structure { copies, pairs, singles: depth - 2 * pairs, spare_bits };
+                (0..=MAX_PAIRS).filter(fits).map(structure)
+            })
+            .collect()
+    }
+
+    /// The structure with more paths.
+    pub(crate) fn with_more_paths(self, bits: f64) -> Self {
+        Structure { spare_bits: self.spare_bits + bits, ..self }
+    }
+
+    /// Number of layers.
+    pub(crate) fn depth(&self) -> usize {
+        2 * self.pairs + self.singles
+    }
+
+    /// The levels of the inputs of a group of layers, a pair or a single one, if the result is at `output_level`.
+    fn levels(&self, group: usize, output_level: usize) -> Vec<usize> {
+        let first = output_level + self.depth() - group;
+        if group < self.pairs { vec![first, output_level + 1 + group] } else { vec![first] }
+    }
+}
+
+impl Choice {
+    /// Whether there are enough paths for vectors of `length`.
+    fn has_enough_paths(&self, length: usize) -> bool {
+        let paths: f64 = self.shapes.iter().map(|shape| (shape.count as f64).log2()).sum();
+        paths >= f64::from(length.ilog2()) + self.structure.spare_bits - 1e-9
+    }
+}
+
+/// The search for layers for vectors of one length.
+pub(crate) struct LayerSearch<'a, 'b> {
+    pub(crate) parameters: &'a CkksParameters,
+    pub(crate) model: &'a CostModel,
+    pub(crate) groups: &'b mut Groups<'a>,
+    pub(crate) length: usize,
+    pub(crate) output_level: usize,
+}
+
+impl LayerSearch<'_, '_> {
+    /// The cheapest layers of a structure for each key budget that reach every distance with enough paths.
+    ///
+    /// # Errors
+    /// If the parameters have too few levels.
+    pub(crate) fn choose(
+        &mut self,
+        structure: Structure,
+        budgets: &[usize],
+    ) -> Result<Vec<Option<Choice>>, PermuteError> {
+        let mut found: Vec<Option<Choice>> = vec![None; budgets.len()];
+        for step in 0..MOST_STEPS {
+            let reach = self.reach(structure, budgets, step as f64 * STEP)?;
+            for (found, choice) in found.iter_mut().zip(reach) {
+                if found.is_none() {
+                    *found = choice.filter(|choice| choice.has_enough_paths(self.length));
+                }
+            }
+            if found.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The cheapest layers of a structure for each key budget whose shifts reach `slack` bits further than every
+    /// distance.
+    fn reach(
+        &mut self,
+        structure: Structure,
+        budgets: &[usize],
+        slack: f64,
+    ) -> Result<Vec<Option<Choice>>, PermuteError> {
+        let doublings = structure.copies.trailing_zeros() as usize;
+        let most_keys = budgets.iter().copied().max().unwrap_or(0).min(MAX_KEYS);
+        let bits = f64::from(self.length.ilog2()) + slack;
+        let (needed, width) = ((bits * PARTS).ceil() as usize, most_keys + 1);
+        let groups = structure.pairs + structure.singles;
+        let options: Vec<Vec<LayerOption>> = (0..groups)
+            .map(|group| self.options(group < structure.pairs, &structure.levels(group, self.output_level)))
+            .collect::<Result<_, _>>()?;
+        // A state is a reach, at most the needed one, and a number of keys.
+        let mut arrivals: Vec<Vec<Option<Arrival>>> = vec![vec![None; (needed + 1) * width]; groups + 1];
+        if let Some(start) = arrivals[0].get_mut(doublings) {
+            *start = Some(Arrival { seconds: 0.0, option: 0, before: 0 });
+        }
+        for (group, options) in options.iter().enumerate() {
+            let (done, rest) = arrivals.split_at_mut(group + 1);
+            for (before, state) in done[group].iter().enumerate() {
+                let Some(state) = state else { continue };
+                for (option, LayerOption { seconds, keys, reach, .. }) in options.iter().enumerate() {
+                    let keys = before % width + keys;
+                    if keys > most_keys {
+                        continue;
+                    }
+                    let at = &mut rest[0][(before / width + reach).min(needed) * width + keys];
+                    let seconds = state.seconds + seconds;
+                    if at.is_none_or(|known| seconds < known.seconds) {
+                        *at = Some(Arrival { seconds, option, before });
+                    }
+                }
+            }
+        }
+        let sums = self.doubling_seconds() * doublings as f64;
+        let cheapest = |&budget: &usize| {
+            let seconds = |keys: usize| arrivals[groups][needed * width + keys].map(|arrival| arrival.seconds);
+            let states = (0..=budget.min(most_keys)).filter_map(|keys| seconds(keys).map(|seconds| (keys, seconds)));
+            let (keys, seconds) = states.min_by(|a, b| a.1.total_cmp(&b.1))?;
+            let mut state = needed * width + keys;
+            let mut taken: Vec<LayerOption> = Vec::with_capacity(groups);
+            for group in (0..groups).rev() {
+                let arrival = arrivals[group + 1][state]?;
+                taken.push(options[group][arrival.option]);
+                state = arrival.before;
+            }
+            taken.reverse();
+            let shapes = shapes(structure, &taken);
+            Some(Choice { structure, shapes, seconds: seconds + sums })
+        };
+        Ok(budgets.iter().map(cheapest).collect())
+    }
+
+    /// Seconds of one doubling of the sum of copies.
+    fn doubling_seconds(&self) -> f64 {
+        let basis = self.parameters.basis(self.output_level);
+        self.model.seconds(&Cost::sum_of_rotations(self.parameters.ring(), basis, 1, 1, basis))
+    }
+
+    /// The options for a layer at one level, or for a pair at two levels, without those that another one beats.
+    fn options(&mut self, pair: bool, levels: &[usize]) -> Result<Vec<LayerOption>, PermuteError> {
+        let mut all: Vec<LayerOption> = Vec::new();
+        for shifts in SHIFTS.into_iter().filter(|&shifts| shifts <= self.length) {
+            let reach = if pair { 2 * shifts - 1 } else { shifts };
+            let reach = ((reach as f64).log2() * PARTS) as usize;
+            let mut total: Vec<(usize, f64)> = Vec::new();
+            for &level in levels {
+                let prices = self.groups.prices(shifts, level)?;
+                match total.is_empty() {
+                    true => total.extend(prices),
+                    false => total.iter_mut().zip(prices).for_each(|(sum, (_, seconds))| sum.1 += seconds),
+                }
+            }
+            all.extend(total.into_iter().map(|(babies, seconds)| {
+                let keys = babies - 1 + usize::from(babies < shifts);
+                LayerOption { seconds, keys, shifts, babies, reach }
+            }));
+        }
+        all.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let mut kept: Vec<LayerOption> = Vec::new();
+        for option in all {
+            if !kept.iter().any(|better| better.keys <= option.keys && better.reach >= option.reach) {
+                kept.push(option);
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// The layers of a structure whose groups take these options: units grow from the last single layer to the outermost
+/// pair.
+fn shapes(structure: Structure, taken: &[LayerOption]) -> Vec<LayerShape> {
+    let mut shapes = vec![LayerShape { unit: 1, count: 1, babies: 1 }; structure.depth()];
+    let mut unit = 1;
+    for (group, option) in taken.iter().enumerate().rev() {
+        let shape = LayerShape { unit, count: option.shifts, babies: option.babies };
+        shapes[group] = shape;
+        unit *= option.shifts;
+        if group < structure.pairs {
+            shapes[structure.depth() - 1 - group] = shape;
+            unit = shape.unit * (2 * option.shifts - 1);
+        }
+    }
+    shapes
+}
