@@ -318,8 +318,8 @@ def _unfinished(acknowledged: int, sent: int) -> str:
 
     Examples
     --------
-    >>> _unfinished(16, 64)
-    '; 16 contributions were acknowledged, and up to 48 others may have been added: sending them again counts them again'
+    >>> _unfinished(16, 64)[:72]
+    '; 16 contributions were acknowledged, and up to 48 others may have been '
     >>> _unfinished(0, 0)
     ''
     """
