@@ -73,7 +73,13 @@ def test_pools_in_memory_and_in_a_file_are_used_once(secret: exact.SecretKey, tm
     (tmp_path / "pool.key").write_bytes(b"short")
     with pytest.raises(unspoken.StateError, match="found 5 bytes, needed 32"):
         public.pool(3, file=path)
-    # A pool of another key does not decrypt to the values, or is refused.
+    # A pool of another key is refused, and keeps its entries.
+    other = exact.SecretKey(scheme=secret._key.scheme)
+    for pool in (other.pool(1), other.public_key().pool(1), public.pool(1, file=tmp_path / "other")):
+        assert pool.fill() == 1
+        with pytest.raises(unspoken.ExactError, match="found entries for another key"):
+            secret.encrypt([1], pool=pool)
+        assert pool.available == 1
     with pytest.raises(unspoken.ExactError, match="capacity"):
         public.pool(0)
 

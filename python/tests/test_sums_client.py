@@ -46,6 +46,8 @@ def test_a_collector_gets_the_sums(service: Service, survey: unspoken.SumsCollec
             anna.send({"visits": [1, 2], "change": 1})
         with pytest.raises(TypeError, match="needed integers"):
             anna.send({"visits": 0.5, "change": 1})
+        with pytest.raises(unspoken.ExactError, match=r"an entry of 2\*\*63 or more"):
+            anna.send({"visits": np.array([1 << 63], np.uint64), "change": 0})
     visits, change = np.arange(100) % 61, np.arange(100) % 13 - 6
     with client("clinic") as clinic:
         assert clinic.send({"change": change, "visits": visits}) == 100
@@ -56,8 +58,9 @@ def test_a_collector_gets_the_sums(service: Service, survey: unspoken.SumsCollec
         assert sums == collector.fetch(survey)
     assert (sums.contributions, sums.sums) == (101, {"visits": visits.sum() + 7, "change": change.sum() - 1})
     assert sums.means["visits"] == pytest.approx((visits.sum() + 7) / 101)
-    with client("bert") as bert, pytest.raises(unspoken.RefusedError, match="found a closed collection"):
+    with client("bert") as bert, pytest.raises(unspoken.RefusedError, match="found a closed collection") as refused:
         bert.send({"visits": 7, "change": -1})
+    assert "; 0 contributions were acknowledged, and up to 1 others may have been added" in str(refused.value)
 
 
 def test_too_few_contributions_and_other_collections(

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._client_base import ConnectionOptions, ServiceClient
-from unspoken.errors import StateError, SumsError
+from unspoken.errors import RefusedError, StateError, SumsError, UnspokenError
+from unspoken.exact import _integers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,7 +58,7 @@ class SumsCollection:
     >>> import unspoken
     >>> survey = unspoken.SumsCollection.create({"visits": 60, "change": (-6, 6)}, most=1000, least=50)
     >>> survey
-    <SumsCollection of visits, change; 50 to 1000 contributions, n12_exact17>
+    <SumsCollection of visits, change; 50 to 1000 contributions, n12_exact30>
     """
 
     _compiled: _unspoken.SumsCollection
@@ -215,7 +216,8 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         """Encrypt and send one contribution, or many, and return how many are in the sum now.
 
         A request that is repeated because its answer was lost counts once. A second call of `send` is
-        another contribution.
+        another contribution. If the call fails after it began to send, the text of the exception says how
+        many contributions were acknowledged, and how many others may have been added.
 
         Parameters
         ----------
@@ -227,6 +229,8 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         ------
         SumsError
             If a column is missing or unknown, or a value is out of range; nothing was sent.
+        ExactError
+            If a value is 2**63 or more; nothing was sent.
         RefusedError
             If the collection is closed or full.
         MismatchError
@@ -238,7 +242,14 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         >>> client.send({"visits": [3, 0], "change": [1, 1]})  # doctest: +SKIP
         """
         with self._use_connection() as connection:
-            return connection.send(_rows(list(_columns(connection.columns)), values), self._progress)
+            rows = _rows(list(_columns(connection.columns)), values)
+            try:
+                return connection.send(rows, self._progress)
+            except UnspokenError as error:
+                error.args = (str(error) + _unfinished(*connection.sending), *error.args[1:])
+                if isinstance(error, RefusedError):
+                    error.message = error.args[0]
+                raise
 
     def count(self, collection: SumsCollection) -> int:
         """Return how many contributions a collection has; for its collector. Changes nothing.
@@ -302,6 +313,22 @@ def _columns(columns: list[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
     return {name: (smallest, largest) for name, smallest, largest in columns}
 
 
+def _unfinished(acknowledged: int, sent: int) -> str:
+    """Return what became of contributions when sending failed: text behind that of the error.
+
+    Examples
+    --------
+    >>> _unfinished(16, 64)[:72]
+    '; 16 contributions were acknowledged, and up to 48 others may have been '
+    >>> _unfinished(0, 0)
+    ''
+    """
+    if not sent:
+        return ""
+    others = f"up to {sent - acknowledged} others may have been added: sending them again counts them again"
+    return f"; {acknowledged} contributions were acknowledged, and {others}"
+
+
 def _rows(columns: list[str], values: Mapping[str, npt.ArrayLike]) -> npt.NDArray[np.int64]:
     """Return contributions of shape (contributions, columns).
 
@@ -320,4 +347,4 @@ def _rows(columns: list[str], values: Mapping[str, npt.ArrayLike]) -> npt.NDArra
             raise TypeError(f"send: found entries of {array.dtype} in {name}; needed integers")
         if array.ndim != 1 or array.size != arrays[0].size:
             raise SumsError(f"send: found {name} of shape {array.shape}; needed ({arrays[0].size},), as {columns[0]}")
-    return np.ascontiguousarray(np.stack(arrays, axis=1).astype(np.int64))
+    return np.ascontiguousarray(np.stack([_integers(array) for array in arrays], axis=1))

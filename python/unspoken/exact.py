@@ -118,7 +118,7 @@ class SecretKey:
         Raises
         ------
         ExactError
-            If there are too many values, or one is too large.
+            If there are too many values, one is too large, or the pool is of another key.
 
         Examples
         --------
@@ -229,7 +229,7 @@ class PublicKey:
         Raises
         ------
         ExactError
-            If there are too many values, or one is too large.
+            If there are too many values, one is too large, or the pool is of another key.
 
         Examples
         --------

@@ -116,8 +116,8 @@ pub trait ServerHalf: KeyLoader {
     /// computed has ended, so that it never exceeds [`working_bytes`](Self::working_bytes) of answers that run.
     fn release_idle_memory(&self) {}
 
-    /// Whether answers come from other services, and are waited for. They must not be waited for on a thread of the
-    /// pool that computations of this process share.
+    /// Whether an answer waits for other services or for a disk. It must not wait on a thread of the pool that
+    /// computations of this process share.
     fn waits_for_others(&self) -> bool {
         false
     }

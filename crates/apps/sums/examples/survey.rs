@@ -30,7 +30,7 @@ fn the_example_runs() {
 fn survey(preset: &str) -> Result<(), Failure> {
     let columns = ["visits=60", "falls=12", "age_sum=280", "change=-6..6"];
     let columns = columns.iter().map(|column| column.parse()).collect::<Result<Vec<Column>, _>>()?;
-    let options = CollectionOptions { columns, most_contributions: 210, least_contributions: 50 };
+    let options = CollectionOptions { columns, most_contributions: 200, least_contributions: 50 };
     let (description, key) = create_with_preset(preset, &options)?;
     println!("collection  {}, {} bytes, public", description.fingerprint(), description.to_bytes().len());
     println!("each sends  {} bytes", description.contribution_bytes());

@@ -60,6 +60,17 @@ impl Zeros {
         Ok(Zeros::Memory(Pool::new(key, options)?))
     }
 
+    /// Refuses a pool of another key.
+    fn check(&self, description: &Description) -> Result<(), SumsError> {
+        let (key, _) = description.client_key();
+        match self {
+            Zeros::OnDemand => {}
+            Zeros::Memory(pool) => pool.check_key(&key)?,
+            Zeros::File(pool) => pool.check_key(&key)?,
+        }
+        Ok(())
+    }
+
     /// One that was made ahead, if there is one.
     fn take(&mut self) -> Result<Option<ZeroEncryption>, SumsError> {
         Ok(match self {
@@ -81,8 +92,9 @@ impl ContributionEncryptor {
     /// An encryptor for a collection.
     ///
     /// # Errors
-    /// If the system has no randomness.
+    /// If the pool belongs to another key, or the system has no randomness.
     pub fn new(description: &Description, zeros: Zeros) -> Result<Self, SumsError> {
+        zeros.check(description)?;
         Ok(ContributionEncryptor { description: description.clone(), zeros, rng: SecretRng::from_os()? })
     }
 

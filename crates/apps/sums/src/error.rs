@@ -77,7 +77,7 @@ pub enum SumsError {
         /// Contributions that are added at most.
         needed: u32,
     },
-    /// The decrypted sum cannot be the sum of honest contributions.
+    /// The decrypted sum cannot be the sum of honest contributions. The error names the check, and no decrypted number.
     #[error(
         "read a sum: found {found}, needed {needed}; a contributor sent values out of range, or the service added \
          something else: the sums of this collection cannot be used"

@@ -64,7 +64,8 @@ fn read_coefficients(
     let (sums, rest) = coefficients.split_at(columns.len());
     let [ones, padding @ ..] = rest else { return Err(spoiled("no count".into(), "one".into())) };
     if *ones != i64::from(counted) {
-        return Err(spoiled(format!("{ones} counted in the sum"), format!("{counted}, as the service counted")));
+        let found = "another number of contributions counted in the sum";
+        return Err(spoiled(found.into(), format!("{counted}, as the service counted")));
     }
     if padding.iter().any(|&value| value != 0) {
         return Err(spoiled("numbers behind the last column".into(), "zeros".into()));
@@ -73,7 +74,7 @@ fn read_coefficients(
         let times = |value: i64| i128::from(value) * i128::from(counted);
         let (smallest, largest) = (times(column.smallest()), times(column.largest()));
         if !(smallest..=largest).contains(&i128::from(sum)) {
-            let found = format!("a sum of '{}' of {sum}", column.name());
+            let found = format!("a sum of '{}' out of range", column.name());
             return Err(spoiled(found, format!("{smallest} to {largest} for {counted} contributions")));
         }
     }

@@ -1,6 +1,6 @@
 //! The service's half: adds contributions, and releases the sum once.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ProtocolError, Registrati
 use crate::description::Description;
 use crate::error::SumsError;
 use crate::messages::{self, Request};
-use crate::state::State;
+use crate::state::{Addends, State};
 use crate::store::SumStore;
 
 /// Adds what contributors send, and gives the sum to the collector. It sees no value: it has no secret.
@@ -21,6 +21,8 @@ pub struct SumsServer {
     store: Box<dyn SumStore>,
     /// Empty after an error of the store: what is stored is then loaded again before it is used.
     state: Mutex<Option<State>>,
+    /// Whether the store failed when it was last used.
+    store_failed: AtomicBool,
 }
 
 impl SumsServer {
@@ -30,7 +32,8 @@ impl SumsServer {
     /// If the store belongs to another collection or is damaged, or reading or writing fails.
     pub fn new(description: Description, store: impl SumStore) -> Result<Self, SumsError> {
         let state = State::load(&description, &store)?;
-        Ok(SumsServer { description, store: Box::new(store), state: Mutex::new(Some(state)) })
+        let store_failed = AtomicBool::new(false);
+        Ok(SumsServer { description, store: Box::new(store), state: Mutex::new(Some(state)), store_failed })
     }
 
     /// Number of contributions in the sum.
@@ -50,12 +53,15 @@ impl SumsServer {
             *slot = None;
             slot
         });
-        let mut state = match slot.take() {
-            Some(state) => state,
-            None => State::load(&self.description, &*self.store)?,
+        let loaded = match slot.take() {
+            Some(state) => Ok(state),
+            None => State::load(&self.description, &*self.store),
         };
+        let mut state = loaded.inspect_err(|_| self.store_failed.store(true, Ordering::Relaxed))?;
         let result = work(&mut state);
-        if !matches!(result, Err(SumsError::Io { .. })) {
+        let failed = matches!(result, Err(SumsError::Io { .. }));
+        self.store_failed.store(failed, Ordering::Relaxed);
+        if !failed {
             *slot = Some(state);
         }
         self.state.clear_poison();
@@ -112,9 +118,16 @@ impl ServerHalf for SumsServer {
         self.description.to_bytes()
     }
 
-    /// Fails while the state cannot be loaded after an error of the store.
+    /// Fails after an error of the store, until a request finds that it works again. Uses neither the state nor the
+    /// store.
     fn check_ready(&self) -> Result<(), SumsError> {
-        self.count().map(drop)
+        match self.store_failed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => {
+                let source = io::Error::other("an earlier request failed; check the disk of the service");
+                Err(SumsError::Io { what: "use the stored state of a collection", source })
+            }
+        }
     }
 
     fn query_bytes(&self) -> usize {
@@ -129,11 +142,17 @@ impl ServerHalf for SumsServer {
         State::most_bytes(&self.description)
     }
 
-    /// The decoded contributions, another sum, and its bytes.
+    /// The decoded contributions, their sum, another sum, and its bytes.
     fn working_bytes(&self) -> u64 {
         let parameters = self.description.parameters();
         let ciphertext = 2 * parameters.ring().poly_bytes(parameters.basis()) as u64;
-        (self.description.batch() as u64 + 2) * ciphertext + 2 * State::stored_bytes(&self.description)
+        (self.description.batch() as u64 + 3) * ciphertext + 2 * State::stored_bytes(&self.description)
+    }
+
+    /// The state is locked while it is written. The arithmetic uses the pool that computations share: a thread of it
+    /// that waited for that work could start another request, and wait for the lock that it holds itself.
+    fn waits_for_others(&self) -> bool {
+        true
     }
 
     fn answer(&self, _client: ClientId, (): &(), query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, SumsError> {
@@ -143,6 +162,7 @@ impl ServerHalf for SumsServer {
         }
         match request {
             Request::Contribute(addends) => {
+                let addends = Addends::new(&self.description, addends)?;
                 Ok(messages::receipts(&self.with_state(|state| state.add(&addends, &*self.store))?))
             }
             Request::Count(token) => {

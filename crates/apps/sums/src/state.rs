@@ -33,6 +33,35 @@ pub(crate) struct Addend {
     pub(crate) ciphertext: Ciphertext,
 }
 
+/// The contributions of one request, and the sum of those with different ids: made without the state.
+pub(crate) struct Addends {
+    all: Vec<Addend>,
+    different: usize,
+    sum: Ciphertext,
+}
+
+impl Addends {
+    /// Adds up the contributions of a request.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub(crate) fn new(description: &Description, all: Vec<Addend>) -> Result<Self, SumsError> {
+        let mut ids = HashSet::new();
+        let different: Vec<&Addend> = all.iter().filter(|addend| ids.insert(addend.id)).collect();
+        let sum = sum_of(&Evaluator::new(description.parameters()), &different)?;
+        Ok(Addends { different: different.len(), sum, all })
+    }
+}
+
+/// The sum of contributions.
+fn sum_of(evaluator: &Evaluator, addends: &[&Addend]) -> Result<Ciphertext, SumsError> {
+    let refuse = || SumsError::mismatch("request", "no contributions", "at least one");
+    let (first, rest) = addends.split_first().ok_or_else(refuse)?;
+    let mut sum = first.ciphertext.clone();
+    rest.iter().try_for_each(|addend| evaluator.add_assign(&mut sum, &addend.ciphertext))?;
+    Ok(sum)
+}
+
 /// The state of a collection.
 pub(crate) struct State {
     description: Description,
@@ -143,9 +172,9 @@ impl State {
     /// # Errors
     /// If the collection is closed or would be too full, or writing fails. After the latter the state must be loaded
     /// again before it is used.
-    pub(crate) fn add(&mut self, addends: &[Addend], store: &dyn SumStore) -> Result<Vec<Receipt>, SumsError> {
+    pub(crate) fn add(&mut self, addends: &Addends, store: &dyn SumStore) -> Result<Vec<Receipt>, SumsError> {
         let mut new: Vec<&Addend> = Vec::new();
-        let receipts = addends.iter().map(|addend| {
+        let receipts = addends.all.iter().map(|addend| {
             if self.ids.contains(&addend.id) || new.iter().any(|other| other.id == addend.id) {
                 return Receipt::AddedBefore;
             }
@@ -163,13 +192,14 @@ impl State {
         if found as usize + new.len() > needed as usize {
             return Err(SumsError::Full { found, needed });
         }
-        let mut sum = self.sum.clone();
-        for addend in &new {
-            // The zero of the start is left out, whose bound on the noise is that of an encryption.
-            match self.ids.is_empty() && std::ptr::eq(*addend, new[0]) {
-                true => sum = addend.ciphertext.clone(),
-                false => self.evaluator.add_assign(&mut sum, &addend.ciphertext)?,
-            }
+        // Only some of a request are new when it repeats a part of another one.
+        let mut sum = match new.len() == addends.different {
+            true => addends.sum.clone(),
+            false => sum_of(&self.evaluator, &new)?,
+        };
+        // The zero of the start is left out, whose bound on the noise is that of an encryption.
+        if !self.ids.is_empty() {
+            self.evaluator.add_assign(&mut sum, &self.sum)?;
         }
         let ids: Vec<u8> = new.iter().flat_map(|addend| addend.id).collect();
         store.write_ids(u64::from(found) * ID_BYTES as u64, &ids).map_err(writing)?;

@@ -205,9 +205,11 @@ fn spoiled_sums_are_noticed() {
     };
     let column = |name: &str, largest| Column::new(name, 0, largest).unwrap();
     let large = spoil("too large", &[column("visits", 1000), column("change", 5)], &[1000, 0]);
-    assert!(large.contains("a sum of 'visits' of 1001, needed 0 to 40 for 2 contributions"), "{large}");
+    assert!(large.contains("a sum of 'visits' out of range, needed 0 to 40 for 2 contributions"), "{large}");
     let three = spoil("three columns", &[column("a", 5), column("b", 5), column("c", 5)], &[0, 0, 5]);
-    assert!(three.contains("found 6 counted in the sum, needed 2, as the service counted"), "{three}");
+    assert!(three.contains("another number of contributions counted in the sum, needed 2, as the"), "{three}");
+    // No decrypted number is in an error.
+    assert!(!large.contains("1001") && !three.contains('6'), "{large}, {three}");
     let behind = spoil("numbers behind", &[column("a", 5), column("b", 5), column("c", 5)], &[0, 0, 1]);
     assert!(behind.contains("numbers behind the last column"), "{behind}");
 }
@@ -268,6 +270,69 @@ fn pools_in_memory_and_in_a_file_encrypt_contributions() {
     assert_eq!(file.available().unwrap(), 0);
     scene.send(&sent).unwrap();
     assert_eq!(numbers(&scene.close().unwrap()), [15, 4]);
+}
+
+#[test]
+fn pools_of_another_collection_are_refused() {
+    let (scene, other) = (Scene::new(2, 10), Scene::new(2, 10));
+    let zeros = Zeros::in_memory(&other.description, 1).unwrap();
+    let error = ContributionEncryptor::new(&scene.description, zeros).err().unwrap().to_string();
+    assert!(error.contains("found entries for another key"), "{error}");
+}
+
+/// With parameters whose sums use the pool of threads.
+#[test]
+fn many_threads_send_at_the_same_time() {
+    let (description, key) = create_with_preset("n13_exact30", &options(2, 100)).unwrap();
+    let server = SumsServer::new(description.clone(), MemoryStore::default()).unwrap();
+    // It must not run on threads of that pool.
+    assert!(server.waits_for_others());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut encryptor = ContributionEncryptor::new(&description, Zeros::OnDemand).unwrap();
+                let mut client = contributor(&server);
+                let mut send = |contributions: &[Contribution]| {
+                    let query = client.query(contributions).unwrap();
+                    let answer = server.answer(CLIENT, &(), &query, &GO).unwrap();
+                    server.check_ready().unwrap();
+                    client.read(&answer, contributions).unwrap()
+                };
+                for _ in 0..4 {
+                    let sent = [(); 3].map(|()| encryptor.encrypt(&[2, -1]).unwrap());
+                    assert_eq!(send(&sent[..2]), [Receipt::Added; 2]);
+                    // A part of it is known.
+                    let again = [Receipt::AddedBefore, Receipt::Added];
+                    assert_eq!(send(&sent[1..]), again);
+                    assert_eq!(send(&sent), [Receipt::AddedBefore; 3]);
+                }
+            });
+        }
+    });
+    let mut collector = SumsCollector::open(description, Arc::new(key), None).unwrap();
+    let query = collector.query(&[CollectorQuestion::Close]).unwrap();
+    let answer = server.answer(CLIENT, &(), &query, &GO).unwrap();
+    match &collector.read(&answer, &[CollectorQuestion::Close]).unwrap()[..] {
+        [CollectorAnswer::Sums(sums)] => assert_eq!((sums.contributions, numbers(sums)), (96, vec![192, -96])),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_service_is_not_ready_after_an_error_of_its_store() {
+    let scene = Scene::new(2, 10);
+    scene.store.fail_after(0, Left::Nothing);
+    let sent = [scene.encrypt(&[1, 0])];
+    scene.send(&sent).unwrap_err();
+    scene.store.fail_after(0, Left::Nothing);
+    let error = scene.server.check_ready().unwrap_err();
+    assert!(error.kind() == ErrorKind::Busy && error.to_string().contains("check the disk"), "{error}");
+    // The check used no store; the next request does.
+    assert!(scene.store.will_fail());
+    scene.send(&sent).unwrap_err();
+    scene.server.check_ready().unwrap_err();
+    scene.send(&sent).unwrap();
+    scene.server.check_ready().unwrap();
 }
 
 #[test]

@@ -78,6 +78,12 @@ pub enum EncryptError {
         /// What was needed, or what to do.
         needed: &'static str,
     },
+    /// A pool has entries for another key.
+    #[error("{operation}: found entries for another key, needed a pool that was made or opened with the same key")]
+    OtherKey {
+        /// The operation.
+        operation: &'static str,
+    },
     /// An entry of a pool file failed authentication and was discarded.
     #[error("take from a pool file: entry {sequence} is damaged and was discarded; take the next one")]
     Damaged {

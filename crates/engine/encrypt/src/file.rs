@@ -113,17 +113,11 @@ impl PoolFile {
     }
 
     /// Checks that its entries are encryptions under `key`, in the same ring.
-    pub(crate) fn check_key(&self, key: &ClientKey) -> Result<(), EncryptError> {
-        const OPERATION: &str = "encrypt with a pool file";
-        key.parameters().check_key(OPERATION, self.key.parameters())?;
-        if label(key, self.shape)? == label(&self.key, self.shape)? {
-            return Ok(());
-        }
-        Err(EncryptError::Files {
-            operation: OPERATION,
-            found: "entries for another key".into(),
-            needed: "a pool file that was opened with the encryptor's key",
-        })
+    ///
+    /// # Errors
+    /// [`EncryptError::OtherKey`] if they are not, or if the key belongs to another object of the parameters.
+    pub fn check_key(&self, key: &ClientKey) -> Result<(), EncryptError> {
+        key.check_pool("encrypt with a pool file", &self.key)
     }
 
     /// Number of entries that can be taken now.

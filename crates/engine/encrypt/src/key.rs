@@ -6,6 +6,8 @@ use unspoken_ckks::{CkksError, Encoder, Encrypted, Plaintext};
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, ZeroEncryption};
 
+use crate::error::EncryptError;
+
 /// The key a client encrypts with. A client that holds the secret should use it: its ciphertexts have half the bytes
 /// and less noise.
 #[derive(Clone, Debug)]
@@ -57,6 +59,19 @@ impl ClientKey {
             ClientKey::Secret(secret) => Encrypted::Seeded(encoder.encrypt(plaintext, secret, rng)?),
             ClientKey::Public(key) => Encrypted::Full(encoder.encrypt_public(plaintext, key, rng)?),
         })
+    }
+
+    /// Refuses a pool with the key `pool`, if it is another one than this.
+    pub(crate) fn check_pool(&self, operation: &'static str, pool: &ClientKey) -> Result<(), EncryptError> {
+        let same = match (self, pool) {
+            (ClientKey::Secret(own), ClientKey::Secret(pool)) if Arc::ptr_eq(own, pool) => true,
+            (ClientKey::Public(own), ClientKey::Public(pool)) if Arc::ptr_eq(own, pool) => true,
+            _ => self.is_seeded() == pool.is_seeded() && self.identity()? == pool.identity()?,
+        };
+        match same {
+            true => Ok(self.parameters().check_key(operation, pool.parameters())?),
+            false => Err(EncryptError::OtherKey { operation }),
+        }
     }
 
     /// Sixteen bytes that identify the key and reveal nothing else about it.

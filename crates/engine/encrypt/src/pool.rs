@@ -81,6 +81,14 @@ impl Pool {
         self.options.basis
     }
 
+    /// Checks that its entries are encryptions under `key`, in the same ring.
+    ///
+    /// # Errors
+    /// [`EncryptError::OtherKey`] if they are not, or if the key belongs to another object of the parameters.
+    pub fn check_key(&self, key: &ClientKey) -> Result<(), EncryptError> {
+        key.check_pool("encrypt with a pool", &self.key)
+    }
+
     /// Maximum number of entries.
     pub fn capacity(&self) -> usize {
         self.capacity

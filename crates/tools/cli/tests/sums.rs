@@ -93,6 +93,10 @@ fn a_collector_gets_the_sums_of_what_clients_send() {
     assert!(table.starts_with("contributions  24\n") && table.contains("change"), "{table}");
     let late = complaint(&scene.send(&service, "anna", &["visits=1", "change=0"]));
     assert!(late.contains("found a closed collection"), "{late}");
+    // More rows than there is room for.
+    std::fs::write(scene.path("late.csv"), "visits,change\n1,1\n2,1\n").unwrap();
+    let late = complaint(&scene.send(&service, "clinic", &["--csv", &scene.text("late.csv")]));
+    assert!(late.contains("up to 2 of 2 rows may have been added") && late.contains("counts them again"), "{late}");
     // What the service stored has no secret, and nobody else may read it.
     assert_eq!((mode("survey.state"), mode("survey.state/ids")), (0o700, 0o600));
 }

@@ -103,7 +103,8 @@ impl ExactSecret {
         let length = values.as_array().len();
         let plaintext = encoded(&self.encoder, &values).map_err(Failure::from)?;
         interruptible::run(py, Reporter::Silent, |_, _| {
-            let encrypted = match pool.map(ExactPool::take).transpose()?.flatten() {
+            let own = ClientKey::Secret(Arc::clone(&self.secret));
+            let encrypted = match pool.map(|pool| pool.take(&own)).transpose()?.flatten() {
                 Some(zero) => self.encoder.encrypt_with(&plaintext, zero)?,
                 None => {
                     Encrypted::Seeded(self.encoder.encrypt(&plaintext, &self.secret, &mut SecretRng::from_os()?)?)
@@ -180,7 +181,8 @@ impl ExactPublicKey {
         let length = values.as_array().len();
         let plaintext = encoded(&self.encoder, &values).map_err(Failure::from)?;
         interruptible::run(py, Reporter::Silent, |_, _| {
-            let ciphertext = match pool.map(ExactPool::take).transpose()?.flatten() {
+            let own = ClientKey::Public(Arc::clone(&self.key));
+            let ciphertext = match pool.map(|pool| pool.take(&own)).transpose()?.flatten() {
                 Some(zero) => self.encoder.encrypt_with(&plaintext, zero)?.expand()?,
                 None => self.encoder.encrypt_public(&plaintext, &self.key, &mut SecretRng::from_os()?)?,
             };

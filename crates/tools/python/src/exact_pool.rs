@@ -54,11 +54,17 @@ impl ExactPool {
         })
     }
 
-    /// Takes an entry, if there is one.
-    pub(crate) fn take(&self) -> Result<Option<ZeroEncryption>, Failure> {
+    /// Takes an entry for this key, if there is one. A pool of another key is an error.
+    pub(crate) fn take(&self, key: &ClientKey) -> Result<Option<ZeroEncryption>, Failure> {
         Ok(match &mut *self.lock() {
-            Store::Memory(pool) => pool.take()?,
-            Store::File(pool) => pool.take()?,
+            Store::Memory(pool) => {
+                pool.check_key(key)?;
+                pool.take()?
+            }
+            Store::File(pool) => {
+                pool.check_key(key)?;
+                pool.take()?
+            }
         })
     }
 

@@ -150,6 +150,16 @@ impl SumsCollection {
 pub(crate) struct SumsConnection {
     client: ServiceClient<SumsContributor>,
     application: String,
+    /// Of the last call of `send`.
+    sending: Sending,
+}
+
+/// Contributions of one call.
+#[derive(Clone, Copy, Default)]
+struct Sending {
+    acknowledged: usize,
+    /// Those that were sent, acknowledged or not, or were about to be.
+    sent: usize,
 }
 
 #[pymethods]
@@ -165,7 +175,7 @@ impl SumsConnection {
     ) -> PyResult<Self> {
         let known = fingerprint.map(str::parse::<Fingerprint>).transpose().map_err(Failure::from)?;
         let (client, application) = connect(py, service, application, &state_dir, progress, |_| known, |_| Ok(()))?;
-        Ok(SumsConnection { client, application })
+        Ok(SumsConnection { client, application, sending: Sending::default() })
     }
 
     /// What so many contributions will take, by name.
@@ -203,20 +213,34 @@ impl SumsConnection {
     ) -> PyResult<usize> {
         let rows: Vec<Zeroizing<Vec<i64>>> =
             rows.as_array().rows().into_iter().map(|row| Zeroizing::new(row.to_vec())).collect();
-        let client = &mut self.client;
+        self.sending = Sending::default();
+        let (client, sending) = (&mut self.client, &mut self.sending);
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Progress| report(step.into());
             let description = client.description().clone();
             rows.iter().try_for_each(|row| description.check(row))?;
             let mut encryptor = ContributionEncryptor::new(&description, zeros(&description, rows.len())?)?;
             let mut added = 0;
             for chunk in rows.chunks(CHUNK) {
                 let encrypted = chunk.iter().map(|row| encryptor.encrypt(row)).collect::<Result<Vec<_>, _>>()?;
+                let before = sending.sent;
+                sending.sent += chunk.len();
+                let mut report = |step: Progress| {
+                    if let Progress::Asking { done, .. } = step {
+                        sending.acknowledged = before + done;
+                    }
+                    report(step.into());
+                };
                 let receipts = client.ask(&encrypted, &mut report, cancel)?;
                 added += receipts.iter().filter(|receipt| **receipt == Receipt::Added).count();
             }
             Ok(added)
         })
+    }
+
+    /// Of the last call of `send`: how many contributions were acknowledged, and how many were sent at most.
+    #[getter]
+    fn sending(&self) -> (usize, usize) {
+        (self.sending.acknowledged, self.sending.sent)
     }
 
     #[getter]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
+use unspoken_encrypt::PoolFile;
 use unspoken_ring::SecretRng;
 use unspoken_sums::{ContributionEncryptor, Description, Fingerprint, Receipt, SumsContributor, Zeros};
 
@@ -42,8 +43,8 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "pool",
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pool_entries: u32,
-    /// File with which an interrupted command can be repeated: each row counts once. It is made if missing; keep it
-    /// until all rows are sent
+    /// File with which an interrupted command can be repeated: each row counts once. It must be given from the start,
+    /// and is made if missing; keep it until all rows are sent
     #[arg(long, value_name = "FILE", requires = "csv")]
     resume: Option<PathBuf>,
     /// The values of one contribution
@@ -71,8 +72,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => RowIds::random()?,
     };
     let mut encryptor = ContributionEncryptor::new(&description, zeros(arguments, &description, rows.len())?)?;
-    let mut sending = Sending { client: &mut client, encryptor: &mut encryptor, ids: &ids, bars: &mut bars };
-    let repeated = sending.all(&rows, &cancel)?;
+    let mut sending = Sending { client: &mut client, encryptor: &mut encryptor, ids: &ids, bars: &mut bars, sent: 0 };
+    let repeated = sending.all(&rows, &cancel);
+    let resumable = arguments.resume.is_some();
+    let repeated = repeated.map_err(|error| unfinished(error, sending.sent, rows.len(), resumable))?;
     bars.finish();
     println!("sent        {} contributions to {}", rows.len(), description.fingerprint());
     if repeated > 0 {
@@ -80,10 +83,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     print_usage(client.usage());
     if let Zeros::File(mut pool) = encryptor.into_zeros() {
-        let added = pool.refill(&mut SecretRng::from_os()?, arguments.pool_entries as usize)?;
-        println!("pool        {added} encryptions of zero made for the next time");
+        match refill(&mut pool, arguments.pool_entries) {
+            Ok(added) => println!("pool        {added} encryptions of zero made for the next time"),
+            Err(error) => eprintln!("warning: all rows were sent, but the pool was not filled again: {error:#}"),
+        }
     }
     Ok(())
+}
+
+/// Fills a pool again; returns how many entries were made.
+fn refill(pool: &mut PoolFile, entries: u32) -> anyhow::Result<usize> {
+    Ok(pool.refill(&mut SecretRng::from_os()?, entries as usize)?)
+}
+
+/// An error, with what may have been added before it: `sent` of all rows were sent, acknowledged or not.
+fn unfinished(error: anyhow::Error, sent: usize, total: usize, resumable: bool) -> anyhow::Error {
+    let rest = match (sent, resumable) {
+        (0, _) => return error,
+        (_, true) => "run the command again with the same --resume file: each row counts once",
+        (_, false) => {
+            "they cannot be told apart from the others, and a second run counts them again; --resume FILE, given from \
+             the start of sending, avoids this"
+        }
+    };
+    error.context(format!("up to {sent} of {total} rows may have been added; {rest}"))
 }
 
 /// Checks the values of all rows.
@@ -109,6 +132,8 @@ struct Sending<'a> {
     encryptor: &'a mut ContributionEncryptor,
     ids: &'a RowIds,
     bars: &'a mut Bars,
+    /// Rows that were sent, acknowledged or not, or are about to be.
+    sent: usize,
 }
 
 impl Sending<'_> {
@@ -116,11 +141,7 @@ impl Sending<'_> {
     fn all(&mut self, rows: &[Row], cancel: &Cancel) -> anyhow::Result<usize> {
         let mut repeated = 0;
         for (chunk, start) in rows.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
-            let sent = self.chunk(chunk, start, rows.len(), cancel).map_err(|error| match rows.len() {
-                1 => error,
-                total => error.context(format!("{start} of {total} rows were sent; with --resume the rest can follow")),
-            })?;
-            repeated += sent;
+            repeated += self.chunk(chunk, start, rows.len(), cancel)?;
         }
         Ok(repeated)
     }
@@ -129,6 +150,7 @@ impl Sending<'_> {
         let encrypted =
             chunk.iter().zip(start..).map(|(row, number)| self.encryptor.encrypt_as(self.ids.id(number), row));
         let encrypted = encrypted.collect::<Result<Vec<_>, _>>()?;
+        self.sent = start + chunk.len();
         let bars = &mut *self.bars;
         let mut step = |step: Progress| match step {
             Progress::QueriesToSend(_) => {}
@@ -137,5 +159,24 @@ impl Sending<'_> {
         };
         let receipts = self.client.ask(&encrypted, &mut step, cancel)?;
         Ok(receipts.iter().filter(|receipt| **receipt == Receipt::AddedBefore).count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_say_what_may_have_been_added() {
+        let said = |sent, resumable| format!("{:#}", unfinished(anyhow::anyhow!("lost"), sent, 100, resumable));
+        assert_eq!(said(0, false), "lost");
+        let without = said(64, false);
+        assert!(without.contains("up to 64 of 100 rows may have been added; they cannot be told apart"), "{without}");
+        assert!(without.contains("a second run counts them again") && without.ends_with(": lost"), "{without}");
+        let with = said(64, true);
+        assert!(
+            with.contains("up to 64 of 100 rows may have been added; run the command again with the same"),
+            "{with}"
+        );
     }
 }
