@@ -125,7 +125,8 @@ fn the_service_keeps_to_its_memory() {
     // The program, stacks, and what the allocator keeps.
     const MARGIN_MIB: u64 = 64;
     let files = Files::new();
-    let (keys, offer, tokens) = (files.path("keys"), files.offer("classify", "spam", ""), files.path("tokens"));
+    let (keys, offer, tokens) =
+        (files.path("keys"), files.offer("classify", "spam", ",small=off"), files.path("tokens"));
     let mut lines = String::new();
     for i in 0..CLIENTS {
         let made = text(&unspoken(&["keys", "token", &format!("client-{i}")]));
