@@ -43,7 +43,12 @@ def test_presets_say_what_they_give():
         if "_linear_" not in preset.name:
             expected.append("key-switching key")
         assert [each.what for each in preset.objects][: len(expected)] == expected
-        assert (len(preset.objects) > len(expected)) == ("_boot_" in preset.name)
+        # Rings of complex slots have a key to the ring of half the degree.
+        others = [each for each in preset.objects[len(expected) :] if "half the degree" not in each.what]
+        halves = [each for each in preset.objects if "half the degree" in each.what]
+        assert len(halves) == ("_linear_" not in preset.name and "_real_" not in preset.name)
+        assert all(2 * each.n == preset.objects[0].n and each.security_bits >= 128 for each in halves)
+        assert (len(others) > 0) == ("_boot_" in preset.name)
         assert len({each.n for each in preset.objects[: len(expected)]}) == 1
         sizes = [each.log2_q for each in preset.objects[: len(expected)]]
         assert sizes[0] > 0
