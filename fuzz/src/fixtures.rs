@@ -15,7 +15,6 @@ use unspoken_embedding::{
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
-use unspoken_query::QueryForm;
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
