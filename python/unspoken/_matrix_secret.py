@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._files import write_new
 from unspoken._matrix import Matrix, from_input
 from unspoken._matrix_node import Bound
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
@@ -72,9 +73,7 @@ class MatrixSecret:
         >>> unspoken.MatrixSecret().save("matrix.secret")  # doctest: +SKIP
         """
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(self._secret.to_bytes())
+            write_new(path, self._secret.to_bytes())
         except OSError as error:
             message = f"write the secret {os.fspath(path)}: {error}; give a new file in a directory of yours"
             raise StateError(message) from error

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._client_base import ConnectionOptions, ServiceClient
+from unspoken._files import write_new
 from unspoken.errors import RefusedError, StateError, SumsError, UnspokenError
 from unspoken.exact import _integers
 
@@ -134,11 +135,7 @@ class SumsCollection:
         parts = (("private", 0o600, self._compiled.private_bytes()), ("public", 0o666, self._compiled.public_bytes()))
         for ending, mode, data in parts:
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-                with os.fdopen(os.open(f"{path}.{ending}", flags, mode), "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_new(f"{path}.{ending}", data, mode=mode)
             except OSError as error:
                 raise StateError(f"write the collection {path}.{ending}: {error}; give a new name") from error
 

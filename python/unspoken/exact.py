@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._files import write_new
 from unspoken.errors import ExactError, StateError
 
 __all__ = ["EncryptedVector", "PublicKey", "SecretKey", "ZeroPool"]
@@ -412,11 +413,7 @@ def _sealing_key(path: Path, new: bool) -> bytes:
     """Return the key of a pool file; make it if the pool is new."""
     try:
         if new:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(32))
-                file.flush()
-                os.fsync(file.fileno())
+            write_new(path, os.urandom(32))
         key = path.read_bytes()
     except OSError as error:
         raise StateError(f"open the key of a pool {path}: {error}; give another file for the pool") from error

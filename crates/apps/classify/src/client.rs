@@ -6,7 +6,6 @@ use std::sync::Arc;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_fasttext as fasttext;
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
-use unspoken_query::IndexDescription;
 use zeroize::Zeroizing;
 
 use crate::description::Description;
@@ -79,24 +78,15 @@ impl ClientHalf for ClassifyClient {
     }
 
     fn query_bytes(&self, questions: usize) -> usize {
-        match self.description.small(questions) {
-            Some((query, _)) => self.description.index.small_query_bytes(&query),
-            None => self.description.query_bytes(),
-        }
+        self.description.index.query_bytes(questions)
     }
 
     fn answer_bytes(&self, questions: usize) -> usize {
-        match self.description.small(questions) {
-            Some((_, answer)) => self.description.index.small_answer_bytes(&answer),
-            None => self.description.index.answer_bytes(self.description.vectors()),
-        }
+        self.description.index.answer_bytes(questions)
     }
 
     fn expected_answer_bytes(&self, questions: usize) -> usize {
-        match self.description.small(questions) {
-            Some(_) => self.answer_bytes(questions),
-            None => self.description.header().expected_answer_bytes(self.answer_bytes(questions)),
-        }
+        self.description.index.expected_answer_bytes(questions)
     }
 
     fn encode<Q: Borrow<str>>(&self, messages: &[Q]) -> Result<Vec<EncodedMessage>, ClassifyError> {
@@ -115,25 +105,14 @@ impl ClientHalf for ClassifyClient {
     /// The length in bytes depends only on the number of messages: it is always the same, or that of the shortest small
     /// query that holds them.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
-        IndexDescription::check_batch(messages.len(), self.description.batch())?;
         let index = &self.description.index;
-        Ok(match self.description.small(messages.len()) {
-            Some((query, _)) => index.encrypt_small(&self.keyring, &query, &self.indices(messages, query.period()))?,
-            None => {
-                let slots = self.description.parameters().slots();
-                index.encrypt(&self.keyring, &self.indices(messages, slots))?
-            }
-        })
+        let indices = self.indices(messages, index.query_slots(messages.len())?);
+        Ok(index.encrypt(&self.keyring, messages.len(), &indices)?)
     }
 
     fn read(&self, answer: &[u8], messages: &[EncodedMessage]) -> Result<Vec<Classified>, ClassifyError> {
-        let (vectors, classes) = (self.description.vectors(), self.description.classes());
-        IndexDescription::check_batch(messages.len(), self.description.batch())?;
-        let index = &self.description.index;
-        let vectors = match self.description.small(messages.len()) {
-            Some((_, small)) => index.decrypt_small(&self.keyring, &small, answer)?,
-            None => index.decrypt(&self.keyring, answer, vectors, messages.len())?,
-        };
+        let vectors = self.description.index.decrypt(&self.keyring, answer, messages.len())?;
+        let classes = self.description.classes();
         let classify = |e: usize| {
             let mut scores: Vec<f64> = vectors.iter().flat_map(|slots| [slots[e].re, slots[e].im]).collect();
             scores.truncate(classes);

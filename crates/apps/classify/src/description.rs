@@ -2,7 +2,7 @@
 
 use unspoken_ckks::CkksParameters;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
-use unspoken_query::{IndexDescription, IndexFields, QueryForm, SmallAnswer, SmallQuery};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::ClassifyError;
 use crate::proto;
@@ -54,7 +54,7 @@ impl Description {
 
     /// Maximum number of messages in one query.
     pub fn batch(&self) -> usize {
-        self.parameters().slots() / self.max_tokens()
+        self.index.batch()
     }
 
     /// Maximum number of tokens in a message. Shorter messages are padded, which the server cannot see.
@@ -67,27 +67,15 @@ impl Description {
         self.own.classes as usize
     }
 
-    /// Number of vectors in an answer: two scores share a slot.
-    pub(crate) fn vectors(&self) -> usize {
-        self.classes().div_ceil(2)
-    }
-
-    /// The small query for that many messages, and its answer; `None` if a full query has to be sent.
-    pub(crate) fn small(&self, messages: usize) -> Option<(SmallQuery, SmallAnswer)> {
-        let query = self.index.small_query(messages.checked_mul(self.max_tokens())?)?;
-        let answer = self.index.small_answer(query.period() / self.max_tokens(), self.vectors()).ok()?;
-        Some((query, answer))
-    }
-
     /// Whether queries of few messages may be small: much shorter than [`Description::query_bytes`], and longer with
     /// more messages, in steps of a factor of two.
     pub fn has_small_queries(&self) -> bool {
-        self.small(1).is_some()
+        self.index.has_small_queries()
     }
 
     /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
-        self.index.query_bytes()
+        self.index.full_query_bytes()
     }
 
     /// Form of queries.
@@ -97,9 +85,16 @@ impl Description {
 }
 
 fn fields(own: &proto::Description) -> IndexFields<'_> {
-    let proto::Description { subtables, columns, query_level, query_form, small_period, .. } = own;
-    let small_period = *small_period;
-    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form, small_period }
+    IndexFields {
+        subtables: own.subtables,
+        columns: own.columns,
+        query_level: own.query_level,
+        query_form: &own.query_form,
+        small_period: own.small_period,
+        question_slots: own.max_tokens as usize,
+        // Two scores share a slot.
+        outputs: (own.classes as usize).div_ceil(2),
+    }
 }
 
 impl ApplicationDescription for Description {
@@ -117,9 +112,7 @@ impl ApplicationDescription for Description {
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{own:?}"), "one that fits the preset"));
         }
-        let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
-        description.index.check_answer_bytes(description.vectors())?;
-        Ok(description)
+        Ok(Description { index: IndexDescription::checked(header, fields(&own))?, own })
     }
 
     fn key_set(&self) -> KeySetId {

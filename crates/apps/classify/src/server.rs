@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, InnerSum, Simulated, Simulator};
+use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::{Lookup, OutputForm, Plan, Precision, Table, Task, best_plan, output_unit, simulated_outputs};
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery, small_forms};
-use unspoken_rlwe::{EvaluationKeys, KeyPlan};
+use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallForms, SmallOffer};
+use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{Description, PROTOCOL};
 use crate::error::ClassifyError;
@@ -121,8 +121,14 @@ impl ClassifyServer {
         let mut precision = full.map(check).transpose()?;
         let mut small_period = 0;
         if options.small_queries && form == QueryForm::Direct {
-            let small = small_queries(&encoder, &reader, &lookup, shape.max_tokens)?;
-            let precise = |small: &SmallQueries| check(small.error * unit).is_ok_and(|precision| !precision.is_low());
+            let forms = SmallForms {
+                shape: reader.query().shape().clone(),
+                least_period: shape.max_tokens,
+                question_slots: shape.max_tokens,
+                outputs: lookup.outputs(),
+            };
+            let small = forms.offer(&encoder, &lookup, |period| small_token_sum(period, shape.max_tokens))?;
+            let precise = |small: &SmallOffer| check(small.error * unit).is_ok_and(|precision| !precision.is_low());
             if let Some(small) = small.filter(precise) {
                 key_plan.extend(&small.keys);
                 small_period = shape.max_tokens as u32;
@@ -174,9 +180,9 @@ impl ClassifyServer {
         let start = Instant::now();
         let most = self.description.index.codec().vectors();
         let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
-        let small = SmallQuery::period_of(&vectors).map(|period| self.small(period)).transpose()?;
+        let small = self.description.index.small_of(&vectors)?;
         let query = match &small {
-            Some((query, _)) => self.reader.read_small(&evaluator, client, query, &vectors[0])?,
+            Some((query, _)) => self.reader.read_small(&evaluator, client, query, &vectors)?,
             None => self.reader.read(&evaluator, client, &vectors)?,
         };
         let read = start.elapsed().as_secs_f64();
@@ -186,7 +192,8 @@ impl ClassifyServer {
         drop(generated);
         let answers = match &small {
             Some((query, answer)) => {
-                let token_sum = small_token_sum(query.period(), self.description.max_tokens())?;
+                let token_sum =
+                    small_token_sum(query.period(), self.description.max_tokens()).map_err(ProtocolError::from)?;
                 answer.write(&evaluator, &self.totals(&evaluator, &token_sum, &sums)?, self.lookup.bound())?
             }
             None => {
@@ -197,15 +204,6 @@ impl ClassifyServer {
         };
         let linear = start.elapsed().as_secs_f64() - read - vectors;
         Ok((self.header().pack(answers), StageSeconds { query: read, vectors, linear }))
-    }
-
-    /// The small query of this period, as a client makes it, and its answer.
-    fn small(&self, period: usize) -> Result<(SmallQuery, SmallAnswer), ClassifyError> {
-        let own = self.description.small(period / self.description.max_tokens());
-        own.filter(|(query, _)| query.period() == period).ok_or_else(|| {
-            let needed = "one that the description offers; read it again";
-            ClassifyError::mismatch("query", format!("a small one of period {period}"), needed)
-        })
     }
 
     fn totals(
@@ -271,45 +269,8 @@ fn token_sum(batch: usize, max_tokens: usize) -> Result<InnerSum, ClassifyError>
 
 /// The sum over the tokens of the messages of a small query. By doublings, so that queries of all periods have their
 /// keys in common.
-fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, ClassifyError> {
-    let batch = (period / max_tokens) as i64;
-    Ok(InnerSum::with_radix(batch, max_tokens, 0, 2).map_err(ProtocolError::from)?)
-}
-
-/// What small queries take, and their error.
-struct SmallQueries {
-    keys: KeyPlan,
-    /// A bound of the error of a scaled score.
-    error: f64,
-}
-
-/// The small queries of all periods; `None` if there are none, because the vectors of one message do not fit or the key
-/// of small answers would have less than 128 bits of security.
-fn small_queries(
-    encoder: &Encoder,
-    reader: &QueryReader,
-    lookup: &Lookup,
-    max_tokens: usize,
-) -> Result<Option<SmallQueries>, ClassifyError> {
-    let (parameters, output) = (lookup.parameters(), (lookup.output_level(), lookup.output_scale()));
-    let forms = small_forms(reader.query().shape(), max_tokens, |period| (period / max_tokens, lookup.outputs()));
-    let (Some((shortest, _)), Ok(mut keys)) = (forms.first(), SmallAnswer::key_plan(parameters, output.0)) else {
-        return Ok(None);
-    };
-    // The separation of subtables adds the most noise to the shortest query.
-    let simulator = Simulator::new(encoder, 0);
-    let shortest_sum = small_token_sum(shortest.period(), max_tokens)?;
-    let total = |sum: &Simulated| Ok(shortest_sum.apply(&simulator, sum).map_err(ProtocolError::from)?.error());
-    let outputs = shortest.simulated_outputs(&simulator, lookup)?;
-    let totals = outputs.iter().map(total).collect::<Result<Vec<_>, ClassifyError>>()?;
-    let mut error = 0.0f64;
-    for (query, answer) in &forms {
-        keys.extend(&query.key_plan());
-        keys.extend(&small_token_sum(query.period(), max_tokens)?.key_plan(parameters, output.0));
-        let errors: Vec<_> = totals.iter().map(|total| answer.errors(output, lookup.bound(), *total)).collect();
-        error = error.max(simulated_error_bound(&errors));
-    }
-    Ok(Some(SmallQueries { keys, error }))
+fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksError> {
+    InnerSum::with_radix((period / max_tokens) as i64, max_tokens, 0, 2)
 }
 
 /// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,

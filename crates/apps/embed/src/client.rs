@@ -8,7 +8,6 @@ use unspoken_embedding::TokenCodes;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_lookup::{OutputForm, padded_columns};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
-use unspoken_query::IndexDescription;
 use zeroize::Zeroizing;
 
 use crate::description::Description;
@@ -66,24 +65,15 @@ impl ClientHalf for EmbedClient {
     }
 
     fn query_bytes(&self, questions: usize) -> usize {
-        match self.description.small(questions) {
-            Some((query, _)) => self.description.index.small_query_bytes(&query),
-            None => self.description.query_bytes(),
-        }
+        self.description.index.query_bytes(questions)
     }
 
     fn answer_bytes(&self, questions: usize) -> usize {
-        match self.description.small(questions) {
-            Some((_, answer)) => self.description.index.small_answer_bytes(&answer),
-            None => self.description.index.answer_bytes(self.description.vectors()),
-        }
+        self.description.index.answer_bytes(questions)
     }
 
     fn expected_answer_bytes(&self, questions: usize) -> usize {
-        match self.description.small(questions) {
-            Some(_) => self.answer_bytes(questions),
-            None => self.description.header().expected_answer_bytes(self.answer_bytes(questions)),
-        }
+        self.description.index.expected_answer_bytes(questions)
     }
 
     fn encode<Q: Borrow<usize>>(&self, ids: &[Q]) -> Result<Vec<EncodedToken>, EmbedError> {
@@ -102,23 +92,14 @@ impl ClientHalf for EmbedClient {
     /// The length in bytes depends only on the number of tokens: it is always the same, or that of the shortest small
     /// query that holds them.
     fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
-        IndexDescription::check_batch(tokens.len(), self.description.batch())?;
         let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
         let subtables = self.codes.shape().subtables;
         let indices: Zeroizing<Vec<Vec<Option<usize>>>> = Zeroizing::new((0..subtables).map(stream).collect());
-        let index = &self.description.index;
-        Ok(match self.description.small(tokens.len()) {
-            Some((query, _)) => index.encrypt_small(&self.keyring, &query, &indices)?,
-            None => index.encrypt(&self.keyring, &indices)?,
-        })
+        Ok(self.description.index.encrypt(&self.keyring, tokens.len(), &indices)?)
     }
 
     fn read(&self, answer: &[u8], tokens: &[EncodedToken]) -> Result<Vec<Vec<f64>>, EmbedError> {
-        IndexDescription::check_batch(tokens.len(), self.description.batch())?;
-        let vectors = match self.description.small(tokens.len()) {
-            Some((_, small)) => self.description.index.decrypt_small(&self.keyring, &small, answer)?,
-            None => self.read_vectors(answer, self.description.vectors(), tokens.len())?,
-        };
+        let vectors = self.description.index.decrypt(&self.keyring, answer, tokens.len())?;
         let width = self.description.width();
         let embedding = |e: usize| {
             let numbers: Vec<f64> = match self.description.form() {
@@ -160,6 +141,6 @@ impl EmbedClient {
     /// # Errors
     /// If the answer is malformed, of another table, or has another number of vectors.
     pub fn read_vectors(&self, answer: &[u8], vectors: usize, tokens: usize) -> Result<Vec<Slots>, EmbedError> {
-        Ok(self.description.index.decrypt(&self.keyring, answer, vectors, tokens)?)
+        Ok(self.description.index.decrypt_full(&self.keyring, answer, vectors, tokens)?)
     }
 }

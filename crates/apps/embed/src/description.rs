@@ -3,7 +3,7 @@
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
-use unspoken_query::{IndexDescription, IndexFields, QueryForm, SmallAnswer, SmallQuery};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::EmbedError;
 use crate::proto;
@@ -58,7 +58,7 @@ impl Description {
 
     /// Number of tokens in one full query. Fewer are padded, to that number or to that of a small query.
     pub fn batch(&self) -> usize {
-        self.parameters().slots()
+        self.index.batch()
     }
 
     /// Length of an embedding: how many numbers it has.
@@ -66,35 +66,25 @@ impl Description {
         self.own.width as usize
     }
 
-    /// How the numbers of an embedding are arranged in the vectors of an answer.
+    /// How the numbers of an embedding are arranged in the vectors of a full answer.
     pub fn form(&self) -> OutputForm {
         if self.own.pairs { OutputForm::Pairs } else { OutputForm::Rows }
     }
 
-    /// Number of vectors in an answer.
+    /// Number of vectors in a full answer.
     pub fn vectors(&self) -> usize {
-        match self.form() {
-            OutputForm::Rows => self.width(),
-            OutputForm::Pairs => self.width().div_ceil(2),
-        }
-    }
-
-    /// The small query for that many tokens, and its answer; `None` if a full query has to be sent.
-    pub(crate) fn small(&self, tokens: usize) -> Option<(SmallQuery, SmallAnswer)> {
-        let query = self.index.small_query(tokens)?;
-        let answer = self.index.small_answer(query.period(), self.vectors()).ok()?;
-        Some((query, answer))
+        vectors(&self.own)
     }
 
     /// Whether queries of few tokens may be small: much shorter than [`Description::query_bytes`], and longer with more
     /// tokens, in steps of a factor of two.
     pub fn has_small_queries(&self) -> bool {
-        self.small(1).is_some()
+        self.index.has_small_queries()
     }
 
     /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
-        self.index.query_bytes()
+        self.index.full_query_bytes()
     }
 
     /// Form of queries.
@@ -103,10 +93,21 @@ impl Description {
     }
 }
 
+fn vectors(own: &proto::Description) -> usize {
+    let width = own.width as usize;
+    if own.pairs { width.div_ceil(2) } else { width }
+}
+
 fn fields(own: &proto::Description) -> IndexFields<'_> {
-    let proto::Description { subtables, columns, query_level, query_form, small_period, .. } = own;
-    let small_period = *small_period;
-    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form, small_period }
+    IndexFields {
+        subtables: own.subtables,
+        columns: own.columns,
+        query_level: own.query_level,
+        query_form: &own.query_form,
+        small_period: own.small_period,
+        question_slots: 1,
+        outputs: vectors(own),
+    }
 }
 
 impl ApplicationDescription for Description {
@@ -123,9 +124,7 @@ impl ApplicationDescription for Description {
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }
-        let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
-        description.index.check_answer_bytes(description.vectors())?;
-        Ok(description)
+        Ok(Description { index: IndexDescription::checked(header, fields(&own))?, own })
     }
 
     fn key_set(&self) -> KeySetId {
@@ -170,7 +169,7 @@ mod tests {
         };
         // At the level of queries this answer would be too large; services send it at a lower one.
         let sound = read(384).unwrap();
-        assert!(sound.index.answer_bytes(192) <= (512 << 20) + (1 << 20));
+        assert!(sound.index.full_answer_bytes(192) <= (512 << 20) + (1 << 20));
         let error = read(4096).unwrap_err().to_string();
         assert!(error.starts_with("answer: found") && error.ends_with("do not trust this service"), "{error}");
     }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS, Simulated, Simulator};
+use unspoken_ckks::{
+    Ciphertext, CkksError, CkksParameters, CostModel, Encoder, Evaluator, InnerSum, PRESETS, Simulated, Simulator,
+};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
     Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit, padded_columns,
@@ -12,9 +14,9 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallQuery, small_forms};
+use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallForms};
 use unspoken_ring::RingKind;
-use unspoken_rlwe::{EvaluationKeys, KeyPlan};
+use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{Description, LEAST_PERIOD, PROTOCOL};
 use crate::error::EmbedError;
@@ -136,12 +138,14 @@ impl EmbedServer {
         let mut precision = full.map(check).transpose()?;
         let mut small_period = 0;
         if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct)
-            && let Some(small) = largest.small_queries(&encoder, &reader, scaled.lookup.outputs())?
-            && check(small.error).is_ok_and(|precision| !precision.is_low())
+            && let Some(small) =
+                small_forms(&reader, scaled.lookup.outputs()).offer(&encoder, &largest.lookup, no_sum)?
+            && let error = small.error * scaled.unit
+            && check(error).is_ok_and(|precision| !precision.is_low())
         {
             key_plan.extend(&small.keys);
             small_period = LEAST_PERIOD as u32;
-            precision = Some(check(full.max(small.error))?);
+            precision = Some(check(full.max(error))?);
         }
         let error = precision.map_or(0.0, |precision| precision.error_bound);
         let Scaled { lookup, unit } = scaled;
@@ -220,23 +224,6 @@ impl EmbedServer {
         Ok(self.lookup.run(evaluator, &self.reader.read(evaluator, client, vectors)?)?)
     }
 
-    /// The answer to a small query of this period.
-    fn answer_small(
-        &self,
-        evaluator: &Evaluator<'_>,
-        client: ClientId,
-        period: usize,
-        vector: &[u8],
-    ) -> Result<Vec<u8>, EmbedError> {
-        let own = self.description.small(period).filter(|(query, _)| query.period() == period);
-        let (query, answer) = own.ok_or_else(|| {
-            let needed = "one that the description offers; read it again";
-            EmbedError::mismatch("query", format!("a small one of period {period}"), needed)
-        })?;
-        let outputs = self.lookup.run(evaluator, &self.reader.read_small(evaluator, client, &query, vector)?)?;
-        Ok(self.header().pack(answer.write(evaluator, &outputs, self.lookup.bound())?))
-    }
-
     /// Packs encrypted vectors for the client: embeddings, or the result of a following layer.
     ///
     /// # Errors
@@ -291,10 +278,11 @@ impl ServerHalf for EmbedServer {
     ) -> Result<Vec<u8>, EmbedError> {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let vectors = self.vectors(query)?;
-        match SmallQuery::period_of(&vectors) {
-            Some(period) => self.answer_small(&evaluator, client, period, &vectors[0]),
-            None => self.answer_of(&self.run(&evaluator, client, &vectors)?),
-        }
+        let Some((query, answer)) = self.description.index.small_of(&vectors)? else {
+            return self.answer_of(&self.run(&evaluator, client, &vectors)?);
+        };
+        let outputs = self.lookup.run(&evaluator, &self.reader.read_small(&evaluator, client, &query, &vectors)?)?;
+        Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?))
     }
 }
 
@@ -382,37 +370,17 @@ impl LargestRows {
         let errors: Vec<_> = outputs.iter().map(Simulated::error).collect();
         Ok(Some(simulated_error_bound(&errors) * self.unit))
     }
-
-    /// The small queries of all periods, whose answers have that many outputs; `None` if the vectors of all subtables
-    /// do not fit, or the key of small answers would have less than 128 bits of security.
-    fn small_queries(
-        &self,
-        encoder: &Encoder,
-        reader: &QueryReader,
-        outputs: usize,
-    ) -> Result<Option<SmallQueries>, EmbedError> {
-        let parameters = self.lookup.parameters();
-        let output = (self.lookup.output_level(), self.lookup.output_scale());
-        let forms = small_forms(reader.query().shape(), LEAST_PERIOD, |period| (period, outputs));
-        let (Some((shortest, _)), Ok(mut keys)) = (forms.first(), SmallAnswer::key_plan(parameters, output.0)) else {
-            return Ok(None);
-        };
-        // The shortest query has the most noise of the separation of subtables.
-        let simulated = shortest.simulated_outputs(&Simulator::new(encoder, 0), &self.lookup)?;
-        let mut error = 0.0f64;
-        for (query, answer) in &forms {
-            keys.extend(&query.key_plan());
-            let errors = simulated.iter().map(|vector| answer.errors(output, self.lookup.bound(), vector.error()));
-            error = error.max(simulated_error_bound(&errors.collect::<Vec<_>>()) * self.unit);
-        }
-        Ok(Some(SmallQueries { keys, error }))
-    }
 }
 
-/// What small queries take, and a bound of their error.
-struct SmallQueries {
-    keys: KeyPlan,
-    error: f64,
+/// The small queries for a reader's full ones, with that many outputs.
+fn small_forms(reader: &QueryReader, outputs: usize) -> SmallForms {
+    let shape = reader.query().shape().clone();
+    SmallForms { shape, least_period: LEAST_PERIOD, question_slots: 1, outputs }
+}
+
+/// A token takes one slot: there is nothing to add up.
+fn no_sum(period: usize) -> Result<InnerSum, CkksError> {
+    InnerSum::new(period as i64, 1)
 }
 
 /// Compares the bound of the error with the entries. Refuses tables whose numbers are all below the error.

@@ -36,6 +36,8 @@ pub use registration::Registration;
 pub use replay::{ReplayGuard, SeedGuard};
 pub use share::{SharingNoise, simulated_error_bound};
 pub use transfer::{output_bytes, rounded_output_bytes, rounded_output_deviation, write_output, write_rounded_output};
+#[doc(hidden)]
+pub use zeroize::Zeroizing;
 
 mod v1 {
     #![allow(missing_docs)]

@@ -106,6 +106,84 @@ impl KeyGenerator for Registration {
     }
 }
 
+/// Implements [`KeyGenerator`] for a client half whose field `registration` is a [`Registration`]: it has no secret key
+/// and no evaluation keys. A macro, because a blanket implementation would overlap with that of
+/// [`CkksClientHalf`](crate::CkksClientHalf).
+#[macro_export]
+macro_rules! impl_registered_client {
+    ($client:ty) => {
+        impl $crate::KeyGenerator for $client {
+            type KeyError = $crate::ProtocolError;
+
+            fn secret_bytes(&self) -> ::std::result::Result<$crate::Zeroizing<::std::vec::Vec<u8>>, Self::KeyError> {
+                self.registration.secret_bytes()
+            }
+
+            fn bundle_contents(&self) -> ::std::vec::Vec<u8> {
+                self.registration.bundle_contents()
+            }
+
+            fn key_bytes(&self) -> u64 {
+                self.registration.key_bytes()
+            }
+
+            fn write_keys(
+                &self,
+                out: &mut impl ::std::io::Write,
+                progress: impl FnMut(usize, usize),
+                cancel: &::std::sync::atomic::AtomicBool,
+            ) -> ::std::result::Result<(), Self::KeyError> {
+                self.registration.write_keys(out, progress, cancel)
+            }
+        }
+    };
+}
+
+/// Implements [`KeyLoader`](crate::KeyLoader) for a server half that needs no evaluation keys: a client uploads a
+/// [`Registration`]. A macro, because a blanket implementation would overlap with that of
+/// [`CkksServerHalf`](crate::CkksServerHalf).
+#[macro_export]
+macro_rules! impl_registering_server {
+    ($server:ty) => {
+        impl $crate::KeyLoader for $server {
+            type Keys = ();
+            type KeyError = $crate::ProtocolError;
+
+            fn key_set(&self) -> $crate::KeySetId {
+                $crate::Registration::key_set()
+            }
+
+            fn key_format(&self) -> u32 {
+                $crate::Registration::FORMAT
+            }
+
+            fn key_front_bytes(&self) -> usize {
+                $crate::Registration::BYTES
+            }
+
+            fn max_key_bytes(&self) -> u64 {
+                $crate::Registration::BYTES as u64
+            }
+
+            fn key_memory_bytes(&self) -> u64 {
+                0
+            }
+
+            fn loaded_key_bytes(&self, front: &[u8]) -> ::std::result::Result<u64, Self::KeyError> {
+                $crate::Registration::from_bytes("start of the keys", front).map(|_| 0)
+            }
+
+            fn load_keys(&self, bundle: &mut impl ::std::io::Read) -> ::std::result::Result<(), Self::KeyError> {
+                $crate::Registration::read(bundle).map(drop)
+            }
+
+            fn check_keys(&self, (): &()) -> ::std::result::Result<(), Self::KeyError> {
+                Ok(())
+            }
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

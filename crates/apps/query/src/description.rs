@@ -7,6 +7,7 @@ use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes
 
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
+use crate::forms::SmallForms;
 use crate::small::{SmallAnswer, SmallQuery};
 
 /// Maximum number of subtables.
@@ -28,6 +29,10 @@ pub struct IndexFields<'a> {
     pub query_form: &'a str,
     /// Shortest period of a small query ([`SmallQuery`]), a power of two; 0 if the server takes none.
     pub small_period: u32,
+    /// Number of slots of each vector that a question takes; it divides the number of slots.
+    pub question_slots: usize,
+    /// Number of outputs of the lookup: a full answer has one vector for each.
+    pub outputs: usize,
 }
 
 /// The header of a description, and the form and shape of its index queries. Client halves encrypt and decrypt with it.
@@ -36,8 +41,10 @@ pub struct IndexDescription {
     header: CkksHeader,
     codec: QueryCodec,
     form: QueryForm,
-    /// Shortest period of a small query.
-    small_period: Option<usize>,
+    question_slots: usize,
+    outputs: usize,
+    /// The small queries, if the server takes any.
+    small: Option<SmallForms>,
 }
 
 impl IndexDescription {
@@ -56,22 +63,30 @@ impl IndexDescription {
             columns: fields.columns as usize,
             level: fields.query_level as usize,
         };
-        let small_period = (fields.small_period > 0).then_some(fields.small_period as usize);
-        if let Some(period) = small_period {
-            SmallQuery::new(shape.clone(), period)?;
+        let IndexFields { question_slots, outputs, small_period, .. } = fields;
+        let small = (small_period > 0).then(|| SmallForms {
+            shape: shape.clone(),
+            least_period: small_period as usize,
+            question_slots,
+            outputs,
+        });
+        if let Some(small) = &small {
+            SmallQuery::new(shape.clone(), small.least_period)?;
         }
-        Ok(IndexDescription { codec: QueryCodec::new(form, shape)?, header, form, small_period })
+        Ok(IndexDescription { codec: QueryCodec::new(form, shape)?, header, form, question_slots, outputs, small })
     }
 
     /// A description from untrusted fields.
     ///
     /// # Errors
     /// Those of [`IndexDescription::new`], or if the shape is invalid, or a client would have to make keys without a
-    /// use or queries beyond the [`limits`](unspoken_protocol::limits).
+    /// use, or queries or answers beyond the [`limits`](unspoken_protocol::limits).
     pub fn checked(header: CkksHeader, fields: IndexFields<'_>) -> Result<Self, QueryError> {
         let plausible = (1..=MAX_SUBTABLES).contains(&fields.subtables)
             && (2..=MAX_COLUMNS).contains(&fields.columns)
             && fields.columns.is_power_of_two()
+            && fields.question_slots.is_power_of_two()
+            && fields.question_slots <= header.parameters().slots()
             && fields.query_level as usize <= header.parameters().max_level()
             && (fields.small_period == 0 || fields.query_form == QueryForm::Direct.to_string());
         if !plausible {
@@ -79,12 +94,21 @@ impl IndexDescription {
         }
         let description = Self::new(header, fields)?;
         let compact = description.form == QueryForm::Compact;
-        match description.small_period {
+        match description.small {
             Some(_) => description.header.check_use_of_small_answers()?,
             None => description.header.check_use(if compact { Bootstraps::Queries } else { Bootstraps::Nothing })?,
         }
         CkksHeader::check_query_bytes(description.codec.byte_len())?;
+        description.check_answer_bytes()?;
         Ok(description)
+    }
+
+    /// Refuses full answers that exceed the [`limits`] even at the lowest level, at which services send them.
+    ///
+    /// # Errors
+    /// If they do.
+    fn check_answer_bytes(&self) -> Result<(), ProtocolError> {
+        CkksHeader::check_answer_bytes(self.outputs.saturating_mul(output_bytes(self.parameters(), 0)))
     }
 
     /// The header.
@@ -112,89 +136,68 @@ impl IndexDescription {
         &self.codec
     }
 
-    /// The small query whose vectors hold `slots` slots: that of the shortest period. `None` if the server takes none
-    /// of this length, so that a full query has to be sent.
-    pub fn small_query(&self, slots: usize) -> Option<SmallQuery> {
-        let period = slots.checked_next_power_of_two()?.max(self.small_period?);
-        SmallQuery::new(self.codec.shape().clone(), period).ok()
+    /// Maximum number of questions in one query.
+    pub fn batch(&self) -> usize {
+        self.parameters().slots() / self.question_slots
     }
 
-    /// The answer to a small query: that many outputs, which repeat after `period` slots.
+    /// Whether queries of few questions may be small: much shorter than [`IndexDescription::full_query_bytes`], and
+    /// longer with more questions, in steps of a factor of two.
+    pub fn has_small_queries(&self) -> bool {
+        self.small_holding(1).is_some()
+    }
+
+    /// The small query for that many questions, and its answer; `None` if a full query has to be sent.
+    fn small_holding(&self, questions: usize) -> Option<(SmallQuery, SmallAnswer)> {
+        self.small.as_ref()?.holding(questions)
+    }
+
+    /// The form of a query of untrusted vectors, and that of its answer, if it is a small one.
     ///
     /// # Errors
-    /// Those of [`SmallAnswer::new`].
-    pub fn small_answer(&self, period: usize, outputs: usize) -> Result<SmallAnswer, QueryError> {
-        SmallAnswer::new(self.parameters(), period, outputs)
+    /// If it is a small query of a period that this description does not offer.
+    pub fn small_of(&self, vectors: &[Vec<u8>]) -> Result<Option<(SmallQuery, SmallAnswer)>, QueryError> {
+        let Some(period) = SmallQuery::period_of(vectors) else { return Ok(None) };
+        let offered = self.small.as_ref().and_then(|small| small.of_period(period));
+        offered.map(Some).ok_or_else(|| {
+            let needed = "one that the description offers; read it again";
+            QueryError::mismatch("query", format!("a small one of period {period}"), needed)
+        })
     }
 
-    /// Length of a small query in bytes.
-    pub fn small_query_bytes(&self, query: &SmallQuery) -> usize {
-        self.header.packed_bytes(1, query.byte_len())
-    }
-
-    /// Length of the answer to a small query in bytes.
-    pub fn small_answer_bytes(&self, answer: &SmallAnswer) -> usize {
-        self.header.packed_bytes(answer.vectors(), answer.byte_len())
-    }
-
-    /// Encrypts a small query of indices, one list per subtable, as in [`SmallQuery::encrypt`].
-    ///
-    /// # Errors
-    /// Those of [`SmallQuery::encrypt`].
-    pub fn encrypt_small(
-        &self,
-        keyring: &Keyring,
-        query: &SmallQuery,
-        indices: &[Vec<Option<usize>>],
-    ) -> Result<Vec<u8>, QueryError> {
-        Ok(self.header.pack(vec![query.encrypt(keyring.encryptor(), indices)?]))
-    }
-
-    /// Decrypts the answer to a small query: one period of each output, times the header's unit.
-    ///
-    /// # Errors
-    /// If the answer is malformed, of another model, or has another number of vectors.
-    pub fn decrypt_small(
-        &self,
-        keyring: &Keyring,
-        answer: &SmallAnswer,
-        bytes: &[u8],
-    ) -> Result<Vec<Slots>, ProtocolError> {
-        let packed = self.header.unpack("answer", bytes, self.small_answer_bytes(answer), answer.vectors())?;
-        answer.open(keyring, &packed)
+    /// Length in bytes of a query of that many questions: at most [`IndexDescription::full_query_bytes`].
+    pub fn query_bytes(&self, questions: usize) -> usize {
+        match self.small_holding(questions) {
+            Some((query, _)) => self.header.packed_bytes(1, query.byte_len()),
+            None => self.full_query_bytes(),
+        }
     }
 
     /// Maximum length of a query in bytes.
-    pub fn query_bytes(&self) -> usize {
+    pub fn full_query_bytes(&self) -> usize {
         self.header.packed_bytes(self.codec.vectors(), self.codec.byte_len())
     }
 
-    /// Refuses answers of that many vectors if they exceed the [`limits`] even at the lowest level, at which services
-    /// send them.
-    ///
-    /// # Errors
-    /// If they do.
-    pub fn check_answer_bytes(&self, vectors: usize) -> Result<(), ProtocolError> {
-        CkksHeader::check_answer_bytes(vectors.saturating_mul(output_bytes(self.parameters(), 0)))
+    /// Maximum length in bytes of the answer to that many questions.
+    pub fn answer_bytes(&self, questions: usize) -> usize {
+        match self.small_holding(questions) {
+            Some((_, answer)) => self.header.packed_bytes(answer.vectors(), answer.byte_len()),
+            None => self.full_answer_bytes(self.outputs),
+        }
     }
 
-    /// Maximum length in bytes of an answer with that many vectors, none of which has a higher level than the query; at
-    /// most that of the [`limits`].
-    pub fn answer_bytes(&self, vectors: usize) -> usize {
+    /// Expected length in bytes of the answer to that many questions.
+    pub fn expected_answer_bytes(&self, questions: usize) -> usize {
+        let most = self.answer_bytes(questions);
+        if self.small_holding(questions).is_some() { most } else { self.header.expected_answer_bytes(most) }
+    }
+
+    /// Maximum length in bytes of a full answer with that many vectors, none of which has a higher level than the
+    /// query; at most that of the [`limits`].
+    pub fn full_answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
         let bytes = vectors.saturating_mul(vector).min(limits::MOST_ANSWER_BYTES as usize);
         self.header.packed_bytes(vectors, bytes)
-    }
-
-    /// Refuses a query with no questions, or with more than its slots hold.
-    ///
-    /// # Errors
-    /// If there are not 1 to `most` questions.
-    pub fn check_batch(questions: usize, most: usize) -> Result<(), QueryError> {
-        if (1..=most).contains(&questions) {
-            return Ok(());
-        }
-        Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")))
     }
 
     /// Keeps encryptions of zero ready in the keyring from now on; `needs.burst` counts queries.
@@ -206,26 +209,63 @@ impl IndexDescription {
         keyring.prepare(self.codec.shape().level, Needs { burst, ..needs })
     }
 
-    /// Encrypts a query of indices: one list per subtable with one entry per slot, as in [`QueryCodec::encrypt`].
+    /// Number of slots of each vector of a query of that many questions.
     ///
     /// # Errors
-    /// Those of [`QueryCodec::encrypt`].
-    pub fn encrypt(&self, keyring: &Keyring, indices: &[Vec<Option<usize>>]) -> Result<Vec<u8>, QueryError> {
-        Ok(self.header.pack(self.codec.encrypt(keyring.encryptor(), indices)?))
+    /// If there are none, or more than [`IndexDescription::batch`].
+    pub fn query_slots(&self, questions: usize) -> Result<usize, QueryError> {
+        let most = self.batch();
+        if !(1..=most).contains(&questions) {
+            return Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")));
+        }
+        Ok(self.small_holding(questions).map_or(self.parameters().slots(), |(query, _)| query.period()))
     }
 
-    /// Decrypts an answer with that many vectors and returns the first `slots` slots of each.
+    /// Encrypts a query of that many questions: one list of indices per subtable, with one entry for each of the
+    /// [`IndexDescription::query_slots`], as in [`QueryCodec::encrypt`]. It is small if it can be.
+    ///
+    /// # Errors
+    /// Those of [`IndexDescription::query_slots`], [`QueryCodec::encrypt`] and [`SmallQuery::encrypt`].
+    pub fn encrypt(
+        &self,
+        keyring: &Keyring,
+        questions: usize,
+        indices: &[Vec<Option<usize>>],
+    ) -> Result<Vec<u8>, QueryError> {
+        self.query_slots(questions)?;
+        Ok(self.header.pack(match self.small_holding(questions) {
+            Some((query, _)) => vec![query.encrypt(keyring.encryptor(), indices)?],
+            None => self.codec.encrypt(keyring.encryptor(), indices)?,
+        }))
+    }
+
+    /// Decrypts the answer to a query of that many questions: for each output one number per question, and possibly
+    /// more, times the header's unit.
+    ///
+    /// # Errors
+    /// Those of [`IndexDescription::query_slots`], or if the answer is malformed, of another model, or has another
+    /// number of vectors.
+    pub fn decrypt(&self, keyring: &Keyring, answer: &[u8], questions: usize) -> Result<Vec<Slots>, QueryError> {
+        self.query_slots(questions)?;
+        let Some((_, small)) = self.small_holding(questions) else {
+            return Ok(self.decrypt_full(keyring, answer, self.outputs, questions)?);
+        };
+        let vectors = self.header.unpack("answer", answer, self.answer_bytes(questions), small.vectors())?;
+        Ok(small.open(keyring, &vectors)?)
+    }
+
+    /// Decrypts a full answer with that many vectors and returns the first `slots` slots of each.
     ///
     /// # Errors
     /// If the answer is malformed, of another model, or has another number of vectors.
-    pub fn decrypt(
+    pub fn decrypt_full(
         &self,
         keyring: &Keyring,
         answer: &[u8],
         vectors: usize,
         slots: usize,
     ) -> Result<Vec<Slots>, ProtocolError> {
-        let packed = self.header.unpack("answer", answer, self.answer_bytes(vectors), vectors)?;
+        let packed = self.header.unpack("answer", answer, self.full_answer_bytes(vectors), vectors)?;
         if packed.len() != vectors || slots > self.parameters().slots() {
             let found = format!("{} vectors", packed.len());
             let needed = format!("{vectors} of at least {slots} slots");

@@ -79,7 +79,7 @@ impl QueryReader {
         compact.open(evaluator, bootstrapper, &queries)
     }
 
-    /// Converts a client's small query, its only vector of untrusted bytes, to the vectors of a lookup.
+    /// Converts a client's small query, one vector of untrusted bytes, to the vectors of a lookup.
     ///
     /// # Errors
     /// As for [`QueryReader::read`].
@@ -88,10 +88,10 @@ impl QueryReader {
         evaluator: &Evaluator<'_>,
         client: ClientId,
         small: &SmallQuery,
-        vector: &[u8],
+        vectors: &[Vec<u8>],
     ) -> Result<Vec<Ciphertext>, QueryError> {
-        let (sparse, seed) = small.read(vector)?;
-        self.seeds.admit(client, std::iter::once(seed.as_slice()), &[vector.to_vec()])?;
+        let (sparse, seed) = small.read(vectors)?;
+        self.seeds.admit(client, std::iter::once(seed.as_slice()), vectors)?;
         small.unpack(evaluator, &sparse)
     }
 }

@@ -34,7 +34,7 @@ impl SmallQuery {
     }
 
     /// The period of a query of untrusted vectors, if it is a small one.
-    pub fn period_of(vectors: &[Vec<u8>]) -> Option<usize> {
+    pub(crate) fn period_of(vectors: &[Vec<u8>]) -> Option<usize> {
         match vectors {
             [vector] => match vector.split_first() {
                 Some((log2_period, rest)) if rlwe::SeededCiphertext::begins_sparse(rest) => {
@@ -95,8 +95,12 @@ impl SmallQuery {
     }
 
     /// The ciphertext of all subtables, from the query's only vector of untrusted bytes, and its seed.
-    pub(crate) fn read(&self, vector: &[u8]) -> Result<(rlwe::SeededCiphertext, [u8; 32]), QueryError> {
+    pub(crate) fn read(&self, vectors: &[Vec<u8>]) -> Result<(rlwe::SeededCiphertext, [u8; 32]), QueryError> {
         let QueryShape { parameters, level, .. } = &self.shape;
+        let [vector] = vectors else {
+            let (found, needed) = (format!("{} vectors", vectors.len()), "one vector");
+            return Err(QueryError::mismatch("a small query", found, needed));
+        };
         if vector.len() != self.byte_len() {
             let (found, needed) = (format!("{} bytes", vector.len()), format!("{} bytes", self.byte_len()));
             return Err(QueryError::mismatch("a small query", found, needed));
@@ -129,21 +133,6 @@ impl SmallQuery {
         let vectors = self.packing.unpack(simulator, &self.packing.join(simulator, &divided)?)?;
         Ok(lookup.run(simulator, &vectors)?)
     }
-}
-
-/// The small queries of a shape and their answers, from the period `least` on, as long as both exist. `answer` gives
-/// the period and the number of the outputs of a query of some period.
-pub fn small_forms(
-    shape: &QueryShape,
-    least: usize,
-    answer: impl Fn(usize) -> (usize, usize),
-) -> Vec<(SmallQuery, SmallAnswer)> {
-    let form = |period| {
-        let (repeats, outputs) = answer(period);
-        let query = SmallQuery::new(shape.clone(), period).ok()?;
-        Some((query, SmallAnswer::new(&shape.parameters, repeats, outputs).ok()?))
-    };
-    std::iter::successors(Some(least), |period| period.checked_mul(2)).map_while(form).collect()
 }
 
 /// The answer to a small query: outputs that repeat after a period, joined in as few ciphertexts as hold them.

@@ -1,13 +1,10 @@
 //! The collector's half: asks for the sum, and decrypts it.
 
 use std::borrow::Borrow;
-use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{ClientHalf, KeyGenerator, ProtocolError, Registration};
+use unspoken_protocol::{ClientHalf, Registration, impl_registered_client};
 use unspoken_rlwe::SecretKey;
-use zeroize::Zeroizing;
 
 use crate::collection::CollectorKey;
 use crate::contributor::check_change;
@@ -42,31 +39,8 @@ pub struct SumsCollector {
     registration: Registration,
 }
 
-/// The secret of the collection stays in its private file; a bundle of 24 bytes registers the client.
-impl KeyGenerator for SumsCollector {
-    type KeyError = ProtocolError;
-
-    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
-        self.registration.secret_bytes()
-    }
-
-    fn bundle_contents(&self) -> Vec<u8> {
-        self.registration.bundle_contents()
-    }
-
-    fn key_bytes(&self) -> u64 {
-        self.registration.key_bytes()
-    }
-
-    fn write_keys(
-        &self,
-        out: &mut impl Write,
-        progress: impl FnMut(usize, usize),
-        cancel: &AtomicBool,
-    ) -> Result<(), ProtocolError> {
-        self.registration.write_keys(out, progress, cancel)
-    }
-}
+// The secret of the collection stays in its private file.
+impl_registered_client!(SumsCollector);
 
 impl ClientHalf for SumsCollector {
     type Error = SumsError;

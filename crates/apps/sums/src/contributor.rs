@@ -1,11 +1,8 @@
 //! The contributor's half: sends encrypted contributions.
 
 use std::borrow::Borrow;
-use std::io::Write;
-use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{ClientHalf, KeyGenerator, ProtocolError, Registration};
-use zeroize::Zeroizing;
+use unspoken_protocol::{ClientHalf, Registration, impl_registered_client};
 
 use crate::contribution::Contribution;
 use crate::description::{Description, Fingerprint};
@@ -27,31 +24,7 @@ pub struct SumsContributor {
     registration: Registration,
 }
 
-/// There is no secret key and there are no evaluation keys; a bundle of 24 bytes registers the client.
-impl KeyGenerator for SumsContributor {
-    type KeyError = ProtocolError;
-
-    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
-        self.registration.secret_bytes()
-    }
-
-    fn bundle_contents(&self) -> Vec<u8> {
-        self.registration.bundle_contents()
-    }
-
-    fn key_bytes(&self) -> u64 {
-        self.registration.key_bytes()
-    }
-
-    fn write_keys(
-        &self,
-        out: &mut impl Write,
-        progress: impl FnMut(usize, usize),
-        cancel: &AtomicBool,
-    ) -> Result<(), ProtocolError> {
-        self.registration.write_keys(out, progress, cancel)
-    }
-}
+impl_registered_client!(SumsContributor);
 
 impl ClientHalf for SumsContributor {
     type Error = SumsError;

@@ -44,7 +44,7 @@ pub struct Fingerprint(pub [u8; 32]);
 /// 64 hexadecimal digits.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -54,14 +54,9 @@ impl FromStr for Fingerprint {
     fn from_str(text: &str) -> Result<Self, SumsError> {
         let refuse =
             || SumsError::mismatch("fingerprint of a collection", format!("{text:?}"), "64 hexadecimal digits");
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(refuse());
-        }
-        let mut bytes = [0; 32];
-        for (byte, place) in bytes.iter_mut().zip(0..) {
-            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| refuse())?;
-        }
-        Ok(Fingerprint(bytes))
+        // The decoder also takes 64 digits after `0x`.
+        let digits = Some(text).filter(|text| text.len() == 64).ok_or_else(refuse)?;
+        hex::decode_to_array(digits).map(Fingerprint).map_err(|_| refuse())
     }
 }
 

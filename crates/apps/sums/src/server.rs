@@ -1,10 +1,10 @@
 //! The service's half: adds contributions, and releases the sum once.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ProtocolError, Registration, ServerHalf};
+use unspoken_protocol::{ClientId, ServerHalf, impl_registering_server};
 
 use crate::description::Description;
 use crate::error::SumsError;
@@ -73,43 +73,7 @@ impl SumsServer {
     }
 }
 
-impl KeyLoader for SumsServer {
-    /// Sums need no evaluation keys.
-    type Keys = ();
-    type KeyError = ProtocolError;
-
-    fn key_set(&self) -> KeySetId {
-        Registration::key_set()
-    }
-
-    fn key_format(&self) -> u32 {
-        Registration::FORMAT
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        Registration::BYTES
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        Registration::BYTES as u64
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        0
-    }
-
-    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
-        Registration::from_bytes("start of the keys", front).map(|_| 0)
-    }
-
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<(), ProtocolError> {
-        Registration::read(bundle).map(drop)
-    }
-
-    fn check_keys(&self, (): &()) -> Result<(), ProtocolError> {
-        Ok(())
-    }
-}
+impl_registering_server!(SumsServer);
 
 impl ServerHalf for SumsServer {
     type Error = SumsError;

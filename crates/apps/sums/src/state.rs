@@ -129,7 +129,7 @@ impl State {
             return Err(refuse("the state of another collection".into(), needed));
         }
         let (count, rest) = rest.split_at(4);
-        let count = count.iter().rev().fold(0, |count: u32, byte| count << 8 | u32::from(*byte));
+        let count = u32::from_le_bytes(count.try_into().expect("four bytes"));
         let bytes_of_ids = store.ids(count as usize * ID_BYTES).map_err(reading)?;
         let mut state = Self::empty(description)?;
         state.ids_hash.update(&bytes_of_ids);

@@ -2,12 +2,10 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::io::Write;
-use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{ClientHalf, KeyGenerator, ProtocolError, Registration, append_checksum, checked};
+use unspoken_protocol::{ClientHalf, Registration, append_checksum, checked, impl_registered_client};
 use unspoken_sealed::{Blinded, Name, PUBLIC_KEY_BYTES, RecordKey};
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::description::Description;
 use crate::error::UnsealError;
@@ -65,31 +63,7 @@ impl UnsealClient {
     }
 }
 
-/// There is no secret key and there are no evaluation keys; a bundle of 24 bytes registers the client.
-impl KeyGenerator for UnsealClient {
-    type KeyError = ProtocolError;
-
-    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
-        self.registration.secret_bytes()
-    }
-
-    fn bundle_contents(&self) -> Vec<u8> {
-        self.registration.bundle_contents()
-    }
-
-    fn key_bytes(&self) -> u64 {
-        self.registration.key_bytes()
-    }
-
-    fn write_keys(
-        &self,
-        out: &mut impl Write,
-        progress: impl FnMut(usize, usize),
-        cancel: &AtomicBool,
-    ) -> Result<(), ProtocolError> {
-        self.registration.write_keys(out, progress, cancel)
-    }
-}
+impl_registered_client!(UnsealClient);
 
 impl ClientHalf for UnsealClient {
     type Error = UnsealError;

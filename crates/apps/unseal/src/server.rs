@@ -1,12 +1,9 @@
 //! The service's half: evaluates the pseudorandom function on blinded names, and counts.
 
-use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use unspoken_protocol::{
-    ClientId, KeyLoader, KeySetId, ProtocolError, Registration, ServerHalf, append_checksum, checked,
-};
+use unspoken_protocol::{ClientId, ServerHalf, append_checksum, checked, impl_registering_server};
 use unspoken_sealed::{ServiceKey, request_bytes};
 
 use crate::allowance::Allowance;
@@ -48,43 +45,7 @@ fn hash(request: &[u8]) -> RequestHash {
     hash
 }
 
-impl KeyLoader for UnsealServer {
-    /// The function needs no evaluation keys.
-    type Keys = ();
-    type KeyError = ProtocolError;
-
-    fn key_set(&self) -> KeySetId {
-        Registration::key_set()
-    }
-
-    fn key_format(&self) -> u32 {
-        Registration::FORMAT
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        Registration::BYTES
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        Registration::BYTES as u64
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        0
-    }
-
-    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
-        Registration::from_bytes("start of the keys", front).map(|_| 0)
-    }
-
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<(), ProtocolError> {
-        Registration::read(bundle).map(drop)
-    }
-
-    fn check_keys(&self, (): &()) -> Result<(), ProtocolError> {
-        Ok(())
-    }
-}
+impl_registering_server!(UnsealServer);
 
 impl ServerHalf for UnsealServer {
     type Error = UnsealError;

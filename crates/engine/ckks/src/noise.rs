@@ -174,20 +174,12 @@ impl NoiseSource {
     /// The noise of a key switch with a key of `kind` over `basis`, after the division by `P` and without the
     /// rounding error of that division.
     pub(crate) fn key_switch(&self, stream: u64, kind: KeyKind, basis: Basis) -> Vec<Complex64> {
-        let key = match kind {
-            KeyKind::Relinearisation => 0,
-            KeyKind::Galois { element } => element,
-            KeyKind::Encapsulation => 2,
-            KeyKind::QueryEncapsulation => 4,
-            KeyKind::Decapsulation => 6,
-            KeyKind::HalfRing => 8,
-        };
         let mut sum = vec![Complex64::default(); self.secret.len()];
         for (index, variance) in self.model.digit_variances(basis).enumerate() {
             let index = index as u64;
             let deviation = (variance * self.model.gain()).sqrt();
             let spread = self.gaussian(&[DIGIT_STREAM, stream, index], deviation);
-            let errors = self.gaussian(&[KEY_STREAM, key, index], self.model.key_errors(basis));
+            let errors = self.gaussian(&[KEY_STREAM, kind.code(), index], self.model.key_errors(basis));
             sum.iter_mut().zip(spread).zip(errors).for_each(|((sum, spread), error)| *sum += spread * error);
         }
         sum

@@ -27,9 +27,7 @@ impl PoolPaths {
     /// Places the state file in the directory of the entries, under the same name with `.ledger` appended.
     pub fn beside(entries: impl Into<PathBuf>) -> Self {
         let entries = entries.into();
-        let mut state_file = entries.clone().into_os_string();
-        state_file.push(".ledger");
-        PoolPaths { entries, state_file: state_file.into() }
+        PoolPaths { state_file: entries.with_added_extension("ledger"), entries }
     }
 }
 

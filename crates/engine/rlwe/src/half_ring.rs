@@ -4,7 +4,7 @@
 //! The secret `s'` has half the degree, so its keys are counted at that degree. It is derived from the main secret with
 //! a hash. Like every evaluation key, the switching key assumes circular security.
 
-use unspoken_ring::{Poly, RingKind};
+use unspoken_ring::RingKind;
 use zeroize::Zeroizing;
 
 use crate::ciphertext::Ciphertext;
@@ -17,7 +17,7 @@ use crate::security::{SECURITY_BITS, SecretDistribution, max_log2_modulus, secur
 const HALF_LABEL: &str = "unspoken 2026 secret of the ring of half the degree";
 
 /// The distribution of the secret.
-const HALF_SECRET: SecretDistribution = SecretDistribution::UniformTernary;
+pub(crate) const HALF_SECRET: SecretDistribution = SecretDistribution::UniformTernary;
 
 impl Parameters {
     /// Checks that a key to the ring of half the degree, for ciphertexts of `chain` chain primes, has 128 bits of
@@ -41,13 +41,13 @@ impl Parameters {
 }
 
 impl SecretKey {
-    /// The secret `s'(X^2)` over the whole extended basis, in the evaluation domain.
-    pub(crate) fn half_ring_secret(&self) -> Result<Poly, RlweError> {
+    /// The coefficients of the secret `s'(X^2)`.
+    pub(crate) fn half_ring_secret(&self) -> Result<Zeroizing<Vec<i32>>, RlweError> {
         let degree = self.parameters().ring().degree();
         let own = self.derive(HALF_LABEL)?.ternary(degree / 2);
         let mut embedded = Zeroizing::new(vec![0; degree]);
         embedded.iter_mut().step_by(2).zip(own.iter()).for_each(|(target, value)| *target = *value);
-        self.lift_secret(&embedded)
+        Ok(embedded)
     }
 }
 

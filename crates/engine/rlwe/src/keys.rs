@@ -312,7 +312,7 @@ impl SwitchedSecrets {
             KeyKind::Encapsulation => (secret.sparse_secret()?, whole.clone()),
             KeyKind::QueryEncapsulation => (secret.sparse_secret()?, secret.embedded_query_secret()?),
             KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
-            KeyKind::HalfRing => (secret.half_ring_secret()?, whole.clone()),
+            KeyKind::HalfRing => (secret.lift_secret(&secret.half_ring_secret()?)?, whole.clone()),
         };
         Ok(SwitchedSecrets { target, message })
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
 
 use crate::error::RlweError;
+use crate::half_ring::HALF_SECRET;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution, max_log2_modulus, security_bits};
 
 /// The prefix that the name of a parameter set with less than 128 bits of security must have.
@@ -190,9 +191,10 @@ impl Parameters {
             if let Some(chain) = halves.filter(|_| !self.is_insecure()) {
                 let (degree, basis) = (self.ring().degree() / 2, self.ring().gadget_key_basis(chain));
                 let log2_modulus = self.log2_modulus(basis);
-                let security_bits = security_bits(degree, log2_modulus, objects[0].secret);
+                let security_bits = security_bits(degree, log2_modulus, HALF_SECRET);
                 let what = "key to the ring of half the degree";
-                objects.push(SecuredObject { what, degree, log2_modulus, security_bits, ..objects[0].clone() });
+                let secret = HALF_SECRET;
+                objects.push(SecuredObject { what, degree, log2_modulus, secret, security_bits, ..objects[0].clone() });
             }
         }
         if let Some(EncapsulationLiteral { primes, .. }) = self.literal().encapsulation {

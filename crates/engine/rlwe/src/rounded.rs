@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
-use crate::keys::SecretKey;
+use crate::keys::{SecretKey, secret_poly};
 use crate::parameters::Parameters;
 
 /// A ciphertext of two components in the ring of half the degree, modulo `2^bits`, a power of 256, of which some
@@ -25,7 +25,7 @@ pub struct RoundedCiphertext {
 }
 
 impl RoundedCiphertext {
-    /// The most bits of a coefficient: products of such coefficients with a secret still fit two primes.
+    /// The most bits of a coefficient: a double holds its products with a secret, up to an error of a few units.
     pub const MOST_BITS: u32 = 40;
 
     /// Standard deviation of the error that rounding adds to a coefficient, in units of `2^-bits` of the modulus:
@@ -115,7 +115,7 @@ impl SecretKey {
             Ok::<_, RlweError>(poly)
         };
         let mut sum = lifted(&mut mask.iter().enumerate().map(|(i, &residue)| (2 * i, residue)))?;
-        ring.mul_assign(&mut sum, &ring.restricted(&self.half_ring_secret()?, basis)?)?;
+        ring.mul_assign(&mut sum, &secret_poly(ring, &self.half_ring_secret()?, basis)?)?;
         ring.add_assign(&mut sum, &lifted(&mut places.iter().copied().zip(body.iter().copied()))?)?;
         ring.to_coefficients(&mut sum)?;
         let coefficients = ring.to_f64(&sum)?;

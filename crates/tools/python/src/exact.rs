@@ -49,6 +49,29 @@ fn encoded(encoder: &Encoder, values: &PyReadonlyArray1<'_, i64>) -> Result<Plai
     encoder.encode_slots(&values)
 }
 
+/// Encrypts a vector, with an encryption of zero of the pool if there is one.
+fn encrypt(
+    py: Python<'_>,
+    encoder: &Encoder,
+    key: &ClientKey,
+    values: &PyReadonlyArray1<'_, i64>,
+    pool: Option<&ExactPool>,
+) -> PyResult<ExactVector> {
+    let length = values.as_array().len();
+    let plaintext = encoded(encoder, values).map_err(Failure::from)?;
+    interruptible::run(py, Reporter::Silent, |_, _| {
+        let zero = pool.map(|pool| pool.take(key)).transpose()?.flatten();
+        let ciphertext = match (zero, key) {
+            (Some(zero), _) => encoder.encrypt_with(&plaintext, zero)?.expand()?,
+            (None, ClientKey::Secret(key)) => {
+                Encrypted::Seeded(encoder.encrypt(&plaintext, key, &mut SecretRng::from_os()?)?).expand()?
+            }
+            (None, ClientKey::Public(key)) => encoder.encrypt_public(&plaintext, key, &mut SecretRng::from_os()?)?,
+        };
+        Ok(ExactVector { ciphertext, length })
+    })
+}
+
 fn scheme_name(parameters: &ExactParameters) -> &'static str {
     match parameters.scheme() {
         Scheme::Bfv => "bfv",
@@ -61,6 +84,12 @@ fn scheme_name(parameters: &ExactParameters) -> &'static str {
 pub(crate) struct ExactSecret {
     encoder: Encoder,
     secret: Arc<SecretKey>,
+}
+
+impl ExactSecret {
+    fn client_key(&self) -> ClientKey {
+        ClientKey::Secret(Arc::clone(&self.secret))
+    }
 }
 
 #[pymethods]
@@ -100,18 +129,7 @@ impl ExactSecret {
         values: PyReadonlyArray1<'_, i64>,
         pool: Option<&ExactPool>,
     ) -> PyResult<ExactVector> {
-        let length = values.as_array().len();
-        let plaintext = encoded(&self.encoder, &values).map_err(Failure::from)?;
-        interruptible::run(py, Reporter::Silent, |_, _| {
-            let own = ClientKey::Secret(Arc::clone(&self.secret));
-            let encrypted = match pool.map(|pool| pool.take(&own)).transpose()?.flatten() {
-                Some(zero) => self.encoder.encrypt_with(&plaintext, zero)?,
-                None => {
-                    Encrypted::Seeded(self.encoder.encrypt(&plaintext, &self.secret, &mut SecretRng::from_os()?)?)
-                }
-            };
-            Ok(ExactVector { ciphertext: encrypted.expand()?, length })
-        })
+        encrypt(py, &self.encoder, &self.client_key(), &values, pool)
     }
 
     fn decrypt<'py>(&self, py: Python<'py>, vector: &ExactVector) -> PyResult<Bound<'py, PyArray1<i64>>> {
@@ -124,7 +142,7 @@ impl ExactSecret {
 
     /// A pool of encryptions of zero with this key, in memory, or in a file with its sealing key.
     fn pool(&self, py: Python<'_>, capacity: u32, file: Option<(String, [u8; 32])>) -> PyResult<ExactPool> {
-        ExactPool::open(py, ClientKey::Secret(Arc::clone(&self.secret)), capacity, file)
+        ExactPool::open(py, self.client_key(), capacity, file)
     }
 
     #[getter]
@@ -157,6 +175,12 @@ pub(crate) struct ExactPublicKey {
     key: Arc<PublicKey>,
 }
 
+impl ExactPublicKey {
+    fn client_key(&self) -> ClientKey {
+        ClientKey::Public(Arc::clone(&self.key))
+    }
+}
+
 #[pymethods]
 impl ExactPublicKey {
     #[staticmethod]
@@ -178,21 +202,12 @@ impl ExactPublicKey {
         values: PyReadonlyArray1<'_, i64>,
         pool: Option<&ExactPool>,
     ) -> PyResult<ExactVector> {
-        let length = values.as_array().len();
-        let plaintext = encoded(&self.encoder, &values).map_err(Failure::from)?;
-        interruptible::run(py, Reporter::Silent, |_, _| {
-            let own = ClientKey::Public(Arc::clone(&self.key));
-            let ciphertext = match pool.map(|pool| pool.take(&own)).transpose()?.flatten() {
-                Some(zero) => self.encoder.encrypt_with(&plaintext, zero)?.expand()?,
-                None => self.encoder.encrypt_public(&plaintext, &self.key, &mut SecretRng::from_os()?)?,
-            };
-            Ok(ExactVector { ciphertext, length })
-        })
+        encrypt(py, &self.encoder, &self.client_key(), &values, pool)
     }
 
     /// A pool of encryptions of zero with this key, in memory, or in a file with its sealing key.
     fn pool(&self, py: Python<'_>, capacity: u32, file: Option<(String, [u8; 32])>) -> PyResult<ExactPool> {
-        ExactPool::open(py, ClientKey::Public(Arc::clone(&self.key)), capacity, file)
+        ExactPool::open(py, self.client_key(), capacity, file)
     }
 
     #[getter]

@@ -1,5 +1,6 @@
 //! `unspoken embed compress`
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -33,10 +34,6 @@ pub struct Arguments {
     /// How columns are found
     #[arg(long, value_enum, default_value = "additive")]
     method: Method,
-    #[command(flatten)]
-    additive: AdditiveArguments,
-    #[command(flatten)]
-    gumbel: GumbelArguments,
     /// Seed; the same seed gives the same compressed table
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -44,6 +41,10 @@ pub struct Arguments {
     /// row
     #[arg(long)]
     add_unknown: bool,
+    #[command(flatten)]
+    additive: AdditiveArguments,
+    #[command(flatten)]
+    gumbel: GumbelArguments,
 }
 
 /// A method of compression.
@@ -55,15 +56,21 @@ enum Method {
     Gumbel,
 }
 
+/// The help of an option that has a default with its own method.
+fn with_default(help: &str, default: impl Display) -> String {
+    format!("{help} [default: {default}]")
+}
+
 /// Options of additive quantisation.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Method additive")]
 struct AdditiveArguments {
-    /// Rounds of refinement [default: 12]
-    #[arg(long)]
+    #[arg(long, help = with_default("Rounds of refinement", CompressOptions::default().rounds))]
     rounds: Option<usize>,
-    /// Changes tried for each token's columns in each round [default: 4]
-    #[arg(long)]
+    #[arg(
+        long,
+        help = with_default("Changes tried for each token's columns in each round", CompressOptions::default().trials)
+    )]
     trials: Option<usize>,
 }
 
@@ -71,17 +78,13 @@ struct AdditiveArguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Method gumbel")]
 struct GumbelArguments {
-    /// Epochs of training [default: 100]
-    #[arg(long)]
+    #[arg(long, help = with_default("Epochs of training", GumbelOptions::default().epochs))]
     epochs: Option<usize>,
-    /// Rows of a batch [default: 128]
-    #[arg(long)]
+    #[arg(long, help = with_default("Rows of a batch", GumbelOptions::default().batch))]
     batch: Option<usize>,
-    /// Learning rate [default: 0.001]
-    #[arg(long)]
+    #[arg(long, help = with_default("Learning rate", GumbelOptions::default().rate))]
     rate: Option<f32>,
-    /// Temperature of the softmax [default: 1]
-    #[arg(long)]
+    #[arg(long, help = with_default("Temperature of the softmax", GumbelOptions::default().temperature))]
     temperature: Option<f32>,
 }
 

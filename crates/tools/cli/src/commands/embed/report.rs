@@ -45,11 +45,11 @@ pub struct Arguments {
     /// The classifier
     #[arg(long, value_enum, default_value = "mean", requires = "reviews")]
     classifier: Classifier,
-    #[command(flatten)]
-    recurrent: RecurrentArguments,
     /// Print one JSON object per compressed table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    recurrent: RecurrentArguments,
 }
 
 /// A classifier over embeddings.

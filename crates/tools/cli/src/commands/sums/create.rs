@@ -29,7 +29,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let [public, private] = ["public", "private"].map(|ending| with_ending(&arguments.name, ending));
+    let [public, private] = ["public", "private"].map(|ending| arguments.name.with_added_extension(ending));
     for path in [&public, &private] {
         anyhow::ensure!(
             !path.try_exists().with_context(|| format!("cannot look for {}", path.display()))?,
@@ -53,12 +53,4 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("preset      {}, {} bytes for each contribution", description.preset(), description.contribution_bytes());
     println!("serve with  unspoken serve --offer sums={}", public.display());
     Ok(())
-}
-
-/// A path with an ending after its whole name.
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
 }

@@ -43,7 +43,5 @@ fn open(paths: &PoolPaths, key: ClientKey, shape: PoolShape) -> anyhow::Result<P
 
 /// The file of the sealing key.
 fn key_path(paths: &PoolPaths) -> PathBuf {
-    let mut name = paths.entries.as_os_str().to_owned();
-    name.push(".key");
-    name.into()
+    paths.entries.with_added_extension("key")
 }
