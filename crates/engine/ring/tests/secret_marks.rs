@@ -277,7 +277,7 @@ fn every_operation_is_in_the_table() {
         include_str!("../src/table.rs"),
     ];
     /// Methods that make polynomials from integers, bytes or a seed alone. The last two are tested below.
-    const FROM_NOTHING: [&str; 12] = [
+    const FROM_NOTHING: [&str; 13] = [
         "zero",
         "uniform",
         "from_i32",
@@ -287,6 +287,7 @@ fn every_operation_is_in_the_table() {
         "evaluate_i64",
         "from_values",
         "read_residues",
+        "read_some_residues",
         "complex_constant",
         "evaluate_secret_i32",
         "evaluate_f64",
