@@ -157,8 +157,7 @@ def matrix_service(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
     program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
     (home / "program").write_bytes(program.to_bytes())
-    # `Service` passes its options as arguments: --offer matrix:matrix/scores=FILE.
-    running = Service(binary, f"matrix:matrix/scores={home / 'program'}", home / "data", "--offer", {}).start()
+    running = Service(binary, f"matrix/scores={home / 'program'}", home / "data", "--arrays", {}).start()
     yield running
     running.stop()
 

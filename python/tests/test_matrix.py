@@ -137,13 +137,16 @@ def test_rearrangements(secret):
     check(secret, secret.matrix(batch).reshape(3, 8, 3).mT, np.swapaxes(batch.reshape(3, 8, 3), 1, 2))
 
 
-def test_reshapes_are_merged_and_cost_one_level():
-    v = unspoken.matrix("v", (64,))
+def test_reshapes_cost_nothing_without_products_and_one_level_with_them():
+    v, b = unspoken.matrix("v", (64,)), unspoken.matrix("b", (32, 2))
     assert v[:, None].T.squeeze().plan(preset=FAST).levels == 0
-    assert v.reshape(8, 8).reshape(4, 16).reshape(2, 32).plan(preset=FAST).levels == 1
+    reshaped = v.reshape(8, 8).reshape(4, 16).reshape(2, 32)
+    program = (2.0 * reshaped + 1).plan(preset=FAST)
+    assert program.key_count == 0
+    product = (unspoken.matrix("a", (2, 32)) @ b).plan(preset=FAST)
+    assert (reshaped @ b).plan(preset=FAST).levels == 1 + product.levels
     program = unspoken.matrix("a", (16, 16)).ravel().plan(preset=FAST)
-    assert program.levels == 1
-    assert program.key_count <= 17
+    assert (program.levels, program.key_count) == (0, 0)
 
 
 def test_any_name_is_an_input(secret):
@@ -296,7 +299,9 @@ def test_index_errors_read_as_numpys():
         ((0, 0, 0), "too many indices"),
         ((slice(None), [0, 3]), "index 3 is out of bounds for axis 1 with size 3"),
         ([True, False, True], "boolean index did not match"),
-        (([0, 1], [0, 1]), "ix_"),
+        (([0, 1], [0, 1, 2]), "cannot be broadcast"),
+        (([0, 1], [[0, 3], [1, 2]]), "index 3 is out of bounds for axis 1"),
+        (([0, 1], [True, False, True]), "ix_"),
         (([0, 1], 0, None), "two steps"),
         ([[0, 1], [1, 0]], "2 axes"),
         ([[True, False, True], [False, True, False]], "2 axes"),
@@ -308,6 +313,8 @@ def test_index_errors_read_as_numpys():
             a[key]
     with pytest.raises(IndexError, match="batch"):
         batch[0]
+    with pytest.raises(IndexError, match="ix_"):
+        batch[:, [0, 1], [0, 1]]
 
 
 def test_what_encryption_cannot(secret):
@@ -411,3 +418,28 @@ def test_permutations_of_vectors_use_few_keys(secret):
     program = check(secret, secret.matrix(a)[order], a[order])
     assert "tiles of 1 x 1024" in str(program)
     assert program.key_count < 40
+
+
+def test_permutations_of_matrices_are_those_of_their_entries(secret):
+    a = random(24, 30, seed=1)
+    x, order = secret.matrix(a), np.random.default_rng(2).permutation(a.size)
+    program = check(secret, x.ravel()[order].reshape(30, 24).T[::-1], a.ravel()[order].reshape(30, 24).T[::-1])
+    assert "tiles of 1 x 1024" in str(program)
+    assert program.key_switches < 60
+    rows, columns = [0, 23, 5, 7], [1, 1, 29, 0]
+    check(secret, x[rows, columns], a[rows, columns])
+    check(secret, x[[[1], [2]], [rows, columns]], a[[[1], [2]], [rows, columns]])
+    check(secret, np.take(x, [[5, 700], [31, 2]]), np.take(a, [[5, 700], [31, 2]]))
+    check(secret, x[0][[[3, 1], [2, 29]]], a[0][[[3, 1], [2, 29]]])
+    check(secret, np.rot90(x.reshape(5, 144)), np.rot90(a.reshape(5, 144)))
+
+
+def test_vectors_longer_than_the_slots_are_permuted(secret):
+    a = random(4000, seed=1)  # two ciphertexts of 2048 slots
+    x, order = secret.matrix(a), np.random.default_rng(2).permutation(a.size)
+    deep = "insecure_n11_real_depth17_scale30"
+    for expression, expected in [(x[order], a[order]), (x[::-1], a[::-1]), (np.roll(x, 5), np.roll(a, 5))]:
+        program = expression.plan(preset=deep)
+        found = secret.decrypt(expression.compute(secret.keys(expression, progress=False), progress=False))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=program.error)
+        assert program.error < 0.02

@@ -32,6 +32,18 @@ def test_computes_as_numpy_does(matrix_service, state):
     assert [each.done for each in seen if each.stage == "computing"] == [0, 1] * 2
 
 
+def test_a_program_checks_that_a_service_has_it(matrix_service, state):
+    given = inputs()
+    a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
+    program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
+    with program.client(matrix_service.url, state_dir=state, progress=False) as client:
+        expected = 2 * given["a"] @ given["b"] + 1
+        np.testing.assert_allclose(client.compute(**given), expected, rtol=0, atol=client.error)
+    other = (a @ b.reshape(3, 1)).plan(preset="n14_real_depth8_scale30")
+    with pytest.raises(unspoken.MismatchError, match="plan it again"):
+        other.client(matrix_service.url, state_dir=state, progress=False)
+
+
 def test_keys_are_made_once(matrix_service, state):
     quiet(matrix_service.url, state_dir=state).connect().close()
     with quiet(matrix_service.url, state_dir=state) as client:

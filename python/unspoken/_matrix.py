@@ -286,7 +286,14 @@ class Matrix(Encrypted):
         return self
 
     def __getitem__(self, key: Any) -> Matrix:
-        """Select rows and columns: integers, slices, lists, masks, and ``numpy.ix_``; None adds an axis."""
+        """Select as numpy does: integers, slices, lists, masks, ``numpy.ix_``, index arrays; None adds an axis.
+
+        Entries that all differ are a permutation, and are moved by a planned network: ``a.ravel()[order]``.
+        """
+        places = index.entries(key, self.shape) if self._batch is None else None
+        if places is not None:
+            picked_entries = rearrange.reshape(self, -1)[places.ravel()]
+            return picked_entries if places.ndim == 1 else rearrange.reshape(picked_entries, places.shape)
         key, added = index.new_axes(key, self.ndim)
         picked = index.select(key, self.shape, self._batch is not None)
         node, axes = self._node, list(self._axes)

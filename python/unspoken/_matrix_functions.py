@@ -449,11 +449,15 @@ def _append(arr: Any, values: Any, axis: Any = None) -> Matrix:
 @implements("take")
 def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Matrix:
     check_defaults("take", out=out)
-    if mode != "raise" or np.ndim(indices) > 1:
-        raise TypeError("numpy.take: needed indices of one axis at most, and mode='raise', for encrypted matrices")
+    if mode != "raise":
+        raise TypeError("numpy.take: needed mode='raise' for encrypted matrices")
     matrix = _matrix_of("take", a)
     if axis is None:
         matrix, axis = matrix.ravel(), 0
+    if np.ndim(indices) > 1 and (matrix.ndim > 1 or matrix._batch is not None):
+        raise TypeError("numpy.take: needed indices of one axis, or axis=None, for encrypted matrices")
+    if matrix.ndim == 1:
+        return matrix[indices]
     return matrix[(*(slice(None) for _ in range(axis_number(axis, matrix.ndim))), indices)]
 
 
@@ -473,6 +477,20 @@ def _fliplr(m: Any) -> Matrix:
 @implements("flipud")
 def _flipud(m: Any) -> Matrix:
     return _flip(m, 0)
+
+
+@implements("rot90")
+def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Matrix:
+    matrix = _matrix_of("rot90", m)
+    numbers = [axis_number(axis, matrix.ndim) for axis in integers(axes, "rot90: axes")]
+    if len(numbers) != 2 or numbers[0] == numbers[1]:
+        raise MatrixError(f"rot90: axes {axes} of shape {matrix.shape}; needed two different axes")
+    (turns,) = integers(k, "rot90: k")
+    if turns % 2 == 0:
+        return _flip(matrix, numbers) if turns % 4 else matrix
+    if turns % 4 == 1:
+        return rearrange.swapaxes(_flip(matrix, numbers[1]), *numbers)
+    return _flip(rearrange.swapaxes(matrix, *numbers), numbers[1])
 
 
 @implements("roll")

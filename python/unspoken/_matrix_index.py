@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import numpy as np
+import numpy.typing as npt
 
 # Selected positions along an axis (`None`: all, in order), and whether the axis is kept.
 Picked = tuple[Optional[list[int]], bool]
@@ -38,6 +39,47 @@ def _is_integer(key: Any) -> bool:
     return key is not None and key is not Ellipsis and not isinstance(key, slice) and np.ndim(key) == 0
 
 
+def entries(key: Any, shape: tuple[int, ...]) -> npt.NDArray[np.intp] | None:
+    """Return the places in row-major order of the entries that index arrays select, None for other keys.
+
+    Index arrays are one of several axes for a vector, or one for each axis of a matrix, as in numpy. `shape`
+    is that of a matrix or vector, without the batch.
+
+    Examples
+    --------
+    >>> entries(([0, 1], [2, 0]), (4, 3))
+    array([2, 3])
+    >>> entries([[0, 1], [2, 3]], (4,)).shape
+    (2, 2)
+    >>> entries([0, 1], (4, 3)) is None
+    True
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if len(keys) != len(shape) or any(each is None or each is Ellipsis or isinstance(each, slice) for each in keys):
+        return None
+    arrays = [np.asarray(each) for each in keys]
+    several = [array for array in arrays if array.ndim > 0]
+    if any(array.dtype.kind not in "iu" for array in arrays) or not several:
+        return None
+    if len(arrays) == 1 and arrays[0].ndim == 1:
+        return None  # a selection along the axis
+    if len(arrays) == 2 and ((len(several) == 1 and several[0].ndim == 1) or _is_open_mesh(keys)):
+        return None  # selections along the axes
+    for axis, (array, extent) in enumerate(zip(arrays, shape)):
+        beyond = array[(array < -extent) | (array >= extent)]
+        if beyond.size:
+            raise IndexError(f"index {beyond.flat[0]} is out of bounds for axis {axis} with size {extent}")
+    wrapped = [array % extent for array, extent in zip(arrays, shape)]
+    try:
+        places = np.ravel_multi_index(np.broadcast_arrays(*wrapped), shape)
+    except ValueError:
+        found = " and ".join(str(array.shape) for array in arrays)
+        raise IndexError(f"shape mismatch: indexing arrays of shapes {found} cannot be broadcast together") from None
+    if not 1 <= places.ndim <= 2 or not places.size:
+        raise IndexError(f"index arrays of shape {places.shape}; needed one entry or more, and one or two axes")
+    return np.asarray(places, dtype=np.intp)
+
+
 def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
     """Return what ``array[key]`` selects along each axis except the batch.
 
@@ -61,7 +103,7 @@ def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
     lists = [i for i, each in enumerate(keys) if np.ndim(each) > 0]
     mesh = len(lists) == 2 and _is_open_mesh(keys)
     if len(lists) == 2 and not mesh:
-        raise IndexError("two lists pick single entries in numpy, which is not done here: use numpy.ix_(rows, columns)")
+        raise IndexError("two lists with a batch, a slice or a mask: use numpy.ix_(rows, columns)")
     return [_along(each, extent, axis, mesh) for axis, (each, extent) in enumerate(zip(keys, extents))]
 
 

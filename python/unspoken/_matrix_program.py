@@ -8,9 +8,11 @@ import numpy as np
 
 from unspoken import _unspoken
 from unspoken._matrix_encrypted import Encrypted
+from unspoken.errors import MismatchError
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
+    from unspoken._matrix_client import MatrixClient
 
 _OPTIONS = ("preset", "largest", "most_keys", "tile", "blocks")
 
@@ -91,6 +93,13 @@ class MatrixSignature(Message[_unspoken.MatrixSignature]):
     def key_bytes(self) -> int:
         """Bytes of the keys when sent."""
         return self._compiled.key_bytes
+
+    @property
+    def _plan(self) -> tuple[object, ...]:
+        """What differs between programs of other shapes, parameters or levels."""
+        compiled = self._compiled
+        layout = (tuple(compiled.tile), compiled.blocks, compiled.vectors, compiled.level)
+        return (self.preset, self.inputs, self.shape, layout, self.key_count, self.key_bytes)
 
     def __repr__(self) -> str:
         """Return preset and keys."""
@@ -231,6 +240,45 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
     def __repr__(self) -> str:
         """Return the shape of the result and the main costs."""
         return f"<MatrixProgram of shape {self.shape}, {self.levels} levels, {self.key_count} keys>"
+
+    def client(self, url: str, **options: Any) -> MatrixClient:
+        """Return a client of a service that serves this program: ``unspoken serve --arrays FILE``.
+
+        Parameters
+        ----------
+        url : str
+            ``https://host:port``, or ``http://`` for a service on this machine.
+        **options
+            As for `MatrixClient`.
+
+        Raises
+        ------
+        MismatchError
+            If the service has a program of another signature: other inputs, shapes or parameters, or other
+            keys. Constants are not compared: clients do not see them.
+        UnspokenError
+            As for `MatrixClient.connect`; this connects, and so makes and uploads keys.
+
+        Examples
+        --------
+        >>> with program.client("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+        ...     result = client.compute(a=np.ones((3, 3)))
+        """
+        from unspoken._matrix_client import MatrixClient
+
+        client = MatrixClient(url, **options)
+        try:
+            found = client.signature
+        except BaseException:
+            client.close()
+            raise
+        if found._plan != self.signature._plan:
+            client.close()
+            raise MismatchError(
+                f"connect to {url}: found a program {found.inputs} -> {found.shape}, {found!r}; "
+                f"needed {self.inputs} -> {self.shape}, {self.signature!r}: serve this program, or plan it again"
+            )
+        return client
 
     def run(
         self,

@@ -188,14 +188,15 @@ fn read_groups<V>(
         let needed = format!("at least one, and 1 to {} in each", layout.parallel());
         return Err(input.refuse(format!("{groups} groups of {batch} matrices"), needed));
     }
-    let tiles = layout.tiles(shape.matrix);
+    let shape = shape.stored(layout);
+    let tiles = layout.tiles(shape);
     let mut matrices = Vec::new();
     for _ in 0..groups {
         let mut read = Vec::new();
         for _ in 0..tiles {
             read.push(tile(input.block()?)?);
         }
-        matrices.push(EncryptedMatrix::from_tiles(layout, shape.matrix, batch, read)?);
+        matrices.push(EncryptedMatrix::from_tiles(layout, shape, batch, read)?);
     }
     Ok(matrices)
 }

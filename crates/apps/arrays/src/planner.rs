@@ -5,7 +5,7 @@ use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, StepOve
 
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
-use crate::shape::{MAX_BATCH, fits_tiles};
+use crate::shape::{MAX_BATCH, fits_tiles, is_flat};
 
 /// Presets tried in this order if none is named: the first that is deep enough is chosen.
 const PRESETS: [&str; 2] = ["n15_real_depth11_scale50", "n15_real_depth17_scale30"];
@@ -39,8 +39,9 @@ pub struct Options {
     pub tile: Option<usize>,
     /// Blocks of the encoding space, a power of two up to the tile.
     pub blocks: Option<usize>,
-    /// Whether tiles have one row, which is possible for expressions of row vectors alone, and chosen for them if
-    /// `tile` and `blocks` are left out; otherwise tiles are square.
+    /// Whether matrices are stored as rows of their entries, in tiles of one row. This is possible for expressions
+    /// without products and without sums along one of two axes, and chosen for them if `tile` and `blocks` are left
+    /// out; otherwise tiles are square.
     pub one_row: Option<bool>,
     /// Largest absolute value of an input's entry; 1 if it is left out. The level and the parameter set have room for
     /// all values of a run with such inputs, and others are refused at encryption.
@@ -174,7 +175,8 @@ fn check_left(
     Err(ArraysError::Magnitude { operation: "plan an expression", found, needed })
 }
 
-/// Plans for each layout, and selects the plan with the shortest predicted time for the whole batch.
+/// Plans for each layout, and selects the plan with the shortest predicted time for the whole batch. What can be
+/// computed on rows of entries is: see [`Graph::flattened`].
 fn cheapest(
     preset: &BuiltPreset,
     graph: &Graph,
@@ -182,12 +184,18 @@ fn cheapest(
     floor: usize,
 ) -> Result<unspoken_matrix::Program, ArraysError> {
     let budget = Budget { most_keys: options.most_keys };
-    let mut best: Option<(f64, unspoken_matrix::Program)> = None;
     let mut refused = None;
+    if let Some(flat) = flattened(graph, options)? {
+        let planned = flat_layout(preset.parameters(), &flat, options)
+            .and_then(|layout| plan_low(preset, &flat, layout, (budget, floor)));
+        match planned {
+            Err(error) if options.one_row.is_none() => refused = Some(error),
+            done => return done,
+        }
+    }
+    let mut best: Option<(f64, unspoken_matrix::Program)> = None;
     for layout in layouts(preset.parameters(), graph, options)? {
         match plan_low(preset, graph, layout, (budget, floor)) {
-            // Vectors need no other tiles.
-            Ok(program) if layout.tile().0 < layout.tile().1 => return Ok(program),
             Ok(program) => {
                 let seconds = program.seconds() * options.batch.div_ceil(layout.parallel()) as f64;
                 if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
@@ -237,18 +245,57 @@ fn plan_low(
     Ok(program)
 }
 
-/// Candidate layouts, simplest first.
+/// The graph on rows of entries, if it is wanted and possible.
+fn flattened(graph: &Graph, options: &Options) -> Result<Option<Graph>, ArraysError> {
+    let wanted = options.one_row.unwrap_or(options.tile.is_none() && options.blocks.is_none());
+    let flat = if wanted { graph.flattened() } else { None };
+    match options.one_row {
+        Some(true) if flat.is_none() => Err(ArraysError::mismatch(
+            "plan an expression",
+            "an operation that needs rows and columns, in tiles of one row",
+            "square tiles (one_row = false), or an expression without products and sums along one axis",
+        )),
+        _ => Ok(flat),
+    }
+}
+
+/// The layout of rows of entries.
+fn flat_layout(parameters: &CkksParameters, flat: &Graph, options: &Options) -> Result<Layout, ArraysError> {
+    let shapes = flat.nodes().iter().map(|node| node.shape());
+    let longest = shapes.clone().map(|(_, columns)| columns).max().unwrap_or(1);
+    let columns = options.tile.unwrap_or(longest.next_power_of_two().min(parameters.slots()));
+    let layout = Layout::with_tile(parameters, (1, columns), options.blocks.unwrap_or(1))?;
+    if !is_flat(layout) && longest > 1 {
+        return Err(ArraysError::mismatch(
+            "lay out matrices",
+            "tiles of one entry as tiles of one row",
+            "2 columns or more",
+        ));
+    }
+    match shapes.clone().find(|&shape| !fits_tiles(layout, shape)) {
+        None => Ok(layout),
+        Some((_, columns)) => {
+            let found = format!("{} tiles for {columns} entries", layout.tiles((1, columns)));
+            Err(ArraysError::mismatch("lay out matrices", found, "larger tiles, or smaller matrices"))
+        }
+    }
+}
+
+/// Candidate layouts in square tiles, simplest first.
 fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Result<Vec<Layout>, ArraysError> {
     let shapes: Vec<_> = graph.nodes().iter().map(|node| node.shape()).collect();
-    let free = options.tile.is_none() && options.blocks.is_none();
-    let rows = match options.one_row {
-        Some(one_row) => vec![one_row],
-        None if free && of_vectors(graph) => vec![true, false],
-        None => vec![false],
+    let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
+    // Only products of two encrypted matrices can use slots besides the tile.
+    let multiplies = graph.nodes().iter().any(|node| node.operation().kind() == OperationKind::MatMul);
+    let blocks = |tile: usize| {
+        let most =
+            if multiplies { (parameters.slots() / tile.saturating_pow(2).max(1)).clamp(1, tile.max(1)) } else { 1 };
+        options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks])
     };
+    let candidates = tiles.into_iter().flat_map(|tile| blocks(tile).into_iter().map(move |blocks| (tile, blocks)));
     let (mut layouts, mut refused) = (Vec::new(), None);
-    for (tile, blocks) in rows.into_iter().flat_map(|one_row| tiles_and_blocks(parameters, graph, options, one_row)) {
-        match Layout::with_tile(parameters, tile, blocks) {
+    for (tile, blocks) in candidates {
+        match Layout::new(parameters, tile, blocks) {
             Ok(layout) if shapes.iter().all(|&shape| fits_tiles(layout, shape)) => layouts.push(layout),
             Ok(_) => {}
             Err(error) => refused = refused.or(Some(error)),
@@ -258,50 +305,6 @@ fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Res
         Some(error) if layouts.is_empty() => Err(error.into()),
         _ => Ok(layouts),
     }
-}
-
-/// Whether all nodes are row vectors and operations that are possible in tiles of one row.
-fn of_vectors(graph: &Graph) -> bool {
-    use OperationKind as Kind;
-    graph.nodes().iter().all(|node| {
-        let kind = node.operation().kind();
-        let possible = matches!(
-            kind,
-            Kind::Input
-                | Kind::Constant
-                | Kind::Columns
-                | Kind::Add
-                | Kind::Subtract
-                | Kind::Multiply
-                | Kind::Scale
-                | Kind::Sum
-        );
-        node.shape().0 == 1 && possible
-    })
-}
-
-/// Rows and columns of the candidate tiles, and their numbers of blocks.
-fn tiles_and_blocks(
-    parameters: &CkksParameters,
-    graph: &Graph,
-    options: &Options,
-    one_row: bool,
-) -> Vec<((usize, usize), usize)> {
-    let shapes: Vec<_> = graph.nodes().iter().map(|node| node.shape()).collect();
-    if one_row {
-        let longest = shapes.iter().map(|&(_, columns)| columns).max().unwrap_or(1);
-        let columns = options.tile.unwrap_or(longest.next_power_of_two().min(parameters.slots()));
-        return vec![((1, columns), options.blocks.unwrap_or(1))];
-    }
-    let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
-    // Only products of two encrypted matrices can use slots besides the tile.
-    let multiplies = graph.nodes().iter().any(|node| node.operation().kind() == OperationKind::MatMul);
-    let blocks = |tile: usize| {
-        let most =
-            if multiplies { (parameters.slots() / tile.saturating_pow(2).max(1)).clamp(1, tile.max(1)) } else { 1 };
-        options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks])
-    };
-    tiles.into_iter().flat_map(|tile| blocks(tile).into_iter().map(move |blocks| ((tile, tile), blocks))).collect()
 }
 
 /// The tile that holds the largest matrix, if one can, and smaller ones that need less padding.

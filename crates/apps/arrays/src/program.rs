@@ -14,7 +14,7 @@ use crate::graph_bytes::{read_graph, write_graph};
 use crate::keys::Keys;
 use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult, read_layout, write_layout};
 use crate::planner::{Choice, Options, choose};
-use crate::shape::{ArrayShape, Axes, check_graph};
+use crate::shape::{ArrayShape, Axes, check_graph, is_flat};
 use crate::signature::{Input, Signature};
 
 /// Input of the planner.
@@ -256,7 +256,7 @@ impl Program {
         for run in 0..MOST_RUNS {
             let simulator = Simulator::new(self.signature.preset.encoder(), run).with_sampled_encodings();
             let given = self.signature.inputs.iter().map(|input| {
-                let group = vec![Array2::from_elem(input.shape.matrix, largest); self.signature.group()];
+                let group = vec![Array2::from_elem(input.shape.stored(layout), largest); self.signature.group()];
                 let scale = self.signature.preset.parameters().scale();
                 encode_tiles(layout, &group)?
                     .try_map(|slots| Ok::<_, ArraysError>(simulator.encrypt(slots, self.signature.level, scale)?))
@@ -268,7 +268,7 @@ impl Program {
                 let needed = "a plan with room for them; this is a bug".into();
                 return Err(ArraysError::Magnitude { operation: "simulate a run", found, needed });
             }
-            let slots = entry_slots(layout, self.signature.output.matrix, self.signature.group());
+            let slots = entry_slots(layout, self.signature.output.stored(layout), self.signature.group());
             for (tile, slots) in result.tiles().iter().zip(slots) {
                 let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
                 let exact = pick(tile.exact());
@@ -323,8 +323,7 @@ impl Program {
         }
         input.finish()?;
         let preset = Some(preset.parameters().name().to_owned());
-        let (rows, columns) = layout.tile();
-        let (tile, blocks, one_row) = (Some(columns), Some(layout.blocks()), Some(rows < columns));
+        let (tile, blocks, one_row) = (Some(layout.dim()), Some(layout.blocks()), Some(is_flat(layout)));
         let options = Options { preset, batch, most_keys, tile, blocks, one_row, largest };
         Ok(ProgramSource { graph, inputs, output: output.axes, options })
     }

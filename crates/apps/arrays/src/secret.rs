@@ -183,7 +183,7 @@ impl Secret {
             for tiles in signature.encode(input, values)? {
                 let tiles = tiles.iter().map(|slots| key.encrypt(slots, signature.level)).collect::<Result<_, _>>()?;
                 let (layout, group) = (signature.layout, signature.group());
-                groups.push(EncryptedMatrix::from_tiles(layout, shape.matrix, group, tiles)?);
+                groups.push(EncryptedMatrix::from_tiles(layout, shape.stored(layout), group, tiles)?);
             }
             entries.push(EncryptedInput { name: name.clone(), shape, batch, groups });
         }

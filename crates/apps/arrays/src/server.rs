@@ -72,7 +72,7 @@ impl MatrixServer {
             let (layout, tiles) = (signature.layout(), signature.tiles(input.shape));
             let group = |_| {
                 let tiles = vectors.by_ref().take(tiles).collect();
-                Ok(EncryptedMatrix::from_tiles(layout, input.shape.matrix, signature.group(), tiles)?)
+                Ok(EncryptedMatrix::from_tiles(layout, input.shape.stored(layout), signature.group(), tiles)?)
             };
             (0..signature.groups_of(input.shape)).map(group).collect()
         });

@@ -7,7 +7,7 @@ use crate::bytes::{Reader, Writer};
 use crate::error::ArraysError;
 
 /// Maximum number of rows or columns of a matrix.
-pub(crate) const MAX_EXTENT: usize = 1 << 13;
+pub(crate) const MAX_EXTENT: usize = 1 << 20;
 /// Maximum number of entries of a matrix.
 const MAX_ENTRIES: usize = 1 << 24;
 /// Maximum number of tiles of a matrix.
@@ -53,6 +53,13 @@ impl ArrayShape {
     pub fn extents(&self, batch: usize) -> Vec<usize> {
         let axes = [(self.axes.batch, batch), (self.axes.rows, self.matrix.0), (self.axes.columns, self.matrix.1)];
         axes.into_iter().filter(|(there, _)| *there).map(|(_, extent)| extent).collect()
+    }
+
+    /// Rows and columns of the encrypted matrices: in tiles of one row, a matrix is the row of its entries in row-major
+    /// order.
+    pub(crate) fn stored(&self, layout: Layout) -> (usize, usize) {
+        let (rows, columns) = self.matrix;
+        if is_flat(layout) { (1, rows.saturating_mul(columns)) } else { (rows, columns) }
     }
 
     /// Converts an array of this shape to matrices of shape (batch, rows, columns), for a batch of `batch` matrices.
@@ -126,7 +133,13 @@ impl ArrayShape {
     }
 }
 
-/// Whether the number of tiles of a matrix of this shape is within the limit.
+/// Whether matrices are stored as rows: see [`ArrayShape::stored`].
+pub(crate) fn is_flat(layout: Layout) -> bool {
+    let (rows, columns) = layout.tile();
+    rows < columns
+}
+
+/// Whether the number of tiles of an encrypted matrix of this shape is within the limit.
 pub(crate) fn fits_tiles(layout: Layout, shape: (usize, usize)) -> bool {
     layout.tiles(shape) <= MAX_TILES
 }

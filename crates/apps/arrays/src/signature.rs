@@ -210,7 +210,7 @@ impl Signature {
         }
         output.check(WHAT)?;
         for shape in inputs.iter().map(|input| input.shape).chain([output]) {
-            if !fits_tiles(layout, shape.matrix) {
+            if !fits_tiles(layout, shape.stored(layout)) {
                 let (rows, columns) = tile;
                 return Err(refuse(
                     format!("tiles of {rows} x {columns} for shape {:?}", shape.matrix),
@@ -252,7 +252,7 @@ impl Signature {
 
     /// Number of tiles of each matrix of an array.
     pub(crate) fn tiles(&self, shape: ArrayShape) -> usize {
-        self.layout.tiles(shape.matrix)
+        self.layout.tiles(shape.stored(self.layout))
     }
 
     /// Number of groups of an input: one for an array without a batch, which is used with all groups of the others.
@@ -308,7 +308,7 @@ impl Signature {
         }
         self.check_entries(input, values)?;
         let mut groups = Vec::new();
-        for mut matrices in self.grouped(values, shape.axes.batch) {
+        for mut matrices in self.grouped(values, shape) {
             let tiles = encode_tiles(self.layout, &matrices)?.into_tiles();
             matrices.iter_mut().flatten().for_each(Zeroize::zeroize);
             groups.push(tiles.into_iter().map(Slots::from).collect());
@@ -316,18 +316,23 @@ impl Signature {
         Ok(groups)
     }
 
-    /// The matrices of each group of the batch; the last group is padded with zeros. For an array without a batch, one
-    /// group with copies of its matrix.
-    pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
+    /// The matrices of each group of the batch, as they are stored; the last group is padded with zeros. For an array
+    /// without a batch, one group with copies of its matrix.
+    fn grouped(&self, values: &Array3<f64>, shape: ArrayShape) -> Vec<Vec<Array2<f64>>> {
         let (batch, group) = (values.len_of(Axis(0)), self.group());
-        if !batched {
-            return vec![vec![values.slice(s![0, .., ..]).to_owned(); group]];
-        }
-        let matrix = |index: usize| match index < batch {
-            true => values.slice(s![index, .., ..]).to_owned(),
-            false => Array2::zeros((values.len_of(Axis(1)), values.len_of(Axis(2)))),
+        let (rows, columns) = shape.stored(self.layout);
+        let matrix = |index: usize| {
+            let entries = values.slice(s![index, .., ..]);
+            Array2::from_shape_fn((rows, columns), |(row, column)| {
+                let entry = row * columns + column;
+                entries[(entry / shape.matrix.1, entry % shape.matrix.1)]
+            })
         };
-        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
+        if !shape.axes.batch {
+            return vec![vec![matrix(0); group]];
+        }
+        let padded = |index: usize| if index < batch { matrix(index) } else { Array2::zeros((rows, columns)) };
+        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(padded).collect()).collect()
     }
 
     /// Decodes a result from the slots of its tiles, group by group: shape (batch, rows, columns).
@@ -338,7 +343,12 @@ impl Signature {
         let mut groups = Vec::with_capacity(self.groups());
         for _ in 0..self.groups() {
             let tiles = vectors.drain(..self.tiles(self.output).min(vectors.len())).collect();
-            groups.push(EncryptedMatrix::from_tiles(self.layout, self.output.matrix, self.group(), tiles)?);
+            groups.push(EncryptedMatrix::from_tiles(
+                self.layout,
+                self.output.stored(self.layout),
+                self.group(),
+                tiles,
+            )?);
         }
         Ok(decode_groups(&groups, self.batch, self.output))
     }
@@ -351,8 +361,9 @@ pub(crate) fn decode_groups(groups: &[EncryptedMatrix<Slots>], batch: usize, sha
     for group in groups {
         for mut matrix in decode_tiles(group) {
             // The padding of the last group is dropped.
-            if let Some(mut place) = next.next() {
-                place.assign(&matrix);
+            if let Some(place) = next.next() {
+                // Matrices that are stored as rows have the same entries in the same order.
+                place.into_iter().zip(&matrix).for_each(|(place, entry)| *place = *entry);
             }
             matrix.iter_mut().for_each(Zeroize::zeroize);
         }

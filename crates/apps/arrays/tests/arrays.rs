@@ -214,12 +214,48 @@ fn too_deep_says_how_deep() {
 }
 
 #[test]
+fn what_needs_no_rows_and_columns_is_computed_on_rows_of_entries() {
+    let mut graph = Graph::new();
+    let a = graph.input("a", (12, 10)).unwrap();
+    let b = graph.input("b", (6, 20)).unwrap();
+    let transposed = graph.push(Operation::Transpose, &[a]).unwrap();
+    let picked = graph.push(Operation::Rows((0..10).rev().collect()), &[transposed]).unwrap();
+    let reshaped = graph.push(Operation::Reshape((6, 20)), &[picked]).unwrap();
+    let weights = graph.push(Operation::Constant(Array2::from_elem((6, 20), 0.5)), &[]).unwrap();
+    let product = graph.push(Operation::Multiply, &[b, weights]).unwrap();
+    graph.push(Operation::Subtract, &[reshaped, product]).unwrap();
+    let preset = Some("insecure_n11_real_depth9_scale50".into());
+    let options = Options { preset, batch: 3, ..Options::default() };
+    let source = ProgramSource { graph, inputs: vec![Axes::BATCH, Axes::MATRIX], output: Axes::BATCH, options };
+    let program = Program::plan(source).unwrap();
+    assert_eq!(program.signature().layout().tile(), (1, 128));
+    // Read again, as a client and a server do.
+    let program = Program::from_bytes(&program.to_bytes(), true).unwrap();
+    assert_eq!(program.signature().layout().tile(), (1, 128));
+    let signature = Signature::from_bytes(&program.signature().to_bytes().unwrap(), true).unwrap();
+
+    let (secret, go) = (Secret::generate().unwrap(), AtomicBool::new(false));
+    let (a, b) = (random((3, 12, 10), 1), random((1, 6, 20), 2));
+    let inputs = secret.encrypt(&signature, &[("a".into(), a.clone()), ("b".into(), b.clone())]).unwrap();
+    let inputs = EncryptedInputs::from_bytes(&inputs.to_bytes(), true).unwrap();
+    let keys = secret.keys(&[&signature], |_, _| {}, &go).unwrap();
+    let result = program.run(&keys, &[&inputs], |_, _| {}, &go).unwrap();
+    let result = EncryptedResult::from_bytes(&result.to_bytes(), true).unwrap();
+    let expected = Array3::from_shape_fn((3, 6, 20), |(p, row, column)| {
+        let entry = row * 20 + column;
+        a[[p, entry % 12, 9 - entry / 12]] - 0.5 * b[[0, row, column]]
+    });
+    let found = worst(&secret.decrypt(&result).unwrap(), &expected);
+    assert!(found < program.precision().unwrap().error, "{found}");
+}
+
+#[test]
 fn graphs_beyond_the_limits_are_refused() {
     let refused = |source| Program::plan(source).map(|_| ()).unwrap_err().to_string();
     let mut graph = Graph::new();
-    graph.input("x", (8193, 1)).unwrap();
+    graph.input("x", ((1 << 20) + 1, 1)).unwrap();
     let error = refused(source(graph, options(1)));
-    assert!(error.contains("shape (8193, 1); needed 1 to 8192 rows and columns"), "{error}");
+    assert!(error.contains("shape (1048577, 1); needed 1 to 1048576 rows and columns"), "{error}");
     let mut graph = Graph::new();
     let x = graph.input("x", (2, 2)).unwrap();
     let missing = ProgramSource { inputs: vec![], ..source(graph.clone(), options(1)) };

@@ -6,6 +6,7 @@ use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, LinearPlan
 use unspoken_permute::{Diagonals, Packing, Permutation, Plan, Program, Shifts, Task, Verdict};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::blocks::LongPermutation;
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
@@ -175,10 +176,11 @@ impl VectorPermutation {
     }
 }
 
-/// A selection of columns: a permutation by the planner if a vector fits a tile of one row and all indices differ;
-/// otherwise a product with diagonals.
+/// A selection of columns: a permutation by the planner in tiles of one row, if all indices differ; otherwise a product
+/// with diagonals.
 pub(crate) enum Selection {
     Permutation(Box<VectorPermutation>),
+    Long(Box<LongPermutation>),
     Map(Box<LinearMap>),
 }
 
@@ -200,11 +202,18 @@ impl Selection {
             return Ok(Selection::Permutation(Box::new(permutation)));
         }
         let diagonals = distinct_diagonals(layout, indices);
+        // Tiles that fill the slots hold one vector.
+        let long = layout.tile().0 == 1 && layout.parallel() == 1 && input.shape.1 > layout.dim();
+        if long && differ && diagonals > MAX_DIAGONALS {
+            return Ok(Selection::Long(Box::new(LongPermutation::plan(parameters, layout, input, indices)?)));
+        }
         if layout.tile().0 == 1 && diagonals > MAX_DIAGONALS {
             return Err(MatrixError::Layout {
                 operation: "pick columns",
                 found: format!("a selection with {diagonals} diagonals in tiles of one row"),
-                needed: format!("at most {MAX_DIAGONALS}, or a permutation of a vector that fits a tile"),
+                needed: format!(
+                    "at most {MAX_DIAGONALS}, or different entries of a vector of one tile or of full ones"
+                ),
             });
         }
         Ok(Selection::Map(Box::new(LinearMap::columns(parameters, layout, input, indices)?)))
@@ -219,7 +228,7 @@ fn distinct_diagonals(layout: Layout, indices: &[usize]) -> usize {
 }
 
 /// The selection as a permutation of `length` entries: unselected entries follow in their order.
-fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, MatrixError> {
+pub(crate) fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, MatrixError> {
     let mut free = vec![true; length];
     for &index in indices {
         if !std::mem::replace(&mut free[index], false) {

@@ -9,6 +9,7 @@ use unspoken_matrix::{Axis, Budget, Graph, Layout, MatrixError, Operand, Operati
 use unspoken_permute::{Candidate, Packing, Permutation, Program, Task, Verdict};
 
 const LEVEL: usize = 6;
+const DEEP: &str = "insecure_n11_real_depth17_scale30";
 
 /// A graph of one input row with these operations one after the other.
 fn chain(length: usize, operations: &[Operation]) -> Graph {
@@ -96,6 +97,42 @@ fn a_permutation_needs_the_keys_of_the_planner() {
     let square = plan(&client.encoder, &graph, square, 5, Budget::default()).unwrap();
     assert!(square.key_plan().len() > program.key_plan().len());
     assert!(square.seconds() > 3.0 * program.seconds(), "{} {}", square.seconds(), program.seconds());
+}
+
+#[test]
+fn vectors_of_several_full_tiles_are_permuted() {
+    let mut client = Client::new(DEEP);
+    let slots = client.parameters().slots();
+    let layout = Layout::of_vectors(client.parameters(), slots).unwrap();
+    let length = 2 * slots - 5;
+    let input = random((1, length), 1, 1);
+    let permutation = shuffled(length, 4);
+    let part = permutation[..slots + 7].to_vec();
+    let reversed: Vec<usize> = (0..length).rev().collect();
+    let rotated: Vec<usize> = (0..length).map(|index| (index + 3) % length).collect();
+    for (columns, name) in [
+        (permutation, "permute a long"),
+        (reversed, "permute a long"),
+        (rotated, "pick columns"),
+        (part, "permute a long"),
+    ] {
+        let mut operations = vec![Operation::Columns(columns.clone())];
+        let mut expected = select(&input, &columns);
+        let mut limit = 2f64.powi(-7);
+        if columns.len() < length {
+            // The sum shows that everything outside the selection is zero.
+            operations.push(Operation::Sum(Axis::Columns));
+            expected = expected.iter().map(|row| Array2::from_elem((1, 1), row.sum())).collect();
+            limit = 0.5;
+        }
+        let program = plan(&client.encoder, &chain(length, &operations), layout, 17, Budget::default()).unwrap();
+        assert!(program.explain().contains(name), "{}", program.explain());
+        let keys = client.keys(program.key_plan());
+        let encrypted = client.encrypt(layout, &input, 17);
+        let found = program.run(&Evaluator::new(&client.encoder, &keys), &[encrypted]).unwrap();
+        let found = worst(&client.decrypt(&found), &expected);
+        assert!(found < limit, "{name} {}: {found}", columns.len());
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ use unspoken_rlwe::KeyPlan;
 use crate::diagonals::Packing;
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
-use crate::planner::{Candidate, Task};
+use crate::plan::Plan;
+use crate::planner::Task;
 use crate::prepared::PreparedPermutation;
 
 const OPERATION: &str = "permute blocks";
@@ -40,8 +41,9 @@ impl BlockedRoute {
         let blocks = permutation.len().div_ceil(slots);
         let permutation = permutation.padded(blocks * slots)?;
         let source = permutation.source();
-        let through = if source.iter().enumerate().all(|(to, &from)| to / slots == from as usize / slots) {
-            // No entry leaves its block: the first stage does the whole permutation, and the last is the identity.
+        let together = |block: &[u32]| block.iter().all(|&from| from as usize / slots == block[0] as usize / slots);
+        let through = if source.chunks(slots).all(together) {
+            // Blocks move as wholes: the first stage does the rest of the permutation, and the last is the identity.
             (0..source.len()).map(|to| to % slots).collect()
         } else {
             colour(source, slots, blocks)
@@ -60,12 +62,61 @@ impl BlockedRoute {
         Ok(BlockedRoute { first: trusted(first), exchange, last: trusted(last) })
     }
 
-    /// Whether an entry changes its block.
-    fn exchanges(&self) -> bool {
-        self.exchange
-            .iter()
-            .enumerate()
-            .any(|(to, from)| from.iter().enumerate().any(|(b, p)| b != to && !p.is_empty()))
+    /// For every block after the exchange, the block before it whose slots all go there; `None` if the slots of a block
+    /// go to several blocks.
+    fn moved_blocks(&self) -> Option<Vec<usize>> {
+        let single = |from: &Vec<Vec<u32>>| {
+            let mut used = from.iter().enumerate().filter(|(_, positions)| !positions.is_empty());
+            used.next().filter(|_| used.next().is_none()).map(|(block, _)| block)
+        };
+        self.exchange.iter().map(single).collect()
+    }
+}
+
+/// The plans of the permutations inside the blocks of a route.
+#[derive(Clone, Debug)]
+pub struct BlockedPlan {
+    route: BlockedRoute,
+    first: Vec<Plan>,
+    last: Vec<Plan>,
+}
+
+impl BlockedPlan {
+    /// Plans a permutation of more entries than there are slots, from `input_level` to `output_level` at most. Each
+    /// permutation inside a block is planned separately, with at most `max_keys` keys.
+    ///
+    /// # Errors
+    /// If no plan is possible with the given levels and keys.
+    pub fn new(
+        parameters: &CkksParameters,
+        model: &CostModel,
+        permutation: &Permutation,
+        (input_level, output_level): (usize, usize),
+        max_keys: Option<usize>,
+    ) -> Result<Self, PermuteError> {
+        let route = BlockedRoute::new(permutation, parameters.slots())?;
+        let middle = usize::from(route.moved_blocks().is_none());
+        let plans = |stage: &[Permutation], input_level: usize, output_level: usize| {
+            let plan = |permutation: &Permutation| {
+                let free = Task::new(permutation, Packing::Repeated, parameters, output_level);
+                Task { input_level, max_keys, ..free }.plan(parameters, model).map(|candidate| candidate.plan)
+            };
+            stage.iter().map(plan).collect::<Result<Vec<_>, _>>()
+        };
+        // The first and the last stage get half of the levels each, or the first gets all.
+        let levels = input_level.saturating_sub(output_level + middle);
+        let idle = |stage: &[Permutation]| stage.iter().all(Permutation::is_identity);
+        let half = output_level + if idle(&route.last) { 0 } else { levels / 2 };
+        let last = plans(&route.last, half, output_level)?;
+        let after = output_level + last.iter().map(Plan::depth).max().unwrap_or(0);
+        let first = plans(&route.first, input_level, after + middle)?;
+        Ok(BlockedPlan { route, first, last })
+    }
+
+    /// Number of levels it uses.
+    pub fn depth(&self) -> usize {
+        let depth = |stage: &[Plan]| stage.iter().map(Plan::depth).max().unwrap_or(0);
+        depth(&self.first) + usize::from(self.route.moved_blocks().is_none()) + depth(&self.last)
     }
 }
 
@@ -123,10 +174,10 @@ fn split(edges: &[usize], source: &[u32], slots: usize, blocks: usize) -> (Vec<u
     (plain(lower), plain(upper))
 }
 
-/// A prepared permutation of several encrypted blocks.
+/// A prepared permutation of several encrypted blocks. The result has the scale of the input.
 pub struct PreparedBlocks {
     first: Vec<PreparedPermutation>,
-    exchange: Option<Vec<Vec<(usize, PreparedVector)>>>,
+    exchange: Exchange,
     last: Vec<PreparedPermutation>,
     keys: KeyPlan,
     input_level: usize,
@@ -134,47 +185,77 @@ pub struct PreparedBlocks {
     working_bytes: u64,
 }
 
+enum Exchange {
+    /// For every block after the exchange, the block before it.
+    Moves(Vec<usize>),
+    /// For every block after the exchange, blocks before it and the masks of their slots. One level.
+    Masks(Vec<Vec<(usize, PreparedVector)>>),
+}
+
+impl Exchange {
+    fn new(parameters: &CkksParameters, route: &BlockedRoute, level: usize) -> Result<Self, CkksError> {
+        if let Some(moves) = route.moved_blocks() {
+            return Ok(Exchange::Moves(moves));
+        }
+        let mask = |positions: &[u32]| {
+            let mut values = vec![Complex64::default(); parameters.slots()];
+            positions.iter().for_each(|&position| values[position as usize] = Complex64::from(1.0));
+            PreparedVector::new(values, level, parameters.level_modulus(level))
+        };
+        let row = |from: &Vec<Vec<u32>>| {
+            let used = from.iter().enumerate().filter(|(_, positions)| !positions.is_empty());
+            used.map(|(block, positions)| Ok((block, mask(positions)?))).collect()
+        };
+        Ok(Exchange::Masks(route.exchange.iter().map(row).collect::<Result<_, CkksError>>()?))
+    }
+
+    fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
+        match self {
+            Exchange::Moves(_) => 0,
+            Exchange::Masks(rows) => rows.iter().flatten().map(|(_, mask)| mask.prepared_bytes(parameters)).sum(),
+        }
+    }
+
+    fn apply<A: Arithmetic>(&self, arithmetic: &A, blocks: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {
+        match self {
+            Exchange::Moves(from) => Ok(from.iter().map(|&block| blocks[block].clone()).collect()),
+            Exchange::Masks(rows) => rows
+                .iter()
+                .map(|row| {
+                    let products: Vec<_> = row.iter().map(|(from, mask)| (&blocks[*from], mask)).collect();
+                    arithmetic.rescale(&arithmetic.sum_products(&products)?)
+                })
+                .collect(),
+        }
+    }
+}
+
 impl PreparedBlocks {
-    /// Plans and prepares a permutation of more entries than there are slots, for inputs of scale `scale` at
-    /// `input_level` and results at `output_level`. Each permutation inside a block is planned separately, with at most
-    /// `max_keys` keys.
+    /// Prepares a plan for inputs of scale `scale` and results at `output_level`. Inputs must be at
+    /// [`PreparedBlocks::input_level`] or above.
     ///
     /// # Errors
-    /// If no plan is possible with the given levels and keys.
+    /// If the plan is for another number of slots, or the parameters have too few levels.
     pub fn new(
         parameters: &CkksParameters,
-        model: &CostModel,
-        permutation: &Permutation,
-        (input_level, output_level): (usize, usize),
-        max_keys: Option<usize>,
+        plan: &BlockedPlan,
+        output_level: usize,
         scale: f64,
     ) -> Result<Self, PermuteError> {
-        let route = BlockedRoute::new(permutation, parameters.slots())?;
-        let plan = |permutation: &Permutation, output_level: usize, input_level: usize| {
-            let free = Task::new(permutation, Packing::Repeated, parameters, output_level);
-            Task { input_level, max_keys, ..free }.plan(parameters, model)
+        let depth = |stage: &[Plan]| stage.iter().map(Plan::depth).max().unwrap_or(0);
+        let after = output_level + depth(&plan.last);
+        let input_level = output_level + plan.depth();
+        let before = input_level - depth(&plan.first);
+        let prepare = |stage: &[Plan], level: usize| -> Result<Vec<PreparedPermutation>, PermuteError> {
+            stage.iter().map(|plan| PreparedPermutation::new(parameters, plan, level, scale)).collect()
         };
-        let exchanges = route.exchanges();
-        let middle = usize::from(exchanges);
-        // The first and the last stage get half of the levels each.
-        let half = output_level + input_level.saturating_sub(output_level + middle) / 2;
-        let last: Vec<Candidate> =
-            route.last.iter().map(|inside| plan(inside, output_level, half)).collect::<Result<_, _>>()?;
-        let after = output_level + last.iter().map(|candidate| candidate.estimate.depth).max().unwrap_or(0);
-        let before = after + middle;
-        let first: Vec<Candidate> =
-            route.first.iter().map(|inside| plan(inside, before, input_level)).collect::<Result<_, _>>()?;
-        let prepare = |candidates: Vec<Candidate>, level: usize| -> Result<Vec<PreparedPermutation>, PermuteError> {
-            candidates.iter().map(|c| PreparedPermutation::new(parameters, &c.plan, level, scale)).collect()
-        };
-        let (first, last) = (prepare(first, before)?, prepare(last, output_level)?);
+        let (first, last) = (prepare(&plan.first, before)?, prepare(&plan.last, output_level)?);
+        let exchange = Exchange::new(parameters, &plan.route, before)?;
+        debug_assert!(before == after || matches!(exchange, Exchange::Masks(_)));
         let mut keys = KeyPlan::new();
         first.iter().chain(&last).for_each(|prepared| keys.extend(prepared.key_plan()));
-        let input_level = first.iter().map(PreparedPermutation::input_level).max().unwrap_or(before);
-        let exchange = exchanges.then(|| prepare_exchange(parameters, &route, before)).transpose()?;
-        let masks = exchange.iter().flatten().flatten().map(|(_, mask)| mask.prepared_bytes(parameters));
-        let inside = first.iter().chain(&last).map(PreparedPermutation::prepared_bytes);
-        let prepared_bytes = masks.chain(inside).sum();
+        let inside: u64 = first.iter().chain(&last).map(PreparedPermutation::prepared_bytes).sum();
+        let prepared_bytes = exchange.prepared_bytes(parameters) + inside;
         let mut prepared =
             PreparedBlocks { first, exchange, last, keys, input_level, prepared_bytes, working_bytes: 0 };
         let simulator = Simulator::counting(&Encoder::new(parameters));
@@ -219,34 +300,9 @@ impl PreparedBlocks {
             let both = stage.iter().zip(blocks);
             both.map(|(permutation, block)| permutation.apply(arithmetic, block)).collect::<Result<Vec<_>, _>>()
         };
-        let mut blocks = inside(&self.first, blocks)?;
-        if let Some(rows) = &self.exchange {
-            let exchanged = rows.iter().map(|row| {
-                let products: Vec<_> = row.iter().map(|(from, mask)| (&blocks[*from], mask)).collect();
-                arithmetic.rescale(&arithmetic.sum_products(&products)?)
-            });
-            blocks = exchanged.collect::<Result<_, CkksError>>()?;
-        }
+        let blocks = self.exchange.apply(arithmetic, &inside(&self.first, blocks)?)?;
         inside(&self.last, &blocks)
     }
-}
-
-/// The masks of an exchange at `level`.
-fn prepare_exchange(
-    parameters: &CkksParameters,
-    route: &BlockedRoute,
-    level: usize,
-) -> Result<Vec<Vec<(usize, PreparedVector)>>, CkksError> {
-    let mask = |positions: &[u32]| {
-        let mut values = vec![Complex64::default(); parameters.slots()];
-        positions.iter().for_each(|&position| values[position as usize] = Complex64::from(1.0));
-        PreparedVector::new(values, level, parameters.level_modulus(level))
-    };
-    let row = |from: &Vec<Vec<u32>>| {
-        let used = from.iter().enumerate().filter(|(_, positions)| !positions.is_empty());
-        used.map(|(block, positions)| Ok((block, mask(positions)?))).collect()
-    };
-    route.exchange.iter().map(row).collect()
 }
 
 #[cfg(test)]
@@ -286,8 +342,18 @@ mod tests {
     fn what_stays_in_its_block_is_permuted_once() {
         let permutation = Permutation::random(64, 1).unwrap().batch(3).unwrap();
         let route = BlockedRoute::new(&permutation, 64).unwrap();
-        assert!(!route.exchanges());
+        assert_eq!(route.moved_blocks(), Some(vec![0, 1, 2]));
         assert!(route.last.iter().all(Permutation::is_identity));
         assert_eq!(route.first[1], Permutation::random(64, 1).unwrap());
+    }
+
+    #[test]
+    fn blocks_that_move_as_wholes_are_permuted_once() {
+        let reversed = Permutation::new((0..192).rev().collect()).unwrap();
+        let route = BlockedRoute::new(&reversed, 64).unwrap();
+        assert_eq!(route.moved_blocks(), Some(vec![2, 1, 0]));
+        assert!(route.last.iter().all(Permutation::is_identity));
+        let rotated = Permutation::new((0..192).map(|to| (to + 1) % 192).collect()).unwrap();
+        assert_eq!(BlockedRoute::new(&rotated, 64).unwrap().moved_blocks(), None);
     }
 }

@@ -22,7 +22,7 @@ mod search;
 mod windows;
 
 pub use benes::{collapsed, levels};
-pub use blocked::{BlockedRoute, PreparedBlocks};
+pub use blocked::{BlockedPlan, BlockedRoute, PreparedBlocks};
 pub use copies::{Copies, Layer};
 pub use diagonals::{Diagonals, Packing, Progression, Shifts};
 pub use error::PermuteError;

@@ -5,8 +5,8 @@ use unspoken_ckks::{
     Preset, Simulator,
 };
 use unspoken_permute::{
-    Estimate, Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy, Task, Verdict,
-    factors,
+    BlockedPlan, Estimate, Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy,
+    Task, Verdict, factors,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, RlweError, SecretKey};
@@ -308,7 +308,9 @@ fn vectors_longer_than_the_slots() {
     let permutation = Permutation::random(3 * slots - 5, 8).unwrap();
     let model = CostModel::nominal(&parameters);
     let levels = (parameters.max_level(), OUTPUT_LEVEL);
-    let prepared = PreparedBlocks::new(&parameters, &model, &permutation, levels, Some(24), scale).unwrap();
+    let plan = BlockedPlan::new(&parameters, &model, &permutation, levels, Some(24)).unwrap();
+    let prepared = PreparedBlocks::new(&parameters, &plan, OUTPUT_LEVEL, scale).unwrap();
+    assert_eq!(prepared.input_level(), OUTPUT_LEVEL + plan.depth());
     let padded = permutation.padded(3 * slots).unwrap();
     let entries = numbers(3 * slots);
     let expected = padded.apply(&entries).unwrap();

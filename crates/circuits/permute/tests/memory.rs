@@ -5,7 +5,7 @@ mod memory;
 
 use memory::{Checks, Server, own_parameters, peak};
 use unspoken_ckks::CostModel;
-use unspoken_permute::{Packing, Permutation, PreparedBlocks, PreparedPermutation, Strategy, Task};
+use unspoken_permute::{BlockedPlan, Packing, Permutation, PreparedBlocks, PreparedPermutation, Strategy, Task};
 
 const PRESET: &str = "insecure_n11_real_depth17_scale30";
 const OUTPUT_LEVEL: usize = 1;
@@ -37,7 +37,8 @@ fn estimates_bound_what_is_allocated() {
     }
 
     let long = Permutation::random(3 * parameters.slots(), 1).unwrap();
-    let prepare = |parameters| PreparedBlocks::new(parameters, &model, &long, (16, 1), Some(40), scale).unwrap();
+    let plan = BlockedPlan::new(&parameters, &model, &long, (16, 1), Some(40)).unwrap();
+    let prepare = |parameters| PreparedBlocks::new(parameters, &plan, 1, scale).unwrap();
     let prepared = prepare(&parameters);
     let server = Server::new(PRESET, prepared.key_plan(), 3, (prepared.input_level(), scale));
     let run = || {

@@ -60,6 +60,14 @@ pub enum BenchError {
         /// Largest distance allowed.
         needed: f64,
     },
+    /// No preset has the levels that the baseline needs for a table.
+    #[error("a table of {found} columns; needed at most {most}: compress it with fewer (--columns)")]
+    Columns {
+        /// Columns of the table.
+        found: usize,
+        /// The largest number of columns.
+        most: usize,
+    },
     /// A peer process failed.
     #[error("peer {peer}: {reason}; run 'make peers' again, or leave peers out")]
     Peer {

@@ -54,11 +54,11 @@ impl Suite {
         }
     }
 
-    /// Parts that can be measured alone ([`Options::only`]); none for the lookup suite, whose parts share their keys.
+    /// Parts that can be measured alone ([`Options::only`]).
     pub fn parts(self) -> &'static [&'static str] {
         match self {
             Suite::Engine => &engine::PARTS,
-            Suite::Lookup => &[],
+            Suite::Lookup => &lookup::PARTS,
             Suite::Matrix => &matrix::PARTS,
             Suite::Encrypt => &encrypt::PARTS,
             Suite::Pir => &pir::PARTS,

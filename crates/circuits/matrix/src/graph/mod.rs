@@ -1,6 +1,7 @@
 //! Graphs of matrix operations, with shapes checked when nodes are added.
 
 mod bounds;
+mod flat;
 mod operation;
 mod plan;
 mod program;
@@ -124,7 +125,8 @@ impl Graph {
     fn representatives(&self) -> Vec<usize> {
         let mut representatives: Vec<usize> = Vec::with_capacity(self.nodes.len());
         for (number, node) in self.nodes.iter().enumerate() {
-            let operand = node.operands.first().and_then(|&operand| self.nodes.get(representatives[operand]));
+            let operand = node.operands.first().map(|&operand| representatives[operand]);
+            let operand = operand.and_then(|operand| Some((operand, self.nodes.get(operand)?)));
             let same = node.operation.same_as(operand).map(|same| representatives[same]);
             representatives.push(same.unwrap_or(number));
         }

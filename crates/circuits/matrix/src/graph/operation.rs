@@ -7,7 +7,9 @@ use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, CkksParameters};
 
 use super::Node;
+use super::flat::Flat;
 use super::plan::Planner;
+use crate::blocks::LongPermutation;
 use crate::elementwise::{self, check_equal};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, graph_error, shape_error};
@@ -304,6 +306,7 @@ impl Operation {
                 let (input, depth) = (planner.operand(a)?, planner.depth_limit());
                 let action = match Selection::plan(&parameters, layout, input, columns, depth)? {
                     Selection::Permutation(permutation) => Action::Permute(permutation),
+                    Selection::Long(permutation) => Action::PermuteLong(permutation),
                     Selection::Map(map) => Action::Linear(map),
                 };
                 (action, vec![a])
@@ -331,15 +334,55 @@ impl Operation {
         planner.push(action, operands)
     }
 
-    /// The number of an earlier node with the same value, if there is one. A transpose of a transpose has the value of
-    /// the inner operand.
-    pub(super) fn same_as(&self, operand: Option<&Node>) -> Option<usize> {
+    /// The number of an earlier node with the same value, if there is one: of the inner operand of two transposes, or
+    /// of the operand of a reshape that changes nothing. `operand` is the number of the operand, and its node.
+    pub(super) fn same_as(&self, operand: Option<(usize, &Node)>) -> Option<usize> {
         match (self, operand) {
-            (Operation::Transpose, Some(Node { operation: Operation::Transpose, operands, .. })) => {
+            (Operation::Transpose, Some((_, Node { operation: Operation::Transpose, operands, .. }))) => {
                 operands.first().copied()
             }
+            (Operation::Reshape(shape), Some((number, node))) if node.shape == *shape => Some(number),
             _ => None,
         }
+    }
+
+    /// What the operation does to the entries of its operands in row-major order, for a first operand of this shape.
+    /// `None` if that needs rows and columns.
+    pub(super) fn flattened(&self, operand: Option<(usize, usize)>) -> Option<Flat> {
+        let row = |values: &Array2<f64>| {
+            Array2::from_shape_vec((1, values.len()), values.iter().copied().collect()).ok().map(Operation::Constant)
+        };
+        let (rows, columns) = operand.unwrap_or((1, 1));
+        Some(match self {
+            Operation::Input { name, shape } => {
+                Flat::Operation(Operation::Input { name: name.clone(), shape: (1, shape.0 * shape.1) })
+            }
+            Operation::Constant(values) => Flat::Operation(row(values)?),
+            Operation::Add | Operation::Subtract | Operation::Multiply | Operation::Scale(_) => {
+                Flat::Operation(self.clone())
+            }
+            Operation::Reshape(_) => Flat::Selection((0..rows * columns).collect()),
+            Operation::Transpose => {
+                let entries = (0..columns).flat_map(|column| (0..rows).map(move |row| row * columns + column));
+                Flat::Selection(entries.collect())
+            }
+            Operation::Rows(picked) => {
+                let entries = picked.iter().flat_map(|row| (0..columns).map(move |column| row * columns + column));
+                Flat::Selection(entries.collect())
+            }
+            Operation::Columns(picked) => {
+                let entries = (0..rows).flat_map(|row| picked.iter().map(move |column| row * columns + column));
+                Flat::Selection(entries.collect())
+            }
+            Operation::Sum(axis) => match axis.output_shape((rows, columns)) {
+                (1, 1) => Flat::Operation(Operation::Sum(Axis::Both)),
+                shape if shape == (rows, columns) => Flat::Selection((0..rows * columns).collect()),
+                _ => return None,
+            },
+            Operation::MatMul | Operation::MatrixVector | Operation::TimesLeft(_) | Operation::TimesRight(_) => {
+                return None;
+            }
+        })
     }
 
     fn refuse_operands(&self, found: usize) -> MatrixError {
@@ -374,6 +417,7 @@ pub(super) enum Action {
     MatrixVector(Box<MatrixVector>),
     Linear(Box<LinearMap>),
     Permute(Box<VectorPermutation>),
+    PermuteLong(Box<LongPermutation>),
     Sum(Box<Sum>),
     Mask(Box<TileMask>),
     Scale(f64),
@@ -399,6 +443,7 @@ impl Action {
                 depth => format!("{} in {depth} factors", map.operation()),
             },
             Action::Permute(permutation) => format!("permute a vector in {} factors", permutation.depth()),
+            Action::PermuteLong(permutation) => format!("permute a long vector in {} factors", permutation.depth()),
             Action::Sum(_) => "sum".into(),
             Action::Mask(_) => "clean".into(),
             Action::Scale(factor) => format!("scale by {factor}"),
@@ -422,6 +467,7 @@ impl Action {
             Action::MatMul(product) => product.prepared_bytes(parameters),
             Action::Linear(map) => map.prepared_bytes(),
             Action::Permute(permutation) => permutation.prepared_bytes(),
+            Action::PermuteLong(permutation) => permutation.prepared_bytes(parameters),
             Action::MatrixVector(_) | Action::Sum(_) | Action::Mask(_) => extended_bytes(parameters, level),
             Action::Input(_)
             | Action::Constant(_)
@@ -434,11 +480,12 @@ impl Action {
 
     /// Number of ciphertexts it holds at the same time, besides its operands and its result. `tiles` are the numbers of
     /// tiles of the operands.
-    pub(super) fn working_ciphertexts(&self, tiles: &[usize]) -> usize {
+    pub(super) fn working_ciphertexts(&self, parameters: &CkksParameters, tiles: &[usize]) -> usize {
         let own = match (self, tiles) {
             (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),
             (Action::Linear(map), _) => map.working_ciphertexts(),
             (Action::Permute(permutation), _) => permutation.working_ciphertexts(),
+            (Action::PermuteLong(permutation), _) => permutation.working_ciphertexts(parameters),
             // Copies of the operands, aligned to one level and scale.
             (_, tiles) => tiles.iter().sum(),
         };
@@ -456,6 +503,7 @@ impl Action {
             (Action::MatrixVector(product), [a, x]) => product.apply(arithmetic, a, x),
             (Action::Linear(map), [a]) => map.apply(arithmetic, a),
             (Action::Permute(permutation), [a]) => permutation.apply(arithmetic, a),
+            (Action::PermuteLong(permutation), [a]) => permutation.apply(arithmetic, a),
             (Action::Sum(sum), [a]) => sum.apply(arithmetic, a),
             (Action::Mask(mask), [a]) => mask.apply(arithmetic, a),
             (Action::Scale(factor), [a]) => elementwise::scale(arithmetic, a, *factor),

@@ -144,7 +144,7 @@ impl<'a> Planner<'a> {
             let tiles: Vec<usize> = step.operands.iter().map(|&operand| self.results[operand].tiles().len()).collect();
             let result = bytes(self.results[number].tiles().len(), level(number));
             prepared += step.action.prepared_bytes(self.parameters(), from) as u64;
-            most = most.max(live + result + bytes(step.action.working_ciphertexts(&tiles), from));
+            most = most.max(live + result + bytes(step.action.working_ciphertexts(self.parameters(), &tiles), from));
             live += result;
             let mut dropped: Vec<usize> = step.operands.iter().copied().filter(|&o| last[o] == number).collect();
             dropped.dedup();

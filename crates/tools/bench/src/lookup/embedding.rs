@@ -10,12 +10,13 @@ use super::fixture::LookupFixture;
 use super::indicator::IndicatorBaseline;
 use super::subtables::Subtables;
 use super::{KIM, PAPER, StageTimes};
-use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
+use crate::clock::{Repetitions, TimedOperation, alternate, median, scaled};
 use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Number of measured rows: the linear stage works row by row, so its time is proportional to the rows.
+/// Number of measured rows of random tables, and of the baseline: the linear stage works row by row, so its time is
+/// proportional to the rows.
 pub(super) const ROWS: usize = 64;
 
 /// The presets of a case, each with enough levels.
@@ -30,7 +31,8 @@ pub(super) struct Presets {
 pub(super) struct Case<'a> {
     pub(super) presets: Presets,
     pub(super) tables: &'a Subtables,
-    /// Row counts `d` to report; rows beyond [`ROWS`] are extrapolated from that many rows of the tables.
+    /// Row counts `d` to report. Ours are measured with that many rows, or all of the tables', and extrapolated; those
+    /// of the baseline are extrapolated from [`ROWS`].
     pub(super) widths: &'a [usize],
     pub(super) repetitions: usize,
 }
@@ -51,7 +53,7 @@ fn measure(
     width: usize,
 ) -> Result<(), BenchError> {
     let columns = case.tables.columns();
-    let tables = case.tables.first_rows(ROWS.min(width))?;
+    let (tables, few) = (case.tables.first_rows(width)?, case.tables.first_rows(ROWS.min(width))?);
     let mut fixtures = Vec::new();
     for (preset, plan) in case.plans(width)? {
         harness.progress(format!("{columns} columns, {width} rows: keys and query of plan {plan}"));
@@ -66,15 +68,59 @@ fn measure(
         operations.push(Box::new(move || fixture.measure(shared, tables)));
     }
     // Each repetition measures another column, which represents all of them.
-    operations.push(Box::new(|| kim.measure(shared, &tables, turn.replace(turn.get() + 1) % columns)));
-    let samples = alternate(Repetitions::exactly(case.repetitions), &mut operations)?;
+    operations.push(Box::new(|| {
+        let column = turn.replace(turn.get() + 1) % columns;
+        let [vectors, linear] = kim.measure(shared, &few, column..column + 1)?;
+        Ok([vectors * columns as f64, linear])
+    }));
+    let mut samples = alternate(Repetitions::exactly(case.repetitions), &mut operations)?;
     drop(operations);
-    let share = width as f64 / tables.rows() as f64;
-    let mut times: Vec<StageTimes> = samples.iter().map(|samples| StageTimes::new(samples, share)).collect();
-    let kim = times.pop().unwrap_or_default();
+    let share = |measured: &Subtables| width as f64 / measured.rows() as f64;
+    let kim = StageTimes::new(&samples.pop().unwrap_or_default(), share(&few));
+    let times: Vec<StageTimes> = samples.iter().map(|samples| StageTimes::new(samples, share(&tables))).collect();
     let paper = times.first().cloned().unwrap_or_default();
     let mut report = Report { harness, case, width, rows: tables.rows(), paper, kim };
     fixtures.iter().zip(&times).for_each(|(fixture, times)| report.plan(fixture, times));
+    Ok(())
+}
+
+/// Times the planner's choice for the first width in turn with parts of the baseline, as many as there are repetitions:
+/// together all columns of one subtable. The other subtables have the same operations.
+pub(super) fn run_whole(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), BenchError> {
+    let columns = case.tables.columns();
+    let width = case.widths.first().copied().unwrap_or(1);
+    let tables = case.tables.first_rows(width)?;
+    harness.progress(format!("{columns} columns: keys of the baseline"));
+    let kim = IndicatorBaseline::new(Preset::find(case.presets.baseline)?, columns, 1)?;
+    let (preset, plan) = case.plans(width)?[1];
+    let fixture = LookupFixture::new(preset, plan, &tables)?;
+    harness.progress(format!("{columns} columns, {width} rows: all columns of the baseline, in turn with {plan}"));
+    let (part, shared) = (columns.div_ceil(case.repetitions), &*harness);
+    // The round that is not counted measures the last part.
+    let turn = Cell::new(case.repetitions - 1);
+    let mut operations: Vec<TimedOperation<'_, [f64; 2]>> = vec![
+        Box::new(|| fixture.measure(shared, &tables)),
+        Box::new(|| {
+            let number = turn.replace((turn.get() + 1) % case.repetitions);
+            kim.measure(shared, &tables, number * part..columns.min((number + 1) * part))
+        }),
+    ];
+    let samples = alternate(Repetitions::exactly(case.repetitions), &mut operations)?;
+    drop(operations);
+    let [ours, theirs] = [0, 1].map(|side| StageTimes::new(samples.get(side).map_or(&[][..], Vec::as_slice), 1.0));
+    let all = theirs.vectors.iter().sum::<f64>() + median(&theirs.linear);
+    let name = format!(
+        "{}, log p = {}, d = {width}, {plan}, {preset}, all columns of Kim et al.",
+        case.tables.label,
+        columns.ilog2()
+    );
+    let params = params! {
+        "preset": preset, "plan": plan.to_string(), "data": case.tables.source, "subtables": case.tables.tables.len(),
+        "columns": columns, "rows": width, "tokens": fixture.tokens(), "baseline_preset": case.presets.baseline,
+        "baseline_columns_measured": columns, "turns": case.repetitions,
+    };
+    let metric = Metric::less("whole_lookup_per_token", "ms");
+    harness.value(metric, name, 1e3 * median(&ours.total()), Some(("Kim et al.", 1e3 * all)), params);
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! One-hot vectors from encrypted indicators by Kim et al. (ICML 2024), as implemented in
 //! `unspoken_lookup::indicator`: a few columns are measured and extrapolated to all columns.
 
+use std::ops::Range;
+
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
 };
@@ -93,18 +95,23 @@ impl IndicatorBaseline {
         Ok(IndicatorBaseline { parameters, encoder, secret, keys, indices, columns })
     }
 
-    /// Seconds per token of the indicators of all columns of all tables, extrapolated from this column, and of the
-    /// products with these tables.
+    /// Seconds per token of the indicators of these columns of all tables, which are those of one table times their
+    /// number, and of the products of all columns with these tables.
     pub(super) fn measure(
         &self,
         harness: &Harness<'_>,
         tables: &Subtables,
-        column: usize,
+        columns: Range<usize>,
     ) -> Result<[f64; 2], BenchError> {
-        let (indicator, vectors) = self.column(harness, column)?;
-        let linear = self.product(harness, tables, &indicator)?;
-        let all = (self.columns * tables.tables.len()) as f64;
-        Ok([vectors * all, linear].map(|seconds| seconds / self.parameters.slots() as f64))
+        let (mut vectors, mut last) = (0.0, None);
+        for column in columns.clone() {
+            let (indicator, seconds) = self.column(harness, column)?;
+            vectors += seconds;
+            last = Some(indicator);
+        }
+        let linear = last.map_or(Ok(0.0), |indicator| self.product(harness, tables, &indicator))?;
+        let vectors = vectors * tables.tables.len() as f64;
+        Ok([vectors, linear].map(|seconds| seconds / self.parameters.slots() as f64))
     }
 
     /// The indicator of one column, checked, and its time in seconds.

@@ -28,6 +28,9 @@ const KIM: &str = "Kim et al., extrapolated";
 /// Repetitions of embedding lookups, after one warm-up.
 const EMBEDDING_REPETITIONS: usize = 3;
 
+/// Repetitions of ours beside all columns of the baseline, which fall into as many parts.
+const WHOLE_REPETITIONS: usize = 8;
+
 /// Number of messages classified at once.
 const MESSAGES: usize = 256;
 
@@ -66,39 +69,71 @@ const FORM_COLUMNS: usize = 254;
 /// Positions of a token in the small batches of the paper's Table 6: 300 rows, padded.
 const POSITIONS: usize = 512;
 
+/// Fully encrypted classification, forms of query, embeddings by every plan (Table 3), all columns of the baseline,
+/// embeddings of few tokens (Table 6), and the compressed table of the options.
+pub(crate) const PARTS: [&str; 6] = ["classifier", "forms", "embeddings", "whole", "few", "given"];
+
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    if harness.includes("classifier") {
+        classifier(harness)?;
+    }
+    if harness.includes("forms") && !harness.options.quick {
+        forms::run(harness, &FORMS, FORM_COLUMNS, MESSAGES)?;
+    }
+    if harness.includes("embeddings") {
+        tables(harness)?;
+    }
+    if harness.includes("whole") && !harness.options.quick {
+        for columns in [64, 256] {
+            let random = Subtables::random(SUBTABLES, WIDTHS[0], columns)?;
+            let repetitions = WHOLE_REPETITIONS;
+            embedding::run_whole(harness, &embedding::Case { repetitions, ..case(&random, &WIDTHS[..1])? })?;
+        }
+    }
+    if harness.includes("few") && !harness.options.quick {
+        few_tokens(harness)?;
+    }
+    if harness.includes("given") {
+        given_table(harness)?;
+    }
+    harness.peak_memory("clients, servers and every plan of the suite");
+    Ok(())
+}
+
+/// Text classification by every plan, and its baselines.
+fn classifier(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     harness.progress("training the model");
     let data = ClassifierData::load(&harness.options.root, MESSAGES)?;
     harness.progress(format!("{} model, {} held-out messages", data.source, data.messages.len()));
     if harness.options.quick {
         let quick = PlanComparison { preset: "n14_depth8_scale30", plans: &OURS, messages: 64, rounds: 1 };
         plans::run(harness, &data, quick)?;
-        one_hot::run(harness, &data, Preset::find("n14_depth8_scale30")?)?;
-        embeddings(harness, &Subtables::random(SUBTABLES, 50, 64)?, &[50], 1)?;
-        given_table(harness)?;
-    } else {
-        let small = PlanComparison { preset: "n14_depth8_scale30", plans: &OURS, messages: MESSAGES, rounds: 1 };
-        plans::run(harness, &data, small)?;
-        let precise = PlanComparison { preset: "n15_depth8_scale50", plans: &OURS, messages: MESSAGES, rounds: 2 };
-        let best = plans::run(harness, &data, precise)?;
-        one_hot::run(harness, &data, Preset::find("n15_depth8_scale50")?)?;
-        let mut fixture = ClassifierFixture::new(&data, Preset::find("n15_depth8_scale50")?, best)?;
-        indicator::run(harness, &data, &mut fixture, Preset::find("n16_depth24_scale52")?, 3)?;
-        drop((fixture, data));
-        forms::run(harness, &FORMS, FORM_COLUMNS, MESSAGES)?;
-        tables(harness)?;
+        return one_hot::run(harness, &data, Preset::find("n14_depth8_scale30")?);
     }
-    harness.peak_memory("clients, servers and every plan of the suite");
+    let small = PlanComparison { preset: "n14_depth8_scale30", plans: &OURS, messages: MESSAGES, rounds: 1 };
+    plans::run(harness, &data, small)?;
+    let precise = PlanComparison { preset: "n15_depth8_scale50", plans: &OURS, messages: MESSAGES, rounds: 2 };
+    let best = plans::run(harness, &data, precise)?;
+    one_hot::run(harness, &data, Preset::find("n15_depth8_scale50")?)?;
+    let mut fixture = ClassifierFixture::new(&data, Preset::find("n15_depth8_scale50")?, best)?;
+    indicator::run(harness, &data, &mut fixture, Preset::find("n16_depth24_scale52")?, 3)
+}
+
+/// Table 3 of the paper, with random entries.
+fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    if harness.options.quick {
+        let random = Subtables::random(SUBTABLES, 50, 64)?;
+        return embedding::run(harness, &embedding::Case { repetitions: 1, ..case(&random, &[50])? });
+    }
+    for columns in [64, 256, 1024] {
+        let random = Subtables::random(SUBTABLES, WIDTHS[0].max(embedding::ROWS), columns)?;
+        embedding::run(harness, &case(&random, &WIDTHS)?)?;
+    }
     Ok(())
 }
 
-/// The paper's Tables 3 and 6, and Table 3 for a compressed table if one is given.
-fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
-    for columns in [64, 256, 1024] {
-        let random = Subtables::random(SUBTABLES, WIDTHS[0].max(embedding::ROWS), columns)?;
-        embeddings(harness, &random, &WIDTHS, EMBEDDING_REPETITIONS)?;
-    }
-    given_table(harness)?;
+/// Table 6 of the paper.
+fn few_tokens(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     for (columns, baseline) in
         [(64, "n16_depth24_scale52"), (256, "n16_depth24_scale52"), (1024, "n16_depth28_scale50")]
     {
@@ -111,27 +146,29 @@ fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Measures the compressed table of the options, if given.
+/// Measures the compressed table of the options, if given, with all of its rows, and twice as many where that is the
+/// largest dimension of the paper.
 fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let Some(directory) = &harness.options.table else { return Ok(()) };
     let given = Subtables::read(directory)?;
-    let widths = [given.rows()];
-    embeddings(harness, &given, &widths, if harness.options.quick { 1 } else { EMBEDDING_REPETITIONS })
+    let repetitions = if harness.options.quick { 1 } else { EMBEDDING_REPETITIONS };
+    let rows = given.rows();
+    embedding::run(harness, &embedding::Case { repetitions, ..case(&given, &[rows])? })?;
+    if WIDTHS.contains(&(2 * rows)) {
+        let tiled = given.twice()?;
+        embedding::run(harness, &embedding::Case { repetitions, ..case(&tiled, &[2 * rows])? })?;
+    }
+    Ok(())
 }
 
-/// Measures embeddings of these tables for each number of rows.
-fn embeddings(
-    harness: &mut Harness<'_>,
-    tables: &Subtables,
-    widths: &[usize],
-    repetitions: usize,
-) -> Result<(), BenchError> {
-    let Some((_, presets)) = EMBEDDING_PRESETS.iter().find(|(most, _)| tables.columns() <= *most) else {
-        harness
-            .progress(format!("no preset has the levels for the baseline of {} columns: left out", tables.columns()));
-        return Ok(());
-    };
-    embedding::run(harness, &embedding::Case { presets: *presets, tables, widths, repetitions })
+/// A case with the presets for the number of columns.
+fn case<'a>(tables: &'a Subtables, widths: &'a [usize]) -> Result<embedding::Case<'a>, BenchError> {
+    let found = EMBEDDING_PRESETS.iter().find(|(most, _)| tables.columns() <= *most);
+    let (_, presets) = found.ok_or_else(|| BenchError::Columns {
+        found: tables.columns(),
+        most: EMBEDDING_PRESETS.iter().map(|(most, _)| *most).max().unwrap_or(0),
+    })?;
+    Ok(embedding::Case { presets: *presets, tables, widths, repetitions: EMBEDDING_REPETITIONS })
 }
 
 /// Seconds of the two stages of a lookup, repetition by repetition.
@@ -189,6 +226,7 @@ mod tests {
         };
         let case = embedding::Case { presets, tables: &random, widths: &[3, 6], repetitions: 1 };
         embedding::run(harness, &case)?;
+        embedding::run_whole(harness, &embedding::Case { widths: &[3], repetitions: 4, ..case })?;
         let (ours, baseline) = (PRESET, "insecure_n11_depth24_scale52");
         let case = small_batch::Case { tables: &random, width: 8, ours, baseline, repetitions: 1 };
         small_batch::run(harness, &case)?;
@@ -217,10 +255,17 @@ mod tests {
         assert!(bytes("compact") < bytes("direct") / 4.0 && bytes("direct") < bytes("one-hot") / 4.0);
         let query = rows.iter().find(|row| row.baseline_name.starts_with("one-hot")).unwrap();
         assert!(query.ratio.unwrap() > 1.0, "{query:?}");
+        let whole: Vec<_> = rows.iter().filter(|row| row.case.contains("all columns of Kim et al.")).collect();
+        let (name, measured) = (&whole[0].baseline_name, whole[0].params.get("baseline_columns_measured").cloned());
+        assert!(whole.len() == 1 && name == "Kim et al." && measured == Some(16.into()), "{whole:?}");
+        assert!(whole[0].ratio.unwrap() > 1.0, "{whole:?}");
         for d in [3, 6] {
             let prefix = format!("embedding, log p = 4, d = {d}, ");
-            let cases: BTreeSet<&str> =
-                rows.iter().map(|row| row.case.as_str()).filter(|case| case.starts_with(&prefix)).collect();
+            let cases: BTreeSet<&str> = rows
+                .iter()
+                .map(|row| row.case.as_str())
+                .filter(|case| case.starts_with(&prefix) && !case.contains("all columns"))
+                .collect();
             assert_eq!(cases.len(), 3, "the paper's plan, ours, and the real ring's: {cases:?}");
             for case in cases {
                 let total = value(case, "lookup_per_token");

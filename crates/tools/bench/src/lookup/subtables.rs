@@ -56,6 +56,17 @@ impl Subtables {
         Ok(Subtables { tables: self.tables.iter().map(cut).collect::<Result<_, _>>()?, ..*self })
     }
 
+    /// Every row twice: tables of twice as many rows.
+    pub(super) fn twice(&self) -> Result<Self, BenchError> {
+        let twice = |table: &Table| {
+            let rows = table.rows();
+            let entries: Vec<f64> = (0..2 * rows).flat_map(|r| table.row(r % rows).to_vec()).collect();
+            Table::new(2 * rows, &entries)
+        };
+        let tables = self.tables.iter().map(twice).collect::<Result<_, _>>()?;
+        Ok(Subtables { tables, source: "a compressed table, every row twice", ..*self })
+    }
+
     /// The largest magnitude of a sum with one column of each subtable.
     pub(super) fn bound(&self) -> f64 {
         let row = |r: usize| self.tables.iter().map(|table| table.row_bound(r)).sum::<f64>();
@@ -90,6 +101,8 @@ mod tests {
         assert_eq!(found.tables[1].row(2)[7], f64::from(given));
         assert!(found.sum(1, |t| t).abs() <= found.bound());
         assert_eq!(found.first_rows(2).unwrap().rows(), 2);
+        let twice = found.twice().unwrap();
+        assert_eq!((twice.rows(), twice.tables[1].row(5)), (6, found.tables[1].row(2)));
         std::fs::remove_dir_all(&directory).unwrap();
         assert!(Subtables::read(&directory).is_err());
     }

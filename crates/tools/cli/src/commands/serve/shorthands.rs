@@ -7,7 +7,7 @@ use std::str::FromStr;
 use unspoken_query::QueryForm;
 use unspoken_server::OfferConfig;
 
-use super::{classify, digits, embed, llama, pir, pir_router, pir_shard};
+use super::{classify, digits, embed, llama, matrix, pir, pir_router, pir_shard};
 
 /// Flags that are each short for one offer.
 #[derive(clap::Args)]
@@ -24,6 +24,9 @@ pub struct Shorthands {
     /// Short for --offer llama=DIR
     #[arg(long, value_name = "DIR")]
     llama: Option<PathBuf>,
+    /// Short for --offer matrix:NAME=FILE; may be given several times
+    #[arg(long, value_name = "[NAME=]FILE")]
+    arrays: Vec<NamedPath>,
     /// Short for --offer pir:NAME=DIR; may be given several times
     #[arg(long, value_name = "[NAME=]DIR")]
     database: Vec<NamedPath>,
@@ -101,6 +104,7 @@ impl Shorthands {
         let named = |kind: &'static str| {
             move |named: &NamedPath| OfferConfig { name: named.name.clone(), ..OfferConfig::new(kind, &named.path) }
         };
+        offers.extend(self.arrays.iter().map(named(matrix::KIND.name)));
         offers.extend(self.database.iter().map(named(pir::KIND.name)));
         offers.extend(self.shard.iter().map(named(pir_shard::KIND.name)));
         offers.extend(self.router.iter().map(named(pir_router::KIND.name)));

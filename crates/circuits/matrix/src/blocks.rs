@@ -1,0 +1,103 @@
+//! Selections of entries of row vectors that need several tiles of one row.
+
+use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, PreparedVector};
+use unspoken_permute::{BlockedPlan, Permutation, PermuteError, PreparedBlocks};
+
+use crate::encrypted::EncryptedMatrix;
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
+use crate::layout::Layout;
+use crate::linear::Operand;
+use crate::permuted::completed;
+use crate::product::extended_bytes;
+
+const OPERATION: &str = "permute a long vector";
+
+/// A prepared selection of different entries of a row vector of several tiles, each of which fills the slots. The result
+/// has the scale of the input, and is clean.
+pub(crate) struct LongPermutation {
+    layout: Layout,
+    from: usize,
+    to: usize,
+    blocks: PreparedBlocks,
+    depth: usize,
+    /// Keeps the selected entries of the last tile, if it has others; one level.
+    mask: Option<PreparedVector>,
+}
+
+impl LongPermutation {
+    /// The entries with these indices, which are all different. It uses any number of levels up to that of the input.
+    ///
+    /// # Errors
+    /// If there is no plan with so few levels.
+    pub(crate) fn plan(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Operand,
+        indices: &[usize],
+    ) -> Result<Self, MatrixError> {
+        let (from, to) = (input.shape.1, indices.len());
+        let level = input.level.min(parameters.max_level());
+        let masked = to < from && to % layout.dim() != 0;
+        check_depth(OPERATION, level, 1 + usize::from(masked), REMEDY)?;
+        let permutation = Permutation::new(completed(indices, layout.tiles((1, from)) * layout.dim())?)?;
+        let model = CostModel::nominal(parameters);
+        let plan = match BlockedPlan::new(parameters, &model, &permutation, (level, usize::from(masked)), None) {
+            Err(PermuteError::NoPlan { .. }) => {
+                let (needed, remedy) = (level + 1, REMEDY.into());
+                return Err(MatrixError::Depth { operation: OPERATION, found: level, needed, remedy });
+            }
+            plan => plan?,
+        };
+        let blocks = PreparedBlocks::new(parameters, &plan, level - plan.depth(), input.scale)?;
+        let mask = masked.then(|| {
+            let kept = |slot: usize| Complex64::from(f64::from(u8::from(slot < to % layout.dim())));
+            let (values, level) = ((0..layout.slots()).map(kept).collect(), level - plan.depth());
+            PreparedVector::new(values, level, parameters.level_modulus(level))
+        });
+        let depth = plan.depth() + usize::from(masked);
+        Ok(LongPermutation { layout, from, to, blocks, depth, mask: mask.transpose()? })
+    }
+
+    /// Number of levels it uses.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Bytes of its encoded masks.
+    pub(crate) fn prepared_bytes(&self, parameters: &CkksParameters) -> usize {
+        let mask = self.mask.as_ref().map_or(0, |mask| mask.prepared_bytes(parameters));
+        (self.blocks.prepared_bytes() + mask) as usize
+    }
+
+    /// Number of ciphertexts of three polynomials that it holds at the same time, besides its operand.
+    pub(crate) fn working_ciphertexts(&self, parameters: &CkksParameters) -> usize {
+        let polynomial = extended_bytes(parameters, self.blocks.input_level());
+        (self.blocks.working_bytes() as usize).div_ceil(3 * polynomial)
+    }
+
+    /// Selects the entries of the vector.
+    ///
+    /// # Errors
+    /// If the shape or the layout of the vector is not the prepared one, its level is too low, or keys are missing.
+    pub(crate) fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        if a.shape() != (1, self.from) || a.layout() != self.layout {
+            let needed = display_shape((1, self.from));
+            let reason = format!("shape {}; it was prepared for {needed} in its layout", display_shape(a.shape()));
+            return Err(shape_error(OPERATION, reason));
+        }
+        let mut tiles = self.blocks.apply(arithmetic, a.tiles())?;
+        tiles.truncate(self.layout.tiles((1, self.to)));
+        if let (Some(mask), Some(last)) = (&self.mask, tiles.last_mut()) {
+            *last = arithmetic.rescale(&arithmetic.sum_products(&[(&*last, mask)])?)?;
+            let level = arithmetic.level(last);
+            tiles = tiles.iter().map(|tile| arithmetic.drop_to(tile, level)).collect::<Result<_, _>>()?;
+        }
+        Ok(a.result((1, self.to), tiles, true))
+    }
+}
+
+const REMEDY: &str = "start at a higher level, or use a deeper preset";
