@@ -69,14 +69,21 @@ impl VectorPermutation {
             // A rotation by a multiple of the interleaved vectors is cyclic in each of them.
             ..Task::new(&permutation, Packing::Repeated, parameters, level - most)
         };
-        let explanation = task.explain(parameters, &CostModel::nominal(parameters))?;
-        let usable = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed);
         // Without masks, what lies beyond the selection would stay.
         let masked = |plan: &&Plan| plan.depth() > 0 || indices.len() == layout.dim();
         let rotates = Diagonals::new(&permutation, Shifts::Forward).single().is_some();
         let of_stages = |plan: &&Plan| matches!(plan.program(), Program::Stages(_)) && (plan.depth() == 0) == rotates;
-        let plan = usable.map(|row| &row.candidate.plan).find(|plan| of_stages(plan) && masked(plan));
-        plan.map(|plan| Self::prepare(parameters, layout, input, indices.len(), plan)).transpose()
+        let usable = |plan: &&Plan| of_stages(plan) && masked(plan);
+        let prepare = |plan: &Plan| Self::prepare(parameters, layout, input, indices.len(), plan);
+        let model = CostModel::nominal(parameters);
+        if let Some(found) = task.structured(parameters, &model)?
+            && usable(&&found.plan)
+        {
+            return prepare(&found.plan).map(Some);
+        }
+        let explanation = task.explain(parameters, &model)?;
+        let allowed = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed);
+        allowed.map(|row| &row.candidate.plan).find(usable).map(prepare).transpose()
     }
 
     /// Prepares the stages of a plan. Entries that end at position `to` or beyond are removed by the last masks.

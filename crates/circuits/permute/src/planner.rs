@@ -111,12 +111,35 @@ impl<'a> Task<'a> {
         Ok(Explanation::new(self.input_level, self.output_level, rows.collect()))
     }
 
-    /// The cheapest allowed plan.
+    /// The cheapest allowed plan of diagonals or ideal factors, if it has at most `2 log2` of the length rotations. A
+    /// network for any permutation has more, so there is no need to search for one, which takes most of the time of
+    /// [`Task::explain`].
+    ///
+    /// # Errors
+    /// If the construction of a candidate fails, which a valid permutation rules out.
+    pub fn structured(
+        &self,
+        parameters: &CkksParameters,
+        model: &CostModel,
+    ) -> Result<Option<Candidate>, PermuteError> {
+        let permutation = self.permutation.padded(self.permutation.len().next_power_of_two())?;
+        let mut builder = CandidateBuilder::new(self, parameters, model, &permutation);
+        builder.structured()?;
+        let most = 2 * u64::from(permutation.len().ilog2());
+        let few = |candidate: &Candidate| candidate.estimate.total_rotations().iter().sum::<u64>() <= most;
+        let allowed = builder.candidates.into_iter().filter(|candidate| self.verdict(candidate) == Verdict::Allowed);
+        Ok(allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).filter(few))
+    }
+
+    /// The cheapest allowed plan. One of [`Task::structured`] is taken without a search for networks.
     ///
     /// # Errors
     /// If no plan is allowed: the error says what is missing.
     pub fn plan(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
-        self.explain(parameters, model)?.into_best()
+        match self.structured(parameters, model)? {
+            Some(candidate) => Ok(candidate),
+            None => self.explain(parameters, model)?.into_best(),
+        }
     }
 
     fn verdict(&self, candidate: &Candidate) -> Verdict {
@@ -140,21 +163,11 @@ impl<'a> Task<'a> {
     pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
         let length = self.permutation.len().next_power_of_two();
         let permutation = self.permutation.padded(length)?;
-        let mut builder = CandidateBuilder {
-            task: self,
-            parameters,
-            encoder: Encoder::new(parameters),
-            model,
-            length,
-            permutation: &permutation,
-            candidates: Vec::new(),
-        };
+        let mut builder = CandidateBuilder::new(self, parameters, model, &permutation);
+        builder.structured()?;
         if permutation.is_identity() {
-            builder.add(Plan::stages(Strategy::Identity, self.packing, length, vec![])?)?;
             return Ok(builder.candidates);
         }
-        builder.stages(Strategy::Diagonals, std::slice::from_ref(&permutation))?;
-        builder.factors()?;
         let budgets = builder.budgets();
         let bits = length.ilog2() as usize;
         let mut groups = Groups::new(parameters, model, bits, self.packing, self.output_level);
@@ -178,6 +191,34 @@ struct CandidateBuilder<'a> {
 }
 
 impl<'a> CandidateBuilder<'a> {
+    /// `permutation` is that of the task, padded to a power of two.
+    fn new(
+        task: &'a Task<'a>,
+        parameters: &'a CkksParameters,
+        model: &'a CostModel,
+        permutation: &'a Permutation,
+    ) -> Self {
+        let encoder = Encoder::new(parameters);
+        CandidateBuilder {
+            task,
+            parameters,
+            encoder,
+            model,
+            length: permutation.len(),
+            permutation,
+            candidates: Vec::new(),
+        }
+    }
+
+    /// Adds the plan of the identity, or those of diagonals and of ideal factors.
+    fn structured(&mut self) -> Result<(), PermuteError> {
+        if self.permutation.is_identity() {
+            return self.add(Plan::stages(Strategy::Identity, self.task.packing, self.length, vec![])?);
+        }
+        self.stages(Strategy::Diagonals, std::slice::from_ref(self.permutation))?;
+        self.factors()
+    }
+
     /// Number of levels of the parameters above the output level.
     fn levels(&self) -> usize {
         self.parameters.max_level().saturating_sub(self.task.output_level)
