@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
-use unspoken_lookup::{Lookup, OutputForm, Plan, Precision, Table, Task, best_plan, output_unit, simulated_outputs};
+use unspoken_lookup::{
+    Lookup, OutputForm, Plan, Precision, Table, Task, at_lowest_level, best_plan, output_unit, simulated_outputs,
+};
 use unspoken_protocol::{
     CkksHeader, ClientId, Protocol, ProtocolError, output_bytes, simulated_error_bound, write_output,
 };
@@ -88,18 +90,22 @@ impl ScoreServer {
         };
         // Two scores share a slot: one is the real part, one the imaginary part.
         let bound = tables.bound() * std::f64::consts::SQRT_2;
-        // After a bootstrap there are more levels than needed: one more level is room for the scores.
-        let level = (form == QueryForm::Compact).then(|| plan.depth(columns) + 1);
-        let unit = output_unit(parameters, plan, columns, level, bound)?;
-        let subtable = |t: usize| {
-            let widened = |row: &[f64]| {
-                row.iter().map(|score| score / unit).chain(std::iter::repeat(0.0)).take(columns).collect()
+        let prepare = |level: usize| {
+            let unit = output_unit(parameters, plan, columns, Some(level), bound)?;
+            let subtable = |t: usize| {
+                let widened = |row: &[f64]| {
+                    row.iter().map(|score| score / unit).chain(std::iter::repeat(0.0)).take(columns).collect()
+                };
+                let rows: Vec<Vec<f64>> = (0..classes).map(|c| widened(tables.row(t, c))).collect();
+                Table::new(classes, &rows.concat())
             };
-            let rows: Vec<Vec<f64>> = (0..classes).map(|c| widened(tables.row(t, c))).collect();
-            Table::new(classes, &rows.concat())
+            let scaled = (0..subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+            let lookup = Lookup::new(parameters, &scaled, plan, OutputForm::Pairs, bound / unit, Some(level))?;
+            Ok((unit, lookup))
         };
-        let scaled = (0..subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
-        let lookup = Lookup::new(parameters, &scaled, plan, OutputForm::Pairs, bound / unit, level)?;
+        // After a bootstrap there are more levels than needed: one more level is room for the scores.
+        let lowest = plan.depth(columns) + usize::from(form == QueryForm::Compact);
+        let (unit, lookup) = at_lowest_level(parameters, lowest, prepare)?;
         let query = QueryCodec::for_lookup(form, &lookup)?;
         if !lookup.is_centred() {
             return Err(ScoreError::mismatch(
