@@ -122,7 +122,8 @@ pub static LINEAR_HEAD: Target = Target {
         let directory = Directory::empty();
         let path = directory.path().join("head.safetensors");
         HEAD.save(&path).expect("writes");
-        let single = r#"{"__metadata__":{"classes":"[\"a\",\"b\"]"},"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+        let single = r#"{"__metadata__":{"classes":"[\"a\",\"b\"]"},
+            "bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
             "weight":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}}"#;
         let file = [&(single.len() as u64).to_le_bytes(), single.as_bytes(), &[0; 16]].concat();
         vec![fs::read(&path).expect("reads"), file]

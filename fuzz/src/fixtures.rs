@@ -13,8 +13,8 @@ use unspoken_embedding::{
     CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, LinearHead, TokenList, compress,
     compress_by_gumbel,
 };
-use unspoken_layer::{LayerClient, LayerError, LayerModel, LayerOptions, LayerServer};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
+use unspoken_layer::{LayerClient, LayerError, LayerModel, LayerOptions, LayerServer};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_ring::{Basis, SecretRng};
@@ -198,7 +198,8 @@ fn layer(parameters: &CkksParameters) -> LayerServer {
 pub static LAYER: LazyLock<LayerServer> = LazyLock::new(|| layer(&DEEP));
 
 /// The description of a server of a head with a preset that a client can look up.
-pub static LAYER_DESCRIPTION: LazyLock<unspoken_layer::Description> = LazyLock::new(|| layer(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
+pub static LAYER_DESCRIPTION: LazyLock<unspoken_layer::Description> =
+    LazyLock::new(|| layer(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
 
 /// A client of a head with this description; its secret is the same in every run.
 pub fn layer_client_of(description: unspoken_layer::Description) -> Result<LayerClient, LayerError> {

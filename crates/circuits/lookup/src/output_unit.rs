@@ -52,8 +52,8 @@ pub fn output_unit(
 /// Number of levels tried above the lowest one by [`at_lowest_level`].
 pub const MORE_LEVELS: usize = 2;
 
-/// Prepares a lookup at the lowest level of queries at which its outputs fit the modulus: the result of `attempt` at the
-/// level `lowest`, or, while that is a [`LookupError::Plan`], at up to [`MORE_LEVELS`] more.
+/// Prepares a lookup at the lowest level of queries at which its outputs fit the modulus: the result of `attempt` at
+/// the level `lowest`, or, while that is a [`LookupError::Plan`], at up to [`MORE_LEVELS`] more.
 ///
 /// # Errors
 /// Those of the last attempt.

@@ -3,9 +3,9 @@
 use crate::tokens::TokenList;
 use crate::wordpiece::Segmenter;
 
-/// Reads texts as token ids of one table, as a [`LinearHead`](crate::LinearHead) pools them: a word that cannot be split
-/// into tokens has the row for unknown tokens if the table has one (see [`UNKNOWN_NAMES`](crate::UNKNOWN_NAMES)), and is
-/// left out otherwise.
+/// Reads texts as token ids of one table, as a [`LinearHead`](crate::LinearHead) pools them: a word that cannot be
+/// split into tokens has the row for unknown tokens if the table has one (see [`UNKNOWN_NAMES`](crate::UNKNOWN_NAMES)),
+/// and is left out otherwise.
 pub struct TextReader<'a> {
     segmenter: Segmenter<'a>,
     unknown_row: Option<usize>,
@@ -52,8 +52,8 @@ impl<'a> TextReader<'a> {
         TextIds { ids, tokens, unknown }
     }
 
-    /// Counts what of these texts a head that reads `max_tokens` tokens reads. The time depends on the texts: clients of
-    /// a service count before the first request or after the last.
+    /// Counts what of these texts a head that reads `max_tokens` tokens reads. The time depends on the texts: clients
+    /// of a service count before the first request or after the last.
     pub fn coverage<S: AsRef<str>>(&self, texts: &[S], max_tokens: usize) -> TextCoverage {
         let mut coverage = TextCoverage { max_tokens, ..TextCoverage::default() };
         texts.iter().for_each(|text| coverage.add(&self.read(text.as_ref())));
@@ -82,8 +82,8 @@ impl TextCoverage {
         }
         if 2 * unknown > tokens {
             warnings.push(format!(
-                "{unknown} of {tokens} tokens are not in the table, so that the head cannot tell these texts apart; use \
-                 a table of their language"
+                "{unknown} of {tokens} tokens are not in the table, so that the head cannot tell these texts apart; \
+                 use a table of their language"
             ));
         }
         warnings

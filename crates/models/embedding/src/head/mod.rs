@@ -20,8 +20,8 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum magnitude of a weight or of a number of the bias.
 const LARGEST_WEIGHT: f64 = 1e6;
 
-/// A linear head: the scores of a text are `z = W m + b`, where `m` is the mean of the embeddings of its tokens, or zero
-/// if it has none. The class of a text is that of the largest score.
+/// A linear head: the scores of a text are `z = W m + b`, where `m` is the mean of the embeddings of its tokens, or
+/// zero if it has none. The class of a text is that of the largest score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearHead {
     classes: Vec<String>,
@@ -49,8 +49,8 @@ impl LinearHead {
     /// row-major. `max_tokens` is the number of tokens of a text that are read.
     ///
     /// # Errors
-    /// [`HeadError::Field`] unless there are 2 to 1024 distinct names ([`LinearHead::is_class_name`]), `max_tokens` is a power of two
-    /// up to 65536, the width is 1 to 4096, and all numbers are of magnitude at most 10^6.
+    /// [`HeadError::Field`] unless there are 2 to 1024 distinct names ([`LinearHead::is_class_name`]), `max_tokens` is
+    /// a power of two up to 65536, the width is 1 to 4096, and all numbers are of magnitude at most 10^6.
     pub fn new(
         classes: Vec<String>,
         max_tokens: usize,

@@ -16,8 +16,8 @@ use crate::scores::LabelOptions;
 /// Classify texts with an encrypted query to a service that has a linear head over an embedding table
 ///
 /// Texts are the arguments, or the lines of standard input. The service takes the mean of their embeddings and applies
-/// its head, all encrypted; it sees neither words nor scores, nor how many words a text has. The first call generates and
-/// uploads keys; later calls reuse them.
+/// its head, all encrypted; it sees neither words nor scores, nor how many words a text has. The first call generates
+/// and uploads keys; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
 
-/// Compress embedding tables, measure the loss, look up embeddings privately, train linear heads over them, and classify
-/// texts with them privately
+/// Compress embedding tables, measure the loss, look up embeddings privately, train linear heads over them, and
+/// classify texts with them privately
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Compress a table

@@ -25,8 +25,8 @@ pub struct Arguments {
     /// File to write the head to
     #[arg(long)]
     out: PathBuf,
-    /// Tokens of a text that the head reads, a power of two; the rest is ignored. Twice as many halve the number of texts
-    /// in a query
+    /// Tokens of a text that the head reads, a power of two; the rest is ignored. Twice as many halve the number of
+    /// texts in a query
     #[arg(long, default_value_t = HeadOptions::default().max_tokens)]
     max_tokens: usize,
     /// Weight of the squared weights in the loss: more is safer with few texts
