@@ -110,8 +110,8 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         texts : iterable of str
             As for `classify`.
         bits : int
-            Noise of ``2**bits`` times the bound of the error is added to the sum over the tokens of each text,
-            before the mean; the guarantee is that of `Client.classify_to_share`.
+            Noise of ``2**bits`` times the bound of the error is added to every score; the guarantee is that of
+            `Client.classify_to_share`. Its size shows the number of tokens of a text up to a factor of two.
 
         Returns
         -------

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unspoken_embedding::{TextReader, TokenCodes};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise};
 use unspoken_scores::EncodedText;
 use zeroize::Zeroizing;
 
@@ -42,8 +42,6 @@ pub struct ScoredText {
     /// One score per class, in the order of [`Description::classes`]. They contain the noise of the encryption: share
     /// them only as returned by [`LayerClient::share`].
     pub scores: Vec<f64>,
-    /// The decrypted sums over the tokens.
-    sums: Vec<f64>,
     /// Number of tokens.
     count: usize,
 }
@@ -121,7 +119,7 @@ impl ClientHalf for LayerClient {
 
     fn read(&self, answer: &[u8], texts: &[EncodedTokens]) -> Result<Vec<ScoredText>, LayerError> {
         let sums = self.description.scores.decrypt(&self.keyring, answer, texts.len())?;
-        Ok(sums.into_iter().zip(texts).map(|(sums, text)| self.scored(sums, *text.count)).collect())
+        Ok(sums.into_iter().zip(texts).map(|(sums, text)| self.scored(&sums, *text.count)).collect())
     }
 }
 
@@ -140,18 +138,21 @@ impl CkksClientHalf for LayerClient {
 }
 
 impl LayerClient {
-    /// Answers that may be shared: with fresh noise that exceeds the error of each sum over tokens by `bits` bits, and
-    /// the labels that follow from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its
-    /// guarantee. The noise of a score is that of the sum divided by the number of tokens.
+    /// Answers that may be shared: with fresh noise that exceeds the error of each score by `bits` bits, and the labels
+    /// that follow from the noisy scores. See [`SharingNoise`] for its guarantee.
+    ///
+    /// The error of a score is that of a sum divided by the number of tokens. The noise is for that number rounded down
+    /// to a power of two, so that neither its size nor its rounding shows more of the length of a text.
     ///
     /// # Errors
     /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[ScoredText], bits: u32) -> Result<Vec<ScoredText>, LayerError> {
-        let noise = self.sharing_noise(bits)?;
+        let bound = self.sharing_noise(bits)?.deviation() / f64::from(bits).exp2();
         let share = |answer: &ScoredText| {
-            let mut sums = answer.sums.clone();
-            noise.add(&mut sums)?;
-            Ok(self.scored(sums, answer.count))
+            let fewest = 1u64 << answer.count.max(1).ilog2();
+            let mut scores = answer.scores.clone();
+            SharingNoise::new(bound / fewest as f64, bits)?.add(&mut scores)?;
+            Ok(self.labelled(scores, answer.count))
         };
         answers.iter().map(share).collect()
     }
@@ -163,12 +164,16 @@ impl LayerClient {
 
     /// The mean over the tokens of a text, then the bias: the part of the layer that needs the number of tokens, which
     /// the server must not know.
-    fn scored(&self, sums: Vec<f64>, count: usize) -> ScoredText {
+    fn scored(&self, sums: &[f64], count: usize) -> ScoredText {
         let own = &self.description.own;
         let mean = |(sum, token_mean): (&f64, &f64)| if count == 0 { 0.0 } else { sum / count as f64 + token_mean };
         let scores: Vec<f64> =
             sums.iter().zip(&own.token_mean).map(mean).zip(&own.bias).map(|(mean, bias)| mean + bias).collect();
+        self.labelled(scores, count)
+    }
+
+    fn labelled(&self, scores: Vec<f64>, count: usize) -> ScoredText {
         let best = (1..scores.len()).fold(0, |best, c| if scores[c] > scores[best] { c } else { best });
-        ScoredText { label: own.classes[best].clone(), scores, sums, count }
+        ScoredText { label: self.description.own.classes[best].clone(), scores, count }
     }
 }

@@ -144,8 +144,17 @@ fn shared_scores_have_noise_and_labels_that_follow() {
         let moved = (shared - answer).abs();
         assert!(moved > 0.0 && moved < 10.0 * deviation / 4.0, "{moved} {deviation}");
     }
-    // The scores of a text without tokens are the bias, which has no error.
-    assert_eq!(shared[1].scores, head.bias());
+    // A text without tokens has noise, too, so that it does not show.
+    assert!(shared[1].scores.iter().zip(head.bias()).all(|(score, bias)| score != bias));
+    // Scores are rounded to steps that are the same for five to seven tokens as for four.
+    let texts = ["w1 w2 w3 w4", "w1 w2 w3 w4 w5", "w1 w2 w3 w4 w5 w6 w7"];
+    for text in texts {
+        let (answers, _) = ask(&server, &mut client, &keys, &[text]);
+        for score in &client.share(&answers, 10).unwrap()[0].scores {
+            let steps = score / (deviation / 4.0 / 8.0);
+            assert!((steps - steps.round()).abs() < 1e-6, "{text}: {steps}");
+        }
+    }
     assert!(client.share(&answers, 46).is_err());
 }
 
