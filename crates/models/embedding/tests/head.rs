@@ -65,7 +65,7 @@ fn a_linear_layer_of_pytorch_is_read() {
 
 #[test]
 fn other_files_are_refused_with_a_reason() {
-    let (weight, bias) = || -> (Vec<u8>, Vec<u8>) { (floats(&[1.0; 6]), floats(&[0.0; 2])) }();
+    let (weight, bias) = (floats(&[1.0; 6]), floats(&[0.0; 2]));
     let sound = || vec![("weight", &[2, 3][..], weight.clone()), ("bias", &[2][..], bias.clone())];
     let with = |at: usize, tensor| {
         let mut tensors = sound();
