@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use unspoken_embedding::{CompressedTable, EmbeddingTable, Source, Subtables, TableError, TokenCodes};
+use unspoken_embedding::{CompressedTable, EmbeddingTable, LinearHead, Source, Subtables, TableError, TokenCodes};
 
 use crate::Target;
 use crate::files::{self, Directory};
-use crate::fixtures::{GUMBEL_TABLE, TABLE};
+use crate::fixtures::{GUMBEL_TABLE, HEAD, TABLE};
 
 const CLIENT: [&str; 2] = ["client.json", "client.safetensors"];
 const SERVER: [&str; 2] = ["server.json", "server.safetensors"];
@@ -97,6 +97,36 @@ pub static SAFETENSORS: Target = Target {
         let table = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &numbers].concat();
         let tokens = br#"{"version":"1.0","model":{"type":"WordPiece","vocab":{"the":0,"ing":1}}}"#;
         vec![files::join([table.as_slice(), tokens].into_iter())]
+    },
+};
+
+/// `LinearHead::load`: the same head again, with a class for each text, and centred tables if it fits the table.
+pub static LINEAR_HEAD: Target = Target {
+    name: "embedding_head",
+    run: |data| {
+        let directory = Directory::empty();
+        let path = directory.path().join("head.safetensors");
+        fs::write(&path, data).expect("writes");
+        let Ok(head) = LinearHead::load(&path) else { return false };
+        head.save(&path).expect("writes");
+        assert!(LinearHead::load(&path).expect("its own file") == head, "another head");
+        let Ok(folded) = head.fold(TABLE.subtables()) else { return true };
+        let scores = head.scores(&TABLE, &[1, 0, 2]).expect("tokens of the table");
+        assert!(head.classes().iter().any(|class| class == head.class_of(&scores)));
+        let numbers = folded.values().iter().chain(folded.token_mean()).chain(&scores);
+        assert!(numbers.copied().all(f64::is_finite));
+        true
+    },
+    repair: |data| repair_safetensors(data),
+    seeds: || {
+        let directory = Directory::empty();
+        let path = directory.path().join("head.safetensors");
+        HEAD.save(&path).expect("writes");
+        let single = r#"{"__metadata__":{"classes":"[\"a\",\"b\"]"},
+            "bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+            "weight":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}}"#;
+        let file = [&(single.len() as u64).to_le_bytes(), single.as_bytes(), &[0; 16]].concat();
+        vec![fs::read(&path).expect("reads"), file]
     },
 };
 

@@ -10,9 +10,11 @@ use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
 use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
 use unspoken_embedding::{
-    CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, TokenList, compress, compress_by_gumbel,
+    CompressOptions, CompressedTable, EmbeddingTable, GumbelOptions, LinearHead, TokenList, compress,
+    compress_by_gumbel,
 };
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
+use unspoken_layer::{LayerClient, LayerError, LayerModel, LayerOptions, LayerServer};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_ring::{Basis, SecretRng};
@@ -177,6 +179,35 @@ pub fn embed_client_of(description: unspoken_embed::Description) -> Result<Embed
         .and_then(|key| key.to_bytes())
         .map_err(ProtocolError::from)?;
     EmbedClient::open(description, Arc::new(TABLE.codes().clone()), Some(&secret))
+}
+
+/// A head of three classes over [`TABLE`].
+pub static HEAD: LazyLock<LinearHead> = LazyLock::new(|| {
+    let classes = ["bad", "fair", "good"].map(String::from).to_vec();
+    let weights = (0..9).map(|i| f64::from(i * i % 5) - 2.0).collect();
+    LinearHead::new(classes, 8, 3, weights, vec![0.5, 0.0, -0.5]).expect("a head")
+});
+
+fn layer(parameters: &CkksParameters) -> LayerServer {
+    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let options = LayerOptions { plan, small_queries: false, ..LayerOptions::default() };
+    LayerServer::new(&HEAD, TABLE.subtables(), parameters, &options).expect("levels suffice")
+}
+
+/// A server of a head in the smallest ring.
+pub static LAYER: LazyLock<LayerServer> = LazyLock::new(|| layer(&DEEP));
+
+/// The description of a server of a head with a preset that a client can look up.
+pub static LAYER_DESCRIPTION: LazyLock<unspoken_layer::Description> =
+    LazyLock::new(|| layer(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
+
+/// A client of a head with this description; its secret is the same in every run.
+pub fn layer_client_of(description: unspoken_layer::Description) -> Result<LayerClient, LayerError> {
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
+        .and_then(|key| key.to_bytes())
+        .map_err(ProtocolError::from)?;
+    let model = LayerModel { codes: Arc::new(TABLE.codes().clone()), cut: true };
+    LayerClient::open(description, model, Some(&secret))
 }
 
 /// The smallest possible network for digits.

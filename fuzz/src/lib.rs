@@ -17,12 +17,13 @@ pub mod exact;
 pub mod fasttext;
 mod files;
 mod fixtures;
+pub mod layer;
 pub mod llama;
 pub mod llama_halves;
 pub mod llama_service;
 mod messages;
-mod repair;
 pub mod permute;
+mod repair;
 pub mod retrieve;
 pub mod rlwe;
 pub mod sums;
@@ -43,7 +44,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 83] = [
+pub const TARGETS: [&Target; 86] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -78,6 +79,7 @@ pub const TARGETS: [&Target; 83] = [
     &embedding::SUBTABLES,
     &embedding::NPY,
     &embedding::SAFETENSORS,
+    &embedding::LINEAR_HEAD,
     &texts::DRUG_REVIEWS,
     &texts::ENRON_SPAM_CSV,
     &texts::ENRON_SPAM_MAILS,
@@ -96,6 +98,8 @@ pub const TARGETS: [&Target; 83] = [
     &embed::QUERY,
     &embed::SMALL_QUERY,
     &embed::ANSWER,
+    &layer::DESCRIBED,
+    &layer::ANSWER,
     &permute::PLAN,
     &arrays::PROGRAM,
     &arrays::SIGNATURE,

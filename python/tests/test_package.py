@@ -23,6 +23,7 @@ def test_examples_run(name):
 def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
     classes = ["Client", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
+    classes += ["LayerClient", "LinearHead"]
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
     retrieval = ["ConnectionOptions", "Database", "DatabaseEdit", "RetrievalClient", "read_records"]
     llama = ["Generation", "GenerationStream", "LlamaClient"]

@@ -20,6 +20,12 @@ tokens without revealing them:
 >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
 ...     embeddings = client.embed(["a", "good", "film"])
 
+Train a linear head over the mean embedding of a text (`LinearHead`), serve it with the table
+(``--layer``), and classify texts without revealing them:
+
+>>> with unspoken.LayerClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
+...     labels, scores = client.classify(["a film nobody should miss"])
+
 Train a network on images of digits (`DigitsNetwork`), serve it (``unspoken serve --digits``), and
 recognise images without revealing them:
 
@@ -64,6 +70,8 @@ from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
+from unspoken._head import LinearHead
+from unspoken._layer_client import LayerClient
 from unspoken._llama_client import Generation, GenerationStream, LlamaClient
 from unspoken._matrix import Matrix, matrix
 from unspoken._matrix_client import MatrixClient
@@ -120,6 +128,8 @@ __all__ = [
     "Generation",
     "GenerationStream",
     "KeysExpiredError",
+    "LayerClient",
+    "LinearHead",
     "LlamaClient",
     "Matrix",
     "MatrixClient",

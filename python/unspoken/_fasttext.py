@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._estimator import Estimator
+from unspoken._text_classifier import TextClassifier
 from unspoken._texts import text_list, warn_of_texts
 from unspoken.errors import TrainingError
 
 
-class FastText(Estimator[_unspoken.Model]):
+class FastText(TextClassifier[_unspoken.Model]):
     """A text classifier with a compressed embedding table, which allows encrypted lookups.
 
     Each word is one column in each of a few subtables; a text's scores are the sums over its
@@ -191,78 +191,6 @@ class FastText(Estimator[_unspoken.Model]):
         warn_of_texts(coverage["warnings"], 2)
         return self
 
-    def scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
-        """Return the plaintext score of each class, which a service computes encrypted.
-
-        Returns
-        -------
-        ndarray of float64, shape (texts, classes)
-            In the order of `classes_`.
-
-        Warns
-        -----
-        TextWarning
-            If texts have more than `max_tokens` tokens, or most tokens are unknown. So do the
-            methods that use the scores.
-
-        Examples
-        --------
-        >>> import unspoken
-        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
-        >>> model.scores(["good", "bad", "bad"]).shape
-        (3, 2)
-        """
-        return self._scores(texts)
-
-    def decision_function(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
-        """Return confidences, in the form of scikit-learn.
-
-        Returns
-        -------
-        ndarray of float64
-            With two classes, shape (texts,): the second class's score minus the first's. With
-            more, shape (texts, classes): `scores`.
-
-        Examples
-        --------
-        >>> import unspoken
-        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
-        >>> model.decision_function(["good", "bad"]) > 0
-        array([ True, False])
-        """
-        scores = self._scores(texts)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, texts: Iterable[str]) -> npt.NDArray[Any]:
-        """Return the label of the largest score for each text; of equal ones, the first.
-
-        Examples
-        --------
-        >>> import unspoken
-        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
-        >>> model.predict(["good"])
-        array([1])
-        """
-        return self._labels(self._scores(texts))
-
-    def score(self, texts: Iterable[str], labels: npt.ArrayLike) -> float:
-        """Return the fraction of texts whose predicted label is the given one.
-
-        Examples
-        --------
-        >>> import unspoken
-        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
-        >>> model.score(["good", "bad"], [1, 1])
-        0.5
-        """
-        predicted, wanted = self._labels(self._scores(texts)), np.asarray(labels)
-        if predicted.shape != wanted.shape or len(wanted) == 0:
-            raise ValueError(
-                f"score: found {len(predicted)} texts and labels of shape {wanted.shape}, "
-                "needed as many of each and at least one; pass one label for each text"
-            )
-        return float(np.mean(predicted == wanted))
-
     def save(self, directory: str | PathLike[str]) -> None:
         """Write both halves into a directory, which is created if missing.
 
@@ -300,28 +228,12 @@ class FastText(Estimator[_unspoken.Model]):
         model._keep(loaded, np.array(loaded.labels))
         return model
 
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags of a classifier of texts. Only scikit-learn calls it."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
-            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
-        )
-
     def _scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
         """Return `scores`; warnings name the line that called the caller of this method."""
         model = self._fitted("score texts")
         given = text_list(texts, "texts")
         warn_of_texts(model.coverage(given)["warnings"], 3)
         return np.ascontiguousarray(model.scores(given)[:, self._order])
-
-    def _labels(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-        """Return the label of the largest score in each row."""
-        labels: npt.NDArray[Any] = self.classes_[scores.argmax(axis=1)]
-        return labels
 
     def _keep(self, model: _unspoken.Model, classes: npt.NDArray[Any]) -> None:
         """Store a model trained on these sorted labels; its label names are their texts."""

@@ -128,6 +128,10 @@ class CompressedTable:
         """
         return cls(_unspoken.Table.load(directory))
 
+    def __deepcopy__(self, memo: dict[int, object]) -> CompressedTable:
+        """Return this table, which never changes: scikit-learn copies the options of its estimators."""
+        return self
+
     def __repr__(self) -> str:
         """Return the shapes."""
         rows, width = self.shape

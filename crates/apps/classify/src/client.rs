@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_fasttext as fasttext;
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
-use zeroize::Zeroizing;
+use unspoken_scores::EncodedText;
 
 use crate::description::Description;
 use crate::error::ClassifyError;
@@ -18,9 +18,8 @@ pub struct ClassifyClient {
     keyring: Keyring,
 }
 
-/// The codes of a message: for each subtable one index per token, `None` where the message has no more tokens. Wiped
-/// when dropped.
-pub struct EncodedMessage(Zeroizing<Vec<Option<usize>>>);
+/// The codes of a message. Wiped when dropped.
+pub struct EncodedMessage(EncodedText);
 
 /// The answer for one message.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,16 +53,12 @@ impl ClientHalf for ClassifyClient {
                 "the vocabulary that was trained with the server's model",
             ));
         }
-        let shape = words.shape();
-        let theirs = &description.own;
-        let pairs = [
-            (shape.subtables, theirs.subtables),
-            (description.query_form().padded_columns(shape.columns), theirs.columns),
-            (shape.classes, theirs.classes),
-            (shape.max_tokens, theirs.max_tokens),
-        ];
-        if pairs.iter().any(|&(ours, theirs)| ours != theirs as usize) {
-            return Err(ClassifyError::mismatch("model shape", format!("{theirs:?}"), format!("{shape:?}")));
+        let (shape, theirs) = (words.shape(), &description.0);
+        let same = (shape.subtables, shape.classes, shape.max_tokens)
+            == (theirs.subtables(), theirs.classes(), theirs.max_tokens())
+            && theirs.has_columns(shape.columns);
+        if !same {
+            return Err(ClassifyError::mismatch("model shape", theirs.shape_text(), format!("{shape:?}")));
         }
         let keyring = Keyring::new(description.header().clone(), stored)?;
         Ok(ClassifyClient { description, words, keyring })
@@ -78,48 +73,36 @@ impl ClientHalf for ClassifyClient {
     }
 
     fn query_bytes(&self, questions: usize) -> usize {
-        self.description.index.query_bytes(questions)
+        self.description.0.index().query_bytes(questions)
     }
 
     fn answer_bytes(&self, questions: usize) -> usize {
-        self.description.index.answer_bytes(questions)
+        self.description.0.index().answer_bytes(questions)
     }
 
     fn expected_answer_bytes(&self, questions: usize) -> usize {
-        self.description.index.expected_answer_bytes(questions)
+        self.description.0.index().expected_answer_bytes(questions)
     }
 
     fn encode<Q: Borrow<str>>(&self, messages: &[Q]) -> Result<Vec<EncodedMessage>, ClassifyError> {
-        let shape = self.words.shape();
-        let encode = |message: &Q| {
-            let codes = self.words.encode(message.borrow());
-            let mut indices = Zeroizing::new(vec![None; shape.subtables * shape.max_tokens]);
-            for (t, stream) in indices.chunks_mut(shape.max_tokens).enumerate() {
-                stream.iter_mut().zip(codes.stream(t)).for_each(|(index, code)| *index = Some(usize::from(code)));
-            }
-            EncodedMessage(indices)
-        };
+        let encode =
+            |message: &Q| EncodedMessage(self.description.0.encode(self.words.encode(message.borrow()).tokens()));
         Ok(messages.iter().map(encode).collect())
     }
 
     /// The length in bytes depends only on the number of messages: it is always the same, or that of the shortest small
     /// query that holds them.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
-        let index = &self.description.index;
-        let indices = self.indices(messages, index.query_slots(messages.len())?);
-        Ok(index.encrypt(&self.keyring, messages.len(), &indices)?)
+        let texts: Vec<&EncodedText> = messages.iter().map(|EncodedMessage(text)| text).collect();
+        Ok(self.description.0.encrypt(&self.keyring, &texts)?)
     }
 
     fn read(&self, answer: &[u8], messages: &[EncodedMessage]) -> Result<Vec<Classified>, ClassifyError> {
-        let vectors = self.description.index.decrypt(&self.keyring, answer, messages.len())?;
-        let classes = self.description.classes();
-        let classify = |e: usize| {
-            let mut scores: Vec<f64> = vectors.iter().flat_map(|slots| [slots[e].re, slots[e].im]).collect();
-            scores.truncate(classes);
-            self.keyring.check_bound(scores.iter().copied())?;
-            Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
-        };
-        (0..messages.len()).map(classify).collect()
+        let scores = self.description.0.decrypt(&self.keyring, answer, messages.len())?;
+        scores
+            .into_iter()
+            .map(|scores| Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores }))
+            .collect()
     }
 }
 
@@ -133,25 +116,11 @@ impl CkksClientHalf for ClassifyClient {
     }
 
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
-        self.description.index.prepare(&mut self.keyring, needs)
+        self.description.0.index().prepare(&mut self.keyring, needs)
     }
 }
 
 impl ClassifyClient {
-    /// The indices of messages in vectors of that many slots. Padded slots stay empty: the tables are centred, so these
-    /// slots add nothing.
-    fn indices(&self, messages: &[EncodedMessage], slots: usize) -> Zeroizing<Vec<Vec<Option<usize>>>> {
-        let shape = self.words.shape();
-        let batch = slots / shape.max_tokens;
-        let mut indices = Zeroizing::new(vec![vec![None; slots]; shape.subtables]);
-        for (e, EncodedMessage(message)) in messages.iter().enumerate() {
-            for (indices, stream) in indices.iter_mut().zip(message.chunks(shape.max_tokens)) {
-                stream.iter().enumerate().for_each(|(i, &index)| indices[i * batch + e] = index);
-            }
-        }
-        indices
-    }
-
     /// Answers that may be shared: with fresh noise that exceeds the error by `bits` bits, and the labels that follow
     /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///

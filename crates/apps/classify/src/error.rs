@@ -1,9 +1,8 @@
 //! Errors of this crate.
 
 use unspoken_fasttext::ModelError;
-use unspoken_lookup::LookupError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
-use unspoken_query::{QueryError, lookup_error_kind};
+use unspoken_scores::ScoreError;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -12,12 +11,9 @@ pub enum ClassifyError {
     /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The query could not be made or read.
+    /// The scores could not be computed, or the query not be made or read.
     #[error(transparent)]
-    Query(#[from] QueryError),
-    /// The lookup failed.
-    #[error(transparent)]
-    Lookup(#[from] LookupError),
+    Scores(ScoreError),
     /// The model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -29,12 +25,20 @@ impl ClassifyError {
     }
 }
 
+impl From<ScoreError> for ClassifyError {
+    fn from(error: ScoreError) -> Self {
+        match error {
+            ScoreError::Protocol(error) => ClassifyError::Protocol(error),
+            error => ClassifyError::Scores(error),
+        }
+    }
+}
+
 impl ApplicationError for ClassifyError {
     fn kind(&self) -> ErrorKind {
         match self {
             ClassifyError::Protocol(error) => error.kind(),
-            ClassifyError::Query(error) => error.kind(),
-            ClassifyError::Lookup(error) => lookup_error_kind(error),
+            ClassifyError::Scores(error) => error.kind(),
             ClassifyError::Model(_) => ErrorKind::Internal,
         }
     }

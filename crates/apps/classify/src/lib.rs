@@ -8,9 +8,5 @@ mod server;
 pub use client::{Classified, ClassifyClient, EncodedMessage};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::ClassifyError;
-pub use server::{ClassifyOptions, ClassifyServer, StageSeconds};
-
-mod proto {
-    #![allow(missing_docs)]
-    include!(concat!(env!("OUT_DIR"), "/unspoken.classify.v1.rs"));
-}
+pub use server::ClassifyServer;
+pub use unspoken_scores::{ScoreOptions as ClassifyOptions, StageSeconds};

@@ -7,8 +7,8 @@ use unspoken_ckks::{
 };
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit, padded_columns,
-    simulated_outputs,
+    Lookup, LookupError, MORE_LEVELS, OutputForm, Plan, Precision, Table, Task, at_lowest_level, best_plan, estimates,
+    output_unit, padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
@@ -24,10 +24,6 @@ use crate::proto;
 
 /// Minimum of the scale, in bits, of a preset that [`EmbedServer::best_preset`] chooses.
 const SCALE_BITS: f64 = 45.0;
-
-/// Number of levels tried above the minimum that a plan needs, if the modulus at that level has no room for its
-/// outputs.
-const MORE_LEVELS: usize = 2;
 
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
@@ -321,17 +317,11 @@ fn prepare(
     // In pairs, two numbers share a slot: one is the real part, one the imaginary part.
     let bound = if options.form == OutputForm::Pairs { bound * std::f64::consts::SQRT_2 } else { bound };
     let columns = tables.first().map_or(4, Table::columns);
-    let lowest = plan.depth(columns) + options.spare_levels;
-    let attempt = |level: usize| {
+    at_lowest_level(parameters, plan.depth(columns) + options.spare_levels, |level| {
         let unit = output_unit(parameters, plan, columns, Some(level), bound)?;
         let scaled = tables.iter().map(|table| table.divided_by(unit)).collect::<Result<Vec<_>, _>>()?;
         let lookup = Lookup::new(parameters, &scaled, plan, options.form, bound / unit, Some(level))?;
         Ok(Scaled { lookup, unit })
-    };
-    let first = attempt(lowest);
-    (lowest + 1..=(lowest + MORE_LEVELS).min(parameters.circuit_level())).fold(first, |found, level| match found {
-        Err(LookupError::Plan { .. }) => attempt(level),
-        found => found,
     })
 }
 

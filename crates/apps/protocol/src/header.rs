@@ -127,9 +127,14 @@ impl CkksHeader {
 
     /// Serialises the kind of the application, the header, the fields of the application's own message, and a checksum.
     pub fn to_bytes(&self, own: &impl Message) -> Vec<u8> {
+        self.to_bytes_with(&own.encode_to_vec())
+    }
+
+    /// As [`CkksHeader::to_bytes`], with the encoded fields of the application's own message.
+    pub fn to_bytes_with(&self, own: &[u8]) -> Vec<u8> {
         let mut bytes = self.protocol.first_field();
         bytes.extend(self.message.encode_to_vec());
-        bytes.extend(own.encode_to_vec());
+        bytes.extend(own);
         append_description_checksum(&mut bytes);
         bytes
     }

@@ -23,7 +23,7 @@ pub use error::LookupError;
 pub use error_bound::{ErrorBound, TableSummary, spectral_norm};
 pub use indicator::indicator;
 pub use lookup::{Generated, Lookup};
-pub use output_unit::output_unit;
+pub use output_unit::{MORE_LEVELS, at_lowest_level, output_unit};
 pub use plan::{IndexEncoding, OutputForm, Plan};
 pub use planner::{Estimate, Explanation, Task, best_plan, estimate, estimates};
 pub use powers::query_scale;

@@ -49,6 +49,26 @@ pub fn output_unit(
     Ok(exponent.exp2())
 }
 
+/// Number of levels tried above the lowest one by [`at_lowest_level`].
+pub const MORE_LEVELS: usize = 2;
+
+/// Prepares a lookup at the lowest level of queries at which its outputs fit the modulus: the result of `attempt` at
+/// the level `lowest`, or, while that is a [`LookupError::Plan`], at up to [`MORE_LEVELS`] more.
+///
+/// # Errors
+/// Those of the last attempt.
+pub fn at_lowest_level<T>(
+    parameters: &CkksParameters,
+    lowest: usize,
+    attempt: impl Fn(usize) -> Result<T, LookupError>,
+) -> Result<T, LookupError> {
+    let higher = lowest + 1..=(lowest + MORE_LEVELS).min(parameters.circuit_level());
+    higher.fold(attempt(lowest), |found, level| match found {
+        Err(LookupError::Plan { .. }) => attempt(level),
+        found => found,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use unspoken_ckks::Preset;

@@ -226,3 +226,66 @@ pub enum TaskError {
         needed: usize,
     },
 }
+
+/// A linear head could not be read, written, trained or used.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadError {
+    /// The file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file does not contain a head.
+    #[error(
+        "read {path}: found {found}, needed {needed}; docs/model-format.md describes the file",
+        path = path.display()
+    )]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// A part of the head has an invalid value.
+    #[error("check the head: found {field}: {found}, needed {needed}; correct it, or train the head again")]
+    Field {
+        /// The part.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+    /// The head is for embeddings of another width.
+    #[error(
+        "join head and table: found weights for {found} numbers of an embedding, needed {needed}, as many as the table \
+         has; train the head on this table"
+    )]
+    Width {
+        /// Weights of each class.
+        found: usize,
+        /// Numbers of an embedding.
+        needed: usize,
+    },
+    /// The texts, their labels or an option cannot be used for training.
+    #[error("train a head: found {found}, needed {needed}; change the data or the option")]
+    Training {
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// The compressed table is invalid.
+    #[error(transparent)]
+    Embedding(#[from] EmbeddingError),
+    /// The caller raised the cancellation flag.
+    #[error("train a head: cancelled; nothing was kept, train again from the start")]
+    Cancelled,
+}
+
+impl HeadError {
+    /// The error of a part with an invalid value.
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
+    }
+}

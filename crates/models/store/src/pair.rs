@@ -64,7 +64,7 @@ impl FilePair {
     /// # Errors
     /// [`FileError`] but [`Checksum`](FileError::Checksum) and [`Tensor`](FileError::Tensor).
     pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, FileError> {
-        let bytes = read(&self.json, MAX_JSON_BYTES)?;
+        let bytes = read_file(&self.json, MAX_JSON_BYTES)?;
         let malformed = |source| FileError::Json { path: self.json.clone(), source };
         let header: Header = serde_json::from_slice(&bytes).map_err(malformed)?;
         if header.format != self.kind || !(self.oldest..=self.version).contains(&header.version) {
@@ -92,7 +92,7 @@ impl FilePair {
     /// # Errors
     /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
     pub fn read_weights(&self, blake3: &str, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, FileError> {
-        let bytes = read(&self.weights, MAX_WEIGHTS_BYTES)?;
+        let bytes = read_file(&self.weights, MAX_WEIGHTS_BYTES)?;
         let found = checksum(&bytes);
         if found != blake3 {
             return Err(FileError::Checksum { path: self.weights.clone(), found, needed: blake3.to_owned() });
@@ -127,7 +127,7 @@ impl FilePair {
         };
         let view = TensorView::new(dtype, shape, data).map_err(refuse)?;
         let bytes = safetensors::serialize([(name, view)], None).map_err(refuse)?;
-        write(&self.weights, &bytes)?;
+        write_file(&self.weights, &bytes)?;
         Ok(checksum(&bytes))
     }
 
@@ -140,7 +140,7 @@ impl FilePair {
         let mut bytes = serde_json::to_vec_pretty(&document)
             .map_err(|source| FileError::Json { path: self.json.clone(), source })?;
         bytes.push(b'\n');
-        write(&self.json, &bytes)
+        write_file(&self.json, &bytes)
     }
 }
 
@@ -148,7 +148,11 @@ fn checksum(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
+/// Reads a file of at most `most` bytes.
+///
+/// # Errors
+/// [`FileError::Io`] or [`FileError::TooLarge`].
+pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
@@ -159,8 +163,11 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Replaces the file atomically. Creates its directory if it is missing.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+/// Replaces a file atomically. Creates its directory if it is missing.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let attempt = || {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;

@@ -36,7 +36,7 @@ enum Command {
     Classify(commands::classify::Arguments),
     /// Retrieve records of a service's database without revealing which
     Get(commands::get::Arguments),
-    /// Compress embedding tables, measure the loss, and look up embeddings privately
+    /// Compress embedding tables, look up embeddings privately, and classify texts by them
     #[command(subcommand)]
     Embed(commands::embed::Command),
     /// Train a network on handwritten digits, and recognise images privately

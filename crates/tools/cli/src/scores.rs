@@ -1,5 +1,8 @@
 //! Formatting of decrypted numbers. Their last digits contain the encryption error, which depends on the secret key.
 
+use std::io::{self, BufRead};
+
+use serde_json::{Map, Value, json};
 use unspoken_protocol::CkksHeader;
 
 /// Factor between the last printed digit and the bound of the error.
@@ -24,6 +27,43 @@ impl ScoreOptions {
         let error = header.error_bound().unwrap_or((header.bound() * UNKNOWN_ERROR).max(header.least_error()));
         let exponent = (MARGIN * error).log10().ceil() as i32;
         numbers.into_iter().map(|number| if self.raw { number } else { rounded(number, exponent) }).collect()
+    }
+}
+
+/// Options of commands that classify messages.
+#[derive(clap::Args)]
+pub struct LabelOptions {
+    /// Print one JSON object per message instead of label and text; scores are rounded so that the encryption error
+    /// rarely changes a digit
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    scores: ScoreOptions,
+    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
+    #[arg(long, value_name = "BITS")]
+    pub share: Option<u32>,
+    /// Messages; standard input if none are given
+    messages: Vec<String>,
+}
+
+impl LabelOptions {
+    /// The messages: the arguments, or the lines of standard input.
+    pub fn messages(&self) -> io::Result<Vec<String>> {
+        match self.messages.as_slice() {
+            [] => io::stdin().lock().lines().collect(),
+            given => Ok(given.to_vec()),
+        }
+    }
+
+    /// Prints the label of a message, or label and scores as JSON, for a service with this header and these labels.
+    pub fn print(&self, header: &CkksHeader, labels: &[String], message: &str, label: &str, scores: &[f64]) {
+        if !self.json {
+            println!("{label}\t{message}");
+            return;
+        }
+        let scores = self.scores.printed(header, scores.iter().copied());
+        let scores: Map<String, Value> = labels.iter().cloned().zip(scores.into_iter().map(Into::into)).collect();
+        println!("{}", json!({ "label": label, "scores": scores }));
     }
 }
 

@@ -14,9 +14,10 @@ use unspoken_matrix::{Graph, Operation};
 use unspoken_pir::Preset;
 
 /// Kind in the description, what it is, and the command that asks it.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
+    ("layer", "private classification by a layer over embeddings", "unspoken embed classify"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken get"),
     ("matrix", "computing with encrypted matrices", "unspoken matrix ask"),
@@ -49,6 +50,11 @@ impl Files {
             "--out",
             &out,
         ]));
+
+        let lines = (0..60).map(|i| format!("{}\tt{} t{}\n", ["even", "odd"][i % 2], i % 40, (3 * i) % 40));
+        std::fs::write(files.path("texts.tsv"), lines.collect::<String>()).unwrap();
+        let (data, head) = (files.path("texts.tsv"), files.path("head.safetensors"));
+        text(&unspoken(&["embed", "train", "--model", &out, "--data", &data, "--out", &head, "--max-tokens", "8"]));
 
         let image = |digit: u8| Image::new(&[digit * 20; 784]).unwrap();
         let digits: Vec<u8> = (0..40).map(|i| i % 10).collect();
@@ -83,6 +89,7 @@ impl Files {
         let offers = [
             format!("classify:classify={},preset=n14_depth8_scale30", self.path("spam")),
             format!("embed:embed={}", self.path("table")),
+            format!("embed:layer={},layer={}", self.path("table"), self.path("head.safetensors")),
             format!("digits:digits={}", self.path("digits")),
             format!("pir:retrieve={}", self.path("codes")),
             format!("matrix:matrix={}", self.path("program")),
@@ -100,6 +107,7 @@ impl Files {
         let arguments: &[&str] = match kind {
             "classify" => &["classify", "--model", &spam, "word1 number 3"],
             "embed" => &["embed", "ask", "--model", &table, "t3 t39"],
+            "layer" => &["embed", "classify", "--model", &table, "--usage", "t3 t39"],
             "digits" => &["digits", "ask", "--images", &image],
             "retrieve" => &["get", "K7", "--usage"],
             _ => &["matrix", "ask", "--input", &input, "--out", &self.path("out.npy")],
@@ -166,8 +174,8 @@ fn found(directory: &Path, end: &str) -> bool {
 fn a_command_says_what_it_sends_before_it_does() {
     let files = Files::new();
     let service = files.serve();
-    // `get` prints the usage on standard error, the others print it; `classify` does not.
-    for kind in ["embed", "digits", "retrieve", "matrix"] {
+    // `get` and `embed classify` print the usage on standard error, the others print it; `classify` does not.
+    for kind in ["embed", "layer", "digits", "retrieve", "matrix"] {
         // One state each: with the same state, applications share keys.
         let state = files.path(&format!("state-{kind}"));
         let target = ["--url", &service.url, "--state-dir", &state, "--application", kind];

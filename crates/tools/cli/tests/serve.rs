@@ -270,6 +270,71 @@ fn short_flags_may_be_combined_and_say_when_an_option_fits_none_or_several() {
 }
 
 #[test]
+fn a_head_over_a_table_classifies_texts_as_it_does_in_the_clear() {
+    let files = Files::new();
+    let words = [["t0", "t2", "t4"], ["t1", "t3", "t5"]];
+    let line = |i: usize| format!("{}\t{} {}\n", ["even", "odd"][i % 2], words[i % 2][i % 3], words[i % 2][i / 2 % 3]);
+    std::fs::write(files.path("texts.tsv"), (0..90).map(line).collect::<String>()).unwrap();
+    let (table, head) = (files.path("glove"), files.path("head.safetensors"));
+    let train = |more: &[&str]| {
+        let data = files.path("texts.tsv");
+        let base = ["embed", "train", "--model", &table, "--data", &data, "--out", &head];
+        unspoken(&[&base[..], more].concat())
+    };
+    assert!(complaint(&train(&["--max-tokens", "100"])).contains("max_tokens: 100, needed a power of two"));
+    let report: serde_json::Value =
+        serde_json::from_str(&text(&train(&["--max-tokens", "8", "--ridge", "0.01", "--json"]))).unwrap();
+    assert_eq!(report["classes"], serde_json::json!(["even", "odd"]));
+    let accuracy = report["accuracy"].as_f64().unwrap();
+    assert!(accuracy > 0.7, "{report}");
+
+    let keys = files.path("keys");
+    let flags = ["--embedding", &table, "--layer", &head, "--name", "embed/parity", "--data-dir", &keys];
+    let service = Service::start(&flags, Stdio::null());
+    let state = files.path("state");
+    let ask = |more: &[&str]| {
+        let base = ["embed", "classify", "--url", &service.url, "--state-dir", &state, "--model", &table];
+        unspoken(&[&base[..], more].concat())
+    };
+    let said = text(&ask(&["--json", "t0 t2", "t1 t3 t5", ""]));
+    let answers: Vec<serde_json::Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 3);
+    for answer in &answers {
+        // With two classes the scores are minus and plus half of the logarithm of the odds.
+        let [even, odd] = ["even", "odd"].map(|class| answer["scores"][class].as_f64().unwrap());
+        assert!((even + odd).abs() < 1e-3, "{answer}");
+        assert_eq!(answer["label"], if odd > even { "odd" } else { "even" });
+    }
+    assert!(answers[0]["scores"] != answers[1]["scores"] && answers[1]["scores"] != answers[2]["scores"], "{said}");
+    let long = "t1 ".repeat(9);
+    let refused = complaint(&ask(&[&long]));
+    assert!(refused.contains("found 9 tokens in text 1, needed at most 8") && refused.contains("--cut"), "{refused}");
+    let cut = ask(&["--cut", "--share", "8", &long]);
+    assert!(text(&cut).ends_with(&format!("\t{long}\n")));
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("1 of 1 texts have more than 8 tokens"));
+}
+
+#[test]
+fn heads_that_do_not_fit_are_refused() {
+    let files = Files::new();
+    let refused = |more: &[&str]| complaint(&unspoken(&[&["serve"], more].concat()));
+    let said = refused(&["--layer", "/nowhere"]);
+    assert!(said.contains("--layer belongs to one of --embedding, and none is given"), "{said}");
+    let offer = files.offer("embed", "glove", ",layer=/nowhere/head.safetensors");
+    let said = refused(&["--offer", &offer]);
+    assert!(said.contains("option layer") && said.contains("read /nowhere/head.safetensors"), "{said}");
+    let (table, head) = (files.path("glove"), files.path("glove/server.safetensors"));
+    let said = refused(&["--embedding", &table, "--layer", &head]);
+    assert!(said.contains("found 1 tensors: \"subtables\"") && said.contains("\"weight\" and \"bias\""), "{said}");
+    let header = r#"{"__metadata__":{"classes":"[\"a\",\"b\"]"},"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+        "weight":{"dtype":"F32","shape":[2,4],"data_offsets":[8,40]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 40]].concat();
+    std::fs::write(files.path("wide.safetensors"), bytes).unwrap();
+    let said = refused(&["--embedding", &table, "--layer", &files.path("wide.safetensors")]);
+    assert!(said.contains("found weights for 4 numbers of an embedding, needed 3"), "{said}");
+}
+
+#[test]
 fn the_help_shows_kinds_options_and_examples() {
     let help = text(&unspoken(&["serve", "--help"]));
     for part in [

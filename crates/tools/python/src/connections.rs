@@ -1,6 +1,7 @@
-//! Connections to a service: its address, and a classifier, an embedding table or a digit recogniser with uploaded
-//! keys.
+//! Connections to a service: its address, and a classifier, an embedding table, a layer over one, or a digit recogniser
+//! with uploaded keys.
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use unspoken_digits::DigitsClient;
 use unspoken_digits_model::CLASSES;
 use unspoken_embed::EmbedClient;
 use unspoken_encrypt::Needs;
+use unspoken_layer::{LayerClient, LayerModel};
 use unspoken_protocol::{CkksClientHalf, ClientHalf};
 
 use crate::digits::image_list;
@@ -130,18 +132,8 @@ impl Connection {
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
-        let client = &mut self.client;
-        let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Progress| report(step.into());
-            if let Some(bits) = share_bits {
-                // Check before sending anything that a bound of the error is known.
-                client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
-            }
-            let answers = client.ask(&messages, &mut report, cancel)?;
-            match share_bits {
-                Some(bits) => Ok(client.half().share(&answers, bits).map_err(ClientError::of_application)?),
-                None => Ok(answers),
-            }
+        let answers = ask_to_share(py, &mut self.client, &messages, share_bits, progress, |half, answers, bits| {
+            half.share(answers, bits)
         })?;
         let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
         let scores =
@@ -238,6 +230,119 @@ impl EmbeddingConnection {
     }
 }
 
+/// A linear head over an embedding table of a service, with generated and uploaded keys.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct LayerConnection {
+    client: ServiceClient<LayerClient>,
+    application: String,
+}
+
+/// The client's part of a layer.
+fn layer_model(codes: &Codes, cut: bool) -> LayerModel {
+    LayerModel { codes: codes.codes().clone(), cut }
+}
+
+#[pymethods]
+impl LayerConnection {
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument of the Python class")]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        codes: &Codes,
+        cut: bool,
+        state_dir: PathBuf,
+        ready: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let model = |_: &StateDir| layer_model(codes, cut);
+        let (client, application) =
+            connect(py, service, application, &state_dir, progress, model, |client| prepare(client, ready))?;
+        Ok(LayerConnection { client, application })
+    }
+
+    /// What so many questions will take, by name.
+    #[staticmethod]
+    fn cost<'py>(
+        py: Python<'py>,
+        service: &Service,
+        application: Option<String>,
+        codes: &Codes,
+        state_dir: PathBuf,
+        questions: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        predicted_cost::<LayerClient>(py, service, application, &state_dir, questions, |_| layer_model(codes, false))
+    }
+
+    /// One label per text, and scores of shape (texts, classes), with noise if they are to be shared.
+    fn classify<'py>(
+        &mut self,
+        py: Python<'py>,
+        texts: Vec<String>,
+        share_bits: Option<u32>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+        let answers = ask_to_share(py, &mut self.client, &texts, share_bits, progress, |half, answers, bits| {
+            half.share(answers, bits)
+        })?;
+        let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
+        let scores = matrix(py, scores.concat(), labels.len(), self.client.description().classes().len())?;
+        Ok((labels, scores))
+    }
+
+    /// Names of the classes, in the order of the scores.
+    #[getter]
+    fn labels(&self) -> &[String] {
+        self.client.description().classes()
+    }
+
+    /// Tokens of a text that the service reads.
+    #[getter]
+    fn max_tokens(&self) -> usize {
+        self.client.description().max_tokens()
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+/// Asks questions; if the answers are to be shared, `share` adds noise of so many bits to them.
+fn ask_to_share<H, Q>(
+    py: Python<'_>,
+    client: &mut ServiceClient<H>,
+    questions: &[Q],
+    share_bits: Option<u32>,
+    progress: &Bound<'_, PyAny>,
+    share: impl FnOnce(&H, &[H::Answer], u32) -> Result<Vec<H::Answer>, H::Error> + Send,
+) -> PyResult<Vec<H::Answer>>
+where
+    H: ClientHalf<Answer: Send> + CkksClientHalf,
+    Q: Borrow<H::Question> + Sync,
+    ServiceClient<H>: Send,
+{
+    interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+        let mut report = |step: Progress| report(step.into());
+        if let Some(bits) = share_bits {
+            // Check before sending anything that a bound of the error is known.
+            client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
+        }
+        let answers = client.ask(questions, &mut report, cancel)?;
+        match share_bits {
+            Some(bits) => Ok(share(client.half(), &answers, bits).map_err(ClientError::of_application)?),
+            None => Ok(answers),
+        }
+    })
+}
+
 /// A digit recogniser of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct DigitsConnection {
@@ -281,17 +386,9 @@ impl DigitsConnection {
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (client, images) = (&mut self.client, image_list(&images)?);
-        let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Progress| report(step.into());
-            if let Some(bits) = share_bits {
-                client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
-            }
-            let answers = client.ask(&images, &mut report, cancel)?;
-            match share_bits {
-                Some(bits) => Ok(client.half().share(&answers, bits).map_err(ClientError::of_application)?),
-                None => Ok(answers),
-            }
+        let images = image_list(&images)?;
+        let answers = ask_to_share(py, &mut self.client, &images, share_bits, progress, |half, answers, bits| {
+            half.share(answers, bits)
         })?;
         let rows = answers.len();
         matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)

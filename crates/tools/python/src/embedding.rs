@@ -6,12 +6,14 @@ use std::sync::Arc;
 use numpy::{PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use unspoken_embedding::{
-    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, GumbelOptions, TokenCodes,
-    TokenList,
+    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, GumbelOptions, TextReader,
+    TokenCodes, TokenList,
 };
 
 use crate::failure::Failure;
+use crate::head::coverage_dict;
 use crate::interruptible;
 use crate::model::matrix;
 use crate::progress::{Event, Reporter};
@@ -65,6 +67,12 @@ impl TryFrom<Options> for Method {
 /// Both halves of a compressed table.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct Table(CompressedTable);
+
+impl Table {
+    pub(crate) fn table(&self) -> &CompressedTable {
+        &self.0
+    }
+}
 
 #[pymethods]
 impl Table {
@@ -149,6 +157,12 @@ impl Codes {
     fn ids(&self, tokens: Vec<String>) -> PyResult<Vec<usize>> {
         let ids = tokens.iter().map(|token| self.0.token_id(token)).collect::<Result<Vec<_>, EmbeddingError>>();
         Ok(ids.map_err(Failure::from)?)
+    }
+
+    /// What of these texts a head that reads so many tokens reads.
+    fn coverage<'py>(&self, py: Python<'py>, texts: Vec<String>, max_tokens: usize) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| TextReader::new(self.0.tokens()).coverage(&texts, max_tokens));
+        coverage_dict(py, &found)
     }
 
     #[getter]

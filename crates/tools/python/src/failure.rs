@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::{PyErr, import_exception};
 use unspoken_arrays::ArraysError;
 use unspoken_chat::ChatError;
@@ -13,10 +14,11 @@ use unspoken_database::DatabaseError as DatabaseFailure;
 use unspoken_digits::DigitsError;
 use unspoken_digits_model as digits;
 use unspoken_embed::EmbedError;
-use unspoken_embedding::{CompressError, EmbeddingError, TableError};
+use unspoken_embedding::{CompressError, EmbeddingError, HeadError, TableError};
 use unspoken_encrypt::EncryptError;
 use unspoken_exact::ExactError as ExactFailure;
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_layer::LayerError;
 use unspoken_llama_model::InputError;
 use unspoken_pir::LayoutError;
 use unspoken_protocol::{ApplicationError, ProtocolError};
@@ -73,6 +75,8 @@ pub(crate) enum Failure {
     Table(TableError),
     /// Compression.
     Compress(CompressError),
+    /// A linear head.
+    Head(HeadError),
     /// Parameters.
     Ckks(CkksError),
     /// Encrypted matrices.
@@ -160,6 +164,12 @@ impl From<SealedError> for Failure {
 impl From<CompressError> for Failure {
     fn from(error: CompressError) -> Self {
         Failure::Compress(error)
+    }
+}
+
+impl From<HeadError> for Failure {
+    fn from(error: HeadError) -> Self {
+        Failure::Head(error)
     }
 }
 
@@ -265,6 +275,7 @@ impl From<Failure> for PyErr {
             Failure::Half(error) => ModelError::new_err(error.to_string()),
             Failure::Text(error) => UnspokenError::new_err(error.to_string()),
             Failure::Embedding(error) => of_table(&error),
+            Failure::Head(error) => of_head(&error),
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
@@ -301,9 +312,10 @@ impl From<Failure> for PyErr {
 }
 
 /// Kinds of applications: the kind, what it is, and the class that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 8] = [
+const KINDS: [(&str, &str, &str); 9] = [
     ("classify", "private text classification", "unspoken.Client"),
     ("embed", "private embedding lookup", "unspoken.EmbeddingClient"),
+    ("layer", "private classification by a layer over embeddings", "unspoken.LayerClient"),
     ("digits", "private recognition of handwritten digits", "unspoken.DigitsClient"),
     ("retrieve", "private retrieval", "unspoken.RetrievalClient"),
     ("unseal", "the keys of sealed records", "unspoken.RetrievalClient(..., unseal=)"),
@@ -334,6 +346,7 @@ fn of_application(error: &ClientError) -> PyErr {
     as_exception(error, of_protocol)
         .or_else(|| as_exception(error, of_classification))
         .or_else(|| as_exception(error, of_lookup))
+        .or_else(|| as_exception(error, of_layer))
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
         .or_else(|| as_exception(error, of_unsealing))
@@ -385,6 +398,15 @@ fn of_lookup(error: &EmbedError) -> PyErr {
     match error {
         EmbedError::Protocol(error) => of_protocol(error),
         EmbedError::Embedding(error) => of_table(error),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_layer(error: &LayerError) -> PyErr {
+    match error {
+        LayerError::Protocol(error) => of_protocol(error),
+        LayerError::TooLong { .. } => PyValueError::new_err(error.to_string()),
+        LayerError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }
@@ -501,6 +523,14 @@ fn of_generation(error: &ChatError) -> PyErr {
     match error {
         ChatError::Protocol(error) => of_protocol(error),
         _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_head(error: &HeadError) -> PyErr {
+    match error {
+        HeadError::Embedding(error) => of_table(error),
+        HeadError::Training { .. } => TrainingError::new_err(error.to_string()),
+        _ => ModelError::new_err(error.to_string()),
     }
 }
 

@@ -7,6 +7,7 @@ mod embedding;
 mod exact;
 mod exact_pool;
 mod failure;
+mod head;
 mod interruptible;
 mod llama;
 mod matrix;
@@ -39,6 +40,8 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<exact::ExactSecret>()?;
     module.add_class::<exact::ExactVector>()?;
     module.add_class::<exact_pool::ExactPool>()?;
+    module.add_class::<connections::LayerConnection>()?;
+    module.add_class::<head::Head>()?;
     module.add_class::<llama::LlamaConnection>()?;
     module.add_class::<llama::LlamaGeneration>()?;
     module.add_class::<llama::LlamaModel>()?;

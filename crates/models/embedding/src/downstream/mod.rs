@@ -1,6 +1,6 @@
 //! Effect of compression on a model that uses the embeddings: sentiment of film reviews.
 
-mod logistic;
+pub(crate) mod logistic;
 mod recurrent;
 
 use std::sync::atomic::AtomicBool;
@@ -79,14 +79,14 @@ impl ReviewTask {
     /// [`TaskError::Vocabulary`] if the table has another number of tokens than the vocabulary.
     pub fn accuracy(&self, table: &EmbeddingTable) -> Result<Accuracy, TaskError> {
         self.check(table)?;
-        let train = features(&self.train, table);
-        let model = logistic::fit(&train, &self.train.labels);
+        let train = features(&self.train.texts, table);
+        let model = logistic::fit(&train, &self.train.labels, logistic::RIDGE, &AtomicBool::new(false));
         let share = |features: &Array2<f64>, labels: &[bool]| {
             let right = features.axis_iter(Axis(0)).zip(labels).filter(|&(text, &label)| model.predict(text) == label);
             right.count() as f64 / labels.len().max(1) as f64
         };
         let training = share(&train, &self.train.labels);
-        Ok(Accuracy { training, held_out: share(&features(&self.test, table), &self.test.labels) })
+        Ok(Accuracy { training, held_out: share(&features(&self.test.texts, table), &self.test.labels) })
     }
 
     /// Trains the recurrent classifier on the embeddings of a table, which stay as they are, and measures its accuracy.
@@ -120,10 +120,10 @@ fn ids(segmenter: &Segmenter, text: &str) -> Vec<u32> {
 }
 
 /// Texts x width: mean embeddings; zero for a text without known tokens.
-fn features(part: &Part, table: &EmbeddingTable) -> Array2<f64> {
+pub(crate) fn features(texts: &[Vec<u32>], table: &EmbeddingTable) -> Array2<f64> {
     let width = table.width();
-    let mut features = Array2::zeros((part.texts.len(), width));
-    let rows: Vec<_> = features.axis_iter_mut(Axis(0)).zip(&part.texts).collect();
+    let mut features = Array2::zeros((texts.len(), width));
+    let rows: Vec<_> = features.axis_iter_mut(Axis(0)).zip(texts).collect();
     rows.into_par_iter().for_each(|(mut feature, ids)| {
         for row in ids.iter().filter_map(|&id| table.row(id as usize)) {
             feature.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));

@@ -1,6 +1,5 @@
 //! `unspoken classify`
 
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use unspoken_query::QueryForm;
 use crate::commands::connection::Target;
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::ScoreOptions;
+use crate::scores::LabelOptions;
 use crate::warnings::warn_of_texts;
 
 /// Classify messages with an encrypted query to a service
@@ -32,17 +31,8 @@ pub struct Arguments {
     /// accepts]
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// Print one JSON object per message instead of label and text; scores are rounded so that the encryption error
-    /// rarely changes a digit
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    scores: ScoreOptions,
-    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
-    #[arg(long, value_name = "BITS")]
-    share: Option<u32>,
-    /// Messages; standard input if none are given
-    messages: Vec<String>,
+    labels: LabelOptions,
 }
 
 /// Runs the command.
@@ -67,27 +57,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
              was started with `unspoken serve --query {wanted}`"
         );
     }
-    let messages = match arguments.messages.as_slice() {
-        [] => std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?,
-        given => given.to_vec(),
-    };
+    let messages = arguments.labels.messages()?;
     let results = client.ask(&messages, &mut step, &cancel)?;
     bars.finish();
     // After the last answer: the time between requests must not depend on the texts.
     warn_of_texts(&words.coverage(&messages));
-    let results = match arguments.share {
+    let results = match arguments.labels.share {
         Some(bits) => client.half().share(&results, bits)?,
         None => results,
     };
+    let (header, labels) = (client.description().header(), client.half().labels());
     for (message, result) in messages.iter().zip(&results) {
-        if arguments.json {
-            let scores = arguments.scores.printed(client.description().header(), result.scores.iter().copied());
-            let scores: serde_json::Map<String, serde_json::Value> =
-                client.half().labels().iter().cloned().zip(scores.into_iter().map(Into::into)).collect();
-            println!("{}", serde_json::json!({ "label": result.label, "scores": scores }));
-        } else {
-            println!("{}\t{message}", result.label);
-        }
+        arguments.labels.print(header, labels, message, &result.label, &result.scores);
     }
     Ok(())
 }

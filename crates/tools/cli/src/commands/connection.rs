@@ -10,9 +10,10 @@ use unspoken_client::{ClientError, StateDir, UsageStats};
 use crate::progress::note;
 
 /// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
-const KINDS: [(&str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str); 10] = [
     ("classify", "private text classification", "unspoken classify"),
     ("embed", "private embedding lookup", "unspoken embed ask"),
+    ("layer", "private classification by a layer over embeddings", "unspoken embed classify"),
     ("digits", "private recognition of handwritten digits", "unspoken digits ask"),
     ("retrieve", "private retrieval", "unspoken get"),
     ("retrieve-shard", "a shard of a database, for a router", "unspoken serve --router"),

@@ -1,15 +1,18 @@
 //! `unspoken embed`
 
 mod ask;
+mod classify;
 mod compress;
 mod report;
+mod train;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
 
-/// Compress embedding tables, measure the loss, and look up embeddings privately
+/// Compress embedding tables, measure the loss, look up embeddings privately, train linear heads over them, and
+/// classify texts with them privately
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Compress a table
@@ -18,6 +21,10 @@ pub enum Command {
     Report(report::Arguments),
     /// Look up embeddings with an encrypted query to a service
     Ask(ask::Arguments),
+    /// Train a linear head over the mean embedding of a text
+    Train(train::Arguments),
+    /// Classify texts with an encrypted query to a service that has a head over a table
+    Classify(classify::Arguments),
 }
 
 /// Runs the command.
@@ -26,6 +33,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Compress(arguments) => compress::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),
+        Command::Train(arguments) => train::run(arguments),
+        Command::Classify(arguments) => classify::run(arguments),
     }
 }
 

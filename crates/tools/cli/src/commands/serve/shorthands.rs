@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::Context;
 use unspoken_query::QueryForm;
 use unspoken_server::OfferConfig;
 
@@ -18,6 +19,9 @@ pub struct Shorthands {
     /// Short for --offer embed=DIR
     #[arg(long, value_name = "DIR")]
     embedding: Option<PathBuf>,
+    /// Option `layer` of --embedding: serve the scores of a linear head over it, and no embeddings
+    #[arg(long, value_name = "FILE")]
+    layer: Option<PathBuf>,
     /// Short for --offer digits=DIR
     #[arg(long, value_name = "DIR")]
     digits: Option<PathBuf>,
@@ -91,7 +95,9 @@ impl Shorthands {
         if let Some(name) = &self.name {
             the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, LLAMA])?.name = Some(name.clone());
         }
-        let options: [(&str, &str, Option<String>, &[_]); 4] = [
+        let layer = self.layer.as_ref().map(|path| path.to_str().map(str::to_owned).context("--layer: not UTF-8"));
+        let options: [(&str, &str, Option<String>, &[_]); 5] = [
+            ("--layer", "layer", layer.transpose()?, &[EMBEDDING]),
             ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
             ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, LLAMA]),
             ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),

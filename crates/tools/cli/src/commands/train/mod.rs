@@ -1,6 +1,6 @@
 //! `unspoken train`
 
-mod data;
+pub mod data;
 
 use std::path::PathBuf;
 

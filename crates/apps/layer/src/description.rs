@@ -1,0 +1,128 @@
+//! The description of a layer, which client and server must both know.
+
+use prost::Message;
+use unspoken_ckks::CkksParameters;
+use unspoken_embedding::LinearHead;
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
+use unspoken_query::QueryForm;
+use unspoken_scores::ScoreDescription;
+
+use crate::error::LayerError;
+use crate::proto;
+
+/// Version of the protocol.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "layer", version: PROTOCOL_VERSION };
+
+/// Length of the id of a table in bytes.
+const TABLE_ID_BYTES: usize = 16;
+
+/// Data that a client needs to ask questions: made by the server, checked by the client.
+#[derive(Clone, Debug)]
+pub struct Description {
+    pub(crate) scores: ScoreDescription,
+    pub(crate) own: proto::Layer,
+}
+
+impl Description {
+    /// Reads a description from untrusted bytes and builds its parameters.
+    ///
+    /// # Errors
+    /// Those of [`ScoreDescription::read`], also for an insecure preset, or if the names of the classes or the numbers
+    /// of the head are invalid.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, LayerError> {
+        Self::read(bytes, false)
+    }
+
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
+    ///
+    /// # Errors
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, LayerError> {
+        Self::read(bytes, true)
+    }
+
+    /// Serialises the description.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.scores.to_bytes(&self.own.encode_to_vec())
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        self.scores.parameters()
+    }
+
+    /// Maximum number of texts in one query.
+    pub fn batch(&self) -> usize {
+        self.scores.batch()
+    }
+
+    /// Maximum number of tokens in a text. Shorter texts are padded, which the server cannot see.
+    pub fn max_tokens(&self) -> usize {
+        self.scores.max_tokens()
+    }
+
+    /// Names of the classes, in the order of the scores.
+    pub fn classes(&self) -> &[String] {
+        &self.own.classes
+    }
+
+    /// Whether queries of few texts may be small: much shorter than [`Description::query_bytes`], and longer with more
+    /// texts, in steps of a factor of two.
+    pub fn has_small_queries(&self) -> bool {
+        self.scores.has_small_queries()
+    }
+
+    /// Maximum length of a query in bytes.
+    pub fn query_bytes(&self) -> usize {
+        self.scores.query_bytes()
+    }
+
+    /// Form of queries.
+    pub fn query_form(&self) -> QueryForm {
+        self.scores.query_form()
+    }
+}
+
+impl ApplicationDescription for Description {
+    type Error = LayerError;
+
+    const PROTOCOL: Protocol = PROTOCOL;
+
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, LayerError> {
+        let scores = ScoreDescription::read(bytes, PROTOCOL, accept_insecure)?;
+        let own = proto::Layer::decode(bytes)
+            .map_err(|error| LayerError::mismatch("description", error, "a protobuf message"))?;
+        let classes = scores.classes();
+        let counts = [own.classes.len(), own.bias.len(), own.token_mean.len()];
+        if own.table_id.len() != TABLE_ID_BYTES || counts != [classes; 3] {
+            let found = format!("an id of {} bytes, {counts:?} names and numbers", own.table_id.len());
+            let needed = format!("an id of {TABLE_ID_BYTES} bytes, and one name, bias and mean for {classes} classes");
+            return Err(LayerError::mismatch("layer", found, needed));
+        }
+        if !own.classes.iter().all(|name| LinearHead::is_class_name(name)) {
+            let needed = "1 to 128 bytes without control characters; do not trust this service";
+            return Err(LayerError::mismatch("name of a class", "one that is too long or unprintable", needed));
+        }
+        if !own.bias.iter().chain(&own.token_mean).all(|number| number.is_finite()) {
+            return Err(LayerError::mismatch("layer", "a bias that is not finite", "finite numbers"));
+        }
+        Ok(Description { scores, own })
+    }
+
+    fn key_set(&self) -> KeySetId {
+        self.scores.header().key_set()
+    }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.scores.keep_error_bound(&earlier.scores);
+    }
+}
+
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        self.scores.header()
+    }
+}

@@ -1,0 +1,107 @@
+//! The server's half: computes the encrypted scores of a linear head from encrypted codes.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ckks::CkksParameters;
+use unspoken_embedding::{LinearHead, Subtables};
+use unspoken_lookup::Precision;
+use unspoken_protocol::{CkksHeader, CkksServerHalf, ClientId, ServerHalf};
+use unspoken_rlwe::EvaluationKeys;
+use unspoken_scores::{ScoreOptions, ScoreServer, TokenScores};
+
+use crate::description::{Description, PROTOCOL};
+use crate::error::LayerError;
+use crate::proto;
+
+/// A linear head over pooled embeddings that never sees a text.
+pub struct LayerServer {
+    scores: ScoreServer,
+    description: Description,
+}
+
+impl LayerServer {
+    /// Prepares a head over a compressed table for a preset.
+    ///
+    /// # Errors
+    /// If the head is of another width than the table, or those of [`ScoreServer::new`].
+    pub fn new(
+        head: &LinearHead,
+        subtables: &Subtables,
+        parameters: &CkksParameters,
+        options: &ScoreOptions,
+    ) -> Result<Self, LayerError> {
+        let (folded, shape) = (head.fold(subtables)?, subtables.shape());
+        let tables = TokenScores {
+            model_id: folded.id().to_bytes(),
+            subtables: shape.subtables,
+            columns: shape.columns,
+            classes: head.classes().len(),
+            max_tokens: head.max_tokens(),
+            values: folded.values(),
+        };
+        let scores = ScoreServer::new(PROTOCOL, &tables, parameters, options)?;
+        let own = proto::Layer {
+            table_id: subtables.id().to_bytes().to_vec(),
+            classes: head.classes().to_vec(),
+            bias: head.bias().to_vec(),
+            token_mean: folded.token_mean().to_vec(),
+        };
+        let description = Description { scores: scores.description().clone(), own };
+        Ok(LayerServer { scores, description })
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The scores of tokens beside the bound of the error of a sum, in the head's units; `None` for compact queries,
+    /// whose error is not known.
+    pub fn precision(&self) -> Option<Precision> {
+        self.scores.precision()
+    }
+}
+
+impl CkksServerHalf for LayerServer {
+    fn header(&self) -> &CkksHeader {
+        self.scores.description().header()
+    }
+}
+
+impl ServerHalf for LayerServer {
+    type Error = LayerError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.scores.answer_bytes()
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.scores.prepared_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.scores.working_bytes()
+    }
+
+    fn release_idle_memory(&self) {
+        self.scores.release_idle_memory();
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, LayerError> {
+        Ok(self.scores.timed_answer(client, keys, query, cancel)?.0)
+    }
+}

@@ -1,0 +1,273 @@
+//! The server's part: computes encrypted scores from encrypted codes.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
+use unspoken_lookup::{
+    Lookup, OutputForm, Plan, Precision, Table, Task, at_lowest_level, best_plan, output_unit, simulated_outputs,
+};
+use unspoken_protocol::{
+    CkksHeader, ClientId, Protocol, ProtocolError, output_bytes, simulated_error_bound, write_output,
+};
+use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallForms, SmallOffer};
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::description::ScoreDescription;
+use crate::error::ScoreError;
+use crate::proto;
+use crate::tables::TokenScores;
+
+/// The scores of texts that it never sees: an encrypted lookup in score tables, and the sum over the tokens.
+pub struct ScoreServer {
+    encoder: Encoder,
+    reader: QueryReader,
+    lookup: Lookup,
+    token_sum: InnerSum,
+    description: ScoreDescription,
+    precision: Option<Precision>,
+}
+
+/// Time of one answer by stage, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StageSeconds {
+    /// Reading the query: checks of its seeds, and the bootstraps of a compact one.
+    pub query: f64,
+    /// Powers of the encrypted codes (VecGen in the paper).
+    pub vectors: f64,
+    /// Lookup in the tables and sum over tokens (Linear in the paper).
+    pub linear: f64,
+}
+
+/// Options of a [`ScoreServer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScoreOptions {
+    /// Plan of the lookup; `None` for the cheapest plan.
+    pub plan: Option<Plan>,
+    /// Form of the clients' queries.
+    pub query: QueryForm,
+    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
+    /// secure. They need more keys.
+    pub small_queries: bool,
+}
+
+impl Default for ScoreOptions {
+    fn default() -> Self {
+        Self { plan: None, query: QueryForm::Direct, small_queries: true }
+    }
+}
+
+impl ScoreServer {
+    /// Prepares tables for a preset, as an application with this kind and version. The tables are scaled to the preset;
+    /// clients get scores in the model's units.
+    ///
+    /// # Errors
+    /// If all scores are 0 or below the error bound, the preset has too few levels for the plan, its modulus has no
+    /// room for the model's scores, plan and form do not match, the form is compact and the preset not made for
+    /// bootstrapping, or the tables are not centred.
+    pub fn new(
+        protocol: Protocol,
+        tables: &TokenScores<'_>,
+        parameters: &CkksParameters,
+        options: &ScoreOptions,
+    ) -> Result<Self, ScoreError> {
+        tables.check()?;
+        let form = options.query;
+        let &TokenScores { model_id, subtables, classes, max_tokens, .. } = tables;
+        if !max_tokens.is_power_of_two() || max_tokens > parameters.slots() {
+            let needed = format!("a power of two up to {}", parameters.slots());
+            return Err(ScoreError::mismatch("tokens per text", max_tokens, needed));
+        }
+        let columns = form.padded_columns(tables.columns);
+        if columns > IndexDescription::MAX_COLUMNS {
+            let needed = format!("at most {}, padding included", IndexDescription::MAX_COLUMNS);
+            return Err(ScoreError::mismatch("columns", columns, needed));
+        }
+        let plan = match options.plan {
+            Some(plan) => plan,
+            None if form == QueryForm::OneHot => Plan::OneHot,
+            None => best_plan(parameters, Task { subtables, rows: classes, columns, form: OutputForm::Pairs })?,
+        };
+        // Two scores share a slot: one is the real part, one the imaginary part.
+        let bound = tables.bound() * std::f64::consts::SQRT_2;
+        let prepare = |level: usize| {
+            let unit = output_unit(parameters, plan, columns, Some(level), bound)?;
+            let subtable = |t: usize| {
+                let widened = |row: &[f64]| {
+                    row.iter().map(|score| score / unit).chain(std::iter::repeat(0.0)).take(columns).collect()
+                };
+                let rows: Vec<Vec<f64>> = (0..classes).map(|c| widened(tables.row(t, c))).collect();
+                Table::new(classes, &rows.concat())
+            };
+            let scaled = (0..subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+            let lookup = Lookup::new(parameters, &scaled, plan, OutputForm::Pairs, bound / unit, Some(level))?;
+            Ok((unit, lookup))
+        };
+        // After a bootstrap there are more levels than needed: one more level is room for the scores.
+        let lowest = plan.depth(columns) + usize::from(form == QueryForm::Compact);
+        let (unit, lookup) = at_lowest_level(parameters, lowest, prepare)?;
+        let query = QueryCodec::for_lookup(form, &lookup)?;
+        if !lookup.is_centred() {
+            return Err(ScoreError::mismatch(
+                "score tables",
+                "rows whose mean is not zero",
+                "centred rows, so that padding adds nothing",
+            ));
+        }
+        let token_sum = token_sum(parameters.slots() / max_tokens, max_tokens)?;
+        let mut key_plan = lookup.key_plan();
+        key_plan.extend(&token_sum.key_plan(parameters, lookup.output_level()));
+        let encoder = Encoder::new(parameters);
+        let reader = QueryReader::new(&encoder, query)?;
+        key_plan.extend(&reader.key_plan());
+        let full = error_bound(&encoder, &lookup, form, &token_sum)?.map(|error| error * unit);
+        let check = |error: f64| tables.check_precision(parameters, error);
+        let mut precision = full.map(check).transpose()?;
+        let mut small_period = 0;
+        if options.small_queries && form == QueryForm::Direct {
+            let forms = SmallForms {
+                shape: reader.query().shape().clone(),
+                least_period: max_tokens,
+                question_slots: max_tokens,
+                outputs: lookup.outputs(),
+            };
+            let small = forms.offer(&encoder, &lookup, |period| small_token_sum(period, max_tokens))?;
+            let precise = |small: &SmallOffer| check(small.error * unit).is_ok_and(|precision| !precision.is_low());
+            if let Some(small) = small.filter(precise) {
+                key_plan.extend(&small.keys);
+                small_period = max_tokens as u32;
+                precision = full.map(|full| check(full.max(small.error * unit))).transpose()?;
+            }
+        }
+        let error = precision.map_or(0.0, |precision| precision.error_bound);
+        let header = CkksHeader::new(protocol, parameters, &model_id, key_plan, plan.to_string(), bound)
+            .with_unit(unit)
+            .with_error_bound(error)
+            .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
+        let shape = proto::Shape {
+            subtables: subtables as u32,
+            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
+            columns: lookup.shape().2 as u32,
+            classes: classes as u32,
+            max_tokens: max_tokens as u32,
+            query_level: lookup.input_level() as u32,
+            query_form: form.to_string(),
+            small_period,
+        };
+        let description = ScoreDescription::new(header, shape)?;
+        Ok(ScoreServer { encoder, reader, lookup, token_sum, description, precision })
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &ScoreDescription {
+        &self.description
+    }
+
+    /// The model's scores beside the error bound, in the model's units; `None` for compact queries, whose error is not
+    /// known.
+    pub fn precision(&self) -> Option<Precision> {
+        self.precision
+    }
+
+    /// Computes the answer to a query of untrusted bytes, and returns the time of each stage; stops soon after `cancel`
+    /// is set.
+    ///
+    /// # Errors
+    /// If the query is malformed or does not match, or when cancelled.
+    pub fn timed_answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<(Vec<u8>, StageSeconds), ScoreError> {
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let start = Instant::now();
+        let most = self.description.index().codec().vectors();
+        let vectors = self.description.header().unpack("query", query, self.description.query_bytes(), most)?;
+        let small = self.description.index().small_of(&vectors)?;
+        let query = match &small {
+            Some((query, _)) => self.reader.read_small(&evaluator, client, query, &vectors)?,
+            None => self.reader.read(&evaluator, client, &vectors)?,
+        };
+        let read = start.elapsed().as_secs_f64();
+        let generated = self.lookup.generate(&evaluator, &query)?;
+        let vectors = start.elapsed().as_secs_f64() - read;
+        let sums = self.lookup.combine(&evaluator, &generated)?;
+        drop(generated);
+        let answers = match &small {
+            Some((query, answer)) => {
+                let token_sum =
+                    small_token_sum(query.period(), self.description.max_tokens()).map_err(ProtocolError::from)?;
+                answer.write(&evaluator, &self.totals(&evaluator, &token_sum, &sums)?, self.lookup.bound())?
+            }
+            None => {
+                let parameters = self.description.parameters();
+                let totals = self.totals(&evaluator, &self.token_sum, &sums)?;
+                totals.iter().map(|total| write_output(parameters, total)).collect::<Result<_, _>>()?
+            }
+        };
+        let linear = start.elapsed().as_secs_f64() - read - vectors;
+        Ok((self.description.header().pack(answers), StageSeconds { query: read, vectors, linear }))
+    }
+
+    fn totals(
+        &self,
+        evaluator: &Evaluator<'_>,
+        token_sum: &InnerSum,
+        sums: &[Ciphertext],
+    ) -> Result<Vec<Ciphertext>, ScoreError> {
+        let total = |sum| Ok(token_sum.apply(evaluator, sum).map_err(ProtocolError::from)?);
+        sums.iter().map(total).collect()
+    }
+
+    /// Maximum length of an answer in bytes.
+    pub fn answer_bytes(&self) -> usize {
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
+        self.description.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+    }
+
+    /// Bytes of memory of the prepared tables and the replay guard.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+    }
+
+    /// Bytes of memory that one answer needs while it is computed.
+    pub fn working_bytes(&self) -> u64 {
+        self.reader.working_bytes(&self.lookup)
+    }
+
+    /// Gives back the memory that answers left behind for the next ones.
+    pub fn release_idle_memory(&self) {
+        self.description.parameters().ring().release_idle();
+    }
+}
+
+/// The sum over the tokens of each of `batch` texts.
+fn token_sum(batch: usize, max_tokens: usize) -> Result<InnerSum, ScoreError> {
+    Ok(InnerSum::new(batch as i64, max_tokens).map_err(ProtocolError::from)?)
+}
+
+/// The sum over the tokens of the texts of a small query. By doublings, so that queries of all periods have their
+/// keys in common.
+fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksError> {
+    InnerSum::with_radix((period / max_tokens) as i64, max_tokens, 0, 2)
+}
+
+/// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,
+/// because their bootstrap is not simulated.
+fn error_bound(
+    encoder: &Encoder,
+    lookup: &Lookup,
+    form: QueryForm,
+    token_sum: &InnerSum,
+) -> Result<Option<f64>, ScoreError> {
+    if form == QueryForm::Compact {
+        return Ok(None);
+    }
+    let simulator = Simulator::new(encoder, 0);
+    let outputs = simulated_outputs(&simulator, lookup)?;
+    let sum = |output| Ok(token_sum.apply(&simulator, output).map_err(ProtocolError::from)?.error());
+    let errors = outputs.iter().map(sum).collect::<Result<Vec<_>, ScoreError>>()?;
+    Ok(Some(simulated_error_bound(&errors)))
+}

@@ -1,0 +1,164 @@
+"""Classification of texts by a layer over embeddings, without revealing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._client_base import PreparingClient, ServiceOptions
+from unspoken._table import CompressedTable
+from unspoken._texts import text_list, warn_of_texts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class LayerClient(PreparingClient[_unspoken.LayerConnection]):
+    """A client of a linear head over an embedding table of a service (``unspoken serve --embedding DIR --layer FILE``).
+
+    The service looks up the embeddings of encrypted tokens, takes their mean and applies its head. It sees neither
+    texts nor their lengths nor scores; the client sees scores and no embeddings.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    table : path or CompressedTable
+        A directory with the client half of the compressed table (``client.json`` and
+        ``client.safetensors``), or a table of `compress`.
+    cut : bool
+        Whether to ignore the rest of a text that has more tokens than the service reads, with a
+        `TextWarning`. By default such a text is an error, and nothing is sent.
+    **options
+        As for `Client`: see `ServiceOptions`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+    ModelError
+        If `table` is not a table.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> with unspoken.LayerClient("http://127.0.0.1:8080", table="minilm") as client:  # doctest: +SKIP
+    ...     labels, scores = client.classify(["a film nobody should miss"])
+    ...     print(labels, client.usage.query_bytes)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        table: str | PathLike[str] | CompressedTable,
+        cut: bool = False,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
+        super().__init__(url, **options)
+        self._codes = table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
+        self._cut = cut
+
+    def classify(self, texts: Iterable[str]) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+        """Classify texts without revealing them.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Any number; they are sent in batches of the service's size.
+
+        Returns
+        -------
+        labels : ndarray of str, shape (texts,)
+            The name of the class of the largest score.
+        scores : ndarray of float64, shape (texts, classes)
+            In the order of `labels`. They carry the error of the encryption, which depends on the secret key:
+            for scores that others will see use `classify_to_share`.
+
+        Raises
+        ------
+        ValueError
+            If a text has more tokens than the service reads, unless `cut` is set. No text was sent.
+        KeysExpiredError
+            If the service no longer has the keys; the next call makes new ones.
+        UnspokenError
+            As for `connect`.
+
+        Warns
+        -----
+        TextWarning
+            If texts were cut, or most of their words are not in the table.
+
+        Examples
+        --------
+        >>> labels, scores = client.classify(["a film nobody should miss"])  # doctest: +SKIP
+        """
+        return self._classify(texts, None)
+
+    def classify_to_share(
+        self, texts: Iterable[str], bits: int
+    ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+        """Classify texts without revealing them, with scores that may be shared.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            As for `classify`.
+        bits : int
+            Noise of ``2**bits`` times the bound of the error is added to every score; the guarantee is that of
+            `Client.classify_to_share`. Its size shows the number of tokens of a text up to a factor of two.
+
+        Returns
+        -------
+        labels, scores
+            As for `classify`; the label is that of the largest noisy score.
+
+        Raises
+        ------
+        MismatchError
+            If the service does not know a bound of the error, as with compact queries, or `bits` is not from
+            1 to 45. Nothing was sent.
+        ValueError, UnspokenError
+            As for `classify`.
+
+        Examples
+        --------
+        >>> labels, scores = client.classify_to_share(["a film nobody should miss"], bits=10)  # doctest: +SKIP
+        """
+        return self._classify(texts, bits)
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes, in the order of the scores. Connects to the service on first use."""
+        with self._use_connection() as connection:
+            return connection.labels
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens of the table, in the order of its rows."""
+        return self._codes.tokens
+
+    def _classify(self, texts: Iterable[str], bits: int | None) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+        """Classify; warnings name the line that called the caller of this method."""
+        given = text_list(texts, "texts")
+        with self._use_connection() as connection:
+            labels, scores = connection.classify(given, bits, self._progress)
+            max_tokens = connection.max_tokens
+        # After the last answer: the time between requests must not depend on the texts.
+        warn_of_texts(self._codes.coverage(given, max_tokens)["warnings"], 3)
+        return np.array(labels, dtype=np.str_), scores
+
+    def _open(self) -> _unspoken.LayerConnection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.LayerConnection.open(
+            self._service, self._application, self._codes, self._cut, self._state_dir, self._ready, self._progress
+        )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.LayerConnection.cost(self._service, self._application, self._codes, self._state_dir, questions)
