@@ -12,8 +12,8 @@ use crate::product::extended_bytes;
 
 const OPERATION: &str = "permute a long vector";
 
-/// A prepared selection of different entries of a row vector of several tiles, each of which fills the slots. The result
-/// has the scale of the input, and is clean.
+/// A prepared selection of different entries of a row vector of several tiles, each of which fills the slots. The
+/// result has the scale of the input, and is clean.
 pub(crate) struct LongPermutation {
     layout: Layout,
     from: usize,
