@@ -127,6 +127,7 @@ def check(found, expected):
     a @ p.T ; a / np.float64(2) ; a + True ; a * [1, 2, 3, 4] ; [1, 2, 3, 4] + a ; u[:, None] * a ; p + v
     q[:, None] @ r ; q[:, None] + u ; sum(a) ; sum([a, c]) ; np.flip(a) ; np.flip(a, 0) ; np.fliplr(a)
     np.rot90(a) ; np.rot90(a, 2) ; np.rot90(a, -1) ; np.rot90(t, 1, (2, 1)) ; np.rot90(a, 4) ; a[[0, 2], [3, 1]]
+    np.take(v, (3,)) ; np.take(v, (0, 2)) ; np.take(a, (3,)) ; v[np.array([[1, 2]], dtype=np.uint8)] ; a[-1, [[0, -1]]]
     np.flipud(a) ; np.flip(t, 2) ; np.roll(a, 1) ; np.roll(a, -1, axis=1) ; np.roll(a, (1, 2), (0, 1))
     np.roll(v, 2) ; np.take(a, [2, 0], axis=0) ; np.take(v, 1) ; np.take(a, [5, 0]) ; np.split(a, [1])
     np.split(v, 2) ; np.array_split(a, 3, axis=1) ; np.copy(a) ; a.copy() ; np.real(a) ; np.shape(a) ; np.ndim(t)

@@ -456,9 +456,10 @@ def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "
         matrix, axis = matrix.ravel(), 0
     if np.ndim(indices) > 1 and (matrix.ndim > 1 or matrix._batch is not None):
         raise TypeError("numpy.take: needed indices of one axis, or axis=None, for encrypted matrices")
+    axis = axis_number(axis, matrix.ndim)
     if matrix.ndim == 1:
-        return matrix[indices]
-    return matrix[(*(slice(None) for _ in range(axis_number(axis, matrix.ndim))), indices)]
+        return matrix[(np.asarray(indices),)]
+    return matrix[(*(slice(None) for _ in range(axis)), indices)]
 
 
 @implements("flip")

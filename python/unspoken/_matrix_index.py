@@ -66,10 +66,11 @@ def entries(key: Any, shape: tuple[int, ...]) -> npt.NDArray[np.intp] | None:
     if len(arrays) == 2 and ((len(several) == 1 and several[0].ndim == 1) or _is_open_mesh(keys)):
         return None  # selections along the axes
     for axis, (array, extent) in enumerate(zip(arrays, shape)):
+        array = array.astype(np.intp)
         beyond = array[(array < -extent) | (array >= extent)]
         if beyond.size:
             raise IndexError(f"index {beyond.flat[0]} is out of bounds for axis {axis} with size {extent}")
-    wrapped = [array % extent for array, extent in zip(arrays, shape)]
+    wrapped = [array.astype(np.intp) % extent for array, extent in zip(arrays, shape)]
     try:
         places = np.ravel_multi_index(np.broadcast_arrays(*wrapped), shape)
     except ValueError:

@@ -184,16 +184,19 @@ fn cheapest(
     floor: usize,
 ) -> Result<unspoken_matrix::Program, ArraysError> {
     let budget = Budget { most_keys: options.most_keys };
-    let mut refused = None;
+    let (mut best, mut refused): (Option<(f64, unspoken_matrix::Program)>, _) = (None, None);
     if let Some(flat) = flattened(graph, options)? {
         let planned = flat_layout(preset.parameters(), &flat, options)
             .and_then(|layout| plan_low(preset, &flat, layout, (budget, floor)));
         match planned {
             Err(error) if options.one_row.is_none() => refused = Some(error),
+            // Matrices of several ciphertexts may be faster in square tiles. Rows stay rows.
+            Ok(program) if options.one_row.is_none() && !of_rows(graph) && is_long(&flat, program.layout()) => {
+                best = Some((program.seconds() * options.batch as f64, program));
+            }
             done => return done,
         }
     }
-    let mut best: Option<(f64, unspoken_matrix::Program)> = None;
     for layout in layouts(preset.parameters(), graph, options)? {
         match plan_low(preset, graph, layout, (budget, floor)) {
             Ok(program) => {
@@ -248,7 +251,9 @@ fn plan_low(
 /// The graph on rows of entries, if it is wanted and possible.
 fn flattened(graph: &Graph, options: &Options) -> Result<Option<Graph>, ArraysError> {
     let wanted = options.one_row.unwrap_or(options.tile.is_none() && options.blocks.is_none());
-    let flat = if wanted { graph.flattened() } else { None };
+    // Single entries are the same in square tiles.
+    let several = |flat: &Graph| flat.nodes().iter().any(|node| node.shape().1 > 1);
+    let flat = if wanted { graph.flattened().filter(several) } else { None };
     match options.one_row {
         Some(true) if flat.is_none() => Err(ArraysError::mismatch(
             "plan an expression",
@@ -257,6 +262,16 @@ fn flattened(graph: &Graph, options: &Options) -> Result<Option<Graph>, ArraysEr
         )),
         _ => Ok(flat),
     }
+}
+
+/// Whether all values are rows.
+fn of_rows(graph: &Graph) -> bool {
+    graph.nodes().iter().all(|node| node.shape().0 == 1)
+}
+
+/// Whether a value needs several tiles.
+fn is_long(graph: &Graph, layout: Layout) -> bool {
+    graph.nodes().iter().any(|node| layout.tiles(node.shape()) > 1)
 }
 
 /// The layout of rows of entries.

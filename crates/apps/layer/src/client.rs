@@ -46,6 +46,14 @@ pub struct ScoredText {
     count: usize,
 }
 
+impl ScoredText {
+    /// Bound of the error of a score, for this bound of the error of a sum over tokens: it, divided by the number of
+    /// tokens rounded down to a power of two, which tells no more of the length of the text than a factor of two.
+    pub fn error(&self, sum: f64) -> f64 {
+        sum / (1u64 << self.count.max(1).ilog2()) as f64
+    }
+}
+
 impl ClientHalf for LayerClient {
     type Error = LayerError;
     type Description = Description;
@@ -149,9 +157,8 @@ impl LayerClient {
     pub fn share(&self, answers: &[ScoredText], bits: u32) -> Result<Vec<ScoredText>, LayerError> {
         let bound = self.sharing_noise(bits)?.deviation() / f64::from(bits).exp2();
         let share = |answer: &ScoredText| {
-            let fewest = 1u64 << answer.count.max(1).ilog2();
             let mut scores = answer.scores.clone();
-            SharingNoise::new(bound / fewest as f64, bits)?.add(&mut scores)?;
+            SharingNoise::new(answer.error(bound), bits)?.add(&mut scores)?;
             Ok(self.labelled(scores, answer.count))
         };
         answers.iter().map(share).collect()

@@ -1,5 +1,7 @@
 //! The description of a layer, which client and server must both know.
 
+use std::collections::BTreeSet;
+
 use prost::Message;
 use unspoken_ckks::CkksParameters;
 use unspoken_embedding::LinearHead;
@@ -15,6 +17,10 @@ pub const PROTOCOL_VERSION: u32 = 1;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "layer", version: PROTOCOL_VERSION };
+
+/// Maximum magnitude of a bias, and of the mean that centring takes away from each token: entries of tables are 32-bit
+/// floating-point numbers, and weights at most 10^6.
+const LARGEST: f64 = 1e50;
 
 /// Length of the id of a table in bytes.
 const TABLE_ID_BYTES: usize = 16;
@@ -106,8 +112,13 @@ impl ApplicationDescription for Description {
             let needed = "1 to 128 bytes without control characters; do not trust this service";
             return Err(LayerError::mismatch("name of a class", "one that is too long or unprintable", needed));
         }
-        if !own.bias.iter().chain(&own.token_mean).all(|number| number.is_finite()) {
-            return Err(LayerError::mismatch("layer", "a bias that is not finite", "finite numbers"));
+        let names: BTreeSet<&String> = own.classes.iter().collect();
+        if names.len() < own.classes.len() {
+            return Err(LayerError::mismatch("name of a class", "one that is there twice", "each once"));
+        }
+        if !own.bias.iter().chain(&own.token_mean).all(|number| number.abs() <= LARGEST) {
+            let needed = format!("numbers up to {LARGEST:e}");
+            return Err(LayerError::mismatch("layer", "a bias beyond all that a head can have", needed));
         }
         Ok(Description { scores, own })
     }

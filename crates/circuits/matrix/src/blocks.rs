@@ -12,8 +12,12 @@ use crate::product::extended_bytes;
 
 const OPERATION: &str = "permute a long vector";
 
+/// Maximum number of tiles: planning takes some seconds for each, and the exchange has up to as many masks as its
+/// square.
+const MAX_TILES: usize = 32;
+
 /// A prepared selection of different entries of a row vector of several tiles, each of which fills the slots. The
-/// result has the scale of the input, and is clean.
+/// result has the scale of the input. It is zero beyond its entries if the input is: then both are clean.
 pub(crate) struct LongPermutation {
     layout: Layout,
     from: usize,
@@ -28,7 +32,7 @@ impl LongPermutation {
     /// The entries with these indices, which are all different. It uses any number of levels up to that of the input.
     ///
     /// # Errors
-    /// If there is no plan with so few levels.
+    /// If there is no plan with so few levels, or there are more than 32 tiles.
     pub(crate) fn plan(
         parameters: &CkksParameters,
         layout: Layout,
@@ -39,14 +43,19 @@ impl LongPermutation {
         let level = input.level.min(parameters.max_level());
         let masked = to < from && to % layout.dim() != 0;
         check_depth(OPERATION, level, 1 + usize::from(masked), REMEDY)?;
-        let permutation = Permutation::new(completed(indices, layout.tiles((1, from)) * layout.dim())?)?;
+        let tiles = layout.tiles((1, from));
+        if tiles > MAX_TILES {
+            let needed = format!("at most {MAX_TILES}: permute parts of it");
+            return Err(MatrixError::Layout { operation: OPERATION, found: format!("{tiles} tiles"), needed });
+        }
+        let permutation = Permutation::new(completed(indices, tiles * layout.dim())?)?;
         let model = CostModel::nominal(parameters);
         let plan = match BlockedPlan::new(parameters, &model, &permutation, (level, usize::from(masked)), None) {
             Err(PermuteError::NoPlan { .. }) => {
                 let (needed, remedy) = (level + 1, REMEDY.into());
                 return Err(MatrixError::Depth { operation: OPERATION, found: level, needed, remedy });
             }
-            plan => plan?,
+            plan => plan?.with_results(layout.tiles((1, to))),
         };
         let blocks = PreparedBlocks::new(parameters, &plan, level - plan.depth(), input.scale)?;
         let mask = masked.then(|| {
@@ -90,7 +99,6 @@ impl LongPermutation {
             return Err(shape_error(OPERATION, reason));
         }
         let mut tiles = self.blocks.apply(arithmetic, a.tiles())?;
-        tiles.truncate(self.layout.tiles((1, self.to)));
         if let (Some(mask), Some(last)) = (&self.mask, tiles.last_mut()) {
             *last = arithmetic.rescale(&arithmetic.sum_products(&[(&*last, mask)])?)?;
             let level = arithmetic.level(last);

@@ -18,9 +18,12 @@ const OPERATION: &str = "permute a vector";
 /// Maximum number of levels of a permutation.
 const MAX_DEPTH: usize = 7;
 
-/// Number of diagonals above which a selection with repeated entries is not computed in tiles of one row: the diagonals
-/// would take too much memory.
+/// Number of diagonals above which a selection is not computed by a product with them in tiles of one row, for one tile
+/// of the result: they would take too much memory.
 const MAX_DIAGONALS: usize = 256;
+
+/// The same for all tiles of the result together, in any tiles.
+const MAX_ALL_DIAGONALS: usize = 1 << 12;
 
 /// A prepared selection of different entries of a row vector that fits one tile of one row. Its masks are encoded once,
 /// at their first encrypted use. The result has the parameters' scale, and is clean.
@@ -209,32 +212,37 @@ impl Selection {
             return Ok(Selection::Permutation(Box::new(permutation)));
         }
         let diagonals = distinct_diagonals(layout, indices);
+        let row = layout.tile().0 == 1;
+        let most = if row { MAX_DIAGONALS.max(4 * layout.tiles((1, indices.len()))) } else { MAX_ALL_DIAGONALS };
+        let most = most.min(MAX_ALL_DIAGONALS);
         // Tiles that fill the slots hold one vector.
-        let long = layout.tile().0 == 1 && layout.parallel() == 1 && input.shape.1 > layout.dim();
-        if long && differ && diagonals > MAX_DIAGONALS {
+        let long = row && layout.parallel() == 1 && input.shape.1 > layout.dim();
+        if long && differ && diagonals > most {
             return Ok(Selection::Long(Box::new(LongPermutation::plan(parameters, layout, input, indices)?)));
         }
-        if layout.tile().0 == 1 && diagonals > MAX_DIAGONALS {
+        if diagonals > most {
             return Err(MatrixError::Layout {
                 operation: "pick columns",
-                found: format!("a selection with {diagonals} diagonals in tiles of one row"),
-                needed: format!(
-                    "at most {MAX_DIAGONALS}, or different entries of a vector of one tile or of full ones"
-                ),
+                found: format!("a selection with {diagonals} diagonals"),
+                needed: format!("at most {most}, or different entries of an expression without products and sums"),
             });
         }
         Ok(Selection::Map(Box::new(LinearMap::columns(parameters, layout, input, indices)?)))
     }
 }
 
-/// Number of different distances by which selected columns move.
+/// Number of different distances by which selected columns move, for all pairs of tiles.
 fn distinct_diagonals(layout: Layout, indices: &[usize]) -> usize {
-    let columns = layout.dim() as i64;
-    let distance = |(to, &from): (usize, &usize)| (from as i64 - to as i64).rem_euclid(columns);
-    indices.iter().enumerate().map(distance).collect::<BTreeSet<_>>().len()
+    let columns = layout.dim();
+    let diagonal = |(to, &from): (usize, &usize)| {
+        let distance = (from as i64 - to as i64).rem_euclid(columns as i64);
+        (to / columns, from / columns, distance)
+    };
+    indices.iter().enumerate().map(diagonal).collect::<BTreeSet<_>>().len()
 }
 
-/// The selection as a permutation of `length` entries: unselected entries follow in their order.
+/// The selection as a permutation of `length` entries. Of the others, those that can stay do; the rest follow in their
+/// order.
 pub(crate) fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, MatrixError> {
     let mut free = vec![true; length];
     for &index in indices {
@@ -242,7 +250,9 @@ pub(crate) fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, Ma
             return Err(shape_error(OPERATION, format!("index {index} twice; needed different indices")));
         }
     }
-    let rest = (0..length).filter(|&index| free[index]);
+    let stays: Vec<bool> = (0..length).map(|place| place >= indices.len() && free[place]).collect();
+    let mut moved = (0..length).filter(|&index| free[index] && !stays[index]);
+    let rest = (indices.len()..length).map(|place| if stays[place] { place } else { moved.next().unwrap_or(place) });
     Ok(indices.iter().copied().chain(rest).map(|index| index as u32).collect())
 }
 

@@ -113,6 +113,14 @@ impl BlockedPlan {
         Ok(BlockedPlan { route, first, last })
     }
 
+    /// The same plan for the first `blocks` blocks of the result only.
+    pub fn with_results(mut self, blocks: usize) -> Self {
+        self.route.exchange.truncate(blocks);
+        self.route.last.truncate(blocks);
+        self.last.truncate(blocks);
+        self
+    }
+
     /// Number of levels it uses.
     pub fn depth(&self) -> usize {
         let depth = |stage: &[Plan]| stage.iter().map(Plan::depth).max().unwrap_or(0);

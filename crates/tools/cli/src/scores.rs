@@ -20,14 +20,18 @@ pub struct ScoreOptions {
 }
 
 impl ScoreOptions {
-    /// The numbers of an answer as printed, for a service with this header: rounded to a power of ten that the
-    /// encryption error rarely reaches. Rounding is for readability. It hides the error only if no number is close to
-    /// the middle between two steps.
-    pub fn printed(&self, header: &CkksHeader, numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
-        let error = header.error_bound().unwrap_or((header.bound() * UNKNOWN_ERROR).max(header.least_error()));
+    /// The numbers of an answer as printed, for this bound of the encryption error: rounded to a power of ten that the
+    /// error rarely reaches. Rounding is for readability. It hides the error only if no number is close to the middle
+    /// between two steps.
+    pub fn printed(&self, error: f64, numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
         let exponent = (MARGIN * error).log10().ceil() as i32;
         numbers.into_iter().map(|number| if self.raw { number } else { rounded(number, exponent) }).collect()
     }
+}
+
+/// Bound of the error of the numbers of a service with this header.
+pub fn error_of(header: &CkksHeader) -> f64 {
+    header.error_bound().unwrap_or((header.bound() * UNKNOWN_ERROR).max(header.least_error()))
 }
 
 /// Options of commands that classify messages.
@@ -55,13 +59,14 @@ impl LabelOptions {
         }
     }
 
-    /// Prints the label of a message, or label and scores as JSON, for a service with this header and these labels.
-    pub fn print(&self, header: &CkksHeader, labels: &[String], message: &str, label: &str, scores: &[f64]) {
+    /// Prints the label of a message, or label and scores as JSON, for scores with this bound of the error and these
+    /// labels.
+    pub fn print(&self, error: f64, labels: &[String], message: &str, label: &str, scores: &[f64]) {
         if !self.json {
             println!("{label}\t{message}");
             return;
         }
-        let scores = self.scores.printed(header, scores.iter().copied());
+        let scores = self.scores.printed(error, scores.iter().copied());
         let scores: Map<String, Value> = labels.iter().cloned().zip(scores.into_iter().map(Into::into)).collect();
         println!("{}", json!({ "label": label, "scores": scores }));
     }
@@ -97,7 +102,7 @@ mod tests {
         // A service that claims no error, and one that claims no error bound and tiny numbers.
         for header in [header(2.0).with_error_bound(1e-300), header(1e-300)] {
             assert!((1e-7..1e-6).contains(&header.least_error()), "{:e}", header.least_error());
-            let printed = ScoreOptions { raw: false }.printed(&header, [0.123_456_789]);
+            let printed = ScoreOptions { raw: false }.printed(error_of(&header), [0.123_456_789]);
             assert_eq!(printed, [0.1235]);
         }
     }
@@ -109,7 +114,7 @@ mod tests {
             let protocol = Protocol { kind: "test", version: 1 };
             let header = CkksHeader::new(protocol, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 10.0 * score);
             let header = header.with_unit(f64::from(exponent).exp2()).with_error_bound(error);
-            ScoreOptions { raw: false }.printed(&header, [score])[0]
+            ScoreOptions { raw: false }.printed(error_of(&header), [score])[0]
         };
         assert_eq!(printed(-30, 1e-14, 1.234_567_89e-8), 1.235e-8);
         assert_eq!(printed(20, 1.0, 1_234_567.0), 1_235_000.0);

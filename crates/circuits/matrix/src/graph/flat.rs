@@ -1,13 +1,18 @@
 //! Expressions on the entries of matrices in row-major order.
 
+use std::rc::Rc;
+
 use super::operation::Operation;
 use super::{Graph, Node};
 
-/// Maximum number of entries of all selections of a flattened graph: they are lists of numbers in memory.
+/// Maximum number of entries of all selections of a flattened graph, before and after each: selections are lists of
+/// numbers in memory, and the time of their plans grows with the vectors.
 const MAX_SELECTED: usize = 1 << 22;
 
 /// What an operation does to the entries of its operands in row-major order.
 pub(super) enum Flat {
+    /// Nothing.
+    Same,
     /// The entries of the operand with these indices.
     Selection(Vec<usize>),
     /// This operation on row vectors.
@@ -18,7 +23,7 @@ pub(super) enum Flat {
 #[derive(Clone)]
 struct Value {
     node: usize,
-    entries: Option<Vec<usize>>,
+    entries: Option<Rc<[usize]>>,
 }
 
 impl Graph {
@@ -28,7 +33,7 @@ impl Graph {
     /// planned network. Inputs keep their order.
     ///
     /// `None` if an operation needs rows and columns (a product, or a sum along one of two axes), or if the selections
-    /// have more than 2^22 entries.
+    /// have more than 2^22 entries, before or after.
     pub fn flattened(&self) -> Option<Graph> {
         let mut flat = Flattening { graph: Graph::new(), values: vec![None; self.nodes.len()], selected: 0 };
         for (number, node) in self.nodes.iter().enumerate() {
@@ -69,14 +74,18 @@ impl Flattening {
     fn add(&mut self, original: &Graph, number: usize, operands: &[usize], uses: usize) -> Option<()> {
         let node: &Node = original.nodes.get(number)?;
         let shape = operands.first().and_then(|&operand| original.nodes.get(operand)).map(Node::shape);
-        let count = node.shape.0.checked_mul(node.shape.1)?;
-        // Before lists of that length are made.
-        if count > MAX_SELECTED {
-            return None;
+        if node.operation.selects() {
+            // Before lists of that length are made.
+            let from = shape.map_or(0, |(rows, columns)| rows.saturating_mul(columns));
+            self.selected = self.selected.saturating_add(from.max(node.shape.0.checked_mul(node.shape.1)?));
+            if self.selected > MAX_SELECTED {
+                return None;
+            }
         }
         let values = operands.iter().map(|&operand| self.values.get(operand)?.clone()).collect::<Option<Vec<_>>>()?;
         let mut value = match (node.operation.flattened(shape)?, values) {
-            (Flat::Selection(entries), values) => self.selection(values.into_iter().next()?, entries, shape)?,
+            (Flat::Same, values) => values.into_iter().next()?,
+            (Flat::Selection(entries), values) => selection(values.into_iter().next()?, entries, shape)?,
             (Flat::Operation(operation), values) => {
                 let nodes = values.into_iter().map(|value| self.node_of(value)).collect::<Option<Vec<_>>>()?;
                 Value { node: self.graph.push(operation, &nodes).ok()?, entries: None }
@@ -90,23 +99,6 @@ impl Flattening {
         Some(())
     }
 
-    /// Some entries of a value.
-    fn selection(&mut self, of: Value, entries: Vec<usize>, shape: Option<(usize, usize)>) -> Option<Value> {
-        let count = shape.map(|(rows, columns)| rows * columns)?;
-        if entries.len() == count && entries.iter().enumerate().all(|(to, &from)| to == from) {
-            return Some(of);
-        }
-        self.selected += entries.len();
-        if self.selected > MAX_SELECTED {
-            return None;
-        }
-        let entries = match of.entries {
-            Some(inner) => entries.iter().map(|&entry| inner.get(entry).copied()).collect::<Option<Vec<_>>>()?,
-            None => entries,
-        };
-        Some(Value { node: of.node, entries: Some(entries) })
-    }
-
     /// The node of a value, after a selection if it needs one.
     fn node_of(&mut self, value: Value) -> Option<usize> {
         let Some(entries) = value.entries else { return Some(value.node) };
@@ -114,8 +106,21 @@ impl Flattening {
         if entries.len() == length && entries.iter().enumerate().all(|(to, &from)| to == from) {
             return Some(value.node);
         }
-        self.graph.push(Operation::Columns(entries), &[value.node]).ok()
+        self.graph.push(Operation::Columns(entries.to_vec()), &[value.node]).ok()
     }
+}
+
+/// Some entries of a value of this shape.
+fn selection(of: Value, entries: Vec<usize>, shape: Option<(usize, usize)>) -> Option<Value> {
+    let count = shape.map(|(rows, columns)| rows * columns)?;
+    if entries.len() == count && entries.iter().enumerate().all(|(to, &from)| to == from) {
+        return Some(of);
+    }
+    let entries = match of.entries {
+        Some(inner) => entries.iter().map(|&entry| inner.get(entry).copied()).collect::<Option<Rc<[usize]>>>()?,
+        None => entries.into(),
+    };
+    Some(Value { node: of.node, entries: Some(entries) })
 }
 
 #[cfg(test)]

@@ -346,6 +346,11 @@ impl Operation {
         }
     }
 
+    /// Whether [`Operation::flattened`] makes a list of entries.
+    pub(super) fn selects(&self) -> bool {
+        matches!(self, Operation::Transpose | Operation::Rows(_) | Operation::Columns(_))
+    }
+
     /// What the operation does to the entries of its operands in row-major order, for a first operand of this shape.
     /// `None` if that needs rows and columns.
     pub(super) fn flattened(&self, operand: Option<(usize, usize)>) -> Option<Flat> {
@@ -361,7 +366,8 @@ impl Operation {
             Operation::Add | Operation::Subtract | Operation::Multiply | Operation::Scale(_) => {
                 Flat::Operation(self.clone())
             }
-            Operation::Reshape(_) => Flat::Selection((0..rows * columns).collect()),
+            Operation::Reshape(_) => Flat::Same,
+            Operation::Transpose if rows == 1 || columns == 1 => Flat::Same,
             Operation::Transpose => {
                 let entries = (0..columns).flat_map(|column| (0..rows).map(move |row| row * columns + column));
                 Flat::Selection(entries.collect())
@@ -376,7 +382,7 @@ impl Operation {
             }
             Operation::Sum(axis) => match axis.output_shape((rows, columns)) {
                 (1, 1) => Flat::Operation(Operation::Sum(Axis::Both)),
-                shape if shape == (rows, columns) => Flat::Selection((0..rows * columns).collect()),
+                shape if shape == (rows, columns) => Flat::Same,
                 _ => return None,
             },
             Operation::MatMul | Operation::MatrixVector | Operation::TimesLeft(_) | Operation::TimesRight(_) => {

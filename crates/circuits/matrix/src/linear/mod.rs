@@ -4,6 +4,8 @@
 mod builder;
 mod reshape;
 
+use std::collections::BTreeMap;
+
 use builder::Builder;
 use ndarray::Array2;
 pub(crate) use reshape::check_reshape;
@@ -118,8 +120,21 @@ impl LinearMap {
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "pick columns";
         check_indices(OPERATION, "column", columns, input.shape.1)?;
-        let weight = |from, column: usize| if columns[column] == from { 1.0 } else { 0.0 };
-        Self::right(OPERATION, parameters, layout, input, columns.len(), weight)
+        let d = layout.dim();
+        // The columns of every pair of tiles that has any.
+        let mut pairs: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
+        for (to, &from) in columns.iter().enumerate() {
+            pairs.entry((to / d, from / d)).or_default().push((to % d, from % d));
+        }
+        let block = |to: usize, from: usize| {
+            let moved = pairs.get(&(to, from)).into_iter().flatten();
+            let terms = moved.flat_map(|&(column, k)| {
+                let index = k as i64 - column as i64;
+                (0..layout.tile().0).map(move |row| Term { row, column, index, weight: 1.0 })
+            });
+            terms.collect::<Vec<_>>()
+        };
+        Self::right(Builder::new(OPERATION, parameters, layout, input)?, columns.len(), block)
     }
 
     /// `weights @ x`, by the diagonals of the weights. With one block it needs `2 sqrt(d)` rotations. The matrices need
@@ -161,8 +176,17 @@ impl LinearMap {
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
         crate::product::check_shapes(input.shape, weights.dim())?;
-        let weight = |from, column| weights[(from, column)];
-        Self::right(TIMES, parameters, layout, input, weights.ncols(), weight)
+        let (d, columns, inner) = (layout.dim(), weights.ncols(), input.shape.1);
+        let block = |to: usize, from: usize| {
+            let (columns, inner) = (d.min(columns - to * d), d.min(inner - from * d));
+            let cells = (0..columns * inner).map(|cell| (cell / inner, cell % inner));
+            let weighted = cells.map(|(column, k)| (column, k, weights[(from * d + k, to * d + column)]));
+            let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(column, k, weight)| {
+                (0..layout.tile().0).map(move |row| Term { row, column, index: k as i64 - column as i64, weight })
+            });
+            terms.collect::<Vec<_>>()
+        };
+        Self::right(Builder::new(TIMES, parameters, layout, input)?, columns, block)
     }
 
     /// The map whose result has row `r` equal to `sum weight(r, k) * row k`, with skewed columns of input and result.
@@ -197,34 +221,22 @@ impl LinearMap {
         Ok(builder.finish((rows, shape.1), transforms, tiles))
     }
 
-    /// The map whose result has column `c` equal to `sum weight(k, c) * column k`.
+    /// The map to so many columns whose blocks of a tile of the result and one of the input have these terms, the same
+    /// in each row of tiles.
     fn right(
-        operation: &'static str,
-        parameters: &CkksParameters,
-        layout: Layout,
-        input: Operand,
+        builder: Builder<'_>,
         columns: usize,
-        weight: impl Fn(usize, usize) -> f64,
+        block: impl Fn(usize, usize) -> Vec<Term>,
     ) -> Result<Self, MatrixError> {
-        let (d, inner) = (layout.dim(), input.shape.1);
-        let builder = Builder::new(operation, parameters, layout, input)?;
-        let block = |to: usize, from: usize| {
-            let (columns, inner) = (d.min(columns - to * d), d.min(inner - from * d));
-            let cells = (0..columns * inner).map(|cell| (cell / inner, cell % inner));
-            let weighted = cells.map(|(column, k)| (column, k, weight(from * d + k, to * d + column)));
-            let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(column, k, weight)| {
-                (0..layout.tile().0).map(move |row| Term { row, column, index: k as i64 - column as i64, weight })
-            });
-            terms.collect::<Vec<_>>()
-        };
-        let ((rows, from), (_, to)) = (layout.grid(input.shape), layout.grid((1, columns)));
+        let (layout, shape) = (builder.layout(), builder.input().shape);
+        let ((rows, from), (_, to)) = (layout.grid(shape), layout.grid((1, columns)));
         let grid = (to, from);
         let (transforms, blocks) = builder.blocks(1, grid, block)?;
         let of = |(row, column): (usize, usize)| {
             blocks[column].iter().map(|&(transform, from)| (transform, row * grid.1 + from)).collect()
         };
         let tiles = (0..rows * grid.0).map(|tile| of((tile / grid.0, tile % grid.0))).collect();
-        Ok(builder.finish((input.shape.0, columns), transforms, tiles))
+        Ok(builder.finish((shape.0, columns), transforms, tiles))
     }
 
     /// The name of its operation.

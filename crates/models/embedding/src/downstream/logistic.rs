@@ -42,7 +42,9 @@ impl Logistic {
 pub(crate) fn fit(features: &Array2<f64>, labels: &[bool], ridge: f64, cancel: &AtomicBool) -> Logistic {
     let width = features.ncols();
     let mean = features.mean_axis(Axis(0)).unwrap_or_else(|| Array1::zeros(width));
-    let deviation = features.std_axis(Axis(0), 0.0).mapv(|d| if d > 0.0 { d } else { 1.0 });
+    // A constant feature has the deviation of the rounding of its mean.
+    let mut deviation = features.std_axis(Axis(0), 0.0);
+    deviation.zip_mut_with(&mean, |d, mean| *d = if *d > 1e-12 * mean.abs() { *d } else { 1.0 });
     let mut inputs = Array2::ones((features.nrows(), width + 1));
     inputs.slice_mut(s![.., ..width]).assign(&((features - &mean) / &deviation));
     let targets: Array1<f64> = labels.iter().map(|&label| f64::from(u8::from(label))).collect();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ndarray::{Array1, Axis};
 use rayon::prelude::*;
 
-use super::{CLASSES, LinearHead};
+use super::{CLASSES, LinearHead, check_texts};
 use crate::compressed::CompressedTable;
 use crate::downstream::{features, logistic};
 use crate::error::HeadError;
@@ -66,6 +66,7 @@ impl LinearHead {
             let needed = format!("{} to {}", CLASSES.start(), CLASSES.end());
             return refuse(format!("{} distinct labels", classes.len()), needed);
         }
+        check_texts(&classes, options.max_tokens)?;
         let reader = TextReader::new(table.codes().tokens());
         let read: Vec<_> = texts.par_iter().map(|text| reader.read(text)).collect();
         let mut coverage = TextCoverage { max_tokens: options.max_tokens, ..TextCoverage::default() };

@@ -58,22 +58,7 @@ impl LinearHead {
         weights: Vec<f64>,
         bias: Vec<f64>,
     ) -> Result<Self, HeadError> {
-        if !CLASSES.contains(&classes.len()) {
-            let needed = format!("{} to {} names", CLASSES.start(), CLASSES.end());
-            return Err(HeadError::field("classes", format!("{} names", classes.len()), needed));
-        }
-        let mut sorted: Vec<&String> = classes.iter().collect();
-        sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(HeadError::field("class name", format!("{:?} twice", pair[0]), "each name once"));
-        }
-        if let Some(name) = classes.iter().find(|name| !LinearHead::is_class_name(name)) {
-            let needed = format!("1 to {MAX_NAME_BYTES} bytes without control characters");
-            return Err(HeadError::field("class name", format!("{name:?} of {} bytes", name.len()), needed));
-        }
-        if !max_tokens.is_power_of_two() || max_tokens > MAX_TOKENS {
-            return Err(HeadError::field("max_tokens", max_tokens, format!("a power of two up to {MAX_TOKENS}")));
-        }
+        check_texts(&classes, max_tokens)?;
         if !(1..=MAX_WIDTH).contains(&width) {
             return Err(HeadError::field("numbers of an embedding", width, format!("1 to {MAX_WIDTH}")));
         }
@@ -194,6 +179,27 @@ impl LinearHead {
         }
         Ok(shape)
     }
+}
+
+/// Checks the names of the classes and the number of tokens of a text.
+fn check_texts(classes: &[String], max_tokens: usize) -> Result<(), HeadError> {
+    if !CLASSES.contains(&classes.len()) {
+        let needed = format!("{} to {} names", CLASSES.start(), CLASSES.end());
+        return Err(HeadError::field("classes", format!("{} names", classes.len()), needed));
+    }
+    let mut sorted: Vec<&String> = classes.iter().collect();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(HeadError::field("class name", format!("{:?} twice", pair[0]), "each name once"));
+    }
+    if let Some(name) = classes.iter().find(|name| !LinearHead::is_class_name(name)) {
+        let needed = format!("1 to {MAX_NAME_BYTES} bytes without control characters");
+        return Err(HeadError::field("class name", format!("{name:?} of {} bytes", name.len()), needed));
+    }
+    if !max_tokens.is_power_of_two() || max_tokens > MAX_TOKENS {
+        return Err(HeadError::field("max_tokens", max_tokens, format!("a power of two up to {MAX_TOKENS}")));
+    }
+    Ok(())
 }
 
 impl FoldedHead {

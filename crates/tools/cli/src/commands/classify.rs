@@ -12,7 +12,7 @@ use unspoken_query::QueryForm;
 use crate::commands::connection::Target;
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::LabelOptions;
+use crate::scores::{LabelOptions, error_of};
 use crate::warnings::warn_of_texts;
 
 /// Classify messages with an encrypted query to a service
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let (header, labels) = (client.description().header(), client.half().labels());
     for (message, result) in messages.iter().zip(&results) {
-        arguments.labels.print(header, labels, message, &result.label, &result.scores);
+        arguments.labels.print(error_of(header), labels, message, &result.label, &result.scores);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::read;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::ScoreOptions;
+use crate::scores::{ScoreOptions, error_of};
 
 /// Digits per printed line.
 const LINE: usize = 64;
@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json {
         for (i, result) in results.iter().enumerate() {
             let label = labels.as_ref().map(|labels| labels[i]);
-            let scores = arguments.scores.printed(client.description().header(), result.scores);
+            let scores = arguments.scores.printed(error_of(client.description().header()), result.scores);
             println!("{}", json!({ "digit": result.digit, "label": label, "scores": scores }));
         }
         return Ok(());

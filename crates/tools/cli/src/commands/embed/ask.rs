@@ -12,7 +12,7 @@ use unspoken_protocol::CkksDescription;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::ScoreOptions;
+use crate::scores::{ScoreOptions, error_of};
 
 /// Look up the embeddings of a text's tokens with an encrypted query to a service
 ///
@@ -58,7 +58,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json {
         for (&id, embedding) in ids.iter().zip(&embeddings) {
             let token = &client.half().codes().tokens().as_slice()[id];
-            let embedding = arguments.scores.printed(client.description().header(), embedding.iter().copied());
+            let embedding =
+                arguments.scores.printed(error_of(client.description().header()), embedding.iter().copied());
             println!("{}", json!({ "token": token, "id": id, "embedding": embedding }));
         }
         return Ok(());

@@ -11,7 +11,7 @@ use unspoken_protocol::CkksDescription;
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::LabelOptions;
+use crate::scores::{LabelOptions, error_of};
 
 /// Classify texts with an encrypted query to a service that has a linear head over an embedding table
 ///
@@ -57,7 +57,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => results,
     };
     for (text, result) in texts.iter().zip(&results) {
-        arguments.labels.print(description.header(), description.classes(), text, &result.label, &result.scores);
+        let error = result.error(error_of(description.header()));
+        arguments.labels.print(error, description.classes(), text, &result.label, &result.scores);
     }
     if arguments.usage {
         eprint!("{}", usage_lines(client.usage()));
