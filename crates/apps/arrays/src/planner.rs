@@ -176,7 +176,7 @@ fn check_left(
 }
 
 /// Plans for each layout, and selects the plan with the shortest predicted time for the whole batch. What can be
-/// computed on rows of entries is: see [`Graph::flattened`].
+/// computed on rows of entries that fit a ciphertext is: see [`Graph::flattened`].
 fn cheapest(
     preset: &BuiltPreset,
     graph: &Graph,
@@ -184,19 +184,27 @@ fn cheapest(
     floor: usize,
 ) -> Result<unspoken_matrix::Program, ArraysError> {
     let budget = Budget { most_keys: options.most_keys };
-    let (mut best, mut refused): (Option<(f64, unspoken_matrix::Program)>, _) = (None, None);
-    if let Some(flat) = flattened(graph, options)? {
-        let planned = flat_layout(preset.parameters(), &flat, options)
-            .and_then(|layout| plan_low(preset, &flat, layout, (budget, floor)));
-        match planned {
+    let flat = flattened(graph, options)?;
+    let plan_flat = |flat: &Graph| {
+        let layout = flat_layout(preset.parameters(), flat, options)?;
+        plan_low(preset, flat, layout, (budget, floor))
+    };
+    // Matrices of several ciphertexts are planned in square tiles first: a plan of a permutation of so many entries
+    // takes minutes. Rows stay rows.
+    let (first, last) = match flat {
+        Some(flat) if options.one_row.is_some() || of_rows(graph) || !is_long(&flat, preset.parameters()) => {
+            (Some(flat), None)
+        }
+        flat => (None, flat),
+    };
+    let mut refused = None;
+    if let Some(flat) = first {
+        match plan_flat(&flat) {
             Err(error) if options.one_row.is_none() => refused = Some(error),
-            // Matrices of several ciphertexts may be faster in square tiles. Rows stay rows.
-            Ok(program) if options.one_row.is_none() && !of_rows(graph) && is_long(&flat, program.layout()) => {
-                best = Some((program.seconds() * options.batch as f64, program));
-            }
             done => return done,
         }
     }
+    let mut best: Option<(f64, unspoken_matrix::Program)> = None;
     for layout in layouts(preset.parameters(), graph, options)? {
         match plan_low(preset, graph, layout, (budget, floor)) {
             Ok(program) => {
@@ -209,10 +217,11 @@ fn cheapest(
             Err(error) => refused = refused.or(Some(error)),
         }
     }
-    match (best, refused) {
-        (Some((_, program)), _) => Ok(program),
-        (None, Some(error)) => Err(error),
-        (None, None) => {
+    match (best, last, refused) {
+        (Some((_, program)), ..) => Ok(program),
+        (None, Some(flat), _) => plan_flat(&flat),
+        (None, None, Some(error)) => Err(error),
+        (None, None, None) => {
             let (name, slots) = (preset.parameters().name(), preset.parameters().slots());
             let found = format!("too many tiles for preset '{name}' with {slots} slots");
             Err(ArraysError::mismatch("lay out matrices", found, "larger tiles, or smaller matrices"))
@@ -269,9 +278,9 @@ fn of_rows(graph: &Graph) -> bool {
     graph.nodes().iter().all(|node| node.shape().0 == 1)
 }
 
-/// Whether a value needs several tiles.
-fn is_long(graph: &Graph, layout: Layout) -> bool {
-    graph.nodes().iter().any(|node| layout.tiles(node.shape()) > 1)
+/// Whether a row needs several ciphertexts.
+fn is_long(flat: &Graph, parameters: &CkksParameters) -> bool {
+    flat.nodes().iter().any(|node| node.shape().1 > parameters.slots())
 }
 
 /// The layout of rows of entries.
