@@ -11,11 +11,11 @@ use unspoken_arrays::{
     Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, PROTOCOL_VERSION, Program, ProgramSource,
 };
 use unspoken_matrix::{Graph, Operation};
-use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{CLIENT, PRESET, query, read};
+use crate::fixtures::{CLIENT, PRESET, keys_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
 /// Fields of a description.
@@ -214,11 +214,7 @@ static SERVER: LazyLock<MatrixServer> = LazyLock::new(|| {
     MatrixServer::new(Program::plan(program).expect("plans")).expect("serves")
 });
 
-static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
-    let mut bundle = Vec::new();
-    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
-    SERVER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
-});
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SERVER, &client()));
 
 static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[inputs()]).expect("fits"));
 

@@ -7,11 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_classify::{ClassifyClient, Description, PROTOCOL_VERSION};
-use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
-use crate::fixtures::{BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE};
+use crate::fixtures::{
+    BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read, serve_a_hostile_server,
+};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement};
 use crate::{Target, repair};
 
 /// Fields of a description that the repairs change, and the others that the decoder checks.
@@ -58,7 +60,8 @@ pub static DESCRIBED: Target = Target {
         let Some(description) = read else { return false };
         assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
         if let Ok(client) = client_of(description) {
-            serve_a_hostile_server(client);
+            let most = client.description().query_bytes();
+            serve_a_hostile_server(client, most, &["claim your prize"]);
         }
         true
     },
@@ -94,18 +97,6 @@ pub static DESCRIBED: Target = Target {
             .collect()
     },
 };
-
-/// Generates the keys and a query that a description asks for, and checks the announced sizes.
-fn serve_a_hostile_server(mut client: ClassifyClient) {
-    let most = client.description().query_bytes();
-    if most > MOST_QUERY_BYTES_MADE {
-        return;
-    }
-    if let Ok(query) = query(&mut client, &["claim your prize"]) {
-        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
-    }
-    messages::make_keys(client.keyring());
-}
 
 /// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle with all keys of its own plan, and announces the
 /// memory of all keys of the bundle.

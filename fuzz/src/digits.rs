@@ -8,12 +8,14 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_digits::{Description, DigitsClient, PROTOCOL_VERSION};
 use unspoken_digits_model::{Image, PIXELS};
-use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{CLIENT, DIGITS_DESCRIPTION, RECOGNISER, digits_client_of, query, read};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE};
+use crate::fixtures::{
+    CLIENT, DIGITS_DESCRIPTION, RECOGNISER, digits_client_of, keys_of, query, read, serve_a_hostile_server,
+};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
@@ -54,7 +56,8 @@ pub static DESCRIBED: Target = Target {
         let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
         let Some(description) = read else { return false };
         if let Ok(client) = digits_client_of(description) {
-            serve_a_hostile_server(client);
+            let most = client.description().query_bytes();
+            serve_a_hostile_server(client, most, &[image()]);
         }
         true
     },
@@ -89,18 +92,6 @@ pub static DESCRIBED: Target = Target {
             .collect()
     },
 };
-
-/// Generates the keys and a query that a description asks for, and checks the announced sizes.
-fn serve_a_hostile_server(mut client: DigitsClient) {
-    let most = client.description().query_bytes();
-    if most > MOST_QUERY_BYTES_MADE {
-        return;
-    }
-    if let Ok(query) = query(&mut client, &[image()]) {
-        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
-    }
-    messages::make_keys(client.keyring());
-}
 
 /// `DigitsServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
@@ -148,11 +139,7 @@ fn image() -> Image {
     Image::new(&[128; PIXELS]).expect("an image")
 }
 
-static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
-    let mut bundle = Vec::new();
-    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
-    RECOGNISER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
-});
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*RECOGNISER, &client()));
 
 static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[image()]).expect("fits"));
 

@@ -7,11 +7,14 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_embed::{Description, EmbedClient, PROTOCOL_VERSION};
-use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::fixtures::{CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, SMALL_EMBEDDER, TABLE, embed_client_of, query, read};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE};
+use crate::fixtures::{
+    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, SMALL_EMBEDDER, TABLE, embed_client_of, keys_of, query, read,
+    serve_a_hostile_server,
+};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement};
 use crate::{Target, repair};
 
 /// Fields of a description.
@@ -58,7 +61,8 @@ pub static DESCRIBED: Target = Target {
         let Some(description) = read else { return false };
         assert!((1..=description.width()).contains(&description.vectors()));
         if let Ok(client) = embed_client_of(description) {
-            serve_a_hostile_server(client);
+            let most = client.description().query_bytes();
+            serve_a_hostile_server(client, most, &[1, 0]);
         }
         true
     },
@@ -93,18 +97,6 @@ pub static DESCRIBED: Target = Target {
             .collect()
     },
 };
-
-/// Generates the keys and a query that a description asks for, and checks the announced sizes.
-fn serve_a_hostile_server(mut client: EmbedClient) {
-    let most = client.description().query_bytes();
-    if most > MOST_QUERY_BYTES_MADE {
-        return;
-    }
-    if let Ok(query) = query(&mut client, &[1, 0]) {
-        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
-    }
-    messages::make_keys(client.keyring());
-}
 
 /// `EmbedServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
@@ -182,11 +174,7 @@ fn client() -> EmbedClient {
 
 static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| TABLE.codes().id().to_bytes());
 
-static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
-    let mut bundle = Vec::new();
-    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
-    EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
-});
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*EMBEDDER, &client()));
 
 static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[1, 0]).expect("fits"));
 
@@ -197,10 +185,6 @@ fn small_client() -> EmbedClient {
     embed_client_of(SMALL_EMBEDDER.description().clone()).expect("the same table")
 }
 
-static SMALL_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
-    let mut bundle = Vec::new();
-    small_client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
-    SMALL_EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
-});
+static SMALL_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SMALL_EMBEDDER, &small_client()));
 
 static GO: AtomicBool = AtomicBool::new(false);

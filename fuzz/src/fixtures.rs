@@ -1,6 +1,7 @@
 //! Fixtures: small parameters, a small model and both sides of a classifier, the same in every run.
 
 use std::borrow::Borrow;
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
@@ -19,6 +20,8 @@ use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
+
+use crate::messages::{self, MOST_QUERY_BYTES_MADE};
 
 /// The test preset from which the small parameters are derived; descriptions name it unchanged.
 pub const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -119,9 +122,7 @@ pub fn client() -> ClassifyClient {
 
 /// A client of a server with this description.
 pub fn client_of(description: Description) -> Result<ClassifyClient, unspoken_classify::ClassifyError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
-        .and_then(|key| key.to_bytes())
-        .map_err(ProtocolError::from)?;
+    let secret = secret_of(description.parameters())?;
     ClassifyClient::open(description, Arc::new(MODEL.encoder().clone()), Some(&secret))
 }
 
@@ -175,9 +176,7 @@ pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> = LazyLo
 
 /// A client of an embedding server with this description; its secret is the same in every run.
 pub fn embed_client_of(description: unspoken_embed::Description) -> Result<EmbedClient, EmbedError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
-        .and_then(|key| key.to_bytes())
-        .map_err(ProtocolError::from)?;
+    let secret = secret_of(description.parameters())?;
     EmbedClient::open(description, Arc::new(TABLE.codes().clone()), Some(&secret))
 }
 
@@ -203,9 +202,7 @@ pub static LAYER_DESCRIPTION: LazyLock<unspoken_layer::Description> =
 
 /// A client of a head with this description; its secret is the same in every run.
 pub fn layer_client_of(description: unspoken_layer::Description) -> Result<LayerClient, LayerError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
-        .and_then(|key| key.to_bytes())
-        .map_err(ProtocolError::from)?;
+    let secret = secret_of(description.parameters())?;
     let model = LayerModel { codes: Arc::new(TABLE.codes().clone()), cut: true };
     LayerClient::open(description, model, Some(&secret))
 }
@@ -229,8 +226,8 @@ pub static DIGITS_DESCRIPTION: LazyLock<unspoken_digits::Description> = LazyLock
 
 /// A client of a recogniser with this description; its secret is the same in every run.
 pub fn digits_client_of(description: unspoken_digits::Description) -> Result<DigitsClient, DigitsError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes());
-    DigitsClient::open(description, (), Some(&secret.map_err(ProtocolError::from)?))
+    let secret = secret_of(description.parameters())?;
+    DigitsClient::open(description, (), Some(&secret))
 }
 
 /// A generator with the same output in every run.
@@ -245,6 +242,34 @@ pub const CLIENT: ClientId = ClientId::new([1; 16]);
 pub fn query<H: ClientHalf, Q: Borrow<H::Question>>(client: &mut H, questions: &[Q]) -> Result<Vec<u8>, H::Error> {
     let encoded = client.encode(questions)?;
     client.query(&encoded)
+}
+
+/// Generates the keys, and a query of these questions, that the description of a client asks for, and checks the
+/// announced sizes: a query has at most `most` bytes.
+pub fn serve_a_hostile_server<H, Q>(mut client: H, most: usize, questions: &[Q])
+where
+    H: ClientHalf + CkksClientHalf,
+    Q: Borrow<H::Question>,
+{
+    if most > MOST_QUERY_BYTES_MADE {
+        return;
+    }
+    if let Ok(query) = query(&mut client, questions) {
+        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
+    }
+    messages::make_keys(client.keyring());
+}
+
+/// The keys of a client, loaded by its server.
+pub fn keys_of<S: KeyLoader>(server: &S, client: &impl CkksClientHalf) -> S::Keys {
+    let mut bundle = Vec::new();
+    client.keyring().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+    server.load_keys(&mut bundle.as_slice()).unwrap_or_else(|_| panic!("the client's keys"))
+}
+
+/// The bytes of a secret for these parameters, the same in every run.
+fn secret_of(parameters: &CkksParameters) -> Result<impl Deref<Target = Vec<u8>> + use<>, ProtocolError> {
+    Ok(SecretKey::generate(parameters.rlwe(), &mut rng()).and_then(|key| key.to_bytes())?)
 }
 
 /// Decodes an answer to these questions.

@@ -6,12 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_layer::{Description, LayerClient, PROTOCOL_VERSION};
-use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{CLIENT, HEAD, LAYER, LAYER_DESCRIPTION, TABLE, layer_client_of, query, read};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE};
+use crate::fixtures::{
+    CLIENT, HEAD, LAYER, LAYER_DESCRIPTION, TABLE, keys_of, layer_client_of, query, read, serve_a_hostile_server,
+};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
@@ -66,7 +68,8 @@ pub static DESCRIBED: Target = Target {
         assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
         assert!(description.classes().iter().all(|name| !name.chars().any(char::is_control)));
         if let Ok(client) = layer_client_of(description) {
-            serve_a_hostile_server(client);
+            let most = client.description().query_bytes();
+            serve_a_hostile_server(client, most, &["claim your prize"]);
         }
         true
     },
@@ -103,18 +106,6 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Generates the keys and a query that a description asks for, and checks the announced sizes.
-fn serve_a_hostile_server(mut client: LayerClient) {
-    let most = client.description().query_bytes();
-    if most > MOST_QUERY_BYTES_MADE {
-        return;
-    }
-    if let Ok(query) = query(&mut client, &["claim your prize"]) {
-        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
-    }
-    messages::make_keys(client.keyring());
-}
-
 /// `LayerClient::read`: an accepted answer has a finite score for each class of each text.
 pub static ANSWER: Target = Target {
     name: "layer_answer",
@@ -141,11 +132,7 @@ fn client() -> LayerClient {
     layer_client_of(LAYER.description().clone()).expect("the same table")
 }
 
-static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
-    let mut bundle = Vec::new();
-    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
-    LAYER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
-});
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*LAYER, &client()));
 
 static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let query = query(&mut client(), &["claim your prize", ""]).expect("fits");

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
-from unspoken._table import CompressedTable
+from unspoken._table import CompressedTable, codes_of
 from unspoken._texts import text_list
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
         self, url: str, *, table: str | PathLike[str] | CompressedTable, **options: Unpack[ServiceOptions]
     ) -> None:
         super().__init__(url, **options)
-        self._codes = table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
+        self._codes = codes_of(table)
 
     def embed(self, tokens: Iterable[str]) -> npt.NDArray[np.float64]:
         """Look up tokens without revealing them.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
-from unspoken._table import CompressedTable
+from unspoken._table import CompressedTable, codes_of
 from unspoken._texts import text_list, warn_of_texts
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__(url, **options)
-        self._codes = table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
+        self._codes = codes_of(table)
         self._cut = cut
 
     def classify(self, texts: Iterable[str]) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:

@@ -226,6 +226,11 @@ def compress(
     return CompressedTable(table, error)
 
 
+def codes_of(table: str | PathLike[str] | CompressedTable) -> _unspoken.Codes:
+    """Return the client half of a table, or read it from a directory."""
+    return table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
+
+
 def _rows(matrix: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return `matrix` as float32; values that are too large become infinite and are refused later."""
     given = np.asarray(matrix)

@@ -285,7 +285,7 @@ fn is_long(flat: &Graph, parameters: &CkksParameters) -> bool {
 
 /// The layout of rows of entries.
 fn flat_layout(parameters: &CkksParameters, flat: &Graph, options: &Options) -> Result<Layout, ArraysError> {
-    let shapes = flat.nodes().iter().map(|node| node.shape());
+    let mut shapes = flat.nodes().iter().map(|node| node.shape());
     let longest = shapes.clone().map(|(_, columns)| columns).max().unwrap_or(1);
     let columns = options.tile.unwrap_or(longest.next_power_of_two().min(parameters.slots()));
     let layout = Layout::with_tile(parameters, (1, columns), options.blocks.unwrap_or(1))?;
@@ -296,7 +296,7 @@ fn flat_layout(parameters: &CkksParameters, flat: &Graph, options: &Options) -> 
             "2 columns or more",
         ));
     }
-    match shapes.clone().find(|&shape| !fits_tiles(layout, shape)) {
+    match shapes.find(|&shape| !fits_tiles(layout, shape)) {
         None => Ok(layout),
         Some((_, columns)) => {
             let found = format!("{} tiles for {columns} entries", layout.tiles((1, columns)));

@@ -3,8 +3,8 @@
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, PreparedVector};
 use unspoken_permute::{BlockedPlan, Permutation, PermuteError, PreparedBlocks};
 
-use crate::encrypted::EncryptedMatrix;
-use crate::error::{MatrixError, check_depth, display_shape, shape_error};
+use crate::encrypted::{EncryptedMatrix, check_prepared};
+use crate::error::{MatrixError, check_depth};
 use crate::layout::Layout;
 use crate::linear::Operand;
 use crate::permuted::completed;
@@ -93,11 +93,7 @@ impl LongPermutation {
         arithmetic: &A,
         a: &EncryptedMatrix<A::Vector>,
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-        if a.shape() != (1, self.from) || a.layout() != self.layout {
-            let needed = display_shape((1, self.from));
-            let reason = format!("shape {}; it was prepared for {needed} in its layout", display_shape(a.shape()));
-            return Err(shape_error(OPERATION, reason));
-        }
+        check_prepared(OPERATION, a, (1, self.from), self.layout)?;
         let mut tiles = self.blocks.apply(arithmetic, a.tiles())?;
         if let (Some(mask), Some(last)) = (&self.mask, tiles.last_mut()) {
             *last = arithmetic.rescale(&arithmetic.sum_products(&[(&*last, mask)])?)?;

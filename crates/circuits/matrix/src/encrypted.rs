@@ -210,6 +210,24 @@ impl EncryptedMatrix<Ciphertext> {
     }
 }
 
+/// Checks that an operand has the shape and the layout that an operation was prepared for.
+pub(crate) fn check_prepared<V>(
+    operation: &'static str,
+    a: &EncryptedMatrix<V>,
+    shape: (usize, usize),
+    layout: Layout,
+) -> Result<(), MatrixError> {
+    if a.shape == shape && a.layout == layout {
+        return Ok(());
+    }
+    let of = |shape, layout: Layout| {
+        let ((rows, columns), blocks) = (layout.tile(), layout.blocks());
+        format!("{} in tiles of {rows} x {columns} with {blocks} blocks", display_shape(shape))
+    };
+    let reason = format!("shape {}; it was prepared for {}", of(a.shape, a.layout), of(shape, layout));
+    Err(shape_error(operation, reason))
+}
+
 /// Checks that two operands have the same layout and batch size.
 pub(crate) fn check_match<V, W>(
     operation: &'static str,

@@ -7,7 +7,7 @@ use unspoken_permute::{Diagonals, Packing, Permutation, Plan, Program, Shifts, T
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::blocks::LongPermutation;
-use crate::encrypted::EncryptedMatrix;
+use crate::encrypted::{EncryptedMatrix, check_prepared};
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
 use crate::linear::{LinearMap, Operand, check_indices};
@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 7;
 const MAX_DIAGONALS: usize = 256;
 
 /// The same for all tiles of the result together, in any tiles.
-const MAX_ALL_DIAGONALS: usize = 1 << 12;
+const MAX_ALL_DIAGONALS: usize = 1 << 13;
 
 /// A prepared selection of different entries of a row vector that fits one tile of one row. Its masks are encoded once,
 /// at their first encrypted use. The result has the parameters' scale, and is clean.
@@ -165,11 +165,7 @@ impl VectorPermutation {
         arithmetic: &A,
         a: &EncryptedMatrix<A::Vector>,
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-        if a.shape() != (1, self.from) || a.layout() != self.layout {
-            let needed = display_shape((1, self.from));
-            let reason = format!("shape {}; it was prepared for {needed} in its layout", display_shape(a.shape()));
-            return Err(shape_error(OPERATION, reason));
-        }
+        check_prepared(OPERATION, a, (1, self.from), self.layout)?;
         arithmetic.require_keys(OPERATION, &self.keys)?;
         let permuted = a.try_map(|tile| {
             let mut vector = arithmetic.drop_to(tile, self.level)?;

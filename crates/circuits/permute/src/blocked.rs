@@ -108,7 +108,7 @@ impl BlockedPlan {
         let idle = |stage: &[Permutation]| stage.iter().all(Permutation::is_identity);
         let half = output_level + if idle(&route.last) { 0 } else { levels / 2 };
         let last = plans(&route.last, half, output_level)?;
-        let after = output_level + last.iter().map(Plan::depth).max().unwrap_or(0);
+        let after = output_level + depth(&last);
         let first = plans(&route.first, input_level, after + middle)?;
         Ok(BlockedPlan { route, first, last })
     }
@@ -123,9 +123,13 @@ impl BlockedPlan {
 
     /// Number of levels it uses.
     pub fn depth(&self) -> usize {
-        let depth = |stage: &[Plan]| stage.iter().map(Plan::depth).max().unwrap_or(0);
         depth(&self.first) + usize::from(self.route.moved_blocks().is_none()) + depth(&self.last)
     }
+}
+
+/// Number of levels of a stage: that of its deepest plan.
+fn depth(stage: &[Plan]) -> usize {
+    stage.iter().map(Plan::depth).max().unwrap_or(0)
 }
 
 /// For each position of the result, the slot its entry passes through. Two entries from the same block, or two entries
@@ -250,8 +254,6 @@ impl PreparedBlocks {
         output_level: usize,
         scale: f64,
     ) -> Result<Self, PermuteError> {
-        let depth = |stage: &[Plan]| stage.iter().map(Plan::depth).max().unwrap_or(0);
-        let after = output_level + depth(&plan.last);
         let input_level = output_level + plan.depth();
         let before = input_level - depth(&plan.first);
         let prepare = |stage: &[Plan], level: usize| -> Result<Vec<PreparedPermutation>, PermuteError> {
@@ -259,7 +261,6 @@ impl PreparedBlocks {
         };
         let (first, last) = (prepare(&plan.first, before)?, prepare(&plan.last, output_level)?);
         let exchange = Exchange::new(parameters, &plan.route, before)?;
-        debug_assert!(before == after || matches!(exchange, Exchange::Masks(_)));
         let mut keys = KeyPlan::new();
         first.iter().chain(&last).for_each(|prepared| keys.extend(prepared.key_plan()));
         let inside: u64 = first.iter().chain(&last).map(PreparedPermutation::prepared_bytes).sum();

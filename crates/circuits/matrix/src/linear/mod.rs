@@ -14,8 +14,8 @@ use unspoken_permute::Permutation;
 use unspoken_permute::factors::{to_depth, transpose};
 use unspoken_rlwe::KeyPlan;
 
-use crate::encrypted::EncryptedMatrix;
-use crate::error::{MatrixError, check_depth, display_shape, shape_error};
+use crate::encrypted::{EncryptedMatrix, check_prepared};
+use crate::error::{MatrixError, check_depth, shape_error};
 use crate::layout::Layout;
 use crate::tile::{self, LevelAndScales, Term};
 
@@ -291,18 +291,7 @@ impl LinearMap {
         arithmetic: &A,
         a: &EncryptedMatrix<A::Vector>,
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-        if a.shape() != self.from || a.layout() != self.layout {
-            let reason = format!(
-                "shape {} in tiles of {} with {} blocks; it was prepared for {} in tiles of {} with {} blocks",
-                display_shape(a.shape()),
-                a.layout().dim(),
-                a.layout().blocks(),
-                display_shape(self.from),
-                self.layout.dim(),
-                self.layout.blocks()
-            );
-            return Err(shape_error(self.operation, reason));
-        }
+        check_prepared(self.operation, a, self.from, self.layout)?;
         arithmetic.require_keys(self.operation, &self.key_plan())?;
         let lowered = a.try_map(|tile| {
             let tile = arithmetic.drop_to(tile, self.level)?;
