@@ -137,3 +137,42 @@ impl CkksDescription for Description {
         self.scores.header()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use unspoken_ckks::Preset;
+    use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
+
+    use super::*;
+    use crate::{LayerOptions, LayerServer};
+
+    #[test]
+    fn hostile_names_and_numbers_are_refused() {
+        let tokens = TokenList::new((0..20).map(|i| format!("w{i}")).collect()).unwrap();
+        let table = EmbeddingTable::new(tokens, 2, (0..40).map(|i| (i as f32).sin()).collect()).unwrap();
+        let options = CompressOptions { columns: 8, rounds: 1, ..CompressOptions::default() };
+        let table = compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+        let classes = ["no", "yes"].map(String::from).to_vec();
+        let head = LinearHead::new(classes, 4, 2, vec![1.0, 2.0, -1.0, 0.5], vec![0.0, 1.0]).unwrap();
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let server = LayerServer::new(&head, table.subtables(), &parameters, &LayerOptions::default()).unwrap();
+        let read = |change: fn(&mut proto::Layer)| {
+            let mut description = server.description().clone();
+            change(&mut description.own);
+            Description::insecure_from_bytes(&description.to_bytes()).map(|_| ())
+        };
+        let refused = |change, reason: &str| {
+            let error = read(change).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        };
+        read(|_| ()).unwrap();
+        refused(|own| own.classes[1] = "no".into(), "there twice");
+        refused(|own| own.classes[1] = "\u{1b}[2J".into(), "unprintable");
+        refused(|own| own.classes.push("more".into()), "[3, 2, 2] names");
+        refused(|own| own.bias[0] = f64::NAN, "beyond all");
+        refused(|own| own.token_mean[1] = 1e60, "beyond all");
+        refused(|own| own.table_id = vec![0; 15], "15 bytes");
+    }
+}
