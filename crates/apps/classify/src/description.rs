@@ -108,7 +108,9 @@ impl ApplicationDescription for Description {
             && own.max_tokens.is_power_of_two()
             && own.max_tokens as usize <= header.parameters().slots()
             && header.bound() > 0.0
-            && (own.small_period == 0 || own.small_period == own.max_tokens);
+            && (own.small_period == 0
+                || own.small_period == own.max_tokens
+                || own.query_form == QueryForm::Compact.to_string());
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{own:?}"), "one that fits the preset"));
         }

@@ -10,7 +10,9 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallForms, SmallOffer};
+use unspoken_query::{
+    IndexDescription, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer, SmallForms, SmallOffer,
+};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{Description, PROTOCOL};
@@ -45,8 +47,9 @@ pub struct ClassifyOptions {
     pub plan: Option<Plan>,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
-    /// secure. They need more keys.
+    /// If the form is direct: whether to offer small queries beside full ones, if the preset is precise enough, and its
+    /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
+    /// messages, which need fewer keys, and not full ones.
     pub small_queries: bool,
 }
 
@@ -101,7 +104,12 @@ impl ClassifyServer {
         };
         let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
         let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound / unit, level)?;
-        let query = QueryCodec::for_lookup(form, &lookup)?;
+        let query = match form {
+            QueryForm::Compact if options.small_queries => {
+                QueryCodec::short_compact(&lookup, ShortCompact::most_period(parameters, shape.subtables)?)?
+            }
+            _ => QueryCodec::for_lookup(form, &lookup)?,
+        };
         if !lookup.is_centred() {
             return Err(ClassifyError::mismatch(
                 "score tables",
@@ -109,7 +117,15 @@ impl ClassifyServer {
                 "centred rows, so that padding adds nothing",
             ));
         }
-        let token_sum = token_sum(parameters.slots() / shape.max_tokens, shape.max_tokens)?;
+        if query.slots() < shape.max_tokens {
+            let needed = format!("at most {} tokens per message; take full queries (small=off)", query.slots());
+            return Err(ClassifyError::mismatch("short compact queries", shape.max_tokens, needed));
+        }
+        let short = matches!(query, QueryCodec::ShortCompact(_)).then_some(query.slots());
+        let token_sum = match short {
+            Some(period) => small_token_sum(period, shape.max_tokens).map_err(ProtocolError::from)?,
+            None => token_sum(parameters.slots() / shape.max_tokens, shape.max_tokens)?,
+        };
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&token_sum.key_plan(parameters, lookup.output_level()));
         let encoder = Encoder::new(parameters);
@@ -120,6 +136,14 @@ impl ClassifyServer {
         let check = |error: f64| check_precision(tables, parameters, error);
         let mut precision = full.map(check).transpose()?;
         let mut small_period = 0;
+        if let Some(period) = short {
+            let answer = SmallAnswer::new(parameters, period / shape.max_tokens, lookup.outputs())?;
+            if let Some(offer) = reader.short_offer(&encoder, &lookup, (&answer, &token_sum))? {
+                key_plan.extend(&offer.keys);
+                precision = Some(check(offer.error * unit)?);
+            }
+            small_period = period as u32;
+        }
         if options.small_queries && form == QueryForm::Direct {
             let forms = SmallForms {
                 shape: reader.query().shape().clone(),
@@ -159,8 +183,8 @@ impl ClassifyServer {
         &self.description
     }
 
-    /// The model's scores beside the error bound, in the model's units; `None` for compact queries, whose error is not
-    /// known.
+    /// The model's scores beside the error bound, in the model's units; `None` for full compact queries, whose error is
+    /// not known.
     pub fn precision(&self) -> Option<Precision> {
         self.precision
     }
@@ -199,7 +223,10 @@ impl ClassifyServer {
             None => {
                 let parameters = self.description.parameters();
                 let totals = self.totals(&evaluator, &self.token_sum, &sums)?;
-                totals.iter().map(|total| write_output(parameters, total)).collect::<Result<_, _>>()?
+                match self.description.index.short_answer() {
+                    Some(answer) => answer.write(&evaluator, &totals, self.lookup.bound())?,
+                    None => totals.iter().map(|total| write_output(parameters, total)).collect::<Result<_, _>>()?,
+                }
             }
         };
         let linear = start.elapsed().as_secs_f64() - read - vectors;
@@ -273,8 +300,8 @@ fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksErr
     InnerSum::with_radix((period / max_tokens) as i64, max_tokens, 0, 2)
 }
 
-/// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,
-/// because their bootstrap is not simulated.
+/// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries:
+/// the bootstrap of full ones is not simulated, and that of short ones belongs to their reader.
 fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,

@@ -14,7 +14,7 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallForms};
+use unspoken_query::{QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer, SmallForms};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -32,6 +32,39 @@ const MORE_LEVELS: usize = 2;
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
 
+/// The scale of a preset for short compact queries: small enough for its bootstrap and a lookup.
+const SHORT_SCALE_BITS: f64 = 39.0;
+
+/// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
+const SHORT_PERIOD: usize = 128;
+
+/// What a preset can bootstrap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PresetForm {
+    Nothing,
+    /// Short compact queries alone.
+    ShortQueries,
+    Queries,
+}
+
+impl PresetForm {
+    fn of(parameters: &CkksParameters) -> Self {
+        match parameters.bootstrap() {
+            None => PresetForm::Nothing,
+            Some(literal) if literal.slots_to_coefficients == 0 => PresetForm::ShortQueries,
+            Some(_) => PresetForm::Queries,
+        }
+    }
+
+    fn needed(options: &EmbedOptions) -> Self {
+        match options.query {
+            QueryForm::Compact if options.small_queries => PresetForm::ShortQueries,
+            QueryForm::Compact => PresetForm::Queries,
+            QueryForm::Direct | QueryForm::OneHot => PresetForm::Nothing,
+        }
+    }
+}
+
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbedOptions {
@@ -44,8 +77,9 @@ pub struct EmbedOptions {
     pub spare_levels: usize,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
-    /// secure. They need more keys.
+    /// If the form is direct: whether to offer small queries beside full ones, if the preset is precise enough, and its
+    /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
+    /// tokens, which need fewer keys, and not full ones.
     pub small_queries: bool,
 }
 
@@ -75,21 +109,27 @@ impl EmbedServer {
         for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
             let parameters = preset.build().map_err(ProtocolError::from)?;
             let kind = parameters.ring().kind();
-            let bootstraps = parameters.bootstrap().is_some() == (options.query == QueryForm::Compact);
+            let form = PresetForm::of(&parameters);
+            // Presets for short queries alone have no room for more bits, and need none.
+            let bits = if form == PresetForm::ShortQueries { SHORT_SCALE_BITS } else { SCALE_BITS };
             // A lookup rotates, so it needs key switches.
             let switches_keys = !parameters.ring().special().is_empty();
             // Small queries take complex slots.
             let small = options.small_queries && options.query == QueryForm::Direct;
             let slots = kind == RingKind::Standard || !small;
-            if !slots || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
+            let fits = form == PresetForm::needed(options);
+            if !slots || !fits || !switches_keys || parameters.scale().log2() < bits {
                 continue;
             }
             let form = output_form(&parameters, options.form);
+            // Short queries take a level to separate the subtables.
+            let separated = usize::from(PresetForm::needed(options) == PresetForm::ShortQueries);
             let mut found = estimates(&parameters, task(shape, form), &CostModel::nominal(&parameters));
             found.retain(|estimate| estimate.plan.index_encoding() == options.query.values(kind));
             let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
             let cheapest = found.iter().find(|e| {
-                fits(e.plan) && e.depth + options.spare_levels + room_levels(&parameters) <= parameters.circuit_level()
+                let levels = e.depth + options.spare_levels + room_levels(&parameters) + separated;
+                fits(e.plan) && levels <= parameters.circuit_level()
             });
             if let Some(estimate) = cheapest {
                 let seconds = estimate.seconds / parameters.slots() as f64;
@@ -129,7 +169,15 @@ impl EmbedServer {
         let tables = (0..shape.subtables).map(table).collect::<Result<Vec<_>, _>>()?;
         let scaled = prepare(parameters, &tables, plan, options, subtables.bound())?;
         let encoder = Encoder::new(parameters);
-        let reader = QueryReader::new(&encoder, QueryCodec::for_lookup(options.query, &scaled.lookup)?)?;
+        let query = match options.query {
+            QueryForm::Compact if options.small_queries => {
+                let most = ShortCompact::most_period(parameters, shape.subtables)?;
+                QueryCodec::short_compact(&scaled.lookup, most.min(SHORT_PERIOD))?
+            }
+            form => QueryCodec::for_lookup(form, &scaled.lookup)?,
+        };
+        let short = matches!(query, QueryCodec::ShortCompact(_)).then_some(query.slots());
+        let reader = QueryReader::new(&encoder, query)?;
         let mut key_plan = scaled.lookup.key_plan();
         key_plan.extend(&reader.key_plan());
         let largest = LargestRows::new(&tables, &scaled, options.form)?;
@@ -137,6 +185,15 @@ impl EmbedServer {
         let check = |error: f64| check_precision(subtables, parameters, error);
         let mut precision = full.map(check).transpose()?;
         let mut small_period = 0;
+        if let Some(period) = short {
+            let answer = SmallAnswer::new(parameters, period, scaled.lookup.outputs())?;
+            let sum = no_sum(period).map_err(ProtocolError::from)?;
+            if let Some(offer) = reader.short_offer(&encoder, &largest.lookup, (&answer, &sum))? {
+                key_plan.extend(&offer.keys);
+                precision = Some(check(offer.error * scaled.unit)?);
+            }
+            small_period = period as u32;
+        }
         if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct)
             && let Some(small) =
                 small_forms(&reader, scaled.lookup.outputs()).offer(&encoder, &largest.lookup, no_sum)?
@@ -173,8 +230,8 @@ impl EmbedServer {
         &self.description
     }
 
-    /// The table's entries beside the error bound, in the table's units; `None` for compact queries, whose error is not
-    /// known.
+    /// The table's entries beside the error bound, in the table's units; `None` for full compact queries, whose error is
+    /// not known.
     pub fn precision(&self) -> Option<Precision> {
         self.precision
     }
@@ -279,7 +336,11 @@ impl ServerHalf for EmbedServer {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let vectors = self.vectors(query)?;
         let Some((query, answer)) = self.description.index.small_of(&vectors)? else {
-            return self.answer_of(&self.run(&evaluator, client, &vectors)?);
+            let outputs = self.run(&evaluator, client, &vectors)?;
+            return match self.description.index.short_answer() {
+                Some(answer) => Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?)),
+                None => self.answer_of(&outputs),
+            };
         };
         let outputs = self.lookup.run(&evaluator, &self.reader.read_small(&evaluator, client, &query, &vectors)?)?;
         Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?))
@@ -361,7 +422,7 @@ impl LargestRows {
     }
 
     /// A bound of the error of an embedding's numbers, from a simulated query whose slots are all full. `None` for
-    /// compact queries, because their bootstrap is not simulated.
+    /// compact queries: the bootstrap of full ones is not simulated, and that of short ones belongs to their reader.
     fn error_bound(&self, encoder: &Encoder, query: QueryForm) -> Result<Option<f64>, LookupError> {
         if query == QueryForm::Compact {
             return Ok(None);

@@ -222,7 +222,7 @@ fn every_form_of_query_finds_the_embeddings() {
     for (query, preset) in [(QueryForm::Compact, "insecure_n11_boot_depth9_scale50"), (QueryForm::OneHot, PRESET)] {
         let table = table(30, 0);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        let options = EmbedOptions { query, ..EmbedOptions::default() };
+        let options = EmbedOptions { query, small_queries: false, ..EmbedOptions::default() };
         let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
         let mut client = client(&table, &server);
         assert_eq!(client.description().query_form(), query);
@@ -238,6 +238,46 @@ fn every_form_of_query_finds_the_embeddings() {
             assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
     }
+}
+
+#[test]
+fn short_compact_queries_find_the_embeddings_with_a_bound_of_the_error() {
+    let table = table(30, 0);
+    let parameters = Preset::find("insecure_n11_query_depth11_scale40").unwrap().build().unwrap();
+    let options = EmbedOptions { query: QueryForm::Compact, ..EmbedOptions::default() };
+    let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
+    let mut client = client(&table, &server);
+    assert_eq!((client.description().query_form(), client.batch()), (QueryForm::Compact, 64));
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let bound = client.description().header().error_bound().unwrap();
+    assert_eq!(server.precision().unwrap().error_bound, bound);
+    let lengths: Vec<usize> = [1, 4, 64].map(|count| encrypt(&mut client, &vec![7; count]).unwrap().len()).into();
+    assert!(lengths.iter().all(|&length| length == lengths[0]), "the length shows nothing: {lengths:?}");
+    let ids: Vec<usize> = (0..64).map(|i| (i * 7) % (TOKENS + 1)).collect();
+    let bytes = encrypt(&mut client, &ids).unwrap();
+    assert!(bytes.len() <= server.description().query_bytes());
+    let answer = server.answer(CLIENT, &keys, &bytes, &GO).unwrap();
+    assert!((answer.len()..answer.len() + 300).contains(&client.answer_bytes(ids.len())));
+    for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
+        for (found, clear) in found.iter().zip(table.reconstruct_row(id).unwrap()) {
+            assert!((found - f64::from(clear)).abs() < bound, "token {id}: {found} {clear} {bound}");
+        }
+    }
+    assert!(bound < 1e-2, "{bound}");
+    assert!(encrypt(&mut client, &vec![7; 65]).is_err());
+}
+
+#[test]
+fn presets_are_chosen_by_the_form_of_queries() {
+    let shape = Shape { subtables: 4, columns: 256, width: 50 };
+    let preset = |query, small_queries| {
+        let options = EmbedOptions { query, small_queries, ..EmbedOptions::default() };
+        EmbedServer::best_preset(shape, &options).map(|parameters| parameters.name().to_owned())
+    };
+    assert_eq!(preset(QueryForm::Compact, true).unwrap(), "n16_query_depth11_scale40");
+    assert!(preset(QueryForm::Compact, false).unwrap().contains("_boot_"));
+    let direct = preset(QueryForm::Direct, true).unwrap();
+    assert!(!direct.contains("_query_") && !direct.contains("_boot_"), "{direct}");
 }
 
 #[test]

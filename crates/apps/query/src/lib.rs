@@ -8,6 +8,7 @@ mod error;
 mod forms;
 mod one_hot;
 mod reader;
+mod short_compact;
 mod small;
 
 pub use codec::{QueryCodec, QueryForm, QueryShape};
@@ -18,4 +19,5 @@ pub use error::{QueryError, lookup_error_kind};
 pub use forms::{SmallForms, SmallOffer};
 pub use one_hot::OneHot;
 pub use reader::QueryReader;
+pub use short_compact::ShortCompact;
 pub use small::{SmallAnswer, SmallQuery};

@@ -7,7 +7,7 @@ use unspoken_server::Applications;
 
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
-use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
+use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, SHORT_COMPACT_PRESET, secure};
 use super::{
     KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
 };
@@ -20,7 +20,8 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption {
             name: "preset",
-            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth9_scale50]",
+            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_query_depth11_scale40, with \
+                    small=off also n16_boot_depth9_scale50]",
         },
         PLAN,
         SMALL,
@@ -31,13 +32,18 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
-    let default = if query == QueryForm::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
+    let small = small_queries(offer)?;
+    let default = match query {
+        QueryForm::Compact if small => SHORT_COMPACT_PRESET,
+        QueryForm::Compact => COMPACT_PRESET,
+        QueryForm::Direct | QueryForm::OneHot => DEFAULT_PRESET,
+    };
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| default.into()))?;
     let plan = chosen_plan(offer)?;
     let tables = ScoreTables::load(offer.path())?;
-    let options = ClassifyOptions { plan, query, small_queries: small_queries(offer)? };
+    let options = ClassifyOptions { plan, query, small_queries: small };
     let classifier = ClassifyServer::new(&tables, &parameters, &options)?;
-    report_small_queries(offer, options.small_queries, classifier.description().has_small_queries());
+    report_small_queries(offer, (query, small), classifier.description().has_small_queries());
     report_precision(offer, classifier.precision());
     add_with_keys(offer, classifier, applications)
 }

@@ -38,6 +38,6 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     };
     let server = EmbedServer::new(&subtables, &parameters, &options)?;
     report_precision(offer, server.precision());
-    report_small_queries(offer, small, server.description().has_small_queries());
+    report_small_queries(offer, (query, small), server.description().has_small_queries());
     add_with_keys(offer, server, applications)
 }

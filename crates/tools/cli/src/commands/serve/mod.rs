@@ -31,6 +31,7 @@ pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
 use unspoken_lookup::{Plan, Precision};
 use unspoken_protocol::{CkksServerHalf, KeyLoader, ServerHalf, WithKeyStorage};
+use unspoken_query::QueryForm;
 use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_server::{
     Applications, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address,
@@ -132,8 +133,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Options shared by several kinds.
 const QUERY: KindOption = KindOption {
     name: "query",
-    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some \
-            seconds on the service), or one-hot (the baseline) [default: direct]",
+    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of one to \
+            three seconds on the service), or one-hot (the baseline) [default: direct]",
 };
 const PLAN: KindOption = KindOption {
     name: "plan",
@@ -142,8 +143,10 @@ const PLAN: KindOption = KindOption {
 
 const SMALL: KindOption = KindOption {
     name: "small",
-    about: "small queries for few questions, which show how many, up to a factor of two: on (more keys, once) or off \
-            [default: on for direct queries]",
+    about: "small queries for few questions, on or off. Direct queries: on takes more keys, once, and the length of a \
+            query shows the number of questions, up to a factor of two. Compact queries: on are short ones of up to \
+            4096 tokens times subtables and under 1 GB of keys in memory, off are full ones, eight times as large, \
+            and 3 GB of keys [default: on]",
 };
 
 const KEYS: KindOption = KindOption {
@@ -179,12 +182,13 @@ fn small_queries(offer: &Offer) -> anyhow::Result<bool> {
 }
 
 /// Logs whether clients may send small queries.
-fn report_small_queries(offer: &Offer, wanted: bool, offered: bool) {
+fn report_small_queries(offer: &Offer, (form, wanted): (QueryForm, bool), offered: bool) {
     let application = offer.name();
-    match (wanted, offered) {
-        (_, true) => tracing::info!(application, "clients with few questions send small queries"),
-        (true, false) => tracing::info!(application, "no small queries: the form or the precision does not allow them"),
-        (false, false) => {}
+    match (form, wanted, offered) {
+        (QueryForm::Compact, true, _) => tracing::info!(application, "clients send short compact queries"),
+        (_, _, true) => tracing::info!(application, "clients with few questions send small queries"),
+        (_, true, false) => tracing::info!(application, "no small queries: the form or precision does not allow them"),
+        (_, false, false) => {}
     }
 }
 

@@ -5,7 +5,10 @@ use unspoken_ckks::{CkksParameters, Preset};
 /// Default preset of text classifiers.
 pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 
-/// Default preset for compact queries.
+/// Default preset for short compact queries.
+pub const SHORT_COMPACT_PRESET: &str = "n16_query_depth11_scale40";
+
+/// Default preset for full compact queries.
 pub const COMPACT_PRESET: &str = "n16_boot_depth9_scale50";
 
 /// Default preset for images of digits: of the presets with five levels, the one with the fewest bytes.
