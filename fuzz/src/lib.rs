@@ -21,8 +21,8 @@ pub mod llama;
 pub mod llama_halves;
 pub mod llama_service;
 mod messages;
-mod repair;
 pub mod permute;
+mod repair;
 pub mod retrieve;
 pub mod rlwe;
 pub mod sums;
@@ -43,7 +43,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 83] = [
+pub const TARGETS: [&Target; 85] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -53,7 +53,8 @@ pub const TARGETS: [&Target; 83] = [
     &rlwe::KEY_PLAN,
     &rlwe::KEY_BUNDLE,
     &rlwe::BOOT_KEY_BUNDLE,
-    &rlwe::QUERY,
+    &rlwe::COMPACT_QUERY,
+    &rlwe::SUBRING_QUERY,
     &rlwe::SMALL_RING_KEYS,
     &ckks::CIPHERTEXT,
     &ckks::SEEDED_CIPHERTEXT,
@@ -95,6 +96,7 @@ pub const TARGETS: [&Target; 83] = [
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::SMALL_QUERY,
+    &embed::SHORT_QUERY,
     &embed::ANSWER,
     &permute::PLAN,
     &arrays::PROGRAM,

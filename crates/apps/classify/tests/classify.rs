@@ -174,8 +174,8 @@ fn every_form_of_query_gives_the_models_scores() {
 
 #[test]
 fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
-    // The small ring has 256 elements for a query: 4 subtables of 64, or 3 and a block that is not used.
-    for (subtables, columns, max_tokens, batch) in [(4, 256, 32, 2), (3, 30, 64, 1)] {
+    // The small ring has 512 elements for a query: 4 subtables of 128, or 3 and a block that is not used.
+    for (subtables, columns, max_tokens, batch) in [(4, 256, 32, 4), (3, 30, 128, 1)] {
         let tokeniser = Tokeniser { max_tokens, ..Tokeniser::default() };
         let model = fitted(&TrainOptions { subtables, columns, tokeniser, ..TrainOptions::default() });
         let server = short_server(&model).unwrap();
@@ -214,9 +214,11 @@ fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
 
 #[test]
 fn short_compact_queries_that_do_not_fit_are_refused() {
-    // 128 tokens of 4 subtables are more than 256 elements.
-    let error = short_server(&model(1)).err().unwrap().to_string();
-    assert!(error.contains("128") && error.contains("small=off"), "{error}");
+    // 256 tokens of 4 subtables are more than 512 elements.
+    let tokeniser = Tokeniser { max_tokens: 256, ..Tokeniser::default() };
+    let long = fitted(&TrainOptions { columns: 30, tokeniser, ..TrainOptions::default() });
+    let error = short_server(&long).err().unwrap().to_string();
+    assert!(error.contains("256") && error.contains("small=off"), "{error}");
     // A description with another period, or keys for more than it needs.
     let tokeniser = Tokeniser { max_tokens: 32, ..Tokeniser::default() };
     let server = short_server(&fitted(&TrainOptions { columns: 30, tokeniser, ..TrainOptions::default() })).unwrap();

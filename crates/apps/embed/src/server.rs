@@ -230,8 +230,8 @@ impl EmbedServer {
         &self.description
     }
 
-    /// The table's entries beside the error bound, in the table's units; `None` for full compact queries, whose error is
-    /// not known.
+    /// The table's entries beside the error bound, in the table's units; `None` for full compact queries, whose error
+    /// is not known.
     pub fn precision(&self) -> Option<Precision> {
         self.precision
     }

@@ -247,13 +247,13 @@ fn short_compact_queries_find_the_embeddings_with_a_bound_of_the_error() {
     let options = EmbedOptions { query: QueryForm::Compact, ..EmbedOptions::default() };
     let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
     let mut client = client(&table, &server);
-    assert_eq!((client.description().query_form(), client.batch()), (QueryForm::Compact, 64));
+    assert_eq!((client.description().query_form(), client.batch()), (QueryForm::Compact, 128));
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let bound = client.description().header().error_bound().unwrap();
     assert_eq!(server.precision().unwrap().error_bound, bound);
-    let lengths: Vec<usize> = [1, 4, 64].map(|count| encrypt(&mut client, &vec![7; count]).unwrap().len()).into();
+    let lengths: Vec<usize> = [1, 4, 128].map(|count| encrypt(&mut client, &vec![7; count]).unwrap().len()).into();
     assert!(lengths.iter().all(|&length| length == lengths[0]), "the length shows nothing: {lengths:?}");
-    let ids: Vec<usize> = (0..64).map(|i| (i * 7) % (TOKENS + 1)).collect();
+    let ids: Vec<usize> = (0..128).map(|i| (i * 7) % (TOKENS + 1)).collect();
     let bytes = encrypt(&mut client, &ids).unwrap();
     assert!(bytes.len() <= server.description().query_bytes());
     let answer = server.answer(CLIENT, &keys, &bytes, &GO).unwrap();
@@ -264,7 +264,7 @@ fn short_compact_queries_find_the_embeddings_with_a_bound_of_the_error() {
         }
     }
     assert!(bound < 1e-2, "{bound}");
-    assert!(encrypt(&mut client, &vec![7; 65]).is_err());
+    assert!(encrypt(&mut client, &vec![7; 129]).is_err());
 }
 
 #[test]

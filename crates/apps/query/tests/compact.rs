@@ -98,7 +98,7 @@ fn columns_come_out_of_short_compact_queries() {
     let encoder = Encoder::new(&parameters);
     let mut rng = SecretRng::insecure_from_seed(3);
     let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng).unwrap());
-    for (subtables, period) in [(1, 256), (2, 128), (3, 16)] {
+    for (subtables, period) in [(1, 512), (2, 256), (3, 16)] {
         let tables: Vec<Table> = (0..subtables).map(table).collect();
         let plan = Plan::BabyGiant { babies: 8 };
         let level = plan.depth(COLUMNS) + 1;
@@ -160,8 +160,8 @@ fn short_queries_that_do_not_fit_are_refused() {
         let tables: Vec<Table> = (0..subtables).map(table).collect();
         Lookup::new(&parameters, &tables, plan, OutputForm::Rows, 9.0, Some(level)).unwrap()
     };
-    assert_eq!(ShortCompact::most_period(&parameters, 3).unwrap(), 64);
-    for (subtables, period) in [(2, 256), (4, 128), (1, 512), (2, 48), (1, 0), (2, 1)] {
+    assert_eq!(ShortCompact::most_period(&parameters, 3).unwrap(), 128);
+    for (subtables, period) in [(2, 512), (4, 256), (1, 1024), (2, 48), (1, 0), (2, 1)] {
         let error = QueryCodec::short_compact(&lookup(subtables, 9), period).unwrap_err().to_string();
         assert!(error.contains("small=off"), "{error}");
     }

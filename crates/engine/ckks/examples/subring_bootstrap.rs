@@ -16,7 +16,7 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey, SubringQuerySecret};
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "insecure_n11_query_depth11_scale40".into());
     let parameters = Preset::find(&name)?.build()?;
-    let count = std::env::args().nth(2).map_or(Ok(256), |count| count.parse())?;
+    let count = std::env::args().nth(2).map_or(Ok(512), |count| count.parse())?;
     let plan = SubringBootstrap::new(&parameters, count)?;
     println!("{plan}");
     let mut rng = SecretRng::from_os()?;

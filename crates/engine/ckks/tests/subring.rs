@@ -26,8 +26,8 @@ fn torus(plan: &SubringBootstrap) -> (Vec<f64>, Vec<Complex64>) {
 #[test]
 fn elements_become_exponentials_with_the_noise_that_was_simulated() {
     for (preset, counts, worst) in [
-        ("insecure_n11_query_depth11_scale40", [4, 32, 256], -20.0),
-        ("insecure_n11_boot_depth9_scale50", [8, 128, 256], -23.0),
+        ("insecure_n11_query_depth11_scale40", [4, 32, 512], -20.0),
+        ("insecure_n11_boot_depth9_scale50", [8, 128, 512], -23.0),
     ] {
         let mut client = Client::new(preset, 1);
         for count in counts {
@@ -65,8 +65,8 @@ fn one_key_serves_the_giant_steps_of_a_factor_and_one_its_baby_step() {
     let client = Client::new("insecure_n11_query_depth11_scale40", 2);
     let most = SubringQueryParameters::most(client.parameters().rlwe()).unwrap();
     let plan = SubringBootstrap::new(client.parameters(), most).unwrap().key_plan();
-    // Two for each of two factors of four stages; of the query, of the conjugation, of products.
-    assert_eq!(plan.len(), 7);
+    // Two for each of three factors of three stages; of the query, of the conjugation, of products.
+    assert_eq!(plan.len(), 9);
     let kinds: Vec<KeyKind> = plan.iter().map(|(kind, _)| kind).collect();
     let conjugation = galois::conjugation(client.parameters().ring());
     for kind in [KeyKind::SubringQuery, KeyKind::Relinearisation, KeyKind::Galois { element: conjugation }] {
@@ -78,7 +78,7 @@ fn one_key_serves_the_giant_steps_of_a_factor_and_one_its_baby_step() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut client = Client::new("insecure_n11_query_depth11_scale40", 3);
-    for count in [0, 2, 48, 512] {
+    for count in [0, 2, 48, 1024] {
         assert!(SubringBootstrap::new(client.parameters(), count).is_err(), "{count}");
     }
     let parameters = client.parameters().clone();

@@ -436,8 +436,8 @@ fn read_seed(bytes: &[u8]) -> Seed {
 ///
 /// After the header: the number of keys (u32), a descriptor of 12 bytes per key (the Galois element, or 0 for
 /// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, 8 for the ring of
-/// half the degree, 10 for subring queries, u64; chain length, u32), then each key in that order: its seed (32 bytes) and its rows. The
-/// descriptors come first so that a server knows the sizes of the keys before it reads them.
+/// half the degree, 10 for subring queries, u64; chain length, u32), then each key in that order: its seed (32 bytes)
+/// and its rows. The descriptors come first so that a server knows the sizes of the keys before it reads them.
 pub struct KeyBundle;
 
 impl KeyBundle {

@@ -261,9 +261,9 @@ impl SeededSwitchingKey {
     ///
     /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element
     /// `g`, `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
-    /// decapsulation and for subring queries `t = s` and `m` is the sparse secret; for the ring of half the degree `t = s'(X^2)` and `m = s`.
-    /// An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the chain primes beyond
-    /// those of the ciphertexts it switches.
+    /// decapsulation and for subring queries `t = s` and `m` is the sparse secret; for the ring of half the degree `t =
+    /// s'(X^2)` and `m = s`. An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the
+    /// chain primes beyond those of the ciphertexts it switches.
     ///
     /// # Errors
     /// If the parameters have no special primes or fewer chain primes, or `g` is not a Galois element, or as for

@@ -21,7 +21,7 @@ const QUERY_LABEL: &str = "unspoken 2026 sparse secret of subring queries";
 const WHAT: &str = "a subring query";
 
 /// Degree of the rings of insecure sets over that of their queries.
-const INSECURE_RATIO: usize = 4;
+const INSECURE_RATIO: usize = 2;
 
 /// The ring of subring queries of a parameter set, and the number of elements of a query.
 #[derive(Clone, Debug)]

@@ -47,8 +47,8 @@ fn elements_reach_the_main_secret_with_integers_in_the_subring_alone() {
     let unit = q * factor as f64;
     let (mut squares, mut integers) = (0.0, Vec::new());
     for (place, found) in found.iter().enumerate() {
-        // The subring has degree 512, and its elements are four apart in its lower half.
-        if place % 4 > 0 {
+        // The subring has degree 1024, and its elements are eight apart in its lower half.
+        if place % 2 > 0 {
             assert!(found.abs() < 2000.0, "{found} in coefficient {place}");
         } else if place < 1024 && place % 16 == 0 {
             let x = found / unit - torus[place / 16];
