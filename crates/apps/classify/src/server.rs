@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
 use unspoken_fasttext::ScoreTables;
-use unspoken_lookup::{Lookup, OutputForm, Plan, Precision, Table, Task, best_plan, output_unit, simulated_outputs};
+use unspoken_lookup::{
+    Lookup, OutputForm, Plan, Precision, Table, TableSummary, Task, best_plan, output_unit, simulated_outputs,
+};
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
 use unspoken_query::{
-    IndexDescription, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer, SmallForms, SmallOffer,
+    IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer,
+    SmallForms, SmallOffer,
 };
 use unspoken_rlwe::EvaluationKeys;
 
@@ -176,6 +179,42 @@ impl ClassifyServer {
         };
         let description = Description::new(header, own)?;
         Ok(ClassifyServer { encoder, reader, lookup, token_sum, description, precision })
+    }
+
+    /// As [`ClassifyServer::new`], with the preset and the plan of the lowest cost per message for which the bound of
+    /// the error of a score is at most `error`, in the model's units. `parameters` or a plan in the options restrict
+    /// the choice. Simulates several presets, which takes some seconds for each.
+    ///
+    /// # Errors
+    /// If there is none, or the queries are full compact or one-hot ones, or as for [`ClassifyServer::new`].
+    pub fn with_error(
+        tables: &ScoreTables,
+        error: f64,
+        parameters: Option<&CkksParameters>,
+        options: &ClassifyOptions,
+    ) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        let columns = options.query.padded_columns(shape.columns);
+        let choice = LookupChoice {
+            task: Task { subtables: shape.subtables, rows: shape.classes, columns, form: OutputForm::Pairs },
+            query: options.query,
+            small_queries: options.small_queries,
+            plan: options.plan,
+            parameters: parameters.cloned(),
+            spare_levels: 0,
+            real_slots: false,
+        };
+        let subtable = |t: usize| {
+            let rows: Vec<f64> = (0..shape.classes).filter_map(|c| tables.row(t, c)).flatten().copied().collect();
+            Table::new(shape.classes, &rows)
+        };
+        let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+        let summary = TableSummary { columns, ..TableSummary::of(&subtables, tables.score_bound()) };
+        let make = |candidate: &LookupCandidate| {
+            let options = ClassifyOptions { plan: Some(candidate.plan), ..*options };
+            Self::new(tables, &candidate.parameters, &options)
+        };
+        choice.precise(error, summary, make, Self::precision)
     }
 
     /// The description for clients.

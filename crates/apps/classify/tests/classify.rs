@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::Preset;
+use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description};
 use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
@@ -229,6 +229,24 @@ fn short_compact_queries_that_do_not_fit_are_refused() {
     assert!(
         kinds.iter().any(|kind| kind.contains("subring")) && !kinds.iter().any(|kind| kind.contains("capsulation"))
     );
+}
+
+#[test]
+fn the_preset_follows_from_the_error_of_scores() {
+    let model = model_of(1, 30);
+    let options = ClassifyOptions::default();
+    let parameters = Preset::find("insecure_n11_query_depth11_scale40").unwrap().build().unwrap();
+    let short = ClassifyOptions { query: QueryForm::Compact, ..options };
+    let served = |error: f64, preset: Option<&CkksParameters>, options: &ClassifyOptions| {
+        let server = ClassifyServer::with_error(model.tables(), error, preset, options)?;
+        assert!(server.precision().unwrap().error_bound <= error);
+        Ok::<_, ClassifyError>(server.description().parameters().name().to_owned())
+    };
+    let (coarse, fine) = (served(0.5, None, &options).unwrap(), served(1e-5, None, &options).unwrap());
+    assert!(coarse != fine && !coarse.contains("insecure"), "{coarse} {fine}");
+    assert!(served(1e-2, Some(&parameters), &short).unwrap().contains("_query_"));
+    let error = served(1e-9, Some(&parameters), &short).unwrap_err().to_string();
+    assert!(error.contains("of preset insecure_n11_query"), "{error}");
 }
 
 #[test]

@@ -2,19 +2,20 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{
-    Ciphertext, CkksError, CkksParameters, CostModel, Encoder, Evaluator, InnerSum, PRESETS, Simulated, Simulator,
-};
+use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulated, Simulator};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    Lookup, LookupError, OutputForm, Plan, Precision, Table, Task, best_plan, estimates, output_unit, padded_columns,
-    simulated_outputs,
+    Lookup, LookupError, OutputForm, Plan, Precision, Table, TableSummary, Task, best_plan, output_unit,
+    padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer, SmallForms};
+use unspoken_query::{
+    LookupCandidate, LookupChoice, MORE_LEVELS, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer,
+    SmallForms,
+};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -25,45 +26,11 @@ use crate::proto;
 /// Minimum of the scale, in bits, of a preset that [`EmbedServer::best_preset`] chooses.
 const SCALE_BITS: f64 = 45.0;
 
-/// Number of levels tried above the minimum that a plan needs, if the modulus at that level has no room for its
-/// outputs.
-const MORE_LEVELS: usize = 2;
-
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
 
-/// The scale of a preset for short compact queries: small enough for its bootstrap and a lookup.
-const SHORT_SCALE_BITS: f64 = 39.0;
-
 /// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
 const SHORT_PERIOD: usize = 128;
-
-/// What a preset can bootstrap.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PresetForm {
-    Nothing,
-    /// Short compact queries alone.
-    ShortQueries,
-    Queries,
-}
-
-impl PresetForm {
-    fn of(parameters: &CkksParameters) -> Self {
-        match parameters.bootstrap() {
-            None => PresetForm::Nothing,
-            Some(literal) if literal.slots_to_coefficients == 0 => PresetForm::ShortQueries,
-            Some(_) => PresetForm::Queries,
-        }
-    }
-
-    fn needed(options: &EmbedOptions) -> Self {
-        match options.query {
-            QueryForm::Compact if options.small_queries => PresetForm::ShortQueries,
-            QueryForm::Compact => PresetForm::Queries,
-            QueryForm::Direct | QueryForm::OneHot => PresetForm::Nothing,
-        }
-    }
-}
 
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,40 +72,8 @@ impl EmbedServer {
     /// # Errors
     /// If there is none.
     pub fn best_preset(shape: Shape, options: &EmbedOptions) -> Result<CkksParameters, EmbedError> {
-        let mut best: Option<(f64, CkksParameters)> = None;
-        for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
-            let parameters = preset.build().map_err(ProtocolError::from)?;
-            let kind = parameters.ring().kind();
-            let form = PresetForm::of(&parameters);
-            // Presets for short queries alone have no room for more bits, and need none.
-            let bits = if form == PresetForm::ShortQueries { SHORT_SCALE_BITS } else { SCALE_BITS };
-            // A lookup rotates, so it needs key switches.
-            let switches_keys = !parameters.ring().special().is_empty();
-            // Small queries take complex slots.
-            let small = options.small_queries && options.query == QueryForm::Direct;
-            let slots = kind == RingKind::Standard || !small;
-            let fits = form == PresetForm::needed(options);
-            if !slots || !fits || !switches_keys || parameters.scale().log2() < bits {
-                continue;
-            }
-            let form = output_form(&parameters, options.form);
-            // Short queries take a level to separate the subtables.
-            let separated = usize::from(PresetForm::needed(options) == PresetForm::ShortQueries);
-            let mut found = estimates(&parameters, task(shape, form), &CostModel::nominal(&parameters));
-            found.retain(|estimate| estimate.plan.index_encoding() == options.query.values(kind));
-            let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
-            let cheapest = found.iter().find(|e| {
-                let levels = e.depth + options.spare_levels + room_levels(&parameters) + separated;
-                fits(e.plan) && levels <= parameters.circuit_level()
-            });
-            if let Some(estimate) = cheapest {
-                let seconds = estimate.seconds / parameters.slots() as f64;
-                if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
-                    best = Some((seconds, parameters));
-                }
-            }
-        }
-        best.map(|(_, parameters)| parameters).ok_or_else(|| {
+        let best = choice(shape, None, options).candidates(SCALE_BITS)?.into_iter().next();
+        best.map(|candidate| candidate.parameters).ok_or_else(|| {
             let found = format!("{} columns and {} spare levels", shape.columns, options.spare_levels);
             EmbedError::mismatch(
                 "preset",
@@ -146,6 +81,26 @@ impl EmbedServer {
                 "a shape some secure preset has the levels for; compress to fewer columns",
             )
         })
+    }
+
+    /// As [`EmbedServer::new`], with the preset and the plan of the lowest cost per token for which the bound of the
+    /// error of an embedding's numbers is at most `error`, in the table's units. `parameters` or a plan in the options
+    /// restrict the choice. Simulates several presets, which takes some seconds for each.
+    ///
+    /// # Errors
+    /// If there is none, or the queries are full compact or one-hot ones, or as for [`EmbedServer::new`].
+    pub fn with_error(
+        subtables: &Subtables,
+        error: f64,
+        parameters: Option<&CkksParameters>,
+        options: &EmbedOptions,
+    ) -> Result<Self, EmbedError> {
+        let summary = TableSummary::of(&tables(subtables)?, subtables.bound());
+        let make = |candidate: &LookupCandidate| {
+            let options = EmbedOptions { plan: Some(candidate.plan), ..*options };
+            Self::new(subtables, &candidate.parameters, &options)
+        };
+        choice(subtables.shape(), parameters, options).precise(error, summary, make, Self::precision)
     }
 
     /// Prepares a compressed table for a preset. The table is scaled to the preset; clients get embeddings in the
@@ -162,11 +117,7 @@ impl EmbedServer {
             None if options.query == QueryForm::OneHot => Plan::OneHot,
             None => best_plan(parameters, task(shape, options.form))?,
         };
-        let table = |t: usize| {
-            let entries = subtables.subtable(t).unwrap_or_default().iter().copied().map(f64::from).collect::<Vec<_>>();
-            Table::new(shape.width, &entries)
-        };
-        let tables = (0..shape.subtables).map(table).collect::<Result<Vec<_>, _>>()?;
+        let tables = tables(subtables)?;
         let scaled = prepare(parameters, &tables, plan, options, subtables.bound())?;
         let encoder = Encoder::new(parameters);
         let query = match options.query {
@@ -357,11 +308,28 @@ fn task(shape: Shape, form: OutputForm) -> Task {
     Task { subtables: shape.subtables, rows: shape.width, columns, form }
 }
 
-/// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the
-/// modulus.
-fn room_levels(parameters: &CkksParameters) -> usize {
-    let fits = |level: usize| parameters.log2_modulus(level) > parameters.scale().log2() + 24.0;
-    (0..MORE_LEVELS).find(|&level| fits(level)).unwrap_or(MORE_LEVELS)
+/// The choice of a preset and a plan for a table of this shape.
+fn choice(shape: Shape, parameters: Option<&CkksParameters>, options: &EmbedOptions) -> LookupChoice {
+    LookupChoice {
+        task: task(shape, options.form),
+        query: options.query,
+        small_queries: options.small_queries,
+        plan: options.plan,
+        parameters: parameters.cloned(),
+        spare_levels: options.spare_levels,
+        // Small queries take complex slots.
+        real_slots: options.query == QueryForm::Direct && !options.small_queries,
+    }
+}
+
+/// The subtables in the table's units.
+fn tables(subtables: &Subtables) -> Result<Vec<Table>, LookupError> {
+    let shape = subtables.shape();
+    let table = |t: usize| {
+        let entries = subtables.subtable(t).unwrap_or_default().iter().copied().map(f64::from).collect::<Vec<_>>();
+        Table::new(shape.width, &entries)
+    };
+    (0..shape.subtables).map(table).collect()
 }
 
 /// A lookup in scaled tables.

@@ -268,6 +268,41 @@ fn short_compact_queries_find_the_embeddings_with_a_bound_of_the_error() {
 }
 
 #[test]
+fn the_preset_and_the_plan_follow_from_the_error() {
+    let table = table(16, 0);
+    let served = |error: f64, options: &EmbedOptions| {
+        let server = EmbedServer::with_error(table.subtables(), error, None, options)?;
+        let bound = server.precision().unwrap().error_bound;
+        assert!(bound <= error, "{bound} {error}");
+        let parameters = server.description().parameters();
+        Ok::<_, EmbedError>((parameters.name().to_owned(), parameters.ring().degree(), bound))
+    };
+    let options = EmbedOptions::default();
+    // A coarser error takes a smaller ring or a smaller scale.
+    let (coarse, fine) = (served(2f64.powi(-2), &options).unwrap(), served(2f64.powi(-14), &options).unwrap());
+    assert!(coarse.0 != fine.0 && coarse.1 <= fine.1 && fine.2 < coarse.2, "{coarse:?} {fine:?}");
+    let error = served(1e-14, &options).unwrap_err().to_string();
+    assert!(error.contains("found 1.0e-14") && error.contains("of preset n"), "{error}");
+    for error in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(served(error, &options).unwrap_err().to_string().contains("2^-12"), "{error}");
+    }
+    let one_hot = EmbedOptions { query: QueryForm::OneHot, ..options };
+    let full = EmbedOptions { query: QueryForm::Compact, small_queries: false, ..options };
+    for options in [one_hot, full] {
+        assert!(served(1e-3, &options).unwrap_err().to_string().contains("small=on"));
+    }
+    // With parameters of the caller's choice only the plan is chosen, or the error refused.
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let server = EmbedServer::with_error(table.subtables(), 1e-3, Some(&parameters), &options).unwrap();
+    assert_eq!(server.description().parameters().name(), PRESET);
+    assert!(EmbedServer::with_error(table.subtables(), 1e-12, Some(&parameters), &options).is_err());
+    // A table of zeros is refused for what it is.
+    let zeros = table_of(16, 0, 0.0);
+    let error = EmbedServer::with_error(zeros.subtables(), 1e-3, Some(&parameters), &options).err().unwrap();
+    assert!(error.to_string().contains("every entry is 0"), "{error}");
+}
+
+#[test]
 fn presets_are_chosen_by_the_form_of_queries() {
     let shape = Shape { subtables: 4, columns: 256, width: 50 };
     let preset = |query, small_queries| {

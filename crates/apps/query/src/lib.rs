@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod choice;
 mod codec;
 mod compact;
 mod description;
@@ -11,6 +12,7 @@ mod reader;
 mod short_compact;
 mod small;
 
+pub use choice::{LookupCandidate, LookupChoice, MORE_LEVELS};
 pub use codec::{QueryCodec, QueryForm, QueryShape};
 pub use compact::Compact;
 pub use description::{IndexDescription, IndexFields};

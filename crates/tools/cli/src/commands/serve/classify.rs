@@ -9,7 +9,8 @@ use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, SHORT_COMPACT_PRESET, secure};
 use super::{
-    KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
+    ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
+    report_small_queries, small_queries,
 };
 
 pub const KIND: Kind = Kind {
@@ -24,6 +25,7 @@ pub const KIND: Kind = Kind {
                     small=off also n16_boot_depth9_scale50]",
         },
         PLAN,
+        ERROR,
         SMALL,
         KEYS,
     ],
@@ -33,16 +35,25 @@ pub const KIND: Kind = Kind {
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
     let small = small_queries(offer)?;
+    let error = offer.option::<LargestError>("error")?;
     let default = match query {
         QueryForm::Compact if small => SHORT_COMPACT_PRESET,
         QueryForm::Compact => COMPACT_PRESET,
         QueryForm::Direct | QueryForm::OneHot => DEFAULT_PRESET,
     };
-    let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| default.into()))?;
+    let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let plan = chosen_plan(offer)?;
     let tables = ScoreTables::load(offer.path())?;
     let options = ClassifyOptions { plan, query, small_queries: small };
-    let classifier = ClassifyServer::new(&tables, &parameters, &options)?;
+    let classifier = match (error, preset) {
+        (Some(error), preset) => {
+            let classifier = ClassifyServer::with_error(&tables, error.0, preset.as_ref(), &options)?;
+            report_choice(offer, error, &classifier);
+            classifier
+        }
+        (None, Some(parameters)) => ClassifyServer::new(&tables, &parameters, &options)?,
+        (None, None) => ClassifyServer::new(&tables, &secure(default)?, &options)?,
+    };
     report_small_queries(offer, (query, small), classifier.description().has_small_queries());
     report_precision(offer, classifier.precision());
     add_with_keys(offer, classifier, applications)

@@ -9,7 +9,8 @@ use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::secure;
 use super::{
-    KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
+    ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
+    report_small_queries, small_queries,
 };
 
 pub const KIND: Kind = Kind {
@@ -20,6 +21,7 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption { name: "preset", about: "parameter set [default: the cheapest one that fits]" },
         PLAN,
+        ERROR,
         SMALL,
         KEYS,
     ],
@@ -31,12 +33,20 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let small = small_queries(offer)?;
     let options = EmbedOptions { plan: chosen_plan(offer)?, query, small_queries: small, ..EmbedOptions::default() };
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
+    let error = offer.option::<LargestError>("error")?;
     let subtables = Subtables::load(offer.path())?;
-    let parameters = match preset {
-        Some(parameters) => parameters,
-        None => EmbedServer::best_preset(subtables.shape(), &options)?,
+    let server = match (error, preset) {
+        (Some(error), preset) => {
+            let server = EmbedServer::with_error(&subtables, error.0, preset.as_ref(), &options)?;
+            report_choice(offer, error, &server);
+            server
+        }
+        (None, Some(parameters)) => EmbedServer::new(&subtables, &parameters, &options)?,
+        (None, None) => {
+            let parameters = EmbedServer::best_preset(subtables.shape(), &options)?;
+            EmbedServer::new(&subtables, &parameters, &options)?
+        }
     };
-    let server = EmbedServer::new(&subtables, &parameters, &options)?;
     report_precision(offer, server.precision());
     report_small_queries(offer, (query, small), server.description().has_small_queries());
     add_with_keys(offer, server, applications)

@@ -22,6 +22,7 @@ mod unseal;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -141,6 +142,13 @@ const PLAN: KindOption = KindOption {
     about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
 };
 
+const ERROR: KindOption = KindOption {
+    name: "error",
+    about: "largest error of a number of an answer, in the model's units, such as 2^-12 or 0.001: the cheapest preset \
+            and plan whose simulated error is smaller are taken, which takes some seconds for each preset \
+            [default: what preset and plan give]",
+};
+
 const SMALL: KindOption = KindOption {
     name: "small",
     about: "small queries for few questions, on or off. Direct queries: on takes more keys, once, and the length of a \
@@ -190,6 +198,29 @@ fn report_small_queries(offer: &Offer, (form, wanted): (QueryForm, bool), offere
         (_, true, false) => tracing::info!(application, "no small queries: the form or precision does not allow them"),
         (_, false, false) => {}
     }
+}
+
+/// The largest error of a number of an answer: a positive number, or a power of two such as 2^-12.
+#[derive(Clone, Copy, Debug)]
+struct LargestError(f64);
+
+impl FromStr for LargestError {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = match text.strip_prefix("2^") {
+            Some(exponent) => exponent.parse().map(f64::exp2).ok(),
+            None => text.parse().ok(),
+        };
+        let positive = number.filter(|error: &f64| *error > 0.0 && error.is_finite());
+        positive.map(LargestError).ok_or_else(|| "needed a positive number, such as 2^-12 or 0.001".into())
+    }
+}
+
+/// Logs the preset and the plan that were chosen for an error.
+fn report_choice(offer: &Offer, LargestError(error): LargestError, half: &impl CkksServerHalf) {
+    let (preset, plan) = (half.header().parameters().name(), half.header().plan());
+    tracing::info!(application = offer.name(), preset, plan, "chosen for an error of at most {error:.1e}");
 }
 
 /// The plan given in the offer; `None` if the planner is to choose.
