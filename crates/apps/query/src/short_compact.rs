@@ -6,8 +6,8 @@
 //! a [`SmallQuery`](crate::SmallQuery) do. So the same lookup and the same [`SmallAnswer`](crate::SmallAnswer) follow.
 
 use unspoken_ckks::{
-    Arithmetic, Bootstrap, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedVector, Simulated,
-    Simulator, SubringBootstrap, SubringBootstrapper, vector_bytes,
+    Arithmetic, Bootstrap, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedVector,
+    Simulated, Simulator, SubringBootstrap, SubringBootstrapper, vector_bytes,
 };
 use unspoken_encrypt::ClientKey;
 use unspoken_lookup::query_scale;
@@ -169,11 +169,11 @@ impl ShortOpener {
     }
 
     /// The vectors of a lookup.
-    pub(crate) fn open<'a>(
+    pub(crate) fn open(
         &self,
-        evaluator: &Evaluator<'a>,
+        evaluator: &Evaluator<'_>,
         query: &rlwe::SubringQuery,
-    ) -> Result<Vec<<Evaluator<'a> as Arithmetic>::Vector>, QueryError> {
+    ) -> Result<Vec<Ciphertext>, QueryError> {
         Ok(self.separate(evaluator, &self.bootstrapper.exponential(evaluator, query, self.scale())?)?)
     }
 
