@@ -1,3 +1,3 @@
 #![no_main]
 
-unspoken_fuzz::fuzz!(unspoken_fuzz::rlwe::QUERY);
+unspoken_fuzz::fuzz!(unspoken_fuzz::rlwe::COMPACT_QUERY);

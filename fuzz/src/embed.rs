@@ -11,8 +11,8 @@ use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, Serv
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::fixtures::{
-    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, SMALL_EMBEDDER, TABLE, embed_client_of, keys_of, query, read,
-    serve_a_hostile_server,
+    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTIONS, SHORT_EMBEDDER, SMALL_EMBEDDER, TABLE, embed_client_of, keys_of, query,
+    read, serve_a_hostile_server,
 };
 use crate::messages::{self, FINGERPRINTS, KeyRequirement};
 use crate::{Target, repair};
@@ -77,7 +77,8 @@ pub static DESCRIBED: Target = Target {
         *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
-        let sound = Described::decode(EMBEDDING_DESCRIPTION.to_bytes().as_slice()).expect("a description");
+        let decode = |of: &Description| Described::decode(of.to_bytes().as_slice()).expect("a description");
+        let [sound, small] = EMBEDDING_DESCRIPTIONS.each_ref().map(decode);
         let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
             preset: (*name).into(),
             fingerprint: fingerprint.clone(),
@@ -87,12 +88,14 @@ pub static DESCRIBED: Target = Target {
         let formed = messages::formed().into_iter().map(|formed| Described {
             query_form: formed.form.to_string(),
             keys: formed.keys.clone(),
+            small_period: formed.small_period,
             ..of(formed.preset)
         });
         FINGERPRINTS
             .iter()
             .map(of)
             .chain(formed)
+            .chain([small])
             .map(|message| messages::description(Description::PROTOCOL, &message))
             .collect()
     },
@@ -148,6 +151,27 @@ pub static SMALL_QUERY: Target = Target {
     },
 };
 
+/// `EmbedServer::answer` to short compact queries: as for full ones.
+pub static SHORT_QUERY: Target = Target {
+    name: "embed_short_query",
+    run: |data| {
+        let Ok(answer) = SHORT_EMBEDDER.answer(CLIENT, &SHORT_KEYS, data, &GO) else { return false };
+        assert!(data.len() <= SHORT_EMBEDDER.description().query_bytes());
+        assert!(answer.len() <= SHORT_EMBEDDER.answer_bytes());
+        match read(&short_client(), &answer, &[0]) {
+            Ok(read) => assert!(read.len() == 1 && read[0].len() == SHORT_EMBEDDER.description().width()),
+            Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
+        }
+        true
+    },
+    repair: |data| {
+        messages::repair_vectors(data, SHORT_EMBEDDER.header(), |vectors| {
+            vectors.iter_mut().for_each(|vector| vector.resize(SHORT_BYTES, 0));
+        });
+    },
+    seeds: || vec![query(&mut short_client(), &[1, 0]).expect("fits")],
+};
+
 /// `EmbedClient::read`: an accepted answer has a finite embedding for each token.
 pub static ANSWER: Target = Target {
     name: "embed_answer",
@@ -180,6 +204,16 @@ static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[
 
 static ANSWERED: LazyLock<Vec<u8>> =
     LazyLock::new(|| EMBEDDER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+
+/// A seed, and 30 bits for each slot of two subtables of 128 tokens.
+const SHORT_BYTES: usize = 16 + 2 * 128 * 30 / 8;
+
+fn short_client() -> EmbedClient {
+    embed_client_of(SHORT_EMBEDDER.description().clone()).expect("the same table")
+}
+
+static SHORT_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SHORT_EMBEDDER, &short_client()));
+
 
 fn small_client() -> EmbedClient {
     embed_client_of(SMALL_EMBEDDER.description().clone()).expect("the same table")

@@ -18,6 +18,7 @@ use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_layer::{LayerClient, LayerError, LayerModel, LayerOptions, LayerServer};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
+use unspoken_query::QueryForm;
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
@@ -61,6 +62,11 @@ pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
     literal.rlwe.ring.degree = 2 * DEGREE;
     literal.rlwe.encapsulation = Some(EncapsulationLiteral { base: 1, primes: SPARSE_PRIMES });
     CkksParameters::new(literal).expect("a possible set")
+});
+
+/// The test preset for subring queries; their ring is the smallest one.
+pub static QUERY: LazyLock<CkksParameters> = LazyLock::new(|| {
+    Preset::find("insecure_n11_query_depth11_scale40").and_then(Preset::build).expect("a possible set")
 });
 
 /// A secret of [`BOOT`].
@@ -169,9 +175,18 @@ pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, fa
 /// The same with small queries.
 pub static SMALL_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP, true));
 
-/// The description of an embedding server with a preset that a client can look up.
-pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> = LazyLock::new(|| {
-    embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds"), true).description().clone()
+/// The same with short compact queries.
+pub static SHORT_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| {
+    let plan = Some(Plan::BabyGiant { babies: 2 });
+    let options = EmbedOptions { plan, query: QueryForm::Compact, ..EmbedOptions::default() };
+    EmbedServer::new(TABLE.subtables(), &QUERY, &options).expect("levels suffice")
+});
+
+/// The descriptions of embedding servers with a preset that a client can look up: without small queries, which real
+/// slots cannot have, and with them.
+pub static EMBEDDING_DESCRIPTIONS: LazyLock<[unspoken_embed::Description; 2]> = LazyLock::new(|| {
+    let parameters = Preset::find(PRESET).and_then(Preset::build).expect("builds");
+    [false, true].map(|small_queries| embedder(&parameters, small_queries).description().clone())
 });
 
 /// A client of an embedding server with this description; its secret is the same in every run.

@@ -44,7 +44,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 86] = [
+pub const TARGETS: [&Target; 88] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -54,7 +54,8 @@ pub const TARGETS: [&Target; 86] = [
     &rlwe::KEY_PLAN,
     &rlwe::KEY_BUNDLE,
     &rlwe::BOOT_KEY_BUNDLE,
-    &rlwe::QUERY,
+    &rlwe::COMPACT_QUERY,
+    &rlwe::SUBRING_QUERY,
     &rlwe::SMALL_RING_KEYS,
     &ckks::CIPHERTEXT,
     &ckks::SEEDED_CIPHERTEXT,
@@ -97,6 +98,7 @@ pub const TARGETS: [&Target; 86] = [
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::SMALL_QUERY,
+    &embed::SHORT_QUERY,
     &embed::ANSWER,
     &layer::DESCRIBED,
     &layer::ANSWER,

@@ -148,6 +148,7 @@ pub struct Formed {
     pub form: QueryForm,
     pub preset: &'static (&'static str, Vec<u8>),
     pub keys: Vec<KeyRequirement>,
+    pub small_period: u32,
 }
 
 impl Formed {
@@ -157,15 +158,21 @@ impl Formed {
     }
 }
 
-/// Compact queries, whose bootstrap needs keys that are not Galois keys, and one-hot queries, which need no keys.
-pub fn formed() -> [Formed; 2] {
+/// Full and short compact queries, whose bootstraps need keys that are not Galois keys, and one-hot queries, which need
+/// no keys.
+pub fn formed() -> [Formed; 3] {
     let parameters = Preset::find(BOOT_PRESET).and_then(Preset::build).expect("builds");
     let primes = parameters.rlwe().encapsulation().expect("made for bootstrapping").primes;
     let key = |kind: KeyKind, chain: usize| KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
     let all = parameters.ring().chain().len();
     let preset = FINGERPRINTS.iter().find(|(name, _)| *name == BOOT_PRESET).expect("a small preset");
     let keys = vec![key(KeyKind::QueryEncapsulation, primes), key(KeyKind::Decapsulation, all)];
-    [Formed { form: QueryForm::Compact, preset, keys }, Formed { form: QueryForm::OneHot, preset, keys: Vec::new() }]
+    let short = vec![key(KeyKind::SubringQuery, all), key(KeyKind::HalfRing, 1)];
+    [
+        Formed { form: QueryForm::Compact, preset, keys, small_period: 0 },
+        Formed { form: QueryForm::Compact, preset, keys: short, small_period: 16 },
+        Formed { form: QueryForm::OneHot, preset, keys: Vec::new(), small_period: 0 },
+    ]
 }
 
 /// Replaces the name of a query form by an existing one.

@@ -6,10 +6,10 @@ use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
     Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, EvaluationKeys, KeyBundle, KeyKind, KeyPlan,
     KeyStorage, PublicKey, RoundedCiphertext, SecretKey, SeededCiphertext, SeededSmallRingKeys, SeededSwitchingKey,
-    SmallRing, galois,
+    SmallRing, SubringQuery, SubringQueryParameters, SubringQuerySecret, galois,
 };
 
-use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
+use crate::fixtures::{BOOT, BOOT_SECRET, QUERY, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
 use crate::{Target, repair};
 
 /// `Ciphertext::from_bytes`: encoding gives the same bytes.
@@ -221,7 +221,7 @@ static QUERIES: LazyLock<CompactQueryParameters> =
     LazyLock::new(|| CompactQueryParameters::new(BOOT.rlwe()).expect("made for bootstrapping"));
 
 /// `CompactQuery::from_bytes`: encoding gives the same bytes, and the expansion is a valid ciphertext.
-pub static QUERY: Target = Target {
+pub static COMPACT_QUERY: Target = Target {
     name: "rlwe_query",
     run: |data| {
         let Ok(query) = CompactQuery::from_bytes(&QUERIES, data) else { return false };
@@ -235,6 +235,26 @@ pub static QUERY: Target = Target {
         let secret = CompactQuerySecret::of(&BOOT_SECRET, &QUERIES).expect("one degree");
         let elements = vec![0.25; QUERIES.len()];
         vec![secret.encrypt(&elements, &mut rng()).expect("encrypts").to_bytes(&QUERIES)]
+    },
+};
+
+static SUBRING_QUERIES: LazyLock<SubringQueryParameters> =
+    LazyLock::new(|| SubringQueryParameters::new(QUERY.rlwe(), 64).expect("made for bootstrapping"));
+
+/// `SubringQuery::from_bytes`: encoding gives the same bytes.
+pub static SUBRING_QUERY: Target = Target {
+    name: "rlwe_subring_query",
+    run: |data| {
+        let Ok(query) = SubringQuery::from_bytes(&SUBRING_QUERIES, data) else { return false };
+        assert!(query.to_bytes(&SUBRING_QUERIES).expect("its own parameters") == data, "the bytes changed");
+        true
+    },
+    repair: |data| data.resize(SUBRING_QUERIES.byte_len(), 0),
+    seeds: || {
+        let secret = SecretKey::generate(QUERY.rlwe(), &mut rng()).expect("a secret");
+        let secret = SubringQuerySecret::of(&secret, &SUBRING_QUERIES).expect("one degree");
+        let query = secret.encrypt(&[0.25; 64], &mut rng()).expect("encrypts");
+        vec![query.to_bytes(&SUBRING_QUERIES).expect("its own parameters")]
     },
 };
 

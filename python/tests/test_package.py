@@ -49,7 +49,7 @@ def test_presets_say_what_they_give():
         halves = [each for each in preset.objects if "half the degree" in each.what]
         assert len(halves) == ("_linear_" not in preset.name and "_real_" not in preset.name)
         assert all(2 * each.n == preset.objects[0].n and each.security_bits >= 128 for each in halves)
-        assert (len(others) > 0) == ("_boot_" in preset.name)
+        assert (len(others) > 0) == ("_boot_" in preset.name or "_query_" in preset.name)
         assert len({each.n for each in preset.objects[: len(expected)]}) == 1
         sizes = [each.log2_q for each in preset.objects[: len(expected)]]
         assert sizes[0] > 0

@@ -117,7 +117,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         Raises
         ------
         MismatchError
-            If the service does not know a bound of the error, as with compact queries, or `bits` is
+            If the service does not know a bound of the error, as with full compact queries, or `bits` is
             not from 1 to 45. Nothing was sent.
         UnspokenError
             As for `classify`.

@@ -28,18 +28,27 @@ impl ClassifyServer {
         parameters: &CkksParameters,
         options: &ScoreOptions,
     ) -> Result<Self, ClassifyError> {
-        let shape = tables.shape();
-        let tables = TokenScores {
-            model_id: tables.id().to_bytes(),
-            subtables: shape.subtables,
-            columns: shape.columns,
-            classes: shape.classes,
-            max_tokens: shape.max_tokens,
-            values: tables.values(),
-        };
-        let scores = ScoreServer::new(PROTOCOL, &tables, parameters, options)?;
+        Ok(Self::over(ScoreServer::new(PROTOCOL, &token_scores(tables), parameters, options)?))
+    }
+
+    /// As [`ClassifyServer::new`], with the preset and the plan of the lowest cost per message for which the bound of
+    /// the error of a score is at most `error`, in the model's units. `parameters` or a plan in the options restrict
+    /// the choice. Simulates several presets, which takes some seconds for each.
+    ///
+    /// # Errors
+    /// Those of [`ScoreServer::with_error`].
+    pub fn with_error(
+        tables: &ScoreTables,
+        error: f64,
+        parameters: Option<&CkksParameters>,
+        options: &ScoreOptions,
+    ) -> Result<Self, ClassifyError> {
+        Ok(Self::over(ScoreServer::with_error(PROTOCOL, &token_scores(tables), error, parameters, options)?))
+    }
+
+    fn over(scores: ScoreServer) -> Self {
         let description = Description(scores.description().clone());
-        Ok(ClassifyServer { scores, description })
+        ClassifyServer { scores, description }
     }
 
     /// The description for clients.
@@ -47,8 +56,8 @@ impl ClassifyServer {
         &self.description
     }
 
-    /// The model's scores beside the error bound, in the model's units; `None` for compact queries, whose error is not
-    /// known.
+    /// The model's scores beside the error bound, in the model's units; `None` for full compact queries, whose error is
+    /// not known.
     pub fn precision(&self) -> Option<Precision> {
         self.scores.precision()
     }
@@ -109,5 +118,17 @@ impl ServerHalf for ClassifyServer {
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ClassifyError> {
         self.timed_answer(client, keys, query, cancel).map(|(answer, _)| answer)
+    }
+}
+
+fn token_scores(tables: &ScoreTables) -> TokenScores<'_> {
+    let shape = tables.shape();
+    TokenScores {
+        model_id: tables.id().to_bytes(),
+        subtables: shape.subtables,
+        columns: shape.columns,
+        classes: shape.classes,
+        max_tokens: shape.max_tokens,
+        values: tables.values(),
     }
 }

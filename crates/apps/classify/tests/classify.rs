@@ -7,10 +7,10 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::Preset;
+use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description};
 use unspoken_encrypt::Needs;
-use unspoken_fasttext::{Model, TrainOptions, fit};
+use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{
     ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, ErrorKind, KeyLoader, ProtocolError,
@@ -28,11 +28,14 @@ fn model(seed: u64) -> Model {
 }
 
 fn model_of(seed: u64, columns: usize) -> Model {
+    fitted(&TrainOptions { seed, columns, ..TrainOptions::default() })
+}
+
+fn fitted(options: &TrainOptions) -> Model {
     let texts: Vec<String> =
         (0..80).map(|i| if i % 2 == 0 { GOOD[i / 2 % 4] } else { BAD[i / 2 % 4] }.into()).collect();
     let labels: Vec<String> = (0..80).map(|i| if i % 2 == 0 { "ham" } else { "spam" }.into()).collect();
-    let options = TrainOptions { seed, columns, ..TrainOptions::default() };
-    fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+    fit(&texts, &labels, options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
 }
 
 fn server(model: &Model, plan: Plan) -> ClassifyServer {
@@ -49,8 +52,16 @@ fn full_server(model: &Model) -> ClassifyServer {
     ClassifyServer::new(model.tables(), &parameters, &options).unwrap()
 }
 
+/// Full queries of a form.
 fn asking(query: QueryForm) -> ClassifyOptions {
-    ClassifyOptions { query, ..ClassifyOptions::default() }
+    ClassifyOptions { query, small_queries: false, ..ClassifyOptions::default() }
+}
+
+/// Short compact queries, in a ring for them.
+fn short_server(model: &Model) -> Result<ClassifyServer, ClassifyError> {
+    let parameters = Preset::find("insecure_n11_query_depth11_scale40").unwrap().build().unwrap();
+    let options = ClassifyOptions { query: QueryForm::Compact, ..ClassifyOptions::default() };
+    ClassifyServer::new(model.tables(), &parameters, &options)
 }
 
 fn client(model: &Model, server: &ClassifyServer) -> ClassifyClient {
@@ -159,6 +170,83 @@ fn every_form_of_query_gives_the_models_scores() {
     }
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     assert!(ClassifyServer::new(model(1).tables(), &parameters, &asking(QueryForm::Compact)).is_err());
+}
+
+#[test]
+fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
+    // The small ring has 512 elements for a query: 4 subtables of 128, or 3 and a block that is not used.
+    for (subtables, columns, max_tokens, batch) in [(4, 256, 32, 4), (3, 30, 128, 1)] {
+        let tokeniser = Tokeniser { max_tokens, ..Tokeniser::default() };
+        let model = fitted(&TrainOptions { subtables, columns, tokeniser, ..TrainOptions::default() });
+        let server = short_server(&model).unwrap();
+        let mut client = client(&model, &server);
+        assert_eq!((client.batch(), client.description().query_form()), (batch, QueryForm::Compact));
+        assert!(!client.description().has_small_queries());
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let bound = client.description().header().error_bound().unwrap();
+        assert_eq!(server.precision().unwrap().error_bound, bound);
+        let messages: Vec<&str> = GOOD.iter().chain(&BAD).copied().chain([""]).collect();
+        for group in messages.chunks(batch) {
+            let query = encrypt(&mut client, group).unwrap();
+            assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len(), "the length shows nothing");
+            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+            assert!(answer.len() <= server.answer_bytes());
+            let predicted = [client.query_bytes(group.len()), client.expected_answer_bytes(group.len())];
+            for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+                assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+            }
+            for (message, classified) in group.iter().zip(read(&client, &answer, group).unwrap()) {
+                let clear = model.scores(message);
+                assert_eq!(classified.label, model.predict(message));
+                for (encrypted, clear) in classified.scores.iter().zip(&clear) {
+                    assert!((encrypted - clear).abs() < bound, "{encrypted} {clear} {bound}");
+                }
+            }
+        }
+        let size = model.tables().score_bound();
+        assert!(bound < size * 2f64.powi(-10), "{bound} {size}");
+        let query = encrypt(&mut client, &GOOD[..1]).unwrap();
+        let found = read(&client, &server.answer(CLIENT, &keys, &query, &GO).unwrap(), &GOOD[..1]).unwrap();
+        assert_ne!(client.share(&found, 4).unwrap(), found);
+        assert!(encrypt(&mut client, &vec!["x"; batch + 1]).is_err());
+    }
+}
+
+#[test]
+fn short_compact_queries_that_do_not_fit_are_refused() {
+    // 256 tokens of 4 subtables are more than 512 elements.
+    let tokeniser = Tokeniser { max_tokens: 256, ..Tokeniser::default() };
+    let long = fitted(&TrainOptions { columns: 30, tokeniser, ..TrainOptions::default() });
+    let error = short_server(&long).err().unwrap().to_string();
+    assert!(error.contains("256") && error.contains("small=off"), "{error}");
+    // A description with another period, or keys for more than it needs.
+    let tokeniser = Tokeniser { max_tokens: 32, ..Tokeniser::default() };
+    let server = short_server(&fitted(&TrainOptions { columns: 30, tokeniser, ..TrainOptions::default() })).unwrap();
+    let sound = server.description().to_bytes();
+    assert!(Description::insecure_from_bytes(&sound).is_ok());
+    let kinds: Vec<String> =
+        server.description().header().key_plan().iter().map(|(kind, _)| kind.to_string()).collect();
+    assert!(
+        kinds.iter().any(|kind| kind.contains("subring")) && !kinds.iter().any(|kind| kind.contains("capsulation"))
+    );
+}
+
+#[test]
+fn the_preset_follows_from_the_error_of_scores() {
+    let model = model_of(1, 30);
+    let options = ClassifyOptions::default();
+    let parameters = Preset::find("insecure_n11_query_depth11_scale40").unwrap().build().unwrap();
+    let short = ClassifyOptions { query: QueryForm::Compact, ..options };
+    let served = |error: f64, preset: Option<&CkksParameters>, options: &ClassifyOptions| {
+        let server = ClassifyServer::with_error(model.tables(), error, preset, options)?;
+        assert!(server.precision().unwrap().error_bound <= error);
+        Ok::<_, ClassifyError>(server.description().parameters().name().to_owned())
+    };
+    let (coarse, fine) = (served(0.5, None, &options).unwrap(), served(1e-5, None, &options).unwrap());
+    assert!(coarse != fine && !coarse.contains("insecure"), "{coarse} {fine}");
+    assert!(served(1e-2, Some(&parameters), &short).unwrap().contains("_query_"));
+    let error = served(1e-9, Some(&parameters), &short).unwrap_err().to_string();
+    assert!(error.contains("of preset insecure_n11_query"), "{error}");
 }
 
 #[test]

@@ -73,7 +73,9 @@ fn with_scores(model: &Model, mut score: impl FnMut(usize, usize, usize) -> f64)
 }
 
 fn server(tables: &ScoreTables, preset: &str, form: QueryForm) -> Result<ClassifyServer, ClassifyError> {
-    let options = ClassifyOptions { query: form, ..ClassifyOptions::default() };
+    // Compact queries are full ones here.
+    let small_queries = form == QueryForm::Direct;
+    let options = ClassifyOptions { query: form, small_queries, ..ClassifyOptions::default() };
     ClassifyServer::new(tables, &Preset::find(preset).unwrap().build().unwrap(), &options)
 }
 

@@ -120,7 +120,8 @@ impl ApplicationDescription for Description {
         let plausible = own.subtables <= 16
             && own.columns >= 4
             && (1..=4096).contains(&own.width)
-            && [0, LEAST_PERIOD].contains(&(own.small_period as usize));
+            && ([0, LEAST_PERIOD].contains(&(own.small_period as usize))
+                || own.query_form == QueryForm::Compact.to_string());
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }

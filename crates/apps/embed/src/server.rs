@@ -2,19 +2,19 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{
-    Ciphertext, CkksError, CkksParameters, CostModel, Encoder, Evaluator, InnerSum, PRESETS, Simulated, Simulator,
-};
+use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulated, Simulator};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    Lookup, LookupError, MORE_LEVELS, OutputForm, Plan, Precision, Table, Task, at_lowest_level, best_plan, estimates,
+    Lookup, LookupError, OutputForm, Plan, Precision, Table, TableSummary, Task, at_lowest_level, best_plan,
     output_unit, padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{QueryCodec, QueryForm, QueryReader, SmallForms};
+use unspoken_query::{
+    LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer, SmallForms,
+};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -28,6 +28,9 @@ const SCALE_BITS: f64 = 45.0;
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
 
+/// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
+const SHORT_PERIOD: usize = 128;
+
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbedOptions {
@@ -40,8 +43,9 @@ pub struct EmbedOptions {
     pub spare_levels: usize,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
-    /// secure. They need more keys.
+    /// If the form is direct: whether to offer small queries beside full ones, if the preset is precise enough, and its
+    /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
+    /// tokens, which need fewer keys, and not full ones.
     pub small_queries: bool,
 }
 
@@ -67,34 +71,8 @@ impl EmbedServer {
     /// # Errors
     /// If there is none.
     pub fn best_preset(shape: Shape, options: &EmbedOptions) -> Result<CkksParameters, EmbedError> {
-        let mut best: Option<(f64, CkksParameters)> = None;
-        for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
-            let parameters = preset.build().map_err(ProtocolError::from)?;
-            let kind = parameters.ring().kind();
-            let bootstraps = parameters.bootstrap().is_some() == (options.query == QueryForm::Compact);
-            // A lookup rotates, so it needs key switches.
-            let switches_keys = !parameters.ring().special().is_empty();
-            // Small queries take complex slots.
-            let small = options.small_queries && options.query == QueryForm::Direct;
-            let slots = kind == RingKind::Standard || !small;
-            if !slots || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
-                continue;
-            }
-            let form = output_form(&parameters, options.form);
-            let mut found = estimates(&parameters, task(shape, form), &CostModel::nominal(&parameters));
-            found.retain(|estimate| estimate.plan.index_encoding() == options.query.values(kind));
-            let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
-            let cheapest = found.iter().find(|e| {
-                fits(e.plan) && e.depth + options.spare_levels + room_levels(&parameters) <= parameters.circuit_level()
-            });
-            if let Some(estimate) = cheapest {
-                let seconds = estimate.seconds / parameters.slots() as f64;
-                if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
-                    best = Some((seconds, parameters));
-                }
-            }
-        }
-        best.map(|(_, parameters)| parameters).ok_or_else(|| {
+        let best = choice(shape, None, options).candidates(SCALE_BITS)?.into_iter().next();
+        best.map(|candidate| candidate.parameters).ok_or_else(|| {
             let found = format!("{} columns and {} spare levels", shape.columns, options.spare_levels);
             EmbedError::mismatch(
                 "preset",
@@ -102,6 +80,26 @@ impl EmbedServer {
                 "a shape some secure preset has the levels for; compress to fewer columns",
             )
         })
+    }
+
+    /// As [`EmbedServer::new`], with the preset and the plan of the lowest cost per token for which the bound of the
+    /// error of an embedding's numbers is at most `error`, in the table's units. `parameters` or a plan in the options
+    /// restrict the choice. Simulates several presets, which takes some seconds for each.
+    ///
+    /// # Errors
+    /// If there is none, or the queries are full compact or one-hot ones, or as for [`EmbedServer::new`].
+    pub fn with_error(
+        subtables: &Subtables,
+        error: f64,
+        parameters: Option<&CkksParameters>,
+        options: &EmbedOptions,
+    ) -> Result<Self, EmbedError> {
+        let summary = TableSummary::of(&tables(subtables)?, subtables.bound());
+        let make = |candidate: &LookupCandidate| {
+            let options = EmbedOptions { plan: Some(candidate.plan), ..*options };
+            Self::new(subtables, &candidate.parameters, &options)
+        };
+        choice(subtables.shape(), parameters, options).precise(error, summary, make, Self::precision)
     }
 
     /// Prepares a compressed table for a preset. The table is scaled to the preset; clients get embeddings in the
@@ -118,14 +116,18 @@ impl EmbedServer {
             None if options.query == QueryForm::OneHot => Plan::OneHot,
             None => best_plan(parameters, task(shape, options.form))?,
         };
-        let table = |t: usize| {
-            let entries = subtables.subtable(t).unwrap_or_default().iter().copied().map(f64::from).collect::<Vec<_>>();
-            Table::new(shape.width, &entries)
-        };
-        let tables = (0..shape.subtables).map(table).collect::<Result<Vec<_>, _>>()?;
+        let tables = tables(subtables)?;
         let scaled = prepare(parameters, &tables, plan, options, subtables.bound())?;
         let encoder = Encoder::new(parameters);
-        let reader = QueryReader::new(&encoder, QueryCodec::for_lookup(options.query, &scaled.lookup)?)?;
+        let query = match options.query {
+            QueryForm::Compact if options.small_queries => {
+                let most = ShortCompact::most_period(parameters, shape.subtables)?;
+                QueryCodec::short_compact(&scaled.lookup, most.min(SHORT_PERIOD))?
+            }
+            form => QueryCodec::for_lookup(form, &scaled.lookup)?,
+        };
+        let short = matches!(query, QueryCodec::ShortCompact(_)).then_some(query.slots());
+        let reader = QueryReader::new(&encoder, query)?;
         let mut key_plan = scaled.lookup.key_plan();
         key_plan.extend(&reader.key_plan());
         let largest = LargestRows::new(&tables, &scaled, options.form)?;
@@ -133,6 +135,15 @@ impl EmbedServer {
         let check = |error: f64| check_precision(subtables, parameters, error);
         let mut precision = full.map(check).transpose()?;
         let mut small_period = 0;
+        if let Some(period) = short {
+            let answer = SmallAnswer::new(parameters, period, scaled.lookup.outputs())?;
+            let sum = no_sum(period).map_err(ProtocolError::from)?;
+            if let Some(offer) = reader.short_offer(&encoder, &largest.lookup, (&answer, &sum))? {
+                key_plan.extend(&offer.keys);
+                precision = Some(check(offer.error * scaled.unit)?);
+            }
+            small_period = period as u32;
+        }
         if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct)
             && let Some(small) =
                 small_forms(&reader, scaled.lookup.outputs()).offer(&encoder, &largest.lookup, no_sum)?
@@ -169,8 +180,8 @@ impl EmbedServer {
         &self.description
     }
 
-    /// The table's entries beside the error bound, in the table's units; `None` for compact queries, whose error is not
-    /// known.
+    /// The table's entries beside the error bound, in the table's units; `None` for full compact queries, whose error
+    /// is not known.
     pub fn precision(&self) -> Option<Precision> {
         self.precision
     }
@@ -275,7 +286,11 @@ impl ServerHalf for EmbedServer {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let vectors = self.vectors(query)?;
         let Some((query, answer)) = self.description.index.small_of(&vectors)? else {
-            return self.answer_of(&self.run(&evaluator, client, &vectors)?);
+            let outputs = self.run(&evaluator, client, &vectors)?;
+            return match self.description.index.short_answer() {
+                Some(answer) => Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?)),
+                None => self.answer_of(&outputs),
+            };
         };
         let outputs = self.lookup.run(&evaluator, &self.reader.read_small(&evaluator, client, &query, &vectors)?)?;
         Ok(self.header().pack(answer.write(&evaluator, &outputs, self.lookup.bound())?))
@@ -292,11 +307,28 @@ fn task(shape: Shape, form: OutputForm) -> Task {
     Task { subtables: shape.subtables, rows: shape.width, columns, form }
 }
 
-/// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the
-/// modulus.
-fn room_levels(parameters: &CkksParameters) -> usize {
-    let fits = |level: usize| parameters.log2_modulus(level) > parameters.scale().log2() + 24.0;
-    (0..MORE_LEVELS).find(|&level| fits(level)).unwrap_or(MORE_LEVELS)
+/// The choice of a preset and a plan for a table of this shape.
+fn choice(shape: Shape, parameters: Option<&CkksParameters>, options: &EmbedOptions) -> LookupChoice {
+    LookupChoice {
+        task: task(shape, options.form),
+        query: options.query,
+        small_queries: options.small_queries,
+        plan: options.plan,
+        parameters: parameters.cloned(),
+        spare_levels: options.spare_levels,
+        // Small queries take complex slots.
+        real_slots: options.query == QueryForm::Direct && !options.small_queries,
+    }
+}
+
+/// The subtables in the table's units.
+fn tables(subtables: &Subtables) -> Result<Vec<Table>, LookupError> {
+    let shape = subtables.shape();
+    let table = |t: usize| {
+        let entries = subtables.subtable(t).unwrap_or_default().iter().copied().map(f64::from).collect::<Vec<_>>();
+        Table::new(shape.width, &entries)
+    };
+    (0..shape.subtables).map(table).collect()
 }
 
 /// A lookup in scaled tables.
@@ -351,7 +383,7 @@ impl LargestRows {
     }
 
     /// A bound of the error of an embedding's numbers, from a simulated query whose slots are all full. `None` for
-    /// compact queries, because their bootstrap is not simulated.
+    /// compact queries: the bootstrap of full ones is not simulated, and that of short ones belongs to their reader.
     fn error_bound(&self, encoder: &Encoder, query: QueryForm) -> Result<Option<f64>, LookupError> {
         if query == QueryForm::Compact {
             return Ok(None);

@@ -222,7 +222,7 @@ fn every_form_of_query_finds_the_embeddings() {
     for (query, preset) in [(QueryForm::Compact, "insecure_n11_boot_depth9_scale50"), (QueryForm::OneHot, PRESET)] {
         let table = table(30, 0);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        let options = EmbedOptions { query, ..EmbedOptions::default() };
+        let options = EmbedOptions { query, small_queries: false, ..EmbedOptions::default() };
         let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
         let mut client = client(&table, &server);
         assert_eq!(client.description().query_form(), query);
@@ -238,6 +238,81 @@ fn every_form_of_query_finds_the_embeddings() {
             assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
     }
+}
+
+#[test]
+fn short_compact_queries_find_the_embeddings_with_a_bound_of_the_error() {
+    let table = table(30, 0);
+    let parameters = Preset::find("insecure_n11_query_depth11_scale40").unwrap().build().unwrap();
+    let options = EmbedOptions { query: QueryForm::Compact, ..EmbedOptions::default() };
+    let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
+    let mut client = client(&table, &server);
+    assert_eq!((client.description().query_form(), client.batch()), (QueryForm::Compact, 128));
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let bound = client.description().header().error_bound().unwrap();
+    assert_eq!(server.precision().unwrap().error_bound, bound);
+    let lengths: Vec<usize> = [1, 4, 128].map(|count| encrypt(&mut client, &vec![7; count]).unwrap().len()).into();
+    assert!(lengths.iter().all(|&length| length == lengths[0]), "the length shows nothing: {lengths:?}");
+    let ids: Vec<usize> = (0..128).map(|i| (i * 7) % (TOKENS + 1)).collect();
+    let bytes = encrypt(&mut client, &ids).unwrap();
+    assert!(bytes.len() <= server.description().query_bytes());
+    let answer = server.answer(CLIENT, &keys, &bytes, &GO).unwrap();
+    assert!((answer.len()..answer.len() + 300).contains(&client.answer_bytes(ids.len())));
+    for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
+        for (found, clear) in found.iter().zip(table.reconstruct_row(id).unwrap()) {
+            assert!((found - f64::from(clear)).abs() < bound, "token {id}: {found} {clear} {bound}");
+        }
+    }
+    assert!(bound < 1e-2, "{bound}");
+    assert!(encrypt(&mut client, &vec![7; 129]).is_err());
+}
+
+#[test]
+fn the_preset_and_the_plan_follow_from_the_error() {
+    let table = table(16, 0);
+    let served = |error: f64, options: &EmbedOptions| {
+        let server = EmbedServer::with_error(table.subtables(), error, None, options)?;
+        let bound = server.precision().unwrap().error_bound;
+        assert!(bound <= error, "{bound} {error}");
+        let parameters = server.description().parameters();
+        Ok::<_, EmbedError>((parameters.name().to_owned(), parameters.ring().degree(), bound))
+    };
+    let options = EmbedOptions::default();
+    // A coarser error takes a smaller ring or a smaller scale.
+    let (coarse, fine) = (served(2f64.powi(-2), &options).unwrap(), served(2f64.powi(-14), &options).unwrap());
+    assert!(coarse.0 != fine.0 && coarse.1 <= fine.1 && fine.2 < coarse.2, "{coarse:?} {fine:?}");
+    let error = served(1e-14, &options).unwrap_err().to_string();
+    assert!(error.contains("found 1.0e-14") && error.contains("of preset n"), "{error}");
+    for error in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(served(error, &options).unwrap_err().to_string().contains("2^-12"), "{error}");
+    }
+    let one_hot = EmbedOptions { query: QueryForm::OneHot, ..options };
+    let full = EmbedOptions { query: QueryForm::Compact, small_queries: false, ..options };
+    for options in [one_hot, full] {
+        assert!(served(1e-3, &options).unwrap_err().to_string().contains("small=on"));
+    }
+    // With parameters of the caller's choice only the plan is chosen, or the error refused.
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let server = EmbedServer::with_error(table.subtables(), 1e-3, Some(&parameters), &options).unwrap();
+    assert_eq!(server.description().parameters().name(), PRESET);
+    assert!(EmbedServer::with_error(table.subtables(), 1e-12, Some(&parameters), &options).is_err());
+    // A table of zeros is refused for what it is.
+    let zeros = table_of(16, 0, 0.0);
+    let error = EmbedServer::with_error(zeros.subtables(), 1e-3, Some(&parameters), &options).err().unwrap();
+    assert!(error.to_string().contains("every entry is 0"), "{error}");
+}
+
+#[test]
+fn presets_are_chosen_by_the_form_of_queries() {
+    let shape = Shape { subtables: 4, columns: 256, width: 50 };
+    let preset = |query, small_queries| {
+        let options = EmbedOptions { query, small_queries, ..EmbedOptions::default() };
+        EmbedServer::best_preset(shape, &options).map(|parameters| parameters.name().to_owned())
+    };
+    assert_eq!(preset(QueryForm::Compact, true).unwrap(), "n16_query_depth11_scale40");
+    assert!(preset(QueryForm::Compact, false).unwrap().contains("_boot_"));
+    let direct = preset(QueryForm::Direct, true).unwrap();
+    assert!(!direct.contains("_query_") && !direct.contains("_boot_"), "{direct}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::CkksParameters;
-use unspoken_embedding::{LinearHead, Subtables};
+use unspoken_embedding::{FoldedHead, LinearHead, Subtables};
 use unspoken_lookup::Precision;
 use unspoken_protocol::{CkksHeader, CkksServerHalf, ClientId, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
@@ -30,16 +30,31 @@ impl LayerServer {
         parameters: &CkksParameters,
         options: &ScoreOptions,
     ) -> Result<Self, LayerError> {
-        let (folded, shape) = (head.fold(subtables)?, subtables.shape());
-        let tables = TokenScores {
-            model_id: folded.id().to_bytes(),
-            subtables: shape.subtables,
-            columns: shape.columns,
-            classes: head.classes().len(),
-            max_tokens: head.max_tokens(),
-            values: folded.values(),
-        };
-        let scores = ScoreServer::new(PROTOCOL, &tables, parameters, options)?;
+        let folded = head.fold(subtables)?;
+        let scores = ScoreServer::new(PROTOCOL, &token_scores(head, subtables, &folded), parameters, options)?;
+        Ok(Self::over(scores, head, subtables, &folded))
+    }
+
+    /// As [`LayerServer::new`], with the preset and the plan of the lowest cost per text for which the bound of the
+    /// error of a score's sum over tokens is at most `error`, in the head's units. `parameters` or a plan in the
+    /// options restrict the choice. Simulates several presets, which takes some seconds for each.
+    ///
+    /// # Errors
+    /// If the head is of another width than the table, or those of [`ScoreServer::with_error`].
+    pub fn with_error(
+        head: &LinearHead,
+        subtables: &Subtables,
+        error: f64,
+        parameters: Option<&CkksParameters>,
+        options: &ScoreOptions,
+    ) -> Result<Self, LayerError> {
+        let folded = head.fold(subtables)?;
+        let tables = token_scores(head, subtables, &folded);
+        let scores = ScoreServer::with_error(PROTOCOL, &tables, error, parameters, options)?;
+        Ok(Self::over(scores, head, subtables, &folded))
+    }
+
+    fn over(scores: ScoreServer, head: &LinearHead, subtables: &Subtables, folded: &FoldedHead) -> Self {
         let own = proto::Layer {
             table_id: subtables.id().to_bytes().to_vec(),
             classes: head.classes().to_vec(),
@@ -47,7 +62,7 @@ impl LayerServer {
             token_mean: folded.token_mean().to_vec(),
         };
         let description = Description { scores: scores.description().clone(), own };
-        Ok(LayerServer { scores, description })
+        LayerServer { scores, description }
     }
 
     /// The description for clients.
@@ -55,8 +70,8 @@ impl LayerServer {
         &self.description
     }
 
-    /// The scores of tokens beside the bound of the error of a sum, in the head's units; `None` for compact queries,
-    /// whose error is not known.
+    /// The scores of tokens beside the bound of the error of a sum, in the head's units; `None` for full
+    /// compact queries, whose error is not known.
     pub fn precision(&self) -> Option<Precision> {
         self.scores.precision()
     }
@@ -103,5 +118,17 @@ impl ServerHalf for LayerServer {
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, LayerError> {
         Ok(self.scores.timed_answer(client, keys, query, cancel)?.0)
+    }
+}
+
+fn token_scores<'a>(head: &LinearHead, subtables: &Subtables, folded: &'a FoldedHead) -> TokenScores<'a> {
+    let shape = subtables.shape();
+    TokenScores {
+        model_id: folded.id().to_bytes(),
+        subtables: shape.subtables,
+        columns: shape.columns,
+        classes: head.classes().len(),
+        max_tokens: head.max_tokens(),
+        values: folded.values(),
     }
 }

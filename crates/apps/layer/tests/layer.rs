@@ -108,14 +108,33 @@ fn encrypted_scores_are_the_heads_scores() {
 #[test]
 fn compact_queries_have_the_same_scores() {
     let (table, head) = (table(0, 16, true), head());
-    let options = LayerOptions { query: QueryForm::Compact, ..LayerOptions::default() };
-    let server = server_of(&head, &table, "insecure_n11_boot_depth9_scale50", &options);
-    let mut client = client_of(&server, &table, false);
-    let keys = keys(&server, &client);
     let texts = texts();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (answers, _) = ask(&server, &mut client, &keys, &texts);
-    texts.iter().zip(&answers).for_each(|(text, answer)| check(&table, &head, text, answer, 1e-2));
+    for (small_queries, preset) in
+        [(false, "insecure_n11_boot_depth9_scale50"), (true, "insecure_n11_query_depth11_scale40")]
+    {
+        let options = LayerOptions { query: QueryForm::Compact, small_queries, ..LayerOptions::default() };
+        let server = server_of(&head, &table, preset, &options);
+        let mut client = client_of(&server, &table, false);
+        let keys = keys(&server, &client);
+        for texts in texts.chunks(client.batch()) {
+            let (answers, _) = ask(&server, &mut client, &keys, texts);
+            // Only the error of short queries has a bound.
+            let error = client.description().header().error_bound().unwrap_or(1e-2);
+            texts.iter().zip(&answers).for_each(|(text, answer)| check(&table, &head, text, answer, error));
+        }
+    }
+}
+
+#[test]
+fn the_error_of_the_chosen_plan_is_small_enough() {
+    let (table, head) = (table(0, 16, true), head());
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let choose =
+        |error| LayerServer::with_error(&head, table.subtables(), error, Some(&parameters), &LayerOptions::default());
+    assert!(choose(1e-2).unwrap().precision().unwrap().error_bound <= 1e-2);
+    let error = choose(1e-30).err().unwrap().to_string();
+    assert!(error.contains("the smallest bound is"), "{error}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub trait CkksClientHalf {
     /// If the service does not know a bound of the error, or an error of [`SharingNoise::new`].
     fn sharing_noise(&self, bits: u32) -> Result<SharingNoise, ProtocolError> {
         let error = self.keyring().header().error_bound().ok_or_else(|| {
-            let needed = "a service that describes one; compact queries have none";
+            let needed = "a service that describes one; full compact queries have none";
             ProtocolError::mismatch("bound of the error", "none", needed)
         })?;
         SharingNoise::new(error, bits)

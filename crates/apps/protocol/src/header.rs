@@ -149,6 +149,7 @@ impl CkksHeader {
     pub fn key_set(&self) -> KeySetId {
         let kind = match self.bootstraps() {
             Bootstraps::Nothing => "switching keys",
+            Bootstraps::ShortQueries => "switching keys, bootstraps of short queries",
             Bootstraps::Queries => "switching keys, bootstraps",
             Bootstraps::Ciphertexts => "switching keys, bootstraps of ciphertexts",
             Bootstraps::QueriesAndCiphertexts => "switching keys, bootstraps of queries and ciphertexts",
@@ -235,13 +236,13 @@ impl CkksHeader {
         Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
-    /// As [`CkksHeader::check_use`], for an application without bootstraps that sends small answers: they need the key
-    /// to the ring of half the degree.
+    /// As [`CkksHeader::check_use`], for an application that sends small answers: they need the key to the ring of half
+    /// the degree.
     ///
     /// # Errors
     /// If the application has no use for a key.
-    pub fn check_use_of_small_answers(&self) -> Result<(), ProtocolError> {
-        Ok(limits::check_key_kinds(&self.key_plan, Bootstraps::Nothing)?)
+    pub fn check_use_with_small_answers(&self, bootstraps: Bootstraps) -> Result<(), ProtocolError> {
+        Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
     /// Refuses queries that would cost a client more memory and time than any application needs.
@@ -390,7 +391,7 @@ mod tests {
     fn a_service_gets_no_keys_beyond_its_need() {
         let sound = header("insecure_n11_boot_depth9_scale50", KeyPlan::new());
         let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
-        use Bootstraps::{Ciphertexts, Nothing, Queries, QueriesAndCiphertexts};
+        use Bootstraps::{Ciphertexts, Nothing, Queries, QueriesAndCiphertexts, ShortQueries};
         let ask = |bootstraps: Bootstraps, keys: &[(u64, u32)]| {
             let keys =
                 keys.iter().map(|&(galois_element, chain)| v1::KeyRequirement { galois_element, chain }).collect();
@@ -399,6 +400,7 @@ mod tests {
             Ok::<_, ProtocolError>(header.key_plan().len())
         };
         assert_eq!(ask(Nothing, &[(0, 5), (5, 3)]).unwrap(), 2);
+        assert_eq!(ask(ShortQueries, &[(10, 40)]).unwrap(), 1);
         assert_eq!(ask(Queries, &[(4, primes), (6, 40)]).unwrap(), 2);
         assert_eq!(ask(Ciphertexts, &[(2, primes), (6, 40)]).unwrap(), 2);
         assert_eq!(ask(QueriesAndCiphertexts, &[(2, primes), (4, primes), (6, 40)]).unwrap(), 3);
@@ -412,7 +414,9 @@ mod tests {
             (Ciphertexts, (2, primes + 1)),
             (Nothing, (1, 5)),  // the identity
             (Nothing, (8, 1)),  // of small answers
-            (Nothing, (10, 5)), // nothing
+            (Nothing, (10, 5)), // of short queries
+            (Queries, (10, 5)),
+            (Nothing, (12, 5)), // nothing
             (Nothing, (5, 0)),
             (Nothing, (5, 1000)),
         ] {

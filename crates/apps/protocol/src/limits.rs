@@ -38,7 +38,9 @@ impl LimitExceeded {
 pub enum Bootstraps {
     /// Nothing.
     Nothing,
-    /// Compact queries.
+    /// Compact queries of few elements.
+    ShortQueries,
+    /// Compact queries that fill the ring.
     Queries,
     /// Ciphertexts in the middle of a computation.
     Ciphertexts,
@@ -49,7 +51,7 @@ pub enum Bootstraps {
 impl Bootstraps {
     /// What the keys of a plan are for.
     pub(crate) fn of(plan: &KeyPlan) -> Self {
-        let all = [Bootstraps::Nothing, Bootstraps::Queries, Bootstraps::Ciphertexts];
+        let all = [Bootstraps::Nothing, Bootstraps::ShortQueries, Bootstraps::Queries, Bootstraps::Ciphertexts];
         let fits = |bootstraps: &Bootstraps| check_key_kinds(plan, *bootstraps).is_ok();
         all.into_iter().find(fits).unwrap_or(Bootstraps::QueriesAndCiphertexts)
     }
@@ -63,7 +65,8 @@ impl Bootstraps {
 pub fn check_key_kinds(plan: &KeyPlan, bootstraps: Bootstraps) -> Result<(), LimitExceeded> {
     let useful = |kind: &KeyKind| match kind {
         KeyKind::Relinearisation | KeyKind::Galois { .. } | KeyKind::HalfRing => true,
-        KeyKind::Decapsulation => bootstraps != Bootstraps::Nothing,
+        KeyKind::SubringQuery => bootstraps == Bootstraps::ShortQueries,
+        KeyKind::Decapsulation => !matches!(bootstraps, Bootstraps::Nothing | Bootstraps::ShortQueries),
         KeyKind::QueryEncapsulation => {
             matches!(bootstraps, Bootstraps::Queries | Bootstraps::QueriesAndCiphertexts)
         }
@@ -133,16 +136,18 @@ mod tests {
             plan.require(kind, 1);
             check_key_kinds(&plan, bootstraps)
         };
-        use Bootstraps::{Ciphertexts, Nothing, Queries};
+        use Bootstraps::{Ciphertexts, Nothing, Queries, ShortQueries};
         for (kind, allowed) in [
-            (KeyKind::Relinearisation, [true, true, true]),
-            (KeyKind::Galois { element: 5 }, [true, true, true]),
-            (KeyKind::HalfRing, [true, true, true]),
-            (KeyKind::Decapsulation, [false, true, true]),
-            (KeyKind::QueryEncapsulation, [false, true, false]),
-            (KeyKind::Encapsulation, [false, false, true]),
+            (KeyKind::Relinearisation, [true, true, true, true]),
+            (KeyKind::Galois { element: 5 }, [true, true, true, true]),
+            (KeyKind::HalfRing, [true, true, true, true]),
+            (KeyKind::SubringQuery, [false, true, false, false]),
+            (KeyKind::Decapsulation, [false, false, true, true]),
+            (KeyKind::QueryEncapsulation, [false, false, true, false]),
+            (KeyKind::Encapsulation, [false, false, false, true]),
         ] {
-            assert_eq!([Nothing, Queries, Ciphertexts].map(|use_| check(kind, use_).is_ok()), allowed, "{kind}");
+            let found = [Nothing, ShortQueries, Queries, Ciphertexts].map(|use_| check(kind, use_).is_ok());
+            assert_eq!(found, allowed, "{kind}");
         }
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Relinearisation, 1);

@@ -16,6 +16,7 @@ use crate::compact::Compact;
 use crate::direct::Direct;
 use crate::error::QueryError;
 use crate::one_hot::OneHot;
+use crate::short_compact::ShortCompact;
 
 /// A form of query, with everything on which its two sides must agree.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub enum QueryCodec {
     OneHot(OneHot),
     /// One torus element per index, to be bootstrapped.
     Compact(Compact),
+    /// The same for few slots: one vector for all subtables.
+    ShortCompact(ShortCompact),
 }
 
 /// Names of the forms.
@@ -36,7 +39,7 @@ pub enum QueryForm {
     Direct,
     /// [`QueryCodec::OneHot`].
     OneHot,
-    /// [`QueryCodec::Compact`].
+    /// [`QueryCodec::ShortCompact`], or [`QueryCodec::Compact`] for full queries.
     Compact,
 }
 
@@ -109,7 +112,7 @@ impl QueryCodec {
         }
     }
 
-    /// Queries of a form and a shape: both sides can derive it without the tables.
+    /// Full queries of a form and a shape: both sides can derive it without the tables.
     ///
     /// # Errors
     /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the
@@ -123,17 +126,31 @@ impl QueryCodec {
         })
     }
 
-    /// Queries of a form for a lookup.
+    /// Full queries of a form for a lookup.
     ///
     /// # Errors
     /// Those of [`QueryCodec::new`], or if the lookup's plan needs another index encoding than the form has.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
+        Self::check_plan(form, lookup)?;
+        Self::new(form, QueryShape::of(lookup))
+    }
+
+    /// Short compact queries for a lookup, with `period` slots for each subtable.
+    ///
+    /// # Errors
+    /// Those of [`ShortCompact::new`], or if the lookup's plan needs another index encoding.
+    pub fn short_compact(lookup: &Lookup, period: usize) -> Result<Self, QueryError> {
+        Self::check_plan(QueryForm::Compact, lookup)?;
+        Ok(QueryCodec::ShortCompact(ShortCompact::new(QueryShape::of(lookup), period)?))
+    }
+
+    fn check_plan(form: QueryForm, lookup: &Lookup) -> Result<(), QueryError> {
         let kind = lookup.parameters().ring().kind();
         if lookup.plan().index_encoding() != form.values(kind) {
             let needed = format!("one for {form} queries and the slots of preset {}", lookup.parameters().name());
             return Err(refuse("a plan", lookup.plan().to_string(), needed));
         }
-        Self::new(form, QueryShape::of(lookup))
+        Ok(())
     }
 
     /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing entries are padded. Every
@@ -146,7 +163,11 @@ impl QueryCodec {
     pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, QueryError> {
         let QueryShape { parameters, level, .. } = self.shape();
         let scale = query_scale(parameters, *level);
-        check_indices(self.shape(), parameters.slots(), indices)?;
+        check_indices(self.shape(), self.slots(), indices)?;
+        if let QueryCodec::ShortCompact(short) = self {
+            let mut rng = encryptor.randomness()?;
+            return Ok(vec![short.encrypt_vector(encryptor.key(), indices, &mut rng)?]);
+        }
         if let QueryCodec::Compact(compact) = self {
             let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
@@ -172,20 +193,32 @@ impl QueryCodec {
         Err(refuse("the number of vectors", vectors.len().to_string(), needed))
     }
 
+    /// Number of slots for each subtable.
+    pub fn slots(&self) -> usize {
+        match self {
+            QueryCodec::ShortCompact(short) => short.period(),
+            _ => self.shape().parameters.slots(),
+        }
+    }
+
     /// Number of vectors.
     pub fn vectors(&self) -> usize {
+        if matches!(self, QueryCodec::ShortCompact(_)) {
+            return 1;
+        }
         self.shape().subtables * self.values().vectors(self.shape().columns)
     }
 
     /// Number of vectors that an encryption of zero made in advance can encrypt: all, or none for a compact query.
     pub fn slot_vectors(&self) -> usize {
-        if matches!(self, QueryCodec::Compact(_)) { 0 } else { self.vectors() }
+        if matches!(self, QueryCodec::Compact(_) | QueryCodec::ShortCompact(_)) { 0 } else { self.vectors() }
     }
 
     /// Bytes of all vectors.
     pub fn byte_len(&self) -> usize {
         let vector = match self {
             QueryCodec::Compact(compact) => compact.vector_bytes(),
+            QueryCodec::ShortCompact(short) => short.vector_bytes(),
             _ => SeededCiphertext::byte_len(&self.shape().parameters, self.shape().level),
         };
         self.vectors() * vector
@@ -197,6 +230,7 @@ impl QueryCodec {
             QueryCodec::Direct(direct) => direct.shape(),
             QueryCodec::OneHot(one_hot) => one_hot.shape(),
             QueryCodec::Compact(compact) => compact.shape(),
+            QueryCodec::ShortCompact(short) => short.shape(),
         }
     }
 
@@ -204,7 +238,7 @@ impl QueryCodec {
         match self {
             QueryCodec::Direct(direct) => direct.values(),
             QueryCodec::OneHot(_) => IndexEncoding::OneHot,
-            QueryCodec::Compact(_) => IndexEncoding::Alpha,
+            QueryCodec::Compact(_) | QueryCodec::ShortCompact(_) => IndexEncoding::Alpha,
         }
     }
 }

@@ -97,7 +97,7 @@ impl Compact {
 }
 
 /// The element of an index; that of the last column for `None`. In constant time: padding is selected with a mask.
-fn element(index: Option<usize>, columns: usize) -> f64 {
+pub(crate) fn element(index: Option<usize>, columns: usize) -> f64 {
     torus(index_or(index, columns - 1), columns)
 }
 

@@ -8,6 +8,7 @@ use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
 use crate::forms::SmallForms;
+use crate::short_compact::ShortCompact;
 use crate::small::{SmallAnswer, SmallQuery};
 
 /// Maximum number of subtables.
@@ -27,7 +28,8 @@ pub struct IndexFields<'a> {
     pub query_level: u32,
     /// Name of the form of query.
     pub query_form: &'a str,
-    /// Shortest period of a small query ([`SmallQuery`]), a power of two; 0 if the server takes none.
+    /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, that of all
+    /// queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
     pub small_period: u32,
     /// Number of slots of each vector that a question takes; it divides the number of slots.
     pub question_slots: usize,
@@ -43,8 +45,10 @@ pub struct IndexDescription {
     form: QueryForm,
     question_slots: usize,
     outputs: usize,
-    /// The small queries, if the server takes any.
+    /// The small queries, if the server takes any beside full ones.
     small: Option<SmallForms>,
+    /// The answer to short compact queries, if the server takes these.
+    short_answer: Option<SmallAnswer>,
 }
 
 impl IndexDescription {
@@ -64,16 +68,22 @@ impl IndexDescription {
             level: fields.query_level as usize,
         };
         let IndexFields { question_slots, outputs, small_period, .. } = fields;
-        let small = (small_period > 0).then(|| SmallForms {
-            shape: shape.clone(),
-            least_period: small_period as usize,
-            question_slots,
-            outputs,
-        });
-        if let Some(small) = &small {
-            SmallQuery::new(shape.clone(), small.least_period)?;
-        }
-        Ok(IndexDescription { codec: QueryCodec::new(form, shape)?, header, form, question_slots, outputs, small })
+        let period = small_period as usize;
+        let (mut small, mut short_answer) = (None, None);
+        let codec = match form {
+            QueryForm::Compact if period > 0 => {
+                short_answer = Some(SmallAnswer::new(header.parameters(), period / question_slots, outputs)?);
+                QueryCodec::ShortCompact(ShortCompact::new(shape, period)?)
+            }
+            _ => {
+                if period > 0 {
+                    SmallQuery::new(shape.clone(), period)?;
+                    small = Some(SmallForms { shape: shape.clone(), least_period: period, question_slots, outputs });
+                }
+                QueryCodec::new(form, shape)?
+            }
+        };
+        Ok(IndexDescription { codec, header, form, question_slots, outputs, small, short_answer })
     }
 
     /// A description from untrusted fields.
@@ -88,15 +98,18 @@ impl IndexDescription {
             && fields.question_slots.is_power_of_two()
             && fields.question_slots <= header.parameters().slots()
             && fields.query_level as usize <= header.parameters().max_level()
-            && (fields.small_period == 0 || fields.query_form == QueryForm::Direct.to_string());
+            && (fields.small_period == 0 || fields.query_form != QueryForm::OneHot.to_string())
+            && (fields.small_period == 0 || fields.small_period as usize >= fields.question_slots);
         if !plausible {
             return Err(QueryError::mismatch("shape of queries", format!("{fields:?}"), "one that fits the preset"));
         }
         let description = Self::new(header, fields)?;
-        let compact = description.form == QueryForm::Compact;
-        match description.small {
-            Some(_) => description.header.check_use_of_small_answers()?,
-            None => description.header.check_use(if compact { Bootstraps::Queries } else { Bootstraps::Nothing })?,
+        let header = &description.header;
+        match description.codec {
+            QueryCodec::ShortCompact(_) => header.check_use_with_small_answers(Bootstraps::ShortQueries)?,
+            QueryCodec::Compact(_) => header.check_use(Bootstraps::Queries)?,
+            _ if description.small.is_some() => header.check_use_with_small_answers(Bootstraps::Nothing)?,
+            _ => header.check_use(Bootstraps::Nothing)?,
         }
         CkksHeader::check_query_bytes(description.codec.byte_len())?;
         description.check_answer_bytes()?;
@@ -138,13 +151,23 @@ impl IndexDescription {
 
     /// Maximum number of questions in one query.
     pub fn batch(&self) -> usize {
-        self.parameters().slots() / self.question_slots
+        self.codec.slots() / self.question_slots
     }
 
     /// Whether queries of few questions may be small: much shorter than [`IndexDescription::full_query_bytes`], and
     /// longer with more questions, in steps of a factor of two.
     pub fn has_small_queries(&self) -> bool {
         self.small_holding(1).is_some()
+    }
+
+    /// The answer to short compact queries, if the server takes these.
+    pub fn short_answer(&self) -> Option<&SmallAnswer> {
+        self.short_answer.as_ref()
+    }
+
+    /// The small answer to that many questions; `None` if it is a full one.
+    fn small_answer_to(&self, questions: usize) -> Option<SmallAnswer> {
+        self.short_answer.clone().or_else(|| Some(self.small_holding(questions)?.1))
     }
 
     /// The small query for that many questions, and its answer; `None` if a full query has to be sent.
@@ -180,8 +203,8 @@ impl IndexDescription {
 
     /// Maximum length in bytes of the answer to that many questions.
     pub fn answer_bytes(&self, questions: usize) -> usize {
-        match self.small_holding(questions) {
-            Some((_, answer)) => self.header.packed_bytes(answer.vectors(), answer.byte_len()),
+        match self.small_answer_to(questions) {
+            Some(answer) => self.header.packed_bytes(answer.vectors(), answer.byte_len()),
             None => self.full_answer_bytes(self.outputs),
         }
     }
@@ -189,7 +212,7 @@ impl IndexDescription {
     /// Expected length in bytes of the answer to that many questions.
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
         let most = self.answer_bytes(questions);
-        if self.small_holding(questions).is_some() { most } else { self.header.expected_answer_bytes(most) }
+        if self.small_answer_to(questions).is_some() { most } else { self.header.expected_answer_bytes(most) }
     }
 
     /// Maximum length in bytes of a full answer with that many vectors, none of which has a higher level than the
@@ -209,7 +232,7 @@ impl IndexDescription {
         keyring.prepare(self.codec.shape().level, Needs { burst, ..needs })
     }
 
-    /// Number of slots of each vector of a query of that many questions.
+    /// Number of slots for each subtable in a query of that many questions.
     ///
     /// # Errors
     /// If there are none, or more than [`IndexDescription::batch`].
@@ -218,7 +241,7 @@ impl IndexDescription {
         if !(1..=most).contains(&questions) {
             return Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")));
         }
-        Ok(self.small_holding(questions).map_or(self.parameters().slots(), |(query, _)| query.period()))
+        Ok(self.small_holding(questions).map_or(self.codec.slots(), |(query, _)| query.period()))
     }
 
     /// Encrypts a query of that many questions: one list of indices per subtable, with one entry for each of the
@@ -247,7 +270,7 @@ impl IndexDescription {
     /// number of vectors.
     pub fn decrypt(&self, keyring: &Keyring, answer: &[u8], questions: usize) -> Result<Vec<Slots>, QueryError> {
         self.query_slots(questions)?;
-        let Some((_, small)) = self.small_holding(questions) else {
+        let Some(small) = self.small_answer_to(questions) else {
             return Ok(self.decrypt_full(keyring, answer, self.outputs, questions)?);
         };
         let vectors = self.header.unpack("answer", answer, self.answer_bytes(questions), small.vectors())?;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod choice;
 mod codec;
 mod compact;
 mod description;
@@ -8,8 +9,10 @@ mod error;
 mod forms;
 mod one_hot;
 mod reader;
+mod short_compact;
 mod small;
 
+pub use choice::{LookupCandidate, LookupChoice};
 pub use codec::{QueryCodec, QueryForm, QueryShape};
 pub use compact::Compact;
 pub use description::{IndexDescription, IndexFields};
@@ -18,4 +21,5 @@ pub use error::{QueryError, lookup_error_kind};
 pub use forms::{SmallForms, SmallOffer};
 pub use one_hot::OneHot;
 pub use reader::QueryReader;
+pub use short_compact::ShortCompact;
 pub use small::{SmallAnswer, SmallQuery};

@@ -31,7 +31,9 @@ impl ScoreDescription {
             && shape.max_tokens.is_power_of_two()
             && shape.max_tokens as usize <= header.parameters().slots()
             && header.bound() > 0.0
-            && (shape.small_period == 0 || shape.small_period == shape.max_tokens);
+            && (shape.small_period == 0
+                || shape.small_period == shape.max_tokens
+                || shape.query_form == QueryForm::Compact.to_string());
         if !plausible {
             return Err(ScoreError::mismatch("model shape", format!("{shape:?}"), "one that fits the preset"));
         }

@@ -5,12 +5,16 @@ use std::time::Instant;
 
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
 use unspoken_lookup::{
-    Lookup, OutputForm, Plan, Precision, Table, Task, at_lowest_level, best_plan, output_unit, simulated_outputs,
+    Lookup, OutputForm, Plan, Precision, Table, TableSummary, Task, at_lowest_level, best_plan, output_unit,
+    simulated_outputs,
 };
 use unspoken_protocol::{
     CkksHeader, ClientId, Protocol, ProtocolError, output_bytes, simulated_error_bound, write_output,
 };
-use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader, SmallForms, SmallOffer};
+use unspoken_query::{
+    IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer,
+    SmallForms, SmallOffer,
+};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::ScoreDescription;
@@ -46,8 +50,9 @@ pub struct ScoreOptions {
     pub plan: Option<Plan>,
     /// Form of the clients' queries.
     pub query: QueryForm,
-    /// Whether to offer small queries, if the form is direct, the preset precise enough, and its key of small answers
-    /// secure. They need more keys.
+    /// If the form is direct: whether to offer small queries beside full ones, if the preset is precise enough, and its
+    /// key of small answers secure; they need more keys. If the form is compact: whether queries are short ones of few
+    /// texts, which need fewer keys, and not full ones.
     pub small_queries: bool,
 }
 
@@ -106,7 +111,12 @@ impl ScoreServer {
         // After a bootstrap there are more levels than needed: one more level is room for the scores.
         let lowest = plan.depth(columns) + usize::from(form == QueryForm::Compact);
         let (unit, lookup) = at_lowest_level(parameters, lowest, prepare)?;
-        let query = QueryCodec::for_lookup(form, &lookup)?;
+        let query = match form {
+            QueryForm::Compact if options.small_queries => {
+                QueryCodec::short_compact(&lookup, ShortCompact::most_period(parameters, subtables)?)?
+            }
+            _ => QueryCodec::for_lookup(form, &lookup)?,
+        };
         if !lookup.is_centred() {
             return Err(ScoreError::mismatch(
                 "score tables",
@@ -114,7 +124,15 @@ impl ScoreServer {
                 "centred rows, so that padding adds nothing",
             ));
         }
-        let token_sum = token_sum(parameters.slots() / max_tokens, max_tokens)?;
+        if query.slots() < max_tokens {
+            let needed = format!("at most {} tokens per text; take full queries (small=off)", query.slots());
+            return Err(ScoreError::mismatch("short compact queries", max_tokens, needed));
+        }
+        let short = matches!(query, QueryCodec::ShortCompact(_)).then_some(query.slots());
+        let token_sum = match short {
+            Some(period) => small_token_sum(period, max_tokens).map_err(ProtocolError::from)?,
+            None => token_sum(parameters.slots() / max_tokens, max_tokens)?,
+        };
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&token_sum.key_plan(parameters, lookup.output_level()));
         let encoder = Encoder::new(parameters);
@@ -124,6 +142,14 @@ impl ScoreServer {
         let check = |error: f64| tables.check_precision(parameters, error);
         let mut precision = full.map(check).transpose()?;
         let mut small_period = 0;
+        if let Some(period) = short {
+            let answer = SmallAnswer::new(parameters, period / max_tokens, lookup.outputs())?;
+            if let Some(offer) = reader.short_offer(&encoder, &lookup, (&answer, &token_sum))? {
+                key_plan.extend(&offer.keys);
+                precision = Some(check(offer.error * unit)?);
+            }
+            small_period = period as u32;
+        }
         if options.small_queries && form == QueryForm::Direct {
             let forms = SmallForms {
                 shape: reader.query().shape().clone(),
@@ -158,13 +184,48 @@ impl ScoreServer {
         Ok(ScoreServer { encoder, reader, lookup, token_sum, description, precision })
     }
 
+    /// As [`ScoreServer::new`], with the preset and the plan of the lowest cost per text for which the bound of the
+    /// error of a score is at most `error`, in the model's units. `parameters` or a plan in the options restrict the
+    /// choice. Simulates several presets, which takes some seconds for each.
+    ///
+    /// # Errors
+    /// If there is none, or the queries are full compact or one-hot ones, or as for [`ScoreServer::new`].
+    pub fn with_error(
+        protocol: Protocol,
+        tables: &TokenScores<'_>,
+        error: f64,
+        parameters: Option<&CkksParameters>,
+        options: &ScoreOptions,
+    ) -> Result<Self, ScoreError> {
+        tables.check()?;
+        let &TokenScores { subtables, classes, .. } = tables;
+        let columns = options.query.padded_columns(tables.columns);
+        let choice = LookupChoice {
+            task: Task { subtables, rows: classes, columns, form: OutputForm::Pairs },
+            query: options.query,
+            small_queries: options.small_queries,
+            plan: options.plan,
+            parameters: parameters.cloned(),
+            spare_levels: 0,
+            real_slots: false,
+        };
+        let values = |t: usize| (0..classes).flat_map(|c| tables.row(t, c)).copied().collect::<Vec<f64>>();
+        let own = (0..subtables).map(|t| Table::new(classes, &values(t))).collect::<Result<Vec<_>, _>>()?;
+        let summary = TableSummary { columns, ..TableSummary::of(&own, tables.bound()) };
+        let make = |candidate: &LookupCandidate| {
+            let options = ScoreOptions { plan: Some(candidate.plan), ..*options };
+            Self::new(protocol, tables, &candidate.parameters, &options)
+        };
+        choice.precise(error, summary, make, Self::precision)
+    }
+
     /// The description for clients.
     pub fn description(&self) -> &ScoreDescription {
         &self.description
     }
 
-    /// The model's scores beside the error bound, in the model's units; `None` for compact queries, whose error is not
-    /// known.
+    /// The model's scores beside the error bound, in the model's units; `None` for full compact queries, whose error is
+    /// not known.
     pub fn precision(&self) -> Option<Precision> {
         self.precision
     }
@@ -204,7 +265,10 @@ impl ScoreServer {
             None => {
                 let parameters = self.description.parameters();
                 let totals = self.totals(&evaluator, &self.token_sum, &sums)?;
-                totals.iter().map(|total| write_output(parameters, total)).collect::<Result<_, _>>()?
+                match self.description.index().short_answer() {
+                    Some(answer) => answer.write(&evaluator, &totals, self.lookup.bound())?,
+                    None => totals.iter().map(|total| write_output(parameters, total)).collect::<Result<_, _>>()?,
+                }
             }
         };
         let linear = start.elapsed().as_secs_f64() - read - vectors;
@@ -254,8 +318,8 @@ fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksErr
     InnerSum::with_radix((period / max_tokens) as i64, max_tokens, 0, 2)
 }
 
-/// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries,
-/// because their bootstrap is not simulated.
+/// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries:
+/// the bootstrap of full ones is not simulated, and that of short ones belongs to their reader.
 fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,

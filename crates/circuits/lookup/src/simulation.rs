@@ -13,6 +13,11 @@ pub fn simulated_outputs(simulator: &Simulator, lookup: &Lookup) -> Result<Vec<S
     lookup.run(simulator, &simulated_query(simulator, lookup, lookup.parameters().slots(), 1.0)?)
 }
 
+/// The index in a slot of subtable `t` of a simulated query.
+pub fn varied_index(t: usize, slot: usize, columns: usize) -> usize {
+    (31 * slot + 17 * t + slot / 7) % columns
+}
+
 /// The vectors of a simulated query that repeat after `period` slots, with indices that differ from slot to slot. Their
 /// values are divided by `divisor`.
 ///
@@ -29,7 +34,7 @@ pub fn simulated_query(
     let mut query = Vec::new();
     for t in 0..subtables {
         for vector in 0..encoding.vectors(columns) {
-            let value = |slot: usize| encoding.value(Some((31 * slot + 17 * t + slot / 7) % columns), columns, vector);
+            let value = |slot: usize| encoding.value(Some(varied_index(t, slot, columns)), columns, vector);
             let values: Vec<Complex64> = (0..period).map(|slot| value(slot) / divisor).collect();
             query.push(simulator.encrypt(&values, lookup.input_level(), lookup.input_scale())?);
         }

@@ -25,7 +25,10 @@ mod simulator;
 mod worst_case;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
-pub use bootstrap::{Bootstrap, BootstrapEstimate, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues};
+pub use bootstrap::{
+    Bootstrap, BootstrapEstimate, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues, SubringBootstrap,
+    SubringBootstrapper,
+};
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};
 pub use encoding::{Encoder, Plaintext, Slots};

@@ -198,6 +198,13 @@ impl NoiseSource {
         (0..self.model.parameters.ring().degree()).map(|_| integer()).collect()
     }
 
+    /// The errors of `count` elements of a query modulo `modulus`: those of its encryption and its rounding.
+    pub(crate) fn query_errors(&self, stream: u64, count: usize, modulus: f64) -> Vec<f64> {
+        let deviation = (ERROR_SIGMA * ERROR_SIGMA + ROUNDING_VARIANCE).sqrt() / modulus;
+        let complex = self.gaussian(&[ENCRYPTION_STREAM, stream], deviation * std::f64::consts::SQRT_2);
+        complex.into_iter().take(count).map(|z| z.re).collect()
+    }
+
     /// Independent Gaussian slots with `E|z|^2 = deviation^2`. They depend only on the seed and the label.
     fn gaussian(&self, label: &[u64], deviation: f64) -> Vec<Complex64> {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, label));

@@ -27,7 +27,8 @@ pub struct CkksLiteral {
 /// reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BootstrapLiteral {
-    /// Number of factors, and of levels, of the map from slots to coefficients.
+    /// Number of factors, and of levels, of the map from slots to coefficients; 0 for a set that bootstraps subring
+    /// queries alone ([`SubringBootstrap`](crate::SubringBootstrap)).
     pub slots_to_coefficients: usize,
     /// Number of factors, and of levels, of the map from coefficients to slots.
     pub coefficients_to_slots: usize,
@@ -81,9 +82,10 @@ fn check_bootstrap(
              with at least four before the doublings"
         ));
     }
-    if !factors.contains(&slots_to_coefficients) || !factors.contains(&coefficients_to_slots) {
+    if slots_to_coefficients > stages || !factors.contains(&coefficients_to_slots) {
         return Err(format!(
-            "maps of {slots_to_coefficients} and {coefficients_to_slots} factors; 1 to {stages} are possible"
+            "maps of {slots_to_coefficients} and {coefficients_to_slots} factors; up to {stages} are possible, and the \
+             second one needs one or more"
         ));
     }
     if levels < needed {

@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 use memory::{Checks, Server, allocated, own_parameters, peak};
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform,
-    Simulator, SlotValues, Steps,
+    Simulator, SlotValues, Steps, SubringBootstrap, SubringBootstrapper,
 };
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{SecretKey, SubringQuerySecret};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const BOOT: &str = "insecure_n11_boot_depth9_scale50";
+const QUERY: &str = "insecure_n11_query_depth11_scale40";
 const LEVEL: usize = 6;
 
 /// Ten rotations, then sixty products of them, which are kept and summed.
@@ -90,5 +93,20 @@ fn estimates_bound_what_is_allocated() {
     result.unwrap();
     let estimate = bootstrapper.plan().working_bytes_of_many(&server.encoder, group.len()).unwrap();
     checks.check("three bootstraps at once", measured, estimate, 4.5);
+
+    let parameters = own_parameters(QUERY);
+    let planned = SubringBootstrap::new(&parameters, 512).unwrap();
+    let server = Server::new(QUERY, &planned.key_plan(), 1, (1, parameters.scale()));
+    let planned = SubringBootstrap::new(server.encoder.parameters(), 512).unwrap();
+    let bootstrapper = SubringBootstrapper::new(&server.encoder, planned.clone()).unwrap();
+    let mut rng = SecretRng::insecure_from_seed(3);
+    // Another secret than that of the keys, because the values do not matter.
+    let secret = SecretKey::generate(server.encoder.parameters().rlwe(), &mut rng).unwrap();
+    let secret = SubringQuerySecret::of(&secret, planned.queries()).unwrap();
+    let query = secret.encrypt(&[0.25; 512], &mut rng).unwrap();
+    server.encoder.parameters().ring().release_idle();
+    let (result, measured) = peak(|| bootstrapper.exponential(&server.evaluator(), &query, parameters.scale()));
+    result.unwrap();
+    checks.check("bootstrap of a query", measured, bootstrapper.working_bytes(), 3.5);
     checks.finish();
 }

@@ -436,8 +436,8 @@ fn read_seed(bytes: &[u8]) -> Seed {
 ///
 /// After the header: the number of keys (u32), a descriptor of 12 bytes per key (the Galois element, or 0 for
 /// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, 8 for the ring of
-/// half the degree, u64; chain length, u32), then each key in that order: its seed (32 bytes) and its rows. The
-/// descriptors come first so that a server knows the sizes of the keys before it reads them.
+/// half the degree, 10 for subring queries, u64; chain length, u32), then each key in that order: its seed (32 bytes)
+/// and its rows. The descriptors come first so that a server knows the sizes of the keys before it reads them.
 pub struct KeyBundle;
 
 impl KeyBundle {
@@ -541,7 +541,7 @@ impl KeyBundle {
             let element = u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
             let chain = check_chain(parameters, object, u32::from_le_bytes([c0, c1, c2, c3]) as usize)?;
             let unknown =
-                || refuse(object, format!("key kind {element}"), "an odd number below the order, 0, 2, 4, 6 or 8");
+                || refuse(object, format!("key kind {element}"), "an odd number below the order, 0, 2, 4, 6, 8 or 10");
             let kind = KeyKind::from_code(parameters.ring(), element).ok_or_else(unknown)?;
             parameters.check_kind(kind, chain)?;
             if last.is_some_and(|last| kind <= last) {

@@ -125,13 +125,7 @@ impl CompactQuerySecret {
     pub fn encrypt(&self, torus: &[f64], rng: &mut SecretRng) -> Result<CompactQuery, RlweError> {
         let ring = self.parameters.ring();
         check_elements(torus, ring.degree())?;
-        let q = f64::from(ring.chain()[0]);
-        // No branch and no call of a rounding function, because the elements are a client's message.
-        let scaled = |t: &f64| round_ties_even((t - round_ties_even(*t)) * q) as i32;
-        let scaled = Zeroizing::new(torus.iter().map(scaled).collect::<Vec<i32>>());
-        let mut message = ring.from_i32(&scaled, Basis::chain(1))?;
-        message.mark_secret();
-        ring.to_evaluation(&mut message)?;
+        let message = torus_message(ring, torus)?;
         let mut seed = [0; SEED_BYTES];
         rng.fill(&mut seed);
         let inner = SeededCiphertext::encrypt_with_seed(&self.secret, &message, mask_seed(&seed), rng)?;
@@ -154,16 +148,28 @@ impl SecretKey {
     }
 }
 
+/// The message of torus elements modulo the first prime, marked as secret. Evaluation domain.
+pub(crate) fn torus_message(ring: &Ring, torus: &[f64]) -> Result<Poly, RlweError> {
+    let q = f64::from(ring.chain()[0]);
+    // No branch and no call of a rounding function, because the elements are a client's message.
+    let scaled = |t: &f64| round_ties_even((t - round_ties_even(*t)) * q) as i32;
+    let scaled = Zeroizing::new(torus.iter().map(scaled).collect::<Vec<i32>>());
+    let mut message = ring.from_i32(&scaled, Basis::chain(1))?;
+    message.mark_secret();
+    ring.to_evaluation(&mut message)?;
+    Ok(message)
+}
+
 /// Checks the elements of a query. The branch on whether one is not finite is the only one that depends on them. Not
 /// inlined, so that tools that look for such branches name it.
 #[inline(never)]
-fn check_elements(torus: &[f64], degree: usize) -> Result<(), RlweError> {
-    if torus.len() == degree && !any_infinite(torus) {
+pub(crate) fn check_elements(torus: &[f64], count: usize) -> Result<(), RlweError> {
+    if torus.len() == count && !any_infinite(torus) {
         return Ok(());
     }
     let bad = torus.iter().position(|t| !t.is_finite());
     let found = bad.map_or(format!("{} elements", torus.len()), |i| format!("element {i} that is not finite"));
-    let needed = format!("{degree} finite elements");
+    let needed = format!("{count} finite elements");
     Err(RlweError::Decode { what: "the elements of a compact query", found, needed })
 }
 
@@ -173,9 +179,9 @@ fn any_infinite(torus: &[f64]) -> bool {
     torus.iter().fold(0, |seen, t| seen | black_box(u8::from(!t.is_finite()))) != 0
 }
 
-const SEED_BYTES: usize = 16;
+pub(crate) const SEED_BYTES: usize = 16;
 
-fn mask_seed(seed: &[u8; SEED_BYTES]) -> Seed {
+pub(crate) fn mask_seed(seed: &[u8; SEED_BYTES]) -> Seed {
     Seed(blake3::derive_key(SEED_LABEL, seed))
 }
 

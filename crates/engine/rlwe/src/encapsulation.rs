@@ -17,6 +17,7 @@ use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::{KeyKind, SecretKey};
 use crate::parameters::{EncapsulationLiteral, Parameters};
 use crate::security::SPARSE_WEIGHT;
+use crate::subring_query::query_degree;
 
 const SPARSE_LABEL: &str = "unspoken 2026 sparse secret of a bootstrap";
 
@@ -44,6 +45,7 @@ impl Parameters {
         let needed = match kind {
             KeyKind::Relinearisation | KeyKind::Galois { .. } => return Ok(()),
             KeyKind::Decapsulation => return self.encapsulation().map(drop),
+            KeyKind::SubringQuery => return query_degree(self).map(drop),
             KeyKind::HalfRing => return self.check_half_ring(chain),
             KeyKind::Encapsulation | KeyKind::QueryEncapsulation => self.encapsulation()?.primes,
         };

@@ -133,6 +133,8 @@ pub enum KeyKind {
     QueryEncapsulation,
     /// From the sparse secret of a bootstrap to `s`.
     Decapsulation,
+    /// From the sparse secret of subring queries ([`SubringQuery`](crate::SubringQuery)) to `s`.
+    SubringQuery,
     /// From `s` to the secret of the ring of half the degree ([`Ciphertext::rounded`](crate::Ciphertext::rounded)).
     HalfRing,
     /// From the image of `s` under `X -> X^element`: for rotations and conjugation.
@@ -149,6 +151,7 @@ impl fmt::Display for KeyKind {
             KeyKind::Encapsulation => f.write_str("encapsulation key"),
             KeyKind::QueryEncapsulation => f.write_str("encapsulation key of queries"),
             KeyKind::Decapsulation => f.write_str("decapsulation key"),
+            KeyKind::SubringQuery => f.write_str("key of subring queries"),
             KeyKind::HalfRing => f.write_str("key to the ring of half the degree"),
             KeyKind::Galois { element } => write!(f, "Galois key {element}"),
         }
@@ -164,6 +167,7 @@ impl KeyKind {
             KeyKind::QueryEncapsulation => 4,
             KeyKind::Decapsulation => 6,
             KeyKind::HalfRing => 8,
+            KeyKind::SubringQuery => 10,
             KeyKind::Galois { element } => element,
         }
     }
@@ -176,6 +180,7 @@ impl KeyKind {
             4 => Some(KeyKind::QueryEncapsulation),
             6 => Some(KeyKind::Decapsulation),
             8 => Some(KeyKind::HalfRing),
+            10 => Some(KeyKind::SubringQuery),
             element if element % 2 == 1 && element != 1 && element < galois::order(ring) => {
                 Some(KeyKind::Galois { element })
             }
@@ -256,9 +261,9 @@ impl SeededSwitchingKey {
     ///
     /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element
     /// `g`, `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
-    /// decapsulation `t = s` and `m` is the sparse secret; for the ring of half the degree `t = s'(X^2)` and `m = s`.
-    /// An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the chain primes beyond
-    /// those of the ciphertexts it switches.
+    /// decapsulation and for subring queries `t = s` and `m` is the sparse secret; for the ring of half the degree `t =
+    /// s'(X^2)` and `m = s`. An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the
+    /// chain primes beyond those of the ciphertexts it switches.
     ///
     /// # Errors
     /// If the parameters have no special primes or fewer chain primes, or `g` is not a Galois element, or as for
@@ -312,6 +317,7 @@ impl SwitchedSecrets {
             KeyKind::Encapsulation => (secret.sparse_secret()?, whole.clone()),
             KeyKind::QueryEncapsulation => (secret.sparse_secret()?, secret.embedded_query_secret()?),
             KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
+            KeyKind::SubringQuery => (whole.clone(), secret.embedded_subring_query_secret()?),
             KeyKind::HalfRing => (secret.lift_secret(&secret.half_ring_secret()?)?, whole.clone()),
         };
         Ok(SwitchedSecrets { target, message })

@@ -15,6 +15,7 @@ mod rounded;
 pub mod security;
 mod small_ring;
 mod small_ring_keys;
+mod subring_query;
 mod switching;
 mod zero_encryption;
 
@@ -32,5 +33,6 @@ pub use public::PublicKey;
 pub use rounded::RoundedCiphertext;
 pub use small_ring::{RowPlaces, SmallRing};
 pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
+pub use subring_query::{SubringQuery, SubringQueryParameters, SubringQuerySecret};
 pub use switching::{ExtendedCiphertext, Hoisted};
 pub use zero_encryption::{FreshCiphertext, ZeroEncryption};

@@ -8,6 +8,7 @@ use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
 use crate::error::RlweError;
 use crate::half_ring::HALF_SECRET;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution, max_log2_modulus, security_bits};
+use crate::subring_query::query_degree;
 
 /// The prefix that the name of a parameter set with less than 128 bits of security must have.
 pub const INSECURE_PREFIX: &str = "insecure_";
@@ -211,6 +212,11 @@ impl Parameters {
                 security_bits,
                 ..objects[0].clone()
             });
+            if let Ok(degree) = query_degree(self) {
+                let security_bits = crate::security::security_bits(degree, log2_modulus, secret);
+                let what = "subring query";
+                objects.push(SecuredObject { what, degree, log2_modulus, secret, security_bits, ..objects[0].clone() });
+            }
         }
         objects
     }

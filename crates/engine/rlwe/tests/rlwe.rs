@@ -271,7 +271,7 @@ fn key_bundles_survive_serialisation_and_damage_is_noticed() {
         KeyBundle::read(&s.parameters, KeyStorage::Expanded, &mut damaged.as_slice()).unwrap_err().to_string()
     };
     assert!(damaged(27, 0xff).contains("keys")); // the count
-    assert!(damaged(28 + 12, 10).contains("key kind 10"));
+    assert!(damaged(28 + 12, 12).contains("key kind 12"));
     assert!(damaged(28 + 12, 2).contains("sparse secret"));
     assert!(damaged(28 + 8, 9).contains("chain primes"));
     bytes.push(0);

@@ -195,6 +195,9 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
         ("classify:Big Name=/nowhere", &["\"Big Name\" is not valid in a URL", "KIND:NAME=DIR"]),
         ("classify=/nowhere,query=fast", &["option query is \"fast\"", "direct"]),
         ("classify=/nowhere,plan=best", &["option plan is \"best\""]),
+        ("classify=/nowhere,error=2^x", &["option error is \"2^x\"", "such as 2^-12"]),
+        ("embed=/nowhere,error=-1", &["option error is \"-1\"", "a positive number"]),
+        ("digits=/nowhere,error=2^-12", &["no option \"error\"", "preset, batch"]),
         ("digits=/nowhere,batch=many", &["option batch is \"many\""]),
         ("classify:classify/spam=/nowhere", &["cannot offer /nowhere as classify/spam", "/nowhere/server"]),
     ] {
@@ -252,7 +255,13 @@ fn insecure_presets_are_refused_however_they_are_given() {
 fn short_flags_may_be_combined_and_say_when_an_option_fits_none_or_several() {
     let refused = |arguments: &[&str]| complaint(&unspoken(&[&["serve"], arguments].concat()));
     let both = ["--model", "/nowhere", "--embedding", "/nowhere"];
-    for flag in [["--name", "a/b"], ["--preset", "n14_depth8_scale30"], ["--query", "compact"], ["--plan", "paper"]] {
+    for flag in [
+        ["--name", "a/b"],
+        ["--preset", "n14_depth8_scale30"],
+        ["--query", "compact"],
+        ["--plan", "paper"],
+        ["--error", "2^-9"],
+    ] {
         let said = refused(&[&both[..], &flag[..]].concat());
         assert!(said.contains(flag[0]) && said.contains("2 are given") && said.contains("--offer"), "{said}");
         let said = refused(&[&["--database", "/nowhere"], &flag[..]].concat());

@@ -10,6 +10,7 @@ pub(crate) mod failure;
 mod product;
 mod reduction;
 mod run;
+mod subring;
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -22,6 +23,7 @@ pub use self::estimate::BootstrapEstimate;
 use self::failure::{RANGE, log2_failure};
 pub use self::product::{CoefficientMatrix, DimensionPlaces};
 use self::reduction::Reduction;
+pub use self::subring::{SubringBootstrap, SubringBootstrapper};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::group::at_once;
@@ -115,6 +117,54 @@ fn shares(constant: f64, stages: &[usize], bits: &[f64]) -> Vec<f64> {
     size.iter().map(|size| (mean - size).exp2()).collect()
 }
 
+/// The plan of one factor of a map.
+fn map_plan(
+    parameters: &CkksParameters,
+    diagonals: Diagonals,
+    babies: usize,
+    (level, (input, output)): (usize, (f64, f64)),
+) -> Result<LinearPlan, CkksError> {
+    let steps = Steps::of_babies(babies.min(parameters.slots()));
+    LinearPlan::new(parameters, diagonals, level, input, output)?.with_steps(steps)
+}
+
+/// The map from coefficients to slots that the modular reduction follows.
+struct UpwardMap {
+    slots: usize,
+    /// The factor of the slots.
+    constant: f64,
+    /// The scale of the input.
+    input: f64,
+    /// Whether the output has the imaginary parts of the slots as further real parts.
+    doubled: bool,
+}
+
+impl UpwardMap {
+    /// The plans of its factors, from the level of the raise down to that of the reduction.
+    fn plans(
+        &self,
+        parameters: &CkksParameters,
+        literal: &BootstrapLiteral,
+        baby_steps: impl Fn(&Diagonals) -> usize,
+    ) -> Result<Vec<LinearPlan>, CkksError> {
+        let &UpwardMap { slots, constant, input, doubled } = self;
+        let count = factor_count(parameters, slots, literal.coefficients_to_slots);
+        let reduced = parameters.circuit_level() + literal.reduction_levels;
+        let scale = parameters.level_modulus(reduced);
+        let output = |i: usize| if i + 1 == count { scale } else { input };
+        let bits: Vec<f64> =
+            (0..count).map(|i| (parameters.level_modulus(reduced + count - i) * output(i) / input).log2()).collect();
+        let constants = shares(constant, &dft::stages_of_coefficients_to_slots(slots, count), &bits);
+        let plan = |(i, diagonals): (usize, Diagonals)| {
+            let last = i + 1 == count && doubled;
+            let diagonals = if last { dft::with_parts(diagonals) } else { diagonals };
+            let babies = baby_steps(&diagonals);
+            map_plan(parameters, diagonals, babies, (reduced + count - i, (input, output(i))))
+        };
+        dft::coefficients_to_slots(slots, &constants).into_iter().enumerate().map(plan).collect()
+    }
+}
+
 fn literal_of(parameters: &CkksParameters) -> Result<BootstrapLiteral, CkksError> {
     parameters.bootstrap().ok_or_else(|| {
         let reason = "not made for bootstrapping; take a preset with 'boot' in its name".into();
@@ -163,42 +213,33 @@ impl Bootstrap {
             return Err(CkksError::RealRing { operation: OPERATION });
         }
         let literal = literal_of(parameters)?;
+        if literal.slots_to_coefficients == 0 {
+            let reason = "made for the bootstrap of subring queries alone; take another preset with 'boot' in its name";
+            return Err(CkksError::Parameters { name: parameters.name().into(), reason: reason.into() });
+        }
         if !slots.is_power_of_two() || !(LEAST_SLOTS..=parameters.slots()).contains(&slots) {
             let needed = format!("a power of two from {LEAST_SLOTS} to the {} slots", parameters.slots());
             return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
         }
         let layout = PartLayout::new(parameters, slots, values);
-        let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits, .. } = literal;
+        let BootstrapLiteral { slots_to_coefficients, message_ratio_bits, .. } = literal;
         let reduction = Reduction::new(RANGE, &literal)?;
         let modulus = modulus(parameters);
         let message_scale = modulus * (-message_ratio_bits).exp2();
-        let plan = |diagonals: Diagonals, level: usize, input: f64, output: f64| {
-            let babies = baby_steps(&diagonals).min(parameters.slots());
-            LinearPlan::new(parameters, diagonals, level, input, output)?.with_steps(Steps::of_babies(babies))
-        };
         let maps = dft::slots_to_coefficients(slots, factor_count(parameters, slots, slots_to_coefficients));
         let (count, scale) = (maps.len(), parameters.scale());
         let down = maps.into_iter().enumerate().map(|(i, diagonals)| {
             let last = message_scale * (-f64::from(weight_bits)).exp2();
-            plan(diagonals, count - i, scale, if i + 1 == count { last } else { scale })
+            let babies = baby_steps(&diagonals);
+            let scales = (scale, if i + 1 == count { last } else { scale });
+            map_plan(parameters, diagonals, babies, (count - i, scales))
         });
         let down = down.collect::<Result<Vec<_>, _>>()?;
         // Real and imaginary parts are computed as a sum with the conjugate (factor 2), and summing repeated slots
         // multiplies by their number of repetitions.
         let constant = slots as f64 / (2.0 * reduction.bound() * parameters.slots() as f64);
-        let count = factor_count(parameters, slots, coefficients_to_slots);
-        let reduced = parameters.circuit_level() + literal.reduction_levels;
-        let scale = parameters.level_modulus(reduced);
-        let output = |i: usize| if i + 1 == count { scale } else { modulus };
-        let bits: Vec<f64> =
-            (0..count).map(|i| (parameters.level_modulus(reduced + count - i) * output(i) / modulus).log2()).collect();
-        let constants = shares(constant, &dft::stages_of_coefficients_to_slots(slots, count), &bits);
-        let up = dft::coefficients_to_slots(slots, &constants).into_iter().enumerate().map(|(i, diagonals)| {
-            let last = i + 1 == count && layout == PartLayout::Together;
-            let diagonals = if last { dft::with_parts(diagonals) } else { diagonals };
-            plan(diagonals, reduced + count - i, modulus, output(i))
-        });
-        let up = up.collect::<Result<Vec<_>, _>>()?;
+        let map = UpwardMap { slots, constant, input: modulus, doubled: layout == PartLayout::Together };
+        let up = map.plans(parameters, &literal, baby_steps)?;
         let folding = InnerSum::new(slots as i64, parameters.slots() / slots)?;
         let parameters = parameters.clone();
         Ok(Bootstrap { parameters, literal, slots, values, layout, down, up, folding, reduction, weight_bits })

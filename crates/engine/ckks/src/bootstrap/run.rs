@@ -13,6 +13,7 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::group::{at_once, each};
+use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
@@ -84,6 +85,26 @@ impl Refresh for Simulator {
     fn raise(&self, a: &Simulated, level: usize, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
         self.raise_modulus(a, level, modulus, range)
     }
+}
+
+/// Sums the copies of sparse slots and maps raised coefficients to slots.
+pub(super) fn slots_of_coefficients<A: Refresh>(
+    a: &A,
+    folding: &InnerSum,
+    up: &[A::Map],
+    raised: &A::Vector,
+) -> Result<A::Vector, CkksError> {
+    up.iter().try_fold(folding.apply(a, raised)?, |slots, map| a.transform(map, &slots))
+}
+
+/// The exponentials of slots that contain half of each coefficient divided by the reduction's bound.
+pub(super) fn exponential<A: Refresh>(
+    a: &A,
+    folded: &A::Vector,
+    reduction: &Reduction,
+    scale: f64,
+) -> Result<A::Vector, CkksError> {
+    reduction.exponential(a, &a.add(folded, &a.conjugate(folded)?)?, scale)
 }
 
 /// Largest factor by which the scale of an input may differ from the parameters' scale.
@@ -238,9 +259,7 @@ impl Bootstrap {
         raised: A::Vector,
         scale: f64,
     ) -> Result<A::Vector, CkksError> {
-        let folded = self.slots_of_coefficients(a, up, raised)?;
-        let real = a.add(&folded, &a.conjugate(&folded)?)?;
-        self.reduction.exponential(a, &real, scale)
+        exponential(a, &self.slots_of_coefficients(a, up, raised)?, &self.reduction, scale)
     }
 
     /// Slots that contain half of each coefficient divided by the reduction's bound, in bit-reversed order.
@@ -250,8 +269,7 @@ impl Bootstrap {
         up: &[A::Map],
         raised: A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        let slots = self.folding.apply(a, &raised)?;
-        up.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+        slots_of_coefficients(a, &self.folding, up, &raised)
     }
 
     /// Maximum of the peak bytes of all operations of a [`Bootstrapper`], with or without the map from slots to

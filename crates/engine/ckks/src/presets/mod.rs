@@ -18,9 +18,9 @@ pub use self::search::{BootstrapSearch, FoundBootstrap};
 /// The shape of a preset. The primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// Its name: `n<log2 degree>[_real|_boot|_linear]_depth<levels>_scale<bits>`, with the prefix `insecure_` where the
-    /// set is insecure. `linear` sets have no special primes: their ciphertexts can be added and multiplied by
-    /// plaintexts, but neither rotated nor multiplied with each other.
+    /// Its name: `n<log2 degree>[_real|_boot|_query|_linear]_depth<levels>_scale<bits>`, with the prefix `insecure_`
+    /// where the set is insecure. `query` sets bootstrap subring queries alone. `linear` sets have no special primes:
+    /// their ciphertexts can be added and multiplied by plaintexts, but neither rotated nor multiplied with each other.
     pub name: &'static str,
     /// The circuits it is meant for.
     pub purpose: &'static str,
@@ -164,6 +164,15 @@ const BOOT_45: Preset = boot(
     5,
 );
 
+/// For subring queries alone: no levels for a map from slots to coefficients. Levels of the map from coefficients to
+/// slots are small, because it needs less precision than the exponential.
+const QUERY_40: Preset = boot(
+    scale40("n16_query_depth11_scale40", "short compact queries, with few keys", (16, 11), 12),
+    BootstrapLiteral { slots_to_coefficients: 0, ..factors(1, 3, 10.0) },
+    rational_sizes(60.0, 4.0 * UNIT_40, [5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25, 4.0 * UNIT_40, 4.0 * UNIT_40]),
+    5,
+);
+
 /// Bits of level 0 and of the levels that a bootstrap uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct BootstrapSizes {
@@ -247,7 +256,7 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
 const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
 
 /// All presets. All but the insecure ones have 128 bits of security.
-pub const PRESETS: [Preset; 42] = [
+pub const PRESETS: [Preset; 44] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
     preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
@@ -292,9 +301,11 @@ pub const PRESETS: [Preset; 42] = [
     BOOT_35,
     BOOT_40,
     BOOT_45,
+    QUERY_40,
     small(BOOT_35, "insecure_n11_boot_depth21_scale35", "tests of bootstrapping"),
     small(BOOT_40, "insecure_n11_boot_depth14_scale40", "tests of bootstrapping"),
     small(BOOT_45, "insecure_n11_boot_depth12_scale45", "tests of bootstrapping"),
+    small(QUERY_40, "insecure_n11_query_depth11_scale40", "tests of short compact queries"),
     preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
     scale35("insecure_n11_depth12_scale35", "tests of levels that are not nested", (11, 12), 5),
@@ -322,9 +333,9 @@ impl Preset {
         })
     }
 
-    /// Whether the set is made for bootstrapping.
+    /// Whether the set is made for bootstrapping, and not for subring queries alone.
     pub fn bootstraps(&self) -> bool {
-        self.bootstrap.is_some()
+        self.bootstrap.is_some_and(|shape| shape.literal.slots_to_coefficients > 0)
     }
 
     /// Whether the set has less than 128 bits of security, for tests.

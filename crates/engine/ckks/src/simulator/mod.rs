@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use num_complex::Complex64;
 use unspoken_ring::{Basis, RingKind};
-use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, galois};
+use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, SubringQueryParameters, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales};
 use crate::cost::Cost;
@@ -293,6 +293,56 @@ impl Simulator {
         let switched = plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, basis), modulus);
         let noisy = plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus);
         Ok(self.stored(self.pair(id, exact, noisy, (level, modulus))))
+    }
+
+    /// The raise of a fresh subring query of these torus elements to `level`, at scale `scale`: integers are added to
+    /// the coefficients of the subring, those without elements get others, and the switch to the main secret adds its
+    /// noise. An unused coefficient that no trace removes adds to the imaginary part of a slot alone.
+    pub(crate) fn raise_query(
+        &self,
+        queries: &SubringQueryParameters,
+        torus: &[f64],
+        (level, scale): (usize, f64),
+    ) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "raise a subring query";
+        let parameters = self.parameters().clone();
+        let (ring, basis) = (parameters.ring(), parameters.basis(level));
+        self.use_key(OPERATION, KeyKind::SubringQuery, basis)?;
+        let limbs = ring.limb_count(basis);
+        let mut cost = Cost::key_switch(ring, basis, basis);
+        // Both components are lifted to all primes.
+        cost.limb_transforms += 2 * limbs as u64;
+        self.charge(cost, memory::key_switch(ring, basis) + 2 * limbs);
+        let count = {
+            let mut record = self.record();
+            record.encryptions += 1;
+            record.encryptions
+        };
+        let id = derive(Step::Raise, &[derive(Step::Encrypt, &[count])]);
+        if self.noise.is_silent() {
+            return Ok(self.stored(self.pair(id, Vec::new(), Vec::new(), (level, scale))));
+        }
+        if torus.len() != queries.len() {
+            let needed = format!("the {} elements of a query", queries.len());
+            return Err(CkksError::Shape { operation: OPERATION, found: torus.len(), needed });
+        }
+        let own = queries.parameters().ring();
+        let step = ring.degree() / own.degree();
+        let mut exact = vec![0.0; ring.degree()];
+        for (coefficient, integer) in exact.iter_mut().step_by(step).zip(self.noise.raised(id)) {
+            *coefficient = integer * scale;
+        }
+        let places = step * (own.degree() / 2 / queries.len());
+        for (coefficient, element) in exact.iter_mut().step_by(places).zip(torus) {
+            *coefficient += element * scale;
+        }
+        let mut noisy = exact.clone();
+        let errors = self.noise.query_errors(id, torus.len(), f64::from(own.chain()[0]));
+        noisy.iter_mut().step_by(places).zip(errors).for_each(|(coefficient, error)| *coefficient += error * scale);
+        let [exact, noisy] = [exact, noisy].map(|coefficients| self.encoder.slots_of(&coefficients, scale));
+        let switched = plus(&noisy, self.noise.key_switch(id, KeyKind::SubringQuery, basis), scale);
+        let noisy = plus(&switched, self.noise.rounding(id, 2), scale);
+        Ok(self.stored(self.pair(id, exact, noisy, (level, scale))))
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {

@@ -1,6 +1,7 @@
 //! Comparison of the query forms: bytes of the query, time of the service, and precision of the result.
 
-use unspoken_ckks::Preset;
+use std::fmt;
+
 use unspoken_query::QueryForm;
 
 use super::data::ClassifierData;
@@ -9,17 +10,31 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
+/// A form of query and its preset.
+pub(super) struct FormCase {
+    pub(super) form: QueryForm,
+    /// Whether queries are short compact ones.
+    pub(super) short: bool,
+    pub(super) preset: &'static str,
+}
+
+impl fmt::Display for FormCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.short { "short " } else { "" }, self.form)
+    }
+}
+
 /// Classifies one batch in each form, one form after the other: keys and queries of the larger forms fill the memory.
 pub(super) fn run(
     harness: &mut Harness<'_>,
-    forms: &[(QueryForm, &str)],
+    forms: &[FormCase],
     columns: usize,
     messages: usize,
 ) -> Result<(), BenchError> {
     let data = ClassifierData::with_columns(&harness.options.root, messages, columns)?;
-    for &(form, preset) in forms {
-        harness.progress(format!("{form} queries, {preset}: keys and one batch"));
-        let mut fixture = ClassifierFixture::of_form(&data, Preset::find(preset)?, form)?;
+    for case in forms {
+        harness.progress(format!("{case} queries, {}: keys and one batch", case.preset));
+        let mut fixture = ClassifierFixture::of_form(&data, case)?;
         let full = fixture.batch_size();
         let messages = &data.messages[..full.min(data.messages.len())];
         let mut measurement = PlanMeasurement::default();
@@ -27,7 +42,7 @@ pub(super) fn run(
         fixture.classify(harness.stopwatch(), messages)?;
         let batch = fixture.classify(harness.stopwatch(), messages)?;
         measurement.add(&data, messages, full, batch)?;
-        report(harness, &data, form, &fixture, &measurement);
+        report(harness, &data, case, &fixture, &measurement);
     }
     Ok(())
 }
@@ -35,7 +50,7 @@ pub(super) fn run(
 fn report(
     harness: &mut Harness<'_>,
     data: &ClassifierData,
-    form: QueryForm,
+    form: &FormCase,
     fixture: &ClassifierFixture,
     measurement: &PlanMeasurement,
 ) {

@@ -12,6 +12,7 @@ mod subtables;
 
 use data::ClassifierData;
 use embedding::Presets;
+use forms::FormCase;
 use plans::{ClassifierFixture, PlanComparison};
 use subtables::Subtables;
 use unspoken_ckks::Preset;
@@ -56,11 +57,12 @@ const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
     ),
 ];
 
-/// Every query form with its preset.
-const FORMS: [(QueryForm, &str); 3] = [
-    (QueryForm::Direct, "n15_depth8_scale50"),
-    (QueryForm::Compact, "n16_boot_depth9_scale50"),
-    (QueryForm::OneHot, "n15_depth8_scale50"),
+/// Every query form, full or short, with its preset.
+const FORMS: [FormCase; 4] = [
+    FormCase { form: QueryForm::Direct, short: false, preset: "n15_depth8_scale50" },
+    FormCase { form: QueryForm::Compact, short: false, preset: "n16_boot_depth9_scale50" },
+    FormCase { form: QueryForm::Compact, short: true, preset: "n16_query_depth11_scale40" },
+    FormCase { form: QueryForm::OneHot, short: false, preset: "n15_depth8_scale50" },
 ];
 
 /// Columns of the model for the query forms: with the zero column that pads compact queries, at most 256.
@@ -212,10 +214,12 @@ mod tests {
         let mut fixture = ClassifierFixture::new(&data, Preset::find(PRESET)?, best)?;
         let deep = Preset::find("insecure_n11_depth24_scale52")?;
         indicator::run(harness, &data, &mut fixture, deep, 2)?;
+        let case = |form, short, preset| FormCase { form, short, preset };
         let forms = [
-            (QueryForm::Direct, PRESET),
-            (QueryForm::Compact, "insecure_n11_boot_depth9_scale50"),
-            (QueryForm::OneHot, PRESET),
+            case(QueryForm::Direct, false, PRESET),
+            case(QueryForm::Compact, false, "insecure_n11_boot_depth9_scale50"),
+            case(QueryForm::Compact, true, "insecure_n11_query_depth11_scale40"),
+            case(QueryForm::OneHot, false, PRESET),
         ];
         forms::run(harness, &forms, 14, 16)?;
         let random = Subtables::random(2, 6, 16)?;
@@ -253,6 +257,7 @@ mod tests {
         assert!(kim.case.contains("extrapolated from 2 of 128 columns") && kim.ratio.unwrap() > 1.0, "{kim:?}");
         let bytes = |form: &str| value(&format!("fastText, {form} queries"), "form_bytes_per_token");
         assert!(bytes("compact") < bytes("direct") / 4.0 && bytes("direct") < bytes("one-hot") / 4.0);
+        assert!(bytes("short compact") < bytes("compact") + 1.0);
         let query = rows.iter().find(|row| row.baseline_name.starts_with("one-hot")).unwrap();
         assert!(query.ratio.unwrap() > 1.0, "{query:?}");
         let whole: Vec<_> = rows.iter().filter(|row| row.case.contains("all columns of Kim et al.")).collect();

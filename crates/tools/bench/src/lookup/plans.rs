@@ -13,6 +13,7 @@ use unspoken_rlwe::EvaluationKeys;
 
 use super::PAPER;
 use super::data::ClassifierData;
+use super::forms::FormCase;
 use crate::clock::{Clock, Stopwatch, median};
 use crate::error::{BenchError, larger_error};
 use crate::harness::Harness;
@@ -102,22 +103,20 @@ pub(super) fn run(
     Ok(fastest.map_or(Plan::Paper, |(fixture, _)| fixture.plan))
 }
 
-/// Options for full queries alone, as the tables compare them.
-fn full_queries(query: QueryForm, plan: Option<Plan>) -> ClassifyOptions {
-    ClassifyOptions { plan, query, small_queries: false }
-}
-
 impl ClassifierFixture {
     /// A fixture for direct queries.
     pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
-        let server =
-            ClassifyServer::new(data.model.tables(), &preset.build()?, &full_queries(QueryForm::Direct, Some(plan)))?;
+        // Full queries alone, as the tables compare them.
+        let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, small_queries: false };
+        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
         Self::with_server(data, preset, plan, server)
     }
 
     /// A fixture for a query form, with the cheapest plan.
-    pub(super) fn of_form(data: &ClassifierData, preset: &Preset, form: QueryForm) -> Result<Self, BenchError> {
-        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &full_queries(form, None))?;
+    pub(super) fn of_form(data: &ClassifierData, case: &FormCase) -> Result<Self, BenchError> {
+        let preset = Preset::find(case.preset)?;
+        let options = ClassifyOptions { plan: None, query: case.form, small_queries: case.short };
+        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
         let plan = server.header().plan().parse()?;
         Self::with_server(data, preset, plan, server)
     }

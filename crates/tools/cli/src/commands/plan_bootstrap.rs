@@ -2,13 +2,17 @@
 
 use unspoken_ckks::{
     Bootstrap, BootstrapEstimate, BootstrapSearch, CkksError, CkksParameters, CostModel, Encoder, FoundBootstrap,
-    PRESETS, Preset, SlotValues,
+    PRESETS, Preset, Simulator, SlotValues, SubringBootstrap,
 };
+use unspoken_rlwe::SubringQueryParameters;
 
 use crate::progress;
 
 /// Shows the requirements and the result of a bootstrap with one preset.
 pub fn show(parameters: &CkksParameters, slots: Option<usize>) -> anyhow::Result<()> {
+    if parameters.bootstrap().is_some_and(|literal| literal.slots_to_coefficients == 0) {
+        return show_queries(parameters, slots);
+    }
     let plan = Bootstrap::new(parameters, slots.unwrap_or(parameters.slots()), SlotValues::Complex)?;
     println!("{plan}");
     let found = estimate(&plan)?;
@@ -21,12 +25,36 @@ pub fn show(parameters: &CkksParameters, slots: Option<usize>) -> anyhow::Result
     Ok(())
 }
 
+/// Shows the same for subring queries of that many elements.
+fn show_queries(parameters: &CkksParameters, elements: Option<usize>) -> anyhow::Result<()> {
+    let elements = elements.map_or_else(|| SubringQueryParameters::most(parameters.rlwe()), Ok)?;
+    let plan = SubringBootstrap::new(parameters, elements)?;
+    println!("{plan}");
+    let simulator = Simulator::new(&Encoder::new(parameters), 1);
+    let torus: Vec<f64> = (0..elements).map(|i| (i * i % 509) as f64 / 509.0 - 0.5).collect();
+    let error = plan.simulate(&simulator, &torus, parameters.scale())?.error();
+    println!(
+        "precision  {:.1} bits (root mean square), {:.1} in the worst slot",
+        -error.rms.log2(),
+        -error.worst.log2()
+    );
+    println!(
+        "time       about {:.1} s on one thread of this machine",
+        one_thread(parameters)?.seconds(&simulator.cost())
+    );
+    Ok(())
+}
+
+/// The speed of one thread.
+fn one_thread(parameters: &CkksParameters) -> anyhow::Result<CostModel> {
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    Ok(one_thread.install(|| CostModel::measure(parameters))?)
+}
+
 /// Predicts with the speed of one thread.
 fn estimate(plan: &Bootstrap) -> anyhow::Result<BootstrapEstimate> {
     let parameters = plan.parameters();
-    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    let model = one_thread.install(|| CostModel::measure(parameters))?;
-    Ok(plan.estimate(&Encoder::new(parameters), &model)?)
+    Ok(plan.estimate(&Encoder::new(parameters), &one_thread(parameters)?)?)
 }
 
 /// Shows all presets whose bootstrap of `slots` slots gives `bits` bits, and which of them no other surpasses.
@@ -79,8 +107,7 @@ pub fn search(bits: f64, slots: Option<usize>) -> anyhow::Result<()> {
     anyhow::ensure!(bits.is_finite() && bits > 0.0, "{bits} bits; needed a positive number");
     let parameters = Preset::find(SEARCHED_RING)?.build()?;
     let slots = slots.unwrap_or(parameters.slots());
-    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    let model = one_thread.install(|| CostModel::measure(&parameters))?;
+    let model = one_thread(&parameters)?;
     let search = BootstrapSearch { bits, slots, most_candidates: MOST_CANDIDATES };
     let found = search.run(&model, progress::note)?;
     anyhow::ensure!(!found.is_empty(), "no shape that was tried gives {bits} bits; ask for fewer");

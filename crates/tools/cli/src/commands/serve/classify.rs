@@ -7,9 +7,10 @@ use unspoken_server::Applications;
 
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
-use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
+use super::preset::{for_scores, secure};
 use super::{
-    KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
+    ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
+    report_small_queries, small_queries,
 };
 
 pub const KIND: Kind = Kind {
@@ -20,9 +21,11 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption {
             name: "preset",
-            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth9_scale50]",
+            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_query_depth11_scale40, with \
+                    small=off also n16_boot_depth9_scale50]",
         },
         PLAN,
+        ERROR,
         SMALL,
         KEYS,
     ],
@@ -31,13 +34,22 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
-    let default = if query == QueryForm::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
-    let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| default.into()))?;
+    let small = small_queries(offer)?;
+    let error = offer.option::<LargestError>("error")?;
+    let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
     let plan = chosen_plan(offer)?;
     let tables = ScoreTables::load(offer.path())?;
-    let options = ClassifyOptions { plan, query, small_queries: small_queries(offer)? };
-    let classifier = ClassifyServer::new(&tables, &parameters, &options)?;
-    report_small_queries(offer, options.small_queries, classifier.description().has_small_queries());
+    let options = ClassifyOptions { plan, query, small_queries: small };
+    let classifier = match (error, preset) {
+        (Some(error), preset) => {
+            let classifier = ClassifyServer::with_error(&tables, error.0, preset.as_ref(), &options)?;
+            report_choice(offer, error, &classifier);
+            classifier
+        }
+        (None, Some(parameters)) => ClassifyServer::new(&tables, &parameters, &options)?,
+        (None, None) => ClassifyServer::new(&tables, &secure(for_scores(query, small))?, &options)?,
+    };
+    report_small_queries(offer, (query, small), classifier.description().has_small_queries());
     report_precision(offer, classifier.precision());
     add_with_keys(offer, classifier, applications)
 }

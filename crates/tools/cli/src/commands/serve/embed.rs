@@ -7,14 +7,16 @@ use unspoken_ckks::CkksParameters;
 use unspoken_embed::{EmbedOptions, EmbedServer};
 use unspoken_embedding::{LinearHead, Shape, Subtables};
 use unspoken_layer::{LayerOptions, LayerServer};
+use unspoken_protocol::CkksServerHalf;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
-use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
+use super::preset::{for_scores, secure};
 use super::{
-    KEYS, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_precision, report_small_queries, small_queries,
+    ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
+    report_small_queries, small_queries,
 };
 
 pub const KIND: Kind = Kind {
@@ -31,6 +33,7 @@ pub const KIND: Kind = Kind {
         QUERY,
         KindOption { name: "preset", about: "parameter set [default: the cheapest one that fits]" },
         PLAN,
+        ERROR,
         SMALL,
         KEYS,
     ],
@@ -42,18 +45,26 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     let small = small_queries(offer)?;
     let options = EmbedOptions { plan: chosen_plan(offer)?, query, small_queries: small, ..EmbedOptions::default() };
     let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
+    let error = offer.option::<LargestError>("error")?;
     let subtables = Subtables::load(offer.path())?;
     if let Some(path) = offer.option::<PathBuf>("layer")? {
-        return load_layer(offer, applications, &subtables, &path, &options, preset)
+        return load_layer(offer, applications, &subtables, &path, &options, (preset, error))
             .with_context(|| format!("option layer: cannot use {}", path.display()));
     }
-    let parameters = match preset {
-        Some(parameters) => parameters,
-        None => EmbedServer::best_preset(subtables.shape(), &options)?,
+    let server = match (error, preset) {
+        (Some(error), preset) => {
+            let server = EmbedServer::with_error(&subtables, error.0, preset.as_ref(), &options)?;
+            report_choice(offer, error, &server);
+            server
+        }
+        (None, Some(parameters)) => EmbedServer::new(&subtables, &parameters, &options)?,
+        (None, None) => {
+            let parameters = EmbedServer::best_preset(subtables.shape(), &options)?;
+            EmbedServer::new(&subtables, &parameters, &options)?
+        }
     };
-    let server = EmbedServer::new(&subtables, &parameters, &options)?;
     report_precision(offer, server.precision());
-    report_small_queries(offer, small, server.description().has_small_queries());
+    report_small_queries(offer, (query, small), server.description().has_small_queries());
     add_with_keys(offer, server, applications)
 }
 
@@ -64,25 +75,34 @@ fn load_layer(
     subtables: &Subtables,
     path: &Path,
     table_options: &EmbedOptions,
-    preset: Option<CkksParameters>,
+    (preset, error): (Option<CkksParameters>, Option<LargestError>),
 ) -> anyhow::Result<Applications> {
     let head = LinearHead::load(path)?;
     let EmbedOptions { plan, query, small_queries, .. } = *table_options;
-    let parameters = match (preset, query) {
-        (Some(parameters), _) => parameters,
-        (None, QueryForm::Compact) => secure(COMPACT_PRESET)?,
-        (None, QueryForm::OneHot) => secure(DEFAULT_PRESET)?,
-        (None, QueryForm::Direct) => {
-            // The lookup has one row for each class. Small queries take complex slots, as the scores of a head do.
-            let shape = Shape { width: head.classes().len(), ..subtables.shape() };
-            EmbedServer::best_preset(shape, &EmbedOptions { small_queries: true, ..*table_options })?
+    let options = LayerOptions { plan, query, small_queries };
+    let server = match (error, preset) {
+        (Some(error), preset) => {
+            let server = LayerServer::with_error(&head, subtables, error.0, preset.as_ref(), &options)?;
+            report_choice(offer, error, &server);
+            server
+        }
+        (None, Some(parameters)) => LayerServer::new(&head, subtables, &parameters, &options)?,
+        (None, None) => {
+            let parameters = match query {
+                // The lookup has one row for each class. Small queries take complex slots, as the scores of a head do.
+                QueryForm::Direct => {
+                    let shape = Shape { width: head.classes().len(), ..subtables.shape() };
+                    EmbedServer::best_preset(shape, &EmbedOptions { small_queries: true, ..*table_options })?
+                }
+                QueryForm::Compact | QueryForm::OneHot => secure(for_scores(query, small_queries))?,
+            };
+            LayerServer::new(&head, subtables, &parameters, &options)?
         }
     };
-    let server = LayerServer::new(&head, subtables, &parameters, &LayerOptions { plan, query, small_queries })?;
     let (application, classes, max_tokens) = (offer.name(), head.classes().len(), head.max_tokens());
-    let (preset, batch) = (parameters.name(), server.description().batch());
+    let (preset, batch) = (server.header().parameters().name(), server.description().batch());
     tracing::info!(application, classes, max_tokens, preset, batch, "a linear head over embeddings");
     report_precision(offer, server.precision());
-    report_small_queries(offer, small_queries, server.description().has_small_queries());
+    report_small_queries(offer, (query, small_queries), server.description().has_small_queries());
     add_with_keys(offer, server, applications)
 }

@@ -22,6 +22,7 @@ mod unseal;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -31,6 +32,7 @@ pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
 use unspoken_lookup::{Plan, Precision};
 use unspoken_protocol::{CkksServerHalf, KeyLoader, ServerHalf, WithKeyStorage};
+use unspoken_query::QueryForm;
 use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_server::{
     Applications, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address,
@@ -132,18 +134,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Options shared by several kinds.
 const QUERY: KindOption = KindOption {
     name: "query",
-    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some \
-            seconds on the service), or one-hot (the baseline) [default: direct]",
+    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of one to \
+            three seconds on the service), or one-hot (the baseline) [default: direct]",
 };
 const PLAN: KindOption = KindOption {
     name: "plan",
     about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
 };
 
+const ERROR: KindOption = KindOption {
+    name: "error",
+    about: "largest error of a number of an answer, in the model's units, such as 2^-12 or 0.001: the cheapest preset \
+            and plan whose simulated error is smaller are taken, which takes some seconds for each preset \
+            [default: what preset and plan give]",
+};
+
 const SMALL: KindOption = KindOption {
     name: "small",
-    about: "small queries for few questions, which show how many, up to a factor of two: on (more keys, once) or off \
-            [default: on for direct queries]",
+    about: "small queries for few questions, on or off. Direct queries: on takes more keys, once, and the length of a \
+            query shows the number of questions, up to a factor of two. Compact queries: on are short ones of up to \
+            4096 tokens times subtables and under 1 GB of keys in memory, off are full ones, eight times as large, \
+            and 3 GB of keys [default: on]",
 };
 
 const KEYS: KindOption = KindOption {
@@ -179,13 +190,37 @@ fn small_queries(offer: &Offer) -> anyhow::Result<bool> {
 }
 
 /// Logs whether clients may send small queries.
-fn report_small_queries(offer: &Offer, wanted: bool, offered: bool) {
+fn report_small_queries(offer: &Offer, (form, wanted): (QueryForm, bool), offered: bool) {
     let application = offer.name();
-    match (wanted, offered) {
-        (_, true) => tracing::info!(application, "clients with few questions send small queries"),
-        (true, false) => tracing::info!(application, "no small queries: the form or the precision does not allow them"),
-        (false, false) => {}
+    match (form, wanted, offered) {
+        (QueryForm::Compact, true, _) => tracing::info!(application, "clients send short compact queries"),
+        (_, _, true) => tracing::info!(application, "clients with few questions send small queries"),
+        (_, true, false) => tracing::info!(application, "no small queries: the form or precision does not allow them"),
+        (_, false, false) => {}
     }
+}
+
+/// The largest error of a number of an answer: a positive number, or a power of two such as 2^-12.
+#[derive(Clone, Copy, Debug)]
+struct LargestError(f64);
+
+impl FromStr for LargestError {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = match text.strip_prefix("2^") {
+            Some(exponent) => exponent.parse().map(f64::exp2).ok(),
+            None => text.parse().ok(),
+        };
+        let positive = number.filter(|error: &f64| *error > 0.0 && error.is_finite());
+        positive.map(LargestError).ok_or_else(|| "needed a positive number, such as 2^-12 or 0.001".into())
+    }
+}
+
+/// Logs the preset and the plan that were chosen for an error.
+fn report_choice(offer: &Offer, LargestError(error): LargestError, half: &impl CkksServerHalf) {
+    let (preset, plan) = (half.header().parameters().name(), half.header().plan());
+    tracing::info!(application = offer.name(), preset, plan, "chosen for an error of at most {error:.1e}");
 }
 
 /// The plan given in the offer; `None` if the planner is to choose.

@@ -1,12 +1,19 @@
 //! Parameter sets of the served applications.
 
 use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_query::QueryForm;
 
-/// Default preset of text classifiers.
+/// Default preset of text classifiers with direct queries.
 pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 
-/// Default preset for compact queries.
-pub const COMPACT_PRESET: &str = "n16_boot_depth9_scale50";
+/// Default preset of text classifiers, by the form of queries and whether they may be small.
+pub fn for_scores(query: QueryForm, small: bool) -> &'static str {
+    match query {
+        QueryForm::Compact if small => "n16_query_depth11_scale40",
+        QueryForm::Compact => "n16_boot_depth9_scale50",
+        QueryForm::Direct | QueryForm::OneHot => DEFAULT_PRESET,
+    }
+}
 
 /// Default preset for images of digits: of the presets with five levels, the one with the fewest bytes.
 pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";

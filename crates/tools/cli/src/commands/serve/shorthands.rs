@@ -52,6 +52,9 @@ pub struct Shorthands {
     /// Option `plan` of --model or --embedding
     #[arg(long)]
     plan: Option<String>,
+    /// Option `error` of --model or --embedding
+    #[arg(long)]
+    error: Option<String>,
     /// Option `batch` of --digits
     #[arg(long)]
     batch: Option<usize>,
@@ -96,11 +99,12 @@ impl Shorthands {
             the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS, LLAMA])?.name = Some(name.clone());
         }
         let layer = self.layer.as_ref().map(|path| path.to_str().map(str::to_owned).context("--layer: not UTF-8"));
-        let options: [(&str, &str, Option<String>, &[_]); 5] = [
+        let options: [(&str, &str, Option<String>, &[_]); 6] = [
             ("--layer", "layer", layer.transpose()?, &[EMBEDDING]),
             ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
             ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS, LLAMA]),
             ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),
+            ("--error", "error", self.error.clone(), &[MODEL, EMBEDDING]),
             ("--batch", "batch", self.batch.map(|batch| batch.to_string()), &[DIGITS]),
         ];
         for (flag, option, value, flags) in options {

@@ -8,7 +8,7 @@ use unspoken_ckks::{Bootstrap, CkksParameters, Complex64, Encoder, Preset, SlotV
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{
     CompactQueryParameters, CompactQuerySecret, KeyKind, KeyPlan, PublicKey, SecretKey, SeededSmallRingKeys,
-    SeededSwitchingKey, SmallRing, ZeroEncryption, galois,
+    SeededSwitchingKey, SmallRing, SubringQueryParameters, SubringQuerySecret, ZeroEncryption, galois,
 };
 
 use super::{secret_generator, secret_numbers};
@@ -68,6 +68,7 @@ pub fn keys(_: &Path) -> anyhow::Result<()> {
         plan.require(KeyKind::Galois { element: galois::rotation(ring, 3) }, parameters.chain(1));
         if parameters.bootstrap().is_some() {
             plan.extend(&Bootstrap::new(&parameters, parameters.slots(), SlotValues::Real)?.query_key_plan());
+            plan.require(KeyKind::SubringQuery, parameters.chain(1));
             let small = SmallRing::new(parameters.rlwe(), ring.degree() / 4, 16)?;
             SeededSmallRingKeys::generate(&small, &secret, &mut generator)?.to_bytes(&small);
         }
@@ -112,6 +113,8 @@ pub fn encryption(_: &Path) -> anyhow::Result<()> {
     let compact = CompactQueryParameters::new(parameters.rlwe())?;
     let torus: Vec<f64> = secret_numbers(compact.len()).iter().map(|x| 0.25 * x).collect();
     CompactQuerySecret::of(&secret, &compact)?.encrypt(&torus, &mut generator)?.to_bytes(&compact);
+    let subring = SubringQueryParameters::new(parameters.rlwe(), 64)?;
+    SubringQuerySecret::of(&secret, &subring)?.encrypt(&torus[..64], &mut generator)?.to_bytes(&subring)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_query::{QueryCodec, QueryForm, QueryShape, SmallQuery};
+use unspoken_query::{QueryCodec, QueryForm, QueryShape, ShortCompact, SmallQuery};
 
 use super::ckks::{BOOTSTRAPPED, parameters, secret_key};
 use crate::constant_time::memcheck::mark_secret;
@@ -23,7 +23,9 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
             .collect();
         indices.iter_mut().for_each(|list| mark_secret(list));
         codec.encrypt(&encryptor, &indices)?;
-        if form == QueryForm::Direct {
+        if form == QueryForm::Compact {
+            QueryCodec::ShortCompact(ShortCompact::new(shape, 128)?).encrypt(&encryptor, &indices)?;
+        } else if form == QueryForm::Direct {
             SmallQuery::new(shape, 128)?.encrypt(&encryptor, &indices)?;
         }
     }

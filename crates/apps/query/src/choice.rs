@@ -1,0 +1,198 @@
+//! The choice of a parameter set and a plan for a lookup: the cheapest one, or the cheapest one that is precise enough.
+
+use unspoken_ckks::{CkksParameters, CostModel, PRESETS};
+use unspoken_lookup::{
+    ErrorBound, MORE_LEVELS, OutputForm, Plan, Precision, TableSummary, Task, estimates, output_unit,
+};
+use unspoken_ring::RingKind;
+
+use crate::codec::QueryForm;
+use crate::error::QueryError;
+
+/// The bound of Theorem 5.1 over the largest error, above which a candidate is not simulated. The theorem assumes that
+/// all errors are aligned with the largest singular direction of the tables; simulated bounds are up to some 60 times
+/// smaller where errors of powers dominate.
+const HOPELESS: f64 = 512.0;
+
+/// What a parameter set and a plan are chosen for.
+#[derive(Clone, Debug)]
+pub struct LookupChoice {
+    /// The shape of the tables, and the form of outputs in complex slots. In real slots they are rows.
+    pub task: Task,
+    /// The form of queries.
+    pub query: QueryForm,
+    /// Whether queries may be small, or compact ones short.
+    pub small_queries: bool,
+    /// The only plan to consider, if there is one.
+    pub plan: Option<Plan>,
+    /// The only parameters to consider, if there are such; otherwise all secure presets.
+    pub parameters: Option<CkksParameters>,
+    /// Levels left after the lookup.
+    pub spare_levels: usize,
+    /// Whether slots may be real.
+    pub real_slots: bool,
+}
+
+/// A parameter set, and the cheapest plan for it.
+#[derive(Clone, Debug)]
+pub struct LookupCandidate {
+    /// The parameters.
+    pub parameters: CkksParameters,
+    /// The plan.
+    pub plan: Plan,
+    /// Seconds for each slot, by the nominal cost model, without a bootstrap.
+    pub seconds: f64,
+}
+
+/// What a parameter set can bootstrap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bootstrapped {
+    Nothing,
+    ShortQueries,
+    All,
+}
+
+impl Bootstrapped {
+    fn of(parameters: &CkksParameters) -> Self {
+        match parameters.bootstrap() {
+            None => Bootstrapped::Nothing,
+            Some(literal) if literal.slots_to_coefficients == 0 => Bootstrapped::ShortQueries,
+            Some(_) => Bootstrapped::All,
+        }
+    }
+}
+
+impl LookupChoice {
+    /// The candidates with enough levels and a scale of `least_bits` or more, the cheapest for each slot first. The
+    /// scale of presets for short compact queries alone does not count: their bootstrap leaves room for no other.
+    ///
+    /// # Errors
+    /// If a preset cannot be built.
+    pub fn candidates(&self, least_bits: f64) -> Result<Vec<LookupCandidate>, QueryError> {
+        let mut found = Vec::new();
+        if let Some(parameters) = &self.parameters {
+            found.extend(self.candidate(parameters));
+        } else {
+            for preset in PRESETS.iter().filter(|preset| !preset.is_insecure()) {
+                let parameters = preset.build()?;
+                let own = Bootstrapped::of(&parameters);
+                let wide = own == Bootstrapped::ShortQueries || parameters.scale().log2() >= least_bits;
+                if own == self.bootstrapped() && wide {
+                    found.extend(self.candidate(&parameters));
+                }
+            }
+        }
+        found.sort_by(|a: &LookupCandidate, b| a.seconds.total_cmp(&b.seconds));
+        Ok(found)
+    }
+
+    fn is_short(&self) -> bool {
+        self.query == QueryForm::Compact && self.small_queries
+    }
+
+    fn bootstrapped(&self) -> Bootstrapped {
+        match self.query {
+            QueryForm::Compact if self.small_queries => Bootstrapped::ShortQueries,
+            QueryForm::Compact => Bootstrapped::All,
+            QueryForm::Direct | QueryForm::OneHot => Bootstrapped::Nothing,
+        }
+    }
+
+    /// The cheapest plan for these parameters, if one fits.
+    fn candidate(&self, parameters: &CkksParameters) -> Option<LookupCandidate> {
+        let kind = parameters.ring().kind();
+        let real = kind == RingKind::ConjugateInvariant;
+        // A lookup rotates, so it needs key switches.
+        if parameters.ring().special().is_empty() || (real && !self.real_slots) {
+            return None;
+        }
+        let task = Task { form: if real { OutputForm::Rows } else { self.task.form }, ..self.task };
+        // Short queries take a level to separate the subtables.
+        let more = self.spare_levels + room_levels(parameters) + usize::from(self.is_short());
+        let fits = |plan: Plan, depth: usize| {
+            plan.index_encoding() == self.query.values(kind)
+                && self.plan.is_none_or(|asked| asked == plan)
+                && depth + more <= parameters.circuit_level()
+        };
+        let found = estimates(parameters, task, &CostModel::nominal(parameters));
+        let cheapest = found.into_iter().find(|estimate| fits(estimate.plan, estimate.depth))?;
+        let seconds = cheapest.seconds / parameters.slots() as f64;
+        Some(LookupCandidate { parameters: parameters.clone(), plan: cheapest.plan, seconds })
+    }
+
+    /// The first server, of the cheapest candidate, whose numbers have a bound of their error of at most `error`.
+    /// Candidates that cannot reach it by the bound of Theorem 5.1 for `tables` are left out; the others are made by
+    /// `make`, which simulates them. Numbers are in the units of the tables.
+    ///
+    /// # Errors
+    /// If the error is no positive number, the error of these queries is not predicted, no candidate has enough levels
+    /// or is precise enough, or the error of `make` if it refuses all.
+    pub fn precise<S, E: From<QueryError>>(
+        &self,
+        error: f64,
+        tables: TableSummary,
+        make: impl Fn(&LookupCandidate) -> Result<S, E>,
+        precision: impl Fn(&S) -> Option<Precision>,
+    ) -> Result<S, E> {
+        let refuse = |found: String, needed: &str| QueryError::mismatch("the error of answers", found, needed);
+        if !(error > 0.0 && error.is_finite()) {
+            return Err(refuse(error.to_string(), "a positive number, such as 2^-12").into());
+        }
+        if self.query == QueryForm::OneHot || self.bootstrapped() == Bootstrapped::All {
+            let needed = "queries whose error is predicted: direct ones, or compact ones with small=on";
+            return Err(refuse(format!("{} queries", self.query), needed).into());
+        }
+        // Of the candidates that are not precise enough, the smallest bound, whose it is, and where it is from.
+        let (mut least, mut refused) = (None::<(f64, String)>, None);
+        let mut note = |bound: f64, candidate: &LookupCandidate, source: &str| {
+            if least.as_ref().is_none_or(|(least, _)| bound < *least) {
+                least = Some((bound, format!("of preset {} {source}", candidate.parameters.name())));
+            }
+        };
+        for candidate in self.candidates(0.0)? {
+            if let Some(bound) = theorem(&candidate, tables).filter(|bound| *bound > HOPELESS * error) {
+                note(bound, &candidate, "by Theorem 5.1");
+                continue;
+            }
+            match make(&candidate) {
+                Ok(server) => {
+                    let found = precision(&server).map_or(f64::INFINITY, |precision| precision.error_bound);
+                    if found <= error {
+                        return Ok(server);
+                    }
+                    note(found, &candidate, "by simulation");
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        match (least, refused) {
+            (Some((bound, whose)), _) => {
+                let needed = format!("more: the smallest bound is {bound:.1e}, {whose}");
+                Err(refuse(format!("{error:.1e}"), &needed).into())
+            }
+            (None, Some(error)) => Err(error),
+            (None, None) => {
+                let needed = "tables that some preset has the levels for: fewer columns, or another plan";
+                Err(refuse(format!("{error:.1e}"), needed).into())
+            }
+        }
+    }
+}
+
+/// The bound of Theorem 5.1 for a candidate, in the units of the tables. `None` for plans to which it does not apply,
+/// and where the outputs do not fit, as a server finds out.
+fn theorem(candidate: &LookupCandidate, tables: TableSummary) -> Option<f64> {
+    let LookupCandidate { parameters, plan, .. } = candidate;
+    let unit = |level| output_unit(parameters, *plan, tables.columns, Some(level), tables.bound);
+    let depth = plan.depth(tables.columns);
+    let unit = (depth..=depth + MORE_LEVELS).map(unit).filter_map(Result::ok).reduce(f64::min)?;
+    let scaled = TableSummary { norm: tables.norm / unit, bound: tables.bound / unit, ..tables };
+    Some(ErrorBound::of(parameters, *plan, scaled)?.error(parameters.scale()) * unit)
+}
+
+/// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the
+/// modulus.
+fn room_levels(parameters: &CkksParameters) -> usize {
+    let fits = |level: usize| parameters.log2_modulus(level) > parameters.scale().log2() + 24.0;
+    (0..MORE_LEVELS).find(|&level| fits(level)).unwrap_or(MORE_LEVELS)
+}
