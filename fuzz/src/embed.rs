@@ -88,7 +88,7 @@ pub static DESCRIBED: Target = Target {
         let formed = messages::formed().into_iter().map(|formed| Described {
             query_form: formed.form.to_string(),
             keys: formed.keys.clone(),
-            small_period: formed.small_period,
+            small_period: formed.small_period.min(128),
             ..of(formed.preset)
         });
         FINGERPRINTS

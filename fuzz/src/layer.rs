@@ -95,6 +95,7 @@ pub static DESCRIBED: Target = Target {
             columns: formed.columns(8),
             query_form: formed.form.to_string(),
             keys: formed.keys.clone(),
+            small_period: formed.small_period,
             ..of(formed.preset)
         });
         FINGERPRINTS

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_protocol::{ApplicationDescription, CkksHeader, Keyring, Protocol, append_description_checksum};
-use unspoken_query::QueryForm;
+use unspoken_query::{QueryForm, ShortCompact};
 use unspoken_rlwe::{KeyKind, Parameters};
 
 use crate::fixtures::PRESET;
@@ -167,10 +167,11 @@ pub fn formed() -> [Formed; 3] {
     let all = parameters.ring().chain().len();
     let preset = FINGERPRINTS.iter().find(|(name, _)| *name == BOOT_PRESET).expect("a small preset");
     let keys = vec![key(KeyKind::QueryEncapsulation, primes), key(KeyKind::Decapsulation, all)];
+    let most = ShortCompact::most_period(&parameters, 2).expect("made for bootstrapping");
     let short = vec![key(KeyKind::SubringQuery, all), key(KeyKind::HalfRing, 1)];
     [
         Formed { form: QueryForm::Compact, preset, keys, small_period: 0 },
-        Formed { form: QueryForm::Compact, preset, keys: short, small_period: 16 },
+        Formed { form: QueryForm::Compact, preset, keys: short, small_period: most as u32 },
         Formed { form: QueryForm::OneHot, preset, keys: Vec::new(), small_period: 0 },
     ]
 }

@@ -31,9 +31,8 @@ impl ClassifyServer {
         Ok(Self::over(ScoreServer::new(PROTOCOL, &token_scores(tables), parameters, options)?))
     }
 
-    /// As [`ClassifyServer::new`], with the preset and the plan of the lowest cost per message for which the bound of
-    /// the error of a score is at most `error`, in the model's units. `parameters` or a plan in the options restrict
-    /// the choice. Simulates several presets, which takes some seconds for each.
+    /// As [`ClassifyServer::new`], with the cheapest preset and plan whose error is at most `error`:
+    /// [`ScoreServer::with_error`].
     ///
     /// # Errors
     /// Those of [`ScoreServer::with_error`].

@@ -3,7 +3,7 @@
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
-use unspoken_query::{IndexDescription, IndexFields, QueryForm};
+use unspoken_query::{IndexDescription, IndexFields, QueryError, QueryForm, ShortCompact};
 
 use crate::error::EmbedError;
 use crate::proto;
@@ -13,6 +13,9 @@ pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Slots of each vector of the shortest small query: fewer tokens are padded to that number.
 pub(crate) const LEAST_PERIOD: usize = 16;
+
+/// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
+const SHORT_PERIOD: usize = 128;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "embed", version: PROTOCOL_VERSION };
@@ -93,6 +96,14 @@ impl Description {
     }
 }
 
+/// Number of tokens of a short compact query.
+///
+/// # Errors
+/// If the parameters are not made for bootstrapping.
+pub(crate) fn short_period(parameters: &CkksParameters, subtables: usize) -> Result<usize, QueryError> {
+    Ok(ShortCompact::most_period(parameters, subtables)?.min(SHORT_PERIOD))
+}
+
 fn vectors(own: &proto::Description) -> usize {
     let width = own.width as usize;
     if own.pairs { width.div_ceil(2) } else { width }
@@ -117,11 +128,16 @@ impl ApplicationDescription for Description {
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, EmbedError> {
         let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
+        // Services that chose a shorter period would see the number of tokens.
+        let period = if own.query_form == QueryForm::Compact.to_string() {
+            short_period(header.parameters(), own.subtables as usize).unwrap_or(0)
+        } else {
+            LEAST_PERIOD
+        };
         let plausible = own.subtables <= 16
             && own.columns >= 4
             && (1..=4096).contains(&own.width)
-            && ([0, LEAST_PERIOD].contains(&(own.small_period as usize))
-                || own.query_form == QueryForm::Compact.to_string());
+            && [0, period].contains(&(own.small_period as usize));
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }

@@ -12,13 +12,11 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{
-    LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer, SmallForms,
-};
+use unspoken_query::{LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{Description, LEAST_PERIOD, PROTOCOL};
+use crate::description::{Description, LEAST_PERIOD, PROTOCOL, short_period};
 use crate::error::EmbedError;
 use crate::proto;
 
@@ -27,9 +25,6 @@ const SCALE_BITS: f64 = 45.0;
 
 /// Number of rows of a table whose errors are simulated.
 const SIMULATED_ROWS: usize = 4;
-
-/// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
-const SHORT_PERIOD: usize = 128;
 
 /// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +78,9 @@ impl EmbedServer {
     }
 
     /// As [`EmbedServer::new`], with the preset and the plan of the lowest cost per token for which the bound of the
-    /// error of an embedding's numbers is at most `error`, in the table's units. `parameters` or a plan in the options
-    /// restrict the choice. Simulates several presets, which takes some seconds for each.
+    /// error of an embedding's numbers is at most `error`, in the table's units; of each preset the three cheapest plans
+    /// are tried. `parameters` or a plan in the options restrict the choice. Simulates each, which takes some seconds.
+    /// Small queries beside direct ones are left out if their error is larger.
     ///
     /// # Errors
     /// If there is none, or the queries are full compact or one-hot ones, or as for [`EmbedServer::new`].
@@ -97,7 +93,7 @@ impl EmbedServer {
         let summary = TableSummary::of(&tables(subtables)?, subtables.bound());
         let make = |candidate: &LookupCandidate| {
             let options = EmbedOptions { plan: Some(candidate.plan), ..*options };
-            Self::new(subtables, &candidate.parameters, &options)
+            Self::within(subtables, &candidate.parameters, &options, error)
         };
         choice(subtables.shape(), parameters, options).precise(error, summary, make, Self::precision)
     }
@@ -109,6 +105,16 @@ impl EmbedServer {
     /// If all entries are 0 or below the error bound, the preset has too few levels for the plan, or its modulus has no
     /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
+        Self::within(subtables, parameters, options, f64::INFINITY)
+    }
+
+    /// As [`EmbedServer::new`], with small queries beside direct ones only if their error is at most `small_error`.
+    fn within(
+        subtables: &Subtables,
+        parameters: &CkksParameters,
+        options: &EmbedOptions,
+        small_error: f64,
+    ) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
         let options = &EmbedOptions { form: output_form(parameters, options.form), ..*options };
         let plan = match options.plan {
@@ -121,8 +127,7 @@ impl EmbedServer {
         let encoder = Encoder::new(parameters);
         let query = match options.query {
             QueryForm::Compact if options.small_queries => {
-                let most = ShortCompact::most_period(parameters, shape.subtables)?;
-                QueryCodec::short_compact(&scaled.lookup, most.min(SHORT_PERIOD))?
+                QueryCodec::short_compact(&scaled.lookup, short_period(parameters, shape.subtables)?)?
             }
             form => QueryCodec::for_lookup(form, &scaled.lookup)?,
         };
@@ -148,6 +153,7 @@ impl EmbedServer {
             && let Some(small) =
                 small_forms(&reader, scaled.lookup.outputs()).offer(&encoder, &largest.lookup, no_sum)?
             && let error = small.error * scaled.unit
+            && error <= small_error
             && check(error).is_ok_and(|precision| !precision.is_low())
         {
             key_plan.extend(&small.keys);
@@ -316,8 +322,8 @@ fn choice(shape: Shape, parameters: Option<&CkksParameters>, options: &EmbedOpti
         plan: options.plan,
         parameters: parameters.cloned(),
         spare_levels: options.spare_levels,
-        // Small queries take complex slots.
-        real_slots: options.query == QueryForm::Direct && !options.small_queries,
+        // Small queries take complex slots. A service with a given set in real slots has none.
+        real_slots: options.query == QueryForm::Direct && (!options.small_queries || parameters.is_some()),
     }
 }
 
@@ -349,7 +355,9 @@ fn prepare(
     // In pairs, two numbers share a slot: one is the real part, one the imaginary part.
     let bound = if options.form == OutputForm::Pairs { bound * std::f64::consts::SQRT_2 } else { bound };
     let columns = tables.first().map_or(4, Table::columns);
-    at_lowest_level(parameters, plan.depth(columns) + options.spare_levels, |level| {
+    // After a bootstrap there are more levels than needed: one more level is room for the numbers.
+    let spare = options.spare_levels + usize::from(options.query == QueryForm::Compact);
+    at_lowest_level(parameters, plan.depth(columns) + spare, |level| {
         let unit = output_unit(parameters, plan, columns, Some(level), bound)?;
         let scaled = tables.iter().map(|table| table.divided_by(unit)).collect::<Result<Vec<_>, _>>()?;
         let lookup = Lookup::new(parameters, &scaled, plan, options.form, bound / unit, Some(level))?;

@@ -35,9 +35,8 @@ impl LayerServer {
         Ok(Self::over(scores, head, subtables, &folded))
     }
 
-    /// As [`LayerServer::new`], with the preset and the plan of the lowest cost per text for which the bound of the
-    /// error of a score's sum over tokens is at most `error`, in the head's units. `parameters` or a plan in the
-    /// options restrict the choice. Simulates several presets, which takes some seconds for each.
+    /// As [`LayerServer::new`], with the cheapest preset and plan for which the error of a sum over tokens is at most
+    /// `error`: [`ScoreServer::with_error`].
     ///
     /// # Errors
     /// If the head is of another width than the table, or those of [`ScoreServer::with_error`].

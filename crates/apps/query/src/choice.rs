@@ -1,8 +1,10 @@
 //! The choice of a parameter set and a plan for a lookup: the cheapest one, or the cheapest one that is precise enough.
 
+use std::fmt::Display;
+
 use unspoken_ckks::{CkksParameters, CostModel, PRESETS};
 use unspoken_lookup::{
-    ErrorBound, MORE_LEVELS, OutputForm, Plan, Precision, TableSummary, Task, estimates, output_unit,
+    ErrorBound, Estimate, MORE_LEVELS, OutputForm, Plan, Precision, TableSummary, Task, estimates, output_unit,
 };
 use unspoken_ring::RingKind;
 
@@ -13,6 +15,9 @@ use crate::error::QueryError;
 /// all errors are aligned with the largest singular direction of the tables; simulated bounds are up to some 60 times
 /// smaller where errors of powers dominate.
 const HOPELESS: f64 = 512.0;
+
+/// Number of plans considered for each parameter set, the cheapest ones: each is simulated.
+const PLANS: usize = 3;
 
 /// What a parameter set and a plan are chosen for.
 #[derive(Clone, Debug)]
@@ -25,7 +30,8 @@ pub struct LookupChoice {
     pub small_queries: bool,
     /// The only plan to consider, if there is one.
     pub plan: Option<Plan>,
-    /// The only parameters to consider, if there are such; otherwise all secure presets.
+    /// The only parameters to consider, if there are such; otherwise all secure presets that bootstrap what the queries
+    /// need and no more, and for short compact queries also those that bootstrap more.
     pub parameters: Option<CkksParameters>,
     /// Levels left after the lookup.
     pub spare_levels: usize,
@@ -33,7 +39,7 @@ pub struct LookupChoice {
     pub real_slots: bool,
 }
 
-/// A parameter set, and the cheapest plan for it.
+/// A parameter set, and a plan for it.
 #[derive(Clone, Debug)]
 pub struct LookupCandidate {
     /// The parameters.
@@ -45,7 +51,7 @@ pub struct LookupCandidate {
 }
 
 /// What a parameter set can bootstrap.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bootstrapped {
     Nothing,
     ShortQueries,
@@ -63,27 +69,32 @@ impl Bootstrapped {
 }
 
 impl LookupChoice {
-    /// The candidates with enough levels and a scale of `least_bits` or more, the cheapest for each slot first. The
-    /// scale of presets for short compact queries alone does not count: their bootstrap leaves room for no other.
+    /// The candidates with enough levels and a scale of `least_bits` or more, the cheapest for each slot first: at most
+    /// three plans for each parameter set. The scale of presets for short compact queries alone does not count, because
+    /// their bootstrap leaves room for no other. Presets that bootstrap more than the queries need come last.
     ///
     /// # Errors
     /// If a preset cannot be built.
     pub fn candidates(&self, least_bits: f64) -> Result<Vec<LookupCandidate>, QueryError> {
-        let mut found = Vec::new();
+        let mut found: Vec<(Bootstrapped, LookupCandidate)> = Vec::new();
+        let mut add = |own, parameters: &CkksParameters| {
+            found.extend(self.plans(parameters).into_iter().map(|candidate| (own, candidate)));
+        };
         if let Some(parameters) = &self.parameters {
-            found.extend(self.candidate(parameters));
+            add(Bootstrapped::of(parameters), parameters);
         } else {
+            let needed = self.bootstrapped();
             for preset in PRESETS.iter().filter(|preset| !preset.is_insecure()) {
                 let parameters = preset.build()?;
                 let own = Bootstrapped::of(&parameters);
                 let wide = own == Bootstrapped::ShortQueries || parameters.scale().log2() >= least_bits;
-                if own == self.bootstrapped() && wide {
-                    found.extend(self.candidate(&parameters));
+                if wide && (own == needed || (self.is_short() && own > needed)) {
+                    add(own, &parameters);
                 }
             }
         }
-        found.sort_by(|a: &LookupCandidate, b| a.seconds.total_cmp(&b.seconds));
-        Ok(found)
+        found.sort_by(|(own_a, a), (own_b, b)| own_a.cmp(own_b).then(a.seconds.total_cmp(&b.seconds)));
+        Ok(found.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
     fn is_short(&self) -> bool {
@@ -98,14 +109,23 @@ impl LookupChoice {
         }
     }
 
-    /// The cheapest plan for these parameters, if one fits.
-    fn candidate(&self, parameters: &CkksParameters) -> Option<LookupCandidate> {
+    /// Why no plan fits these parameters whatever their levels are; `None` if one may.
+    fn refusal(&self, parameters: &CkksParameters) -> Option<&'static str> {
+        let real = parameters.ring().kind() == RingKind::ConjugateInvariant;
+        // A lookup rotates, so it needs key switches.
+        if parameters.ring().special().is_empty() {
+            return Some("a preset with keys for rotations");
+        }
+        (real && !self.real_slots).then_some("a preset with complex slots: without 'real' in its name")
+    }
+
+    /// The cheapest plans for these parameters.
+    fn plans(&self, parameters: &CkksParameters) -> Vec<LookupCandidate> {
+        if self.refusal(parameters).is_some() {
+            return Vec::new();
+        }
         let kind = parameters.ring().kind();
         let real = kind == RingKind::ConjugateInvariant;
-        // A lookup rotates, so it needs key switches.
-        if parameters.ring().special().is_empty() || (real && !self.real_slots) {
-            return None;
-        }
         let task = Task { form: if real { OutputForm::Rows } else { self.task.form }, ..self.task };
         // Short queries take a level to separate the subtables.
         let more = self.spare_levels + room_levels(parameters) + usize::from(self.is_short());
@@ -114,10 +134,13 @@ impl LookupChoice {
                 && self.plan.is_none_or(|asked| asked == plan)
                 && depth + more <= parameters.circuit_level()
         };
-        let found = estimates(parameters, task, &CostModel::nominal(parameters));
-        let cheapest = found.into_iter().find(|estimate| fits(estimate.plan, estimate.depth))?;
-        let seconds = cheapest.seconds / parameters.slots() as f64;
-        Some(LookupCandidate { parameters: parameters.clone(), plan: cheapest.plan, seconds })
+        let found = estimates(parameters, task, &CostModel::nominal(parameters)).into_iter();
+        let candidate = |estimate: Estimate| LookupCandidate {
+            parameters: parameters.clone(),
+            plan: estimate.plan,
+            seconds: estimate.seconds / parameters.slots() as f64,
+        };
+        found.filter(|estimate| fits(estimate.plan, estimate.depth)).take(PLANS).map(candidate).collect()
     }
 
     /// The first server, of the cheapest candidate, whose numbers have a bound of their error of at most `error`.
@@ -127,7 +150,7 @@ impl LookupChoice {
     /// # Errors
     /// If the error is no positive number, the error of these queries is not predicted, no candidate has enough levels
     /// or is precise enough, or the error of `make` if it refuses all.
-    pub fn precise<S, E: From<QueryError>>(
+    pub fn precise<S, E: From<QueryError> + Display>(
         &self,
         error: f64,
         tables: TableSummary,
@@ -166,28 +189,34 @@ impl LookupChoice {
             }
         }
         match (least, refused) {
-            (Some((bound, whose)), _) => {
-                let needed = format!("more: the smallest bound is {bound:.1e}, {whose}");
+            (Some((bound, whose)), refused) => {
+                let mut needed = format!("more: the smallest bound is {bound:.1e}, {whose}");
+                if let Some(refused) = refused {
+                    needed += &format!(" (another candidate was refused: {refused})");
+                }
                 Err(refuse(format!("{error:.1e}"), &needed).into())
             }
             (None, Some(error)) => Err(error),
             (None, None) => {
-                let needed = "tables that some preset has the levels for: fewer columns, or another plan";
-                Err(refuse(format!("{error:.1e}"), needed).into())
+                let given = self.parameters.as_ref().and_then(|parameters| self.refusal(parameters));
+                let levels = "tables that some preset has the levels for: fewer columns, or another plan";
+                Err(refuse(format!("{error:.1e}"), given.unwrap_or(levels)).into())
             }
         }
     }
 }
 
-/// The bound of Theorem 5.1 for a candidate, in the units of the tables. `None` for plans to which it does not apply,
-/// and where the outputs do not fit, as a server finds out.
+/// The bound of Theorem 5.1 for a candidate, in the units of the tables, at the best of the levels that a server may
+/// take. `None` for plans to which it does not apply, and where the outputs do not fit, as a server finds out.
 fn theorem(candidate: &LookupCandidate, tables: TableSummary) -> Option<f64> {
     let LookupCandidate { parameters, plan, .. } = candidate;
-    let unit = |level| output_unit(parameters, *plan, tables.columns, Some(level), tables.bound);
     let depth = plan.depth(tables.columns);
-    let unit = (depth..=depth + MORE_LEVELS).map(unit).filter_map(Result::ok).reduce(f64::min)?;
-    let scaled = TableSummary { norm: tables.norm / unit, bound: tables.bound / unit, ..tables };
-    Some(ErrorBound::of(parameters, *plan, scaled)?.error(parameters.scale()) * unit)
+    let bound = |levels: usize| {
+        let unit = output_unit(parameters, *plan, tables.columns, Some(depth + levels), tables.bound).ok()?;
+        let scaled = TableSummary { norm: tables.norm / unit, bound: tables.bound / unit, ..tables };
+        Some(ErrorBound::above(parameters, *plan, scaled, levels)?.error(parameters.scale()) * unit)
+    };
+    (0..=MORE_LEVELS + 1).filter_map(bound).reduce(f64::min)
 }
 
 /// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the

@@ -3,7 +3,7 @@
 use prost::Message;
 use unspoken_ckks::CkksParameters;
 use unspoken_protocol::{CkksHeader, Protocol};
-use unspoken_query::{IndexDescription, IndexFields, QueryForm};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm, ShortCompact};
 
 use crate::error::ScoreError;
 use crate::proto;
@@ -27,13 +27,17 @@ impl ScoreDescription {
     /// Those of [`CkksHeader::read`], or if the shape of the tables is invalid.
     pub fn read(bytes: &[u8], protocol: Protocol, accept_insecure: bool) -> Result<Self, ScoreError> {
         let (header, shape) = CkksHeader::read::<proto::Shape>(bytes, protocol, accept_insecure)?;
+        // Services that chose a shorter period would see the number of texts.
+        let period = if shape.query_form == QueryForm::Compact.to_string() {
+            ShortCompact::most_period(header.parameters(), shape.subtables as usize).unwrap_or(0)
+        } else {
+            shape.max_tokens as usize
+        };
         let plausible = (2..=1024).contains(&shape.classes)
             && shape.max_tokens.is_power_of_two()
             && shape.max_tokens as usize <= header.parameters().slots()
             && header.bound() > 0.0
-            && (shape.small_period == 0
-                || shape.small_period == shape.max_tokens
-                || shape.query_form == QueryForm::Compact.to_string());
+            && [0, period].contains(&(shape.small_period as usize));
         if !plausible {
             return Err(ScoreError::mismatch("model shape", format!("{shape:?}"), "one that fits the preset"));
         }

@@ -76,6 +76,17 @@ impl ScoreServer {
         parameters: &CkksParameters,
         options: &ScoreOptions,
     ) -> Result<Self, ScoreError> {
+        Self::within(protocol, tables, parameters, options, f64::INFINITY)
+    }
+
+    /// As [`ScoreServer::new`], with small queries beside direct ones only if their error is at most `small_error`.
+    fn within(
+        protocol: Protocol,
+        tables: &TokenScores<'_>,
+        parameters: &CkksParameters,
+        options: &ScoreOptions,
+        small_error: f64,
+    ) -> Result<Self, ScoreError> {
         tables.check()?;
         let form = options.query;
         let &TokenScores { model_id, subtables, classes, max_tokens, .. } = tables;
@@ -158,7 +169,10 @@ impl ScoreServer {
                 outputs: lookup.outputs(),
             };
             let small = forms.offer(&encoder, &lookup, |period| small_token_sum(period, max_tokens))?;
-            let precise = |small: &SmallOffer| check(small.error * unit).is_ok_and(|precision| !precision.is_low());
+            let precise = |small: &SmallOffer| {
+                let error = small.error * unit;
+                error <= small_error && check(error).is_ok_and(|precision| !precision.is_low())
+            };
             if let Some(small) = small.filter(precise) {
                 key_plan.extend(&small.keys);
                 small_period = max_tokens as u32;
@@ -185,8 +199,9 @@ impl ScoreServer {
     }
 
     /// As [`ScoreServer::new`], with the preset and the plan of the lowest cost per text for which the bound of the
-    /// error of a score is at most `error`, in the model's units. `parameters` or a plan in the options restrict the
-    /// choice. Simulates several presets, which takes some seconds for each.
+    /// error of a score is at most `error`, in the model's units; of each preset the three cheapest plans are tried.
+    /// `parameters` or a plan in the options restrict the choice. Simulates each, which takes some seconds. Small
+    /// queries beside direct ones are left out if their error is larger.
     ///
     /// # Errors
     /// If there is none, or the queries are full compact or one-hot ones, or as for [`ScoreServer::new`].
@@ -214,7 +229,7 @@ impl ScoreServer {
         let summary = TableSummary { columns, ..TableSummary::of(&own, tables.bound()) };
         let make = |candidate: &LookupCandidate| {
             let options = ScoreOptions { plan: Some(candidate.plan), ..*options };
-            Self::new(protocol, tables, &candidate.parameters, &options)
+            Self::within(protocol, tables, &candidate.parameters, &options, error)
         };
         choice.precise(error, summary, make, Self::precision)
     }

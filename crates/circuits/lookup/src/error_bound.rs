@@ -88,6 +88,11 @@ impl ErrorBound {
     /// The bound for queries at the minimum level of the plan. `None` for plans without a power basis, to which the
     /// theorem does not apply.
     pub fn of(parameters: &CkksParameters, plan: Plan, tables: TableSummary) -> Option<Self> {
+        Self::above(parameters, plan, tables, 0)
+    }
+
+    /// [`ErrorBound::of`] for queries that many levels above the minimum, so that outputs end at that level.
+    pub fn above(parameters: &CkksParameters, plan: Plan, tables: TableSummary, levels: usize) -> Option<Self> {
         let lipschitz = match plan.index_encoding() {
             IndexEncoding::Alpha => power_lipschitz(tables.columns),
             IndexEncoding::Cosine => cosine_lipschitz(tables.columns),
@@ -95,7 +100,7 @@ impl ErrorBound {
         };
         let noise = NoiseModel::new(parameters);
         let rounding = noise.rounding(2);
-        let matrix_scale = matrix_bits(parameters, plan, tables.bound).exp2();
+        let matrix_scale = matrix_bits(parameters, plan, levels, tables.bound).exp2();
         // Each rounded part of an entry has a mean square error of 1/12, and there are p of them, times 2 Re or 2 Im.
         let entries = (tables.subtables * tables.columns) as f64;
         Some(ErrorBound {

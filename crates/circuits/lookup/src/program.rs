@@ -65,14 +65,13 @@ pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64)
     (room - parameters.scale().log2()).min(MATRIX_BITS_MAX)
 }
 
-/// Number of bits by which the matrix of a plan is scaled up before it is rounded, for queries at the minimum level of
-/// the plan.
-pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -> f64 {
+/// Number of bits by which the matrix of a plan is scaled up before it is rounded, for outputs at this level.
+pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, output_level: usize, bound: f64) -> f64 {
     let rescaled = match plan {
         Plan::Paper | Plan::Indicator | Plan::OneHot => parameters.scale().log2(),
         _ => 0.0,
     };
-    output_bits(parameters, 0, bound) + rescaled
+    output_bits(parameters, output_level, bound) + rescaled
 }
 
 /// Minimum of [`output_bits`] for the outputs of a plan. Plans whose outputs are rescaled have used a level for the

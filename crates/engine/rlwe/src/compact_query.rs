@@ -128,7 +128,7 @@ impl CompactQuerySecret {
         let message = torus_message(ring, torus)?;
         let mut seed = [0; SEED_BYTES];
         rng.fill(&mut seed);
-        let inner = SeededCiphertext::encrypt_with_seed(&self.secret, &message, mask_seed(&seed), rng)?;
+        let inner = SeededCiphertext::encrypt_with_seed(&self.secret, &message, mask_seed(SEED_LABEL, &seed), rng)?;
         let mut body = inner.body;
         ring.to_coefficients(&mut body)?;
         Ok(CompactQuery { seed, body })
@@ -181,8 +181,9 @@ fn any_infinite(torus: &[f64]) -> bool {
 
 pub(crate) const SEED_BYTES: usize = 16;
 
-pub(crate) fn mask_seed(seed: &[u8; SEED_BYTES]) -> Seed {
-    Seed(blake3::derive_key(SEED_LABEL, seed))
+/// The seed of a mask. Each kind of query has a label of its own.
+pub(crate) fn mask_seed(label: &str, seed: &[u8; SEED_BYTES]) -> Seed {
+    Seed(blake3::derive_key(label, seed))
 }
 
 /// A compact query: a seed and one residue for each element.
@@ -266,7 +267,7 @@ impl CompactQuery {
     /// # Errors
     /// If the query belongs to other parameters than `ring`.
     pub fn expand(&self, parameters: &CompactQueryParameters, ring: &Ring) -> Result<Ciphertext, RlweError> {
-        let mut mask = parameters.ring().uniform(&mask_seed(&self.seed), 0, Basis::chain(1));
+        let mut mask = parameters.ring().uniform(&mask_seed(SEED_LABEL, &self.seed), 0, Basis::chain(1));
         parameters.ring().to_coefficients(&mut mask)?;
         let components = [&self.body, &mask].map(|poly| pack(parameters.ring(), ring, poly));
         let [body, mask] = components;

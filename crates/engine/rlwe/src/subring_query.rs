@@ -1,10 +1,14 @@
 //! Subring queries: few torus elements in a ring of small degree, under a sparse secret.
 //!
 //! A [`CompactQuery`](crate::CompactQuery) fills the ring of a bootstrap and reaches its sparse secret by a key switch.
-//! A subring query is under a sparse secret from the start: its ring, of degree `m`, is the smallest one in which a
-//! secret of that weight is secure modulo the lowest prime `q`. So the server raises the modulus at once. The raise
-//! adds multiples of `q` to the `m` coefficients alone; under `X -> X^(n/m)` they stay in the subring, and one key
-//! switch brings the result to the main secret.
+//! A subring query is under a sparse secret from the start, in a ring of small degree `m` modulo the lowest prime `q`.
+//! So the server raises the modulus at once. The raise adds multiples of `q` to the `m` coefficients alone; under `X ->
+//! X^(n/m)` they stay in the subring, and one key switch brings the result to the main secret.
+//!
+//! The table of bounds allows `m = 2^13` for the usual primes of 30 bits. It covers lattice attacks alone. Attacks that
+//! meet in the middle over the few non-zero coefficients (May, "How to meet ternary LWE keys", CRYPTO 2021) do not
+//! depend on `q`: by a rough count of their lists they cost about 2^129 time and memory at 2^13, and 2^145 at 2^14. So
+//! `m` is at least 2^14.
 
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use zeroize::Zeroizing;
@@ -14,11 +18,20 @@ use crate::compact_query::{SEED_BYTES, check_elements, mask_seed, torus_message}
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::{KeyKind, SecretKey};
-use crate::parameters::{INSECURE_PREFIX, Parameters, ParametersLiteral};
+use crate::parameters::{Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral};
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SPARSE_WEIGHT, security_bits};
 
 const QUERY_LABEL: &str = "unspoken 2026 sparse secret of subring queries";
+const SEED_LABEL: &str = "unspoken 2026 mask of a subring query";
 const WHAT: &str = "a subring query";
+
+/// `log2` of the least degree of the ring of queries.
+const LEAST_LOG2_DEGREE: u32 = 14;
+
+/// Maximum number of elements of a query, and the largest part of its ring that they take. Longer queries need longer
+/// maps from coefficients to slots, whose keys are what these queries save.
+const MOST_ELEMENTS: usize = 4096;
+const LEAST_DEGREE_RATIO: usize = 2;
 
 /// Degree of the rings of insecure sets over that of their queries.
 const INSECURE_RATIO: usize = 2;
@@ -27,11 +40,13 @@ const INSECURE_RATIO: usize = 2;
 #[derive(Clone, Debug)]
 pub struct SubringQueryParameters {
     ring: Parameters,
+    /// The parameters whose secret the queries' secret is derived from.
+    main: Fingerprint,
     /// Number of elements, a power of two.
     count: usize,
 }
 
-/// The degree of the ring of subring queries: the smallest one with 128 bits of security.
+/// The degree of the ring of subring queries: the smallest one from 2^14 with 128 bits of security.
 ///
 /// # Errors
 /// If the parameters are not made for bootstrapping, or no degree below their own is secure.
@@ -43,7 +58,7 @@ pub(crate) fn query_degree(parameters: &Parameters) -> Result<usize, RlweError> 
     }
     let bits = parameters.log2_modulus(Basis::chain(1));
     let secure = |degree: &usize| security_bits(*degree, bits, SPARSE_SECRET) >= SECURITY_BITS;
-    (9..degree.ilog2()).map(|log2| 1 << log2).find(secure).ok_or_else(|| {
+    (LEAST_LOG2_DEGREE..degree.ilog2()).map(|log2| 1 << log2).find(secure).ok_or_else(|| {
         let reason = "no ring of smaller degree has a secure sparse secret".into();
         RlweError::Encapsulation { name: parameters.name().into(), reason }
     })
@@ -56,9 +71,9 @@ impl SubringQueryParameters {
     /// If the parameters are not made for bootstrapping, no ring of smaller degree is secure, or the count is not a
     /// power of two up to [`SubringQueryParameters::most`].
     pub fn new(parameters: &Parameters, count: usize) -> Result<Self, RlweError> {
-        let degree = query_degree(parameters)?;
-        if !count.is_power_of_two() || count > degree / 2 {
-            let (found, needed) = (format!("{count} elements"), format!("a power of two up to {}", degree / 2));
+        let (degree, most) = (query_degree(parameters)?, Self::most(parameters)?);
+        if !count.is_power_of_two() || count > most {
+            let (found, needed) = (format!("{count} elements"), format!("a power of two up to {most}"));
             return Err(RlweError::Decode { what: WHAT, found, needed });
         }
         let ring = parameters.ring();
@@ -76,15 +91,16 @@ impl SubringQueryParameters {
             secret: SPARSE_SECRET,
             encapsulation: None,
         };
-        Ok(SubringQueryParameters { ring: Parameters::with_backend(literal, ring.backend())?, count })
+        let ring = Parameters::with_backend(literal, ring.backend())?;
+        Ok(SubringQueryParameters { ring, main: parameters.fingerprint(), count })
     }
 
-    /// Maximum number of elements of a query: half the degree of its ring.
+    /// Maximum number of elements of a query: 4096, or half the degree of its ring if that is less.
     ///
     /// # Errors
     /// As for [`SubringQueryParameters::new`].
     pub fn most(parameters: &Parameters) -> Result<usize, RlweError> {
-        Ok(query_degree(parameters)? / 2)
+        Ok((query_degree(parameters)? / LEAST_DEGREE_RATIO).min(MOST_ELEMENTS))
     }
 
     /// The parameters of the ring of queries: a chain of one prime, no special primes.
@@ -134,6 +150,11 @@ impl SubringQuerySecret {
     /// # Errors
     /// If secret and query parameters do not belong to each other.
     pub fn of(secret: &SecretKey, parameters: &SubringQueryParameters) -> Result<Self, RlweError> {
+        if secret.parameters().fingerprint() != parameters.main {
+            let (found, needed) =
+                (secret.parameters().name().to_string(), "the secret of the queries' parameters".into());
+            return Err(RlweError::Decode { what: WHAT, found, needed });
+        }
         let coefficients = secret.subring_query_coefficients()?;
         let inner = SecretKey::from_coefficients(parameters.parameters(), &coefficients)?;
         Ok(SubringQuerySecret { parameters: parameters.clone(), secret: inner })
@@ -157,7 +178,7 @@ impl SubringQuerySecret {
         let message = torus_message(ring, &whole)?;
         let mut seed = [0; SEED_BYTES];
         rng.fill(&mut seed);
-        let inner = SeededCiphertext::encrypt_with_seed(&self.secret, &message, mask_seed(&seed), rng)?;
+        let inner = SeededCiphertext::encrypt_with_seed(&self.secret, &message, mask_seed(SEED_LABEL, &seed), rng)?;
         let mut body = inner.body;
         ring.to_coefficients(&mut body)?;
         Ok(SubringQuery { seed, body })
@@ -167,7 +188,8 @@ impl SubringQuerySecret {
 impl SecretKey {
     fn subring_query_coefficients(&self) -> Result<Zeroizing<Vec<i32>>, RlweError> {
         let degree = query_degree(self.parameters())?;
-        Ok(self.derive(QUERY_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
+        // Another degree gives an unrelated secret.
+        Ok(self.derive(&format!("{QUERY_LABEL} of degree {degree}"))?.sparse_ternary(degree, SPARSE_WEIGHT))
     }
 
     /// The image of the query secret in the main ring, under `X -> X^(n/m)`.
@@ -189,6 +211,9 @@ pub struct SubringQuery {
 }
 
 impl SubringQuery {
+    /// Largest factor of [`SubringQuery::raise`].
+    pub const MOST_FACTOR: i64 = 1 << 30;
+
     /// The public seed, which no two queries may share.
     pub fn seed(&self) -> &[u8; 16] {
         &self.seed
@@ -236,14 +261,13 @@ impl SubringQuery {
     ) -> Result<Ciphertext, RlweError> {
         const OPERATION: &str = "raise a subring query";
         let (own, ring) = (parameters.ring(), main.ring());
-        let fits = own.chain()[0] == ring.chain()[0] && query_degree(main)? == own.degree();
-        if !fits || !(1..=1 << 30).contains(&factor) {
+        if parameters.main != main.fingerprint() || !(1..=Self::MOST_FACTOR).contains(&factor) {
             let found = format!("a query of '{}', factor {factor}", parameters.parameters().name());
             let needed = format!("one of '{}', a factor from 1 to 2^30", main.name());
             return Err(RlweError::Decode { what: WHAT, found, needed });
         }
         let key = keys.get(OPERATION, ring, KeyKind::SubringQuery, to)?;
-        let mut mask = own.uniform(&mask_seed(&self.seed), 0, Basis::chain(1));
+        let mut mask = own.uniform(&mask_seed(SEED_LABEL, &self.seed), 0, Basis::chain(1));
         own.to_coefficients(&mut mask)?;
         let lift = |poly: &Poly| -> Result<Poly, RlweError> {
             let centred = own.to_f64(poly)?;

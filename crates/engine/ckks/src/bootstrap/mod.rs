@@ -167,7 +167,9 @@ impl UpwardMap {
 
 fn literal_of(parameters: &CkksParameters) -> Result<BootstrapLiteral, CkksError> {
     parameters.bootstrap().ok_or_else(|| {
-        let reason = "not made for bootstrapping; take a preset with 'boot' in its name".into();
+        let reason = "not made for bootstrapping; take a preset with 'boot' in its name, or 'query' for short compact \
+                      queries"
+            .into();
         CkksError::Parameters { name: parameters.name().into(), reason }
     })
 }

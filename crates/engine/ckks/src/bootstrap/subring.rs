@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use unspoken_rlwe::{KeyKind, KeyPlan, SubringQuery, SubringQueryParameters, galois};
+use unspoken_rlwe::{KeyKind, KeyPlan, RlweError, SubringQuery, SubringQueryParameters, galois};
 
 use super::dft::Diagonals;
 use super::failure::{RANGE, log2_failure};
@@ -64,7 +64,12 @@ impl SubringBootstrap {
         let reduced = parameters.circuit_level() + literal.reduction_levels;
         let modulus = f64::from(parameters.ring().chain()[0]);
         let factor = (parameters.level_modulus(reduced) / modulus).round().max(1.0);
-        let copies = most / count;
+        if factor > SubringQuery::MOST_FACTOR as f64 {
+            let found = format!("a level of 2^{:.1}", parameters.level_modulus(reduced).log2());
+            let needed = format!("at most 2^30 times the lowest prime, 2^{:.1}", modulus.log2());
+            return Err(CkksError::Rlwe(RlweError::Decode { what: "a bootstrap of queries", found, needed }));
+        }
+        let copies = queries.parameters().ring().degree() / 2 / count;
         // Real parts are computed as a sum with the conjugate.
         let constant = 1.0 / (2.0 * reduction.bound() * copies as f64);
         let map = UpwardMap { slots: count, constant, input: factor * modulus, doubled: false };
