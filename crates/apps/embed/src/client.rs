@@ -99,6 +99,9 @@ impl ClientHalf for EmbedClient {
     }
 
     fn read(&self, answer: &[u8], tokens: &[EncodedToken]) -> Result<Vec<Vec<f64>>, EmbedError> {
+        if let Some(query) = self.description.index.strided_holding(tokens.len()) {
+            return self.read_strided(answer, tokens.len(), query.period());
+        }
         let vectors = self.description.index.decrypt(&self.keyring, answer, tokens.len())?;
         let width = self.description.width();
         let embedding = |e: usize| {
@@ -130,6 +133,20 @@ impl CkksClientHalf for EmbedClient {
 }
 
 impl EmbedClient {
+    /// The embeddings in the one vector of an answer of a strided lookup: number `r` of token `e` is in slot `period r +
+    /// e`.
+    fn read_strided(&self, answer: &[u8], tokens: usize, period: usize) -> Result<Vec<Vec<f64>>, EmbedError> {
+        let width = self.description.width();
+        let vectors = self.description.index.decrypt_full(&self.keyring, answer, 1, period * width)?;
+        let embedding = |e: usize| {
+            let slots = vectors.iter().flat_map(|vector| vector.iter().skip(e).step_by(period));
+            let numbers: Vec<f64> = slots.take(width).map(|slot| slot.re).collect();
+            self.keyring.check_bound(numbers.iter().copied())?;
+            Ok(numbers)
+        };
+        (0..tokens).map(embedding).collect()
+    }
+
     /// The tokens and their codes.
     pub fn codes(&self) -> &TokenCodes {
         &self.codes

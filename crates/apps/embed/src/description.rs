@@ -1,5 +1,7 @@
 //! The description of an embedding lookup, which client and server must both know.
 
+use std::ops::RangeInclusive;
+
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
@@ -16,6 +18,9 @@ pub(crate) const LEAST_PERIOD: usize = 16;
 
 /// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
 const SHORT_PERIOD: usize = 128;
+
+/// Numbers of tokens of strided queries.
+pub(crate) const STRIDED_TOKENS: RangeInclusive<usize> = LEAST_PERIOD..=32;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "embed", version: PROTOCOL_VERSION };
@@ -85,6 +90,11 @@ impl Description {
         self.index.has_small_queries()
     }
 
+    /// Number of tokens up to which a query is answered by a strided lookup, in one vector; 0 if there is none.
+    pub fn strided_tokens(&self) -> usize {
+        self.own.strided_tokens as usize
+    }
+
     /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.index.full_query_bytes()
@@ -116,6 +126,7 @@ fn fields(own: &proto::Description) -> IndexFields<'_> {
         query_level: own.query_level,
         query_form: &own.query_form,
         small_period: own.small_period,
+        strided: (own.strided_tokens, own.strided_level),
         question_slots: 1,
         outputs: vectors(own),
     }
@@ -137,7 +148,9 @@ impl ApplicationDescription for Description {
         let plausible = own.subtables <= 16
             && own.columns >= 4
             && (1..=4096).contains(&own.width)
-            && [0, period].contains(&(own.small_period as usize));
+            && [0, period.max(2 * own.strided_tokens as usize)].contains(&(own.small_period as usize))
+            && (own.strided_tokens == 0 || STRIDED_TOKENS.contains(&(own.strided_tokens as usize)))
+            && u64::from(own.strided_tokens) * u64::from(own.width) <= header.parameters().slots() as u64;
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }
@@ -181,6 +194,8 @@ mod tests {
                 width,
                 pairs: true,
                 small_period: 0,
+                strided_tokens: 0,
+                strided_level: 0,
             };
             Description::read(&header.to_bytes(&own), true)
         };

@@ -4,6 +4,7 @@ mod client;
 mod description;
 mod error;
 mod server;
+mod strided;
 
 pub use client::{EmbedClient, EncodedToken};
 pub use description::{Description, PROTOCOL_VERSION};

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulated, Simulator};
+use unspoken_ckks::{
+    Ciphertext, CkksError, CkksParameters, CostModel, Encoder, Evaluator, InnerSum, Simulated, Simulator,
+};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    Lookup, LookupError, OutputForm, Plan, Precision, Table, TableSummary, Task, at_lowest_level, best_plan,
+    Lookup, LookupError, OutputForm, Plan, Precision, Table, TableSummary, Task, at_lowest_level, best_plan, estimate,
     output_unit, padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
@@ -19,6 +21,7 @@ use unspoken_rlwe::EvaluationKeys;
 use crate::description::{Description, LEAST_PERIOD, PROTOCOL, short_period};
 use crate::error::EmbedError;
 use crate::proto;
+use crate::strided::Strided;
 
 /// Minimum of the scale, in bits, of a preset that [`EmbedServer::best_preset`] chooses.
 const SCALE_BITS: f64 = 45.0;
@@ -52,6 +55,7 @@ impl Default for EmbedOptions {
 
 /// An embedding table that never sees a token: an encrypted lookup in subtables.
 pub struct EmbedServer {
+    strided: Option<Strided>,
     encoder: Encoder,
     reader: QueryReader,
     lookup: Lookup,
@@ -149,16 +153,30 @@ impl EmbedServer {
             }
             small_period = period as u32;
         }
-        if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct)
-            && let Some(small) =
-                small_forms(&reader, scaled.lookup.outputs()).offer(&encoder, &largest.lookup, no_sum)?
-            && let error = small.error * scaled.unit
-            && error <= small_error
-            && check(error).is_ok_and(|precision| !precision.is_low())
-        {
-            key_plan.extend(&small.keys);
-            small_period = LEAST_PERIOD as u32;
-            precision = Some(check(full.max(error))?);
+        let mut strided = None;
+        if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct) {
+            let unit = scaled.unit;
+            let precise = |error: f64| {
+                error * unit <= small_error && check(error * unit).is_ok_and(|precision| !precision.is_low())
+            };
+            let mut largest_error = full;
+            strided = strided_lookup(&encoder, &tables, &scaled, task(shape, options.form), subtables.bound())?
+                .filter(|strided| precise(strided.error()));
+            let mut least_period = LEAST_PERIOD;
+            if let Some(strided) = &strided {
+                strided.encode(&encoder)?;
+                key_plan.extend(&strided.key_plan());
+                largest_error = largest_error.max(strided.error() * unit);
+                least_period = least_period.max(2 * strided.tokens());
+            }
+            let small = small_forms(&reader, least_period, scaled.lookup.outputs());
+            let offered = small.offer(&encoder, &largest.lookup, no_sum)?;
+            if let Some(offer) = offered.filter(|offer| precise(offer.error)) {
+                key_plan.extend(&offer.keys);
+                largest_error = largest_error.max(offer.error * unit);
+                small_period = least_period as u32;
+            }
+            precision = Some(check(largest_error)?);
         }
         let error = precision.map_or(0.0, |precision| precision.error_bound);
         let Scaled { lookup, unit } = scaled;
@@ -176,9 +194,11 @@ impl EmbedServer {
             pairs: options.form == OutputForm::Pairs,
             query_form: options.query.to_string(),
             small_period,
+            strided_tokens: strided.as_ref().map_or(0, Strided::tokens) as u32,
+            strided_level: strided.as_ref().map_or(0, Strided::level) as u32,
         };
         let description = Description::new(header, own)?;
-        Ok(EmbedServer { encoder, reader, lookup, description, precision })
+        Ok(EmbedServer { encoder, reader, lookup, strided, description, precision })
     }
 
     /// The description for clients.
@@ -270,11 +290,13 @@ impl ServerHalf for EmbedServer {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+        let strided = self.strided.as_ref().map_or(0, Strided::prepared_bytes);
+        self.lookup.prepared_bytes() + strided + self.reader.prepared_bytes()
     }
 
     fn working_bytes(&self) -> u64 {
-        self.reader.working_bytes(&self.lookup)
+        let strided = self.strided.as_ref().map_or(0, Strided::working_bytes);
+        self.reader.working_bytes(&self.lookup).max(strided)
     }
 
     fn release_idle_memory(&self) {
@@ -291,6 +313,10 @@ impl ServerHalf for EmbedServer {
     ) -> Result<Vec<u8>, EmbedError> {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let vectors = self.vectors(query)?;
+        if let (Some(query), Some(strided)) = (self.description.index.strided_of(&vectors), &self.strided) {
+            let query = self.reader.read_small(&evaluator, client, query, &vectors)?;
+            return self.answer_of(&[strided.run(&evaluator, &query)?]);
+        }
         let Some((query, answer)) = self.description.index.small_of(&vectors)? else {
             let outputs = self.run(&evaluator, client, &vectors)?;
             return match self.description.index.short_answer() {
@@ -402,10 +428,23 @@ impl LargestRows {
     }
 }
 
-/// The small queries for a reader's full ones, with that many outputs.
-fn small_forms(reader: &QueryReader, outputs: usize) -> SmallForms {
-    let shape = reader.query().shape().clone();
-    SmallForms { shape, least_period: LEAST_PERIOD, question_slots: 1, outputs }
+/// The small queries for a reader's full ones, from that period on, with that many outputs.
+fn small_forms(reader: &QueryReader, least_period: usize, outputs: usize) -> SmallForms {
+    SmallForms { shape: reader.query().shape().clone(), least_period, question_slots: 1, outputs }
+}
+
+/// The strided lookup of few tokens, if it takes less time than the lookup in full vectors.
+fn strided_lookup(
+    encoder: &Encoder,
+    tables: &[Table],
+    scaled: &Scaled,
+    task: Task,
+    bound: f64,
+) -> Result<Option<Strided>, EmbedError> {
+    let (parameters, plan, unit) = (encoder.parameters(), scaled.lookup.plan(), scaled.unit);
+    let tables = tables.iter().map(|table| table.divided_by(unit)).collect::<Result<Vec<_>, _>>()?;
+    let full = estimate(parameters, task, plan, &CostModel::nominal(parameters)).map_or(0.0, |full| full.seconds);
+    Ok(Strided::new(encoder, &tables, bound / unit)?.filter(|strided| strided.seconds() < full))
 }
 
 /// A token takes one slot: there is nothing to add up.

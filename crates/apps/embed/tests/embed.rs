@@ -178,6 +178,58 @@ fn small_queries_find_the_embeddings() {
     }
 }
 
+/// Embeddings of all tokens, of that many numbers.
+fn rows_of(width: usize) -> EmbeddingTable {
+    let tokens = TokenList::new((0..=TOKENS).map(|i| format!("w{i}")).collect()).unwrap();
+    let values = (0..=TOKENS).flat_map(|i| (0..width).map(move |j| ((i * i + 7 * j) as f32 * 0.37).sin()));
+    EmbeddingTable::new(tokens, width, values.collect()).unwrap()
+}
+
+#[test]
+fn few_tokens_are_answered_in_one_vector() {
+    // All subtables share a vector of the query; three of four places of it are in use; each has a vector of its own.
+    for (subtables, columns, tokens) in [(4, 16, 32), (3, 16, 32), (4, 128, 16)] {
+        let options = CompressOptions { subtables, columns, rounds: 2, ..CompressOptions::default() };
+        let table = compress(&rows_of(30), &options, &mut |_| {}, &GO).unwrap();
+        let server = server(&table, EmbedOptions::default());
+        assert_eq!(server.description().strided_tokens(), tokens, "{subtables} {columns}");
+        let mut client = client(&table, &server);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let bound = client.description().header().error_bound().unwrap();
+        let mut lengths = Vec::new();
+        for count in [1, tokens, tokens + 1] {
+            let ids: Vec<usize> = (0..count).map(|i| (5 * i + 3) % (TOKENS + 1)).collect();
+            let query = encrypt(&mut client, &ids).unwrap();
+            assert!(server.answer(CLIENT, &keys, &query[..query.len() - 1], &GO).is_err());
+            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+            let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
+            for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+                assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{count}: {predicted} {bytes}");
+            }
+            for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
+                for (found, &clear) in found.iter().zip(&table.reconstruct_row(id).unwrap()) {
+                    // The clear numbers are rounded to 24 bits.
+                    let error = (found - f64::from(clear)).abs() - f64::from(clear).abs() * 2f64.powi(-24);
+                    assert!(error < bound, "{count}, {id}: {found} {clear} {bound:e}");
+                }
+            }
+            lengths.push(query.len());
+        }
+        assert!(lengths[0] == lengths[1] && lengths[1] < lengths[2], "{lengths:?}");
+    }
+}
+
+#[test]
+fn wide_tables_and_real_slots_have_no_strided_lookup() {
+    // 1024 slots have no place for 16 tokens of 65 numbers.
+    let options = CompressOptions { columns: 16, rounds: 2, ..CompressOptions::default() };
+    let wide = compress(&rows_of(65), &options, &mut |_| {}, &GO).unwrap();
+    assert_eq!(server(&wide, EmbedOptions::default()).description().strided_tokens(), 0);
+    let parameters = Preset::find("insecure_n11_real_depth9_scale50").unwrap().build().unwrap();
+    let real = EmbedServer::new(table(16, 0).subtables(), &parameters, &EmbedOptions::default()).unwrap();
+    assert_eq!(real.description().strided_tokens(), 0);
+}
+
 #[test]
 fn one_subtable_has_small_queries_up_to_half_of_the_slots() {
     let tokens = TokenList::new((0..30).map(|i| format!("w{i}")).collect()).unwrap();

@@ -31,6 +31,9 @@ pub struct IndexFields<'a> {
     /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, that of all
     /// queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
     pub small_period: u32,
+    /// Number of tokens of a query for a strided lookup, and the level of its vectors ([`SmallQuery::strided`]); zeros
+    /// if the server has none. Queries of at most that many slots are such ones.
+    pub strided: (u32, u32),
     /// Number of slots of each vector that a question takes; it divides the number of slots.
     pub question_slots: usize,
     /// Number of outputs of the lookup: a full answer has one vector for each.
@@ -47,6 +50,8 @@ pub struct IndexDescription {
     outputs: usize,
     /// The small queries, if the server takes any beside full ones.
     small: Option<SmallForms>,
+    /// The query for a strided lookup, if the server has one.
+    strided: Option<SmallQuery>,
     /// The answer to short compact queries, if the server takes these.
     short_answer: Option<SmallAnswer>,
 }
@@ -67,9 +72,13 @@ impl IndexDescription {
             columns: fields.columns as usize,
             level: fields.query_level as usize,
         };
-        let IndexFields { question_slots, outputs, small_period, .. } = fields;
+        let IndexFields { question_slots, outputs, small_period, strided: (tokens, level), .. } = fields;
         let period = small_period as usize;
-        let (mut small, mut short_answer) = (None, None);
+        let (mut small, mut short_answer, mut strided) = (None, None, None);
+        if tokens > 0 {
+            strided =
+                Some(SmallQuery::strided(QueryShape { level: level as usize, ..shape.clone() }, tokens as usize)?);
+        }
         let codec = match form {
             QueryForm::Compact if period > 0 => {
                 short_answer = Some(SmallAnswer::new(header.parameters(), period / question_slots, outputs)?);
@@ -83,7 +92,7 @@ impl IndexDescription {
                 QueryCodec::new(form, shape)?
             }
         };
-        Ok(IndexDescription { codec, header, form, question_slots, outputs, small, short_answer })
+        Ok(IndexDescription { codec, header, form, question_slots, outputs, small, strided, short_answer })
     }
 
     /// A description from untrusted fields.
@@ -98,6 +107,8 @@ impl IndexDescription {
             && fields.question_slots.is_power_of_two()
             && fields.question_slots <= header.parameters().slots()
             && fields.query_level as usize <= header.parameters().max_level()
+            && fields.strided.1 as usize <= header.parameters().max_level()
+            && (fields.strided.0 == 0 || fields.query_form == QueryForm::Direct.to_string())
             && (fields.small_period == 0 || fields.query_form != QueryForm::OneHot.to_string())
             && (fields.small_period == 0 || fields.small_period as usize >= fields.question_slots);
         if !plausible {
@@ -157,7 +168,18 @@ impl IndexDescription {
     /// Whether queries of few questions may be small: much shorter than [`IndexDescription::full_query_bytes`], and
     /// longer with more questions, in steps of a factor of two.
     pub fn has_small_queries(&self) -> bool {
-        self.small_holding(1).is_some()
+        self.strided.is_some() || self.small_holding(1).is_some()
+    }
+
+    /// The query for a strided lookup of that many questions: all slots of its answer are in one vector, which
+    /// [`IndexDescription::decrypt_full`] decrypts. `None` if there is none, or there are more questions.
+    pub fn strided_holding(&self, questions: usize) -> Option<&SmallQuery> {
+        self.strided.as_ref().filter(|query| questions.saturating_mul(self.question_slots) <= query.period())
+    }
+
+    /// The query for a strided lookup that these untrusted vectors are, if they are one.
+    pub fn strided_of(&self, vectors: &[Vec<u8>]) -> Option<&SmallQuery> {
+        self.strided.as_ref().filter(|query| SmallQuery::period_of(vectors) == Some(query.period()))
     }
 
     /// The answer to short compact queries, if the server takes these.
@@ -168,6 +190,11 @@ impl IndexDescription {
     /// The small answer to that many questions; `None` if it is a full one.
     fn small_answer_to(&self, questions: usize) -> Option<SmallAnswer> {
         self.short_answer.clone().or_else(|| Some(self.small_holding(questions)?.1))
+    }
+
+    /// The query for that many questions; `None` if a full one has to be sent.
+    fn query_holding(&self, questions: usize) -> Option<SmallQuery> {
+        self.strided_holding(questions).cloned().or_else(|| Some(self.small_holding(questions)?.0))
     }
 
     /// The small query for that many questions, and its answer; `None` if a full query has to be sent.
@@ -190,8 +217,8 @@ impl IndexDescription {
 
     /// Length in bytes of a query of that many questions: at most [`IndexDescription::full_query_bytes`].
     pub fn query_bytes(&self, questions: usize) -> usize {
-        match self.small_holding(questions) {
-            Some((query, _)) => self.header.packed_bytes(1, query.byte_len()),
+        match self.query_holding(questions) {
+            Some(query) => self.header.packed_bytes(1, query.byte_len()),
             None => self.full_query_bytes(),
         }
     }
@@ -203,6 +230,9 @@ impl IndexDescription {
 
     /// Maximum length in bytes of the answer to that many questions.
     pub fn answer_bytes(&self, questions: usize) -> usize {
+        if self.strided_holding(questions).is_some() {
+            return self.header.packed_bytes(1, output_bytes(self.parameters(), 0));
+        }
         match self.small_answer_to(questions) {
             Some(answer) => self.header.packed_bytes(answer.vectors(), answer.byte_len()),
             None => self.full_answer_bytes(self.outputs),
@@ -212,7 +242,8 @@ impl IndexDescription {
     /// Expected length in bytes of the answer to that many questions.
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
         let most = self.answer_bytes(questions);
-        if self.small_answer_to(questions).is_some() { most } else { self.header.expected_answer_bytes(most) }
+        let exact = self.strided_holding(questions).is_some() || self.small_answer_to(questions).is_some();
+        if exact { most } else { self.header.expected_answer_bytes(most) }
     }
 
     /// Maximum length in bytes of a full answer with that many vectors, none of which has a higher level than the
@@ -241,7 +272,7 @@ impl IndexDescription {
         if !(1..=most).contains(&questions) {
             return Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")));
         }
-        Ok(self.small_holding(questions).map_or(self.codec.slots(), |(query, _)| query.period()))
+        Ok(self.query_holding(questions).map_or(self.codec.slots(), |query| query.period()))
     }
 
     /// Encrypts a query of that many questions: one list of indices per subtable, with one entry for each of the
@@ -256,8 +287,8 @@ impl IndexDescription {
         indices: &[Vec<Option<usize>>],
     ) -> Result<Vec<u8>, QueryError> {
         self.query_slots(questions)?;
-        Ok(self.header.pack(match self.small_holding(questions) {
-            Some((query, _)) => vec![query.encrypt(keyring.encryptor(), indices)?],
+        Ok(self.header.pack(match self.query_holding(questions) {
+            Some(query) => vec![query.encrypt(keyring.encryptor(), indices)?],
             None => self.codec.encrypt(keyring.encryptor(), indices)?,
         }))
     }

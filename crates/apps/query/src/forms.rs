@@ -74,7 +74,7 @@ impl SmallForms {
         let simulator = Simulator::new(encoder, 0);
         let shortest_sum = sum(shortest.period())?;
         let total = |output: &Simulated| Ok(shortest_sum.apply(&simulator, output)?.error());
-        let outputs = shortest.simulated_outputs(&simulator, lookup)?;
+        let outputs = lookup.run(&simulator, &shortest.simulate(&simulator)?)?;
         let totals = outputs.iter().map(total).collect::<Result<Vec<_>, QueryError>>()?;
         let mut error = 0.0f64;
         for (query, answer) in &forms {

@@ -9,7 +9,7 @@ use unspoken_ckks::{
     Simulator, Slots,
 };
 use unspoken_encrypt::Encryptor;
-use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, query_scale, simulated_query};
+use unspoken_lookup::{IndexEncoder, IndexEncoding, StridedPlan, query_scale, varied_index};
 use unspoken_protocol::{Keyring, ProtocolError, rounded_output_bytes, rounded_output_deviation, write_rounded_output};
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan};
 
@@ -20,6 +20,10 @@ use crate::error::QueryError;
 #[derive(Clone, Debug)]
 pub struct SmallQuery {
     shape: QueryShape,
+    /// Number of slots of a subtable.
+    period: usize,
+    /// Number of subtables that share a vector.
+    shared: usize,
     packing: PeriodicPacking,
 }
 
@@ -29,8 +33,24 @@ impl SmallQuery {
     /// # Errors
     /// If the period is not a power of two, or the vectors of all subtables do not fit in the slots.
     pub fn new(shape: QueryShape, period: usize) -> Result<Self, QueryError> {
-        let packing = PeriodicPacking::new(&shape.parameters, period, shape.subtables)?;
-        Ok(SmallQuery { shape, packing })
+        Self::of_layout(shape, period, 1)
+    }
+
+    /// Queries for a [`StridedLookup`](unspoken_lookup::StridedLookup) of `tokens` tokens: as many subtables share a
+    /// vector as there, slots after slots, and the vectors are its [`queries`](unspoken_lookup::StridedLookup::queries).
+    ///
+    /// # Errors
+    /// As for [`SmallQuery::new`].
+    pub fn strided(shape: QueryShape, tokens: usize) -> Result<Self, QueryError> {
+        let width = shape.parameters.slots().checked_div(tokens).unwrap_or(0);
+        let shared = StridedPlan::Powers.shared(shape.subtables, shape.columns, width);
+        Self::of_layout(shape, tokens, shared)
+    }
+
+    fn of_layout(shape: QueryShape, period: usize, shared: usize) -> Result<Self, QueryError> {
+        let whole = period.saturating_mul(shared);
+        let packing = PeriodicPacking::new(&shape.parameters, whole, shape.subtables.div_ceil(shared))?;
+        Ok(SmallQuery { shape, period, shared, packing })
     }
 
     /// The period of a query of untrusted vectors, if it is a small one.
@@ -46,9 +66,14 @@ impl SmallQuery {
         }
     }
 
-    /// Number of slots in each vector.
+    /// Number of slots of each subtable.
     pub fn period(&self) -> usize {
-        self.packing.period()
+        self.period
+    }
+
+    /// The level of the vectors.
+    pub fn level(&self) -> usize {
+        self.shape.level
     }
 
     /// Bytes of the query's only vector.
@@ -78,11 +103,11 @@ impl SmallQuery {
         let QueryShape { parameters, columns, level, .. } = &self.shape;
         check_indices(&self.shape, self.period(), indices)?;
         let encoder = IndexEncoder::new(IndexEncoding::Alpha, *columns);
-        let vector = |indices: &Vec<Option<usize>>| {
-            let padded = indices.iter().copied().chain(std::iter::repeat(None)).take(self.period());
-            Slots::from(padded.map(|index| encoder.value(index, 0)).collect::<Vec<Complex64>>())
+        let value = |subtable: usize, slot: usize| {
+            let index = indices.get(subtable).and_then(|own| own.get(slot)).copied().flatten();
+            encoder.value(index, 0)
         };
-        let vectors: Vec<Slots> = indices.iter().map(vector).collect();
+        let vectors: Vec<Slots> = self.vectors(value).into_iter().map(Slots::from).collect();
         let vectors: Vec<&[Complex64]> = vectors.iter().map(|slots| &**slots).collect();
         let plaintext = self.packing.encode(encryptor.encoder(), &vectors, *level, self.scale())?;
         let Encrypted::Seeded(seeded) = encryptor.encrypt_plaintext(&plaintext)? else {
@@ -124,14 +149,28 @@ impl SmallQuery {
         Ok(self.packing.unpack(evaluator, &self.packing.expand(sparse, self.scale())?)?)
     }
 
-    /// The outputs of a simulated query, with the noise of separating the subtables.
+    /// One period of each vector, from the value of each slot of each subtable. Unused slots of shared vectors belong to
+    /// subtables beyond the last.
+    fn vectors(&self, value: impl Fn(usize, usize) -> Complex64) -> Vec<Vec<Complex64>> {
+        let vector = |v: usize| {
+            (0..self.packing.period()).map(|i| value(v * self.shared + i / self.period, i % self.period)).collect()
+        };
+        (0..self.packing.count()).map(vector).collect()
+    }
+
+    /// The vectors of a simulated query, with the noise of separating them. Indices differ from slot to slot.
     ///
     /// # Errors
     /// If the simulator is one of other parameters.
-    pub fn simulated_outputs(&self, simulator: &Simulator, lookup: &Lookup) -> Result<Vec<Simulated>, QueryError> {
-        let divided = simulated_query(simulator, lookup, self.period(), f64::from(self.packing.factor()))?;
-        let vectors = self.packing.unpack(simulator, &self.packing.join(simulator, &divided)?)?;
-        Ok(lookup.run(simulator, &vectors)?)
+    pub fn simulate(&self, simulator: &Simulator) -> Result<Vec<Simulated>, QueryError> {
+        let (columns, factor) = (self.shape.columns, f64::from(self.packing.factor()));
+        let value = |subtable: usize, slot: usize| {
+            let index = Some(varied_index(subtable, slot, columns)).filter(|_| subtable < self.shape.subtables);
+            IndexEncoding::Alpha.value(index, columns, 0) / factor
+        };
+        let encrypt = |values: Vec<Complex64>| simulator.encrypt(&values, self.shape.level, self.scale());
+        let divided = self.vectors(value).into_iter().map(encrypt).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.packing.unpack(simulator, &self.packing.join(simulator, &divided)?)?)
     }
 }
 

@@ -126,6 +126,7 @@ fn fields(shape: &proto::Shape) -> IndexFields<'_> {
         query_level: shape.query_level,
         query_form: &shape.query_form,
         small_period: shape.small_period,
+        strided: (0, 0),
         question_slots: shape.max_tokens as usize,
         // Two scores share a slot.
         outputs: (shape.classes as usize).div_ceil(2),

@@ -28,6 +28,6 @@ pub use plan::{IndexEncoding, OutputForm, Plan};
 pub use planner::{Estimate, Explanation, Task, best_plan, estimate, estimates};
 pub use powers::query_scale;
 pub use precision::Precision;
-pub use simulation::{simulated_outputs, simulated_query, varied_index};
-pub use strided::{StridedLookup, StridedPlan, StridedTables};
+pub use simulation::{simulated_outputs, varied_index};
+pub use strided::{StridedLookup, StridedPlan};
 pub use table::{Expansion, Table, alpha, padded_columns, torus};

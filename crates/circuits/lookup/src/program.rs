@@ -52,7 +52,7 @@ pub(crate) fn bytes_of(matrices: &[PreparedMatrix]) -> usize {
 }
 
 /// Minimum number of bits by which the matrix is scaled up before it is rounded. It limits the precision.
-const MATRIX_BITS: f64 = 10.0;
+pub(crate) const MATRIX_BITS: f64 = 10.0;
 
 /// Maximum number of bits by which the matrix is scaled up if no level is used for it.
 const MATRIX_BITS_MAX: f64 = 30.0;

@@ -10,34 +10,20 @@ use crate::lookup::Lookup;
 /// # Errors
 /// If the simulator is one of other parameters.
 pub fn simulated_outputs(simulator: &Simulator, lookup: &Lookup) -> Result<Vec<Simulated>, LookupError> {
-    lookup.run(simulator, &simulated_query(simulator, lookup, lookup.parameters().slots(), 1.0)?)
-}
-
-/// The index in a slot of subtable `t` of a simulated query.
-pub fn varied_index(t: usize, slot: usize, columns: usize) -> usize {
-    (31 * slot + 17 * t + slot / 7) % columns
-}
-
-/// The vectors of a simulated query that repeat after `period` slots, with indices that differ from slot to slot. Their
-/// values are divided by `divisor`.
-///
-/// # Errors
-/// If the simulator is one of other parameters, or the period does not divide the number of slots.
-pub fn simulated_query(
-    simulator: &Simulator,
-    lookup: &Lookup,
-    period: usize,
-    divisor: f64,
-) -> Result<Vec<Simulated>, LookupError> {
-    let (subtables, _, columns) = lookup.shape();
+    let ((subtables, _, columns), slots) = (lookup.shape(), lookup.parameters().slots());
     let encoding = lookup.plan().index_encoding();
     let mut query = Vec::new();
     for t in 0..subtables {
         for vector in 0..encoding.vectors(columns) {
             let value = |slot: usize| encoding.value(Some(varied_index(t, slot, columns)), columns, vector);
-            let values: Vec<Complex64> = (0..period).map(|slot| value(slot) / divisor).collect();
+            let values: Vec<Complex64> = (0..slots).map(value).collect();
             query.push(simulator.encrypt(&values, lookup.input_level(), lookup.input_scale())?);
         }
     }
-    Ok(query)
+    lookup.run(simulator, &query)
+}
+
+/// The index in a slot of subtable `t` of a simulated query.
+pub fn varied_index(t: usize, slot: usize, columns: usize) -> usize {
+    (31 * slot + 17 * t + slot / 7) % columns
 }

@@ -13,9 +13,7 @@
 
 mod layout;
 
-use unspoken_ckks::{
-    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, LinearPlan, LinearTransform,
-};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
@@ -24,7 +22,7 @@ use crate::error::LookupError;
 use crate::indicator::near_zero;
 use crate::plan::{IndexEncoding, Plan, indicator_squarings};
 use crate::powers::{LevelScale, query_scale};
-use crate::program::output_bits;
+use crate::program::{MATRIX_BITS, output_bits};
 use crate::strided::layout::{Layout, coefficients, diagonals};
 use crate::table::{Table, check_shapes};
 
@@ -44,7 +42,7 @@ pub struct StridedLookup {
     layout: Layout,
     level: usize,
     /// One transformation per selection ciphertext.
-    transforms: Vec<LinearPlan>,
+    transforms: Vec<LinearTransform>,
     /// For each row, the sum of its means over the subtables; empty if the plan needs no constants.
     constants: Vec<f64>,
 }
@@ -90,15 +88,18 @@ impl StridedLookup {
             let available = parameters.max_level();
             return Err(refuse(format!("it needs {level} levels, the preset has {available}; use a deeper preset")));
         }
-        if !bound.is_finite() || output_bits(parameters, 0, bound) < 0.0 {
+        let bits = output_bits(parameters, 0, bound).min(0.0);
+        if !bound.is_finite() || bits < -MATRIX_BITS {
             return Err(refuse(format!("outputs up to {bound:.3e} do not fit; scale the table down")));
         }
         let input = LevelScale { level, scale: query_scale(parameters, level) };
         let shape = plan.shape(input, columns, parameters).ok_or_else(|| refuse("too few levels".into()))?;
+        let output_scale = parameters.scale() * bits.exp2();
         let matrices = coefficients(plan, tables);
         let transform = |i: usize| {
             let diagonals = diagonals(&layout, i, rows, &matrices);
-            LinearPlan::new(parameters, diagonals, shape.level, shape.scale, parameters.scale())
+            LinearPlan::new(parameters, diagonals, shape.level, shape.scale, output_scale)
+                .map(LinearTransform::deferred)
         };
         let transforms = (0..layout.groups() * chunks).map(transform).collect::<Result<_, _>>()?;
         let mean = |r| tables.iter().map(|table| table.expansion(r).constant).sum();
@@ -106,12 +107,18 @@ impl StridedLookup {
         Ok(StridedLookup { parameters: parameters.clone(), plan, layout, level, transforms, constants })
     }
 
+    /// Number of tokens `B` of a query.
+    pub fn batch(&self) -> usize {
+        self.layout.batch
+    }
+
     /// Number of query vectors. It is less than the number of subtables if these share a ciphertext.
     pub fn queries(&self) -> usize {
         self.layout.groups()
     }
 
-    /// The level at which queries are encrypted. Outputs have level 0 and the preset's scale.
+    /// The level at which queries are encrypted. Outputs have level 0 and the preset's scale, or the largest one that
+    /// leaves room for them.
     pub fn input_level(&self) -> usize {
         self.level
     }
@@ -123,14 +130,14 @@ impl StridedLookup {
 
     /// Bytes of memory of the encoded diagonals.
     pub fn prepared_bytes(&self) -> u64 {
-        self.transforms.iter().map(LinearPlan::prepared_bytes).sum()
+        self.transforms.iter().map(LinearTransform::prepared_bytes).sum()
     }
 
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = KeyPlan::new();
         self.parameters.require_key(&mut plan, KeyKind::Relinearisation, 1..=self.level);
-        self.transforms.iter().for_each(|transform| plan.extend(&transform.key_plan()));
+        self.transforms.iter().for_each(|transform| plan.extend(&transform.plan().key_plan()));
         if self.plan == StridedPlan::Powers {
             let element = galois::conjugation(self.parameters.ring());
             plan.require_over(KeyKind::Galois { element }, self.parameters.basis(0));
@@ -185,24 +192,21 @@ impl StridedLookup {
         Ok(selections)
     }
 
-    /// The second stage (MatVec) with single rotations, for any arithmetic. Returns one vector with the rows of every
-    /// token.
+    /// The second stage (MatVec). Returns one vector with the rows of every token.
     ///
     /// # Errors
     /// If the number of `selections` is not that of this lookup, or keys are missing.
     pub fn combine<A: Arithmetic>(&self, arithmetic: &A, selections: &[A::Vector]) -> Result<A::Vector, LookupError> {
-        let images = self.transforms.iter().zip(selections).map(|(plan, vector)| plan.evaluate(arithmetic, vector));
+        let images = self.transforms.iter().zip(selections).map(|(map, vector)| arithmetic.linear(map, vector));
         self.finish(arithmetic, &images.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Encodes the diagonals for [`StridedTables::combine`], which needs [`StridedLookup::prepared_bytes`] of memory.
+    /// Encodes the diagonals, which take [`StridedLookup::prepared_bytes`] of memory. Otherwise the first run does.
     ///
     /// # Errors
     /// If an entry does not fit its scale.
-    pub fn encode(self, encoder: &Encoder) -> Result<StridedTables, LookupError> {
-        let encode = |plan: &LinearPlan| LinearTransform::new(encoder, plan.clone());
-        let transforms = self.transforms.iter().map(encode).collect::<Result<_, _>>()?;
-        Ok(StridedTables { lookup: self, transforms })
+    pub fn encode(&self, encoder: &Encoder) -> Result<(), LookupError> {
+        Ok(self.transforms.iter().try_for_each(|transform| transform.encode(encoder))?)
     }
 
     /// `a^1 .. a^n`, each in its position.
@@ -249,29 +253,6 @@ impl StridedLookup {
         let Layout { batch, width, .. } = self.layout;
         let constant = |slot: usize| Complex64::from(self.constants.get(slot / batch).copied().unwrap_or(0.0));
         Ok(arithmetic.add_values(&sum, &(0..batch * width).map(constant).collect::<Vec<_>>())?)
-    }
-}
-
-/// A strided lookup with encoded diagonals.
-pub struct StridedTables {
-    lookup: StridedLookup,
-    transforms: Vec<LinearTransform>,
-}
-
-impl StridedTables {
-    /// The lookup.
-    pub fn lookup(&self) -> &StridedLookup {
-        &self.lookup
-    }
-
-    /// Same as [`StridedLookup::combine`], with hoisted rotations.
-    ///
-    /// # Errors
-    /// Same as [`StridedLookup::combine`].
-    pub fn combine(&self, evaluator: &Evaluator<'_>, selections: &[Ciphertext]) -> Result<Ciphertext, LookupError> {
-        let images =
-            self.transforms.iter().zip(selections).map(|(transform, vector)| transform.apply(evaluator, vector));
-        self.lookup.finish(evaluator, &images.collect::<Result<Vec<_>, _>>()?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lookups of few tokens, with one ciphertext of embeddings (paper, Table 6).
 
 use unspoken_ckks::{Ciphertext, Encoder, Evaluator, Preset};
-use unspoken_lookup::{StridedLookup, StridedPlan, StridedTables};
+use unspoken_lookup::{StridedLookup, StridedPlan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
@@ -29,7 +29,7 @@ pub(super) struct Case<'a> {
 
 /// A strided lookup with a client's keys and query.
 struct StridedFixture {
-    tables: StridedTables,
+    lookup: StridedLookup,
     encoder: Encoder,
     secret: SecretKey,
     keys: EvaluationKeys,
@@ -105,15 +105,15 @@ impl StridedFixture {
             let plaintext = encoder.encode(&values, lookup.input_level(), lookup.input_scale())?;
             query.push(encoder.encrypt(&plaintext, &secret, &mut rng)?.expand(&parameters));
         }
-        let tables = lookup.encode(&encoder)?;
-        Ok(StridedFixture { tables, encoder, secret, keys, query, batch, groups })
+        lookup.encode(&encoder)?;
+        Ok(StridedFixture { lookup, encoder, secret, keys, query, batch, groups })
     }
 
     /// Seconds of VecGen and of the linear stage for one ciphertext of answers; the result is checked.
     fn measure(&self, harness: &Harness<'_>, case: &Case<'_>) -> Result<[f64; 2], BenchError> {
         let (evaluator, stopwatch) = (Evaluator::new(&self.encoder, &self.keys), harness.stopwatch());
-        let (selections, vectors) = stopwatch.time(|| self.tables.lookup().generate(&evaluator, &self.query))?;
-        let (output, linear) = stopwatch.time(|| self.tables.combine(&evaluator, &selections))?;
+        let (selections, vectors) = stopwatch.time(|| self.lookup.generate(&evaluator, &self.query))?;
+        let (output, linear) = stopwatch.time(|| self.lookup.combine(&evaluator, &selections))?;
         self.check(case, &output)?;
         Ok([vectors, linear].map(|seconds| seconds * self.groups as f64))
     }

@@ -63,6 +63,10 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
             EmbedServer::new(&subtables, &parameters, &options)?
         }
     };
+    if server.description().strided_tokens() > 0 {
+        let (application, tokens) = (offer.name(), server.description().strided_tokens());
+        tracing::info!(application, tokens, "queries of few tokens are answered in one ciphertext");
+    }
     report_precision(offer, server.precision());
     report_small_queries(offer, (query, small), server.description().has_small_queries());
     add_with_keys(offer, server, applications)

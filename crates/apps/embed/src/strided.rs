@@ -1,0 +1,107 @@
+//! Queries of few tokens, answered by a strided lookup: all numbers of all tokens are in one vector.
+
+use unspoken_ckks::{Arithmetic, Ciphertext, CostModel, Encoder, Evaluator, Simulator, vector_bytes};
+use unspoken_lookup::{LookupError, StridedLookup, StridedPlan, Table};
+use unspoken_protocol::simulated_error_bound;
+use unspoken_query::{QueryError, QueryShape, SmallQuery};
+use unspoken_rlwe::KeyPlan;
+
+use crate::description::STRIDED_TOKENS;
+
+/// Most bytes of encoded diagonals: a table of more columns has no strided lookup.
+const MOST_PREPARED_BYTES: u64 = 1 << 30;
+
+/// A strided lookup, the queries for it, and what they take.
+pub(crate) struct Strided {
+    lookup: StridedLookup,
+    query: SmallQuery,
+    seconds: f64,
+    error: f64,
+    working_bytes: u64,
+}
+
+impl Strided {
+    /// Plans the lookup of as many tokens as fit, up to 32, in scaled tables whose outputs are at most `bound`. `None` if
+    /// 16 do not fit, slots are real, the parameters have too few levels, or the diagonals need too much memory.
+    ///
+    /// # Errors
+    /// If the lookup cannot be simulated.
+    pub(crate) fn new(encoder: &Encoder, tables: &[Table], bound: f64) -> Result<Option<Self>, QueryError> {
+        let parameters = encoder.parameters();
+        let planned = |tokens| StridedLookup::new(parameters, tables, StridedPlan::Powers, tokens, bound).ok();
+        let lookup = STRIDED_TOKENS.rev().filter(|tokens| tokens.is_power_of_two()).find_map(planned);
+        let (Some(lookup), Some(table)) = (lookup, tables.first()) else { return Ok(None) };
+        if lookup.prepared_bytes() > MOST_PREPARED_BYTES {
+            return Ok(None);
+        }
+        let (subtables, columns, level) = (tables.len(), table.columns(), lookup.input_level());
+        let shape = QueryShape { parameters: parameters.clone(), subtables, columns, level };
+        let query = SmallQuery::strided(shape, lookup.batch())?;
+        let counting = Simulator::counting(encoder);
+        let vectors = query.simulate(&counting)?;
+        let working_bytes = counting.working_bytes(|counting| run(&lookup, counting, &vectors))?
+            + vectors.len() as u64 * vector_bytes(parameters, level);
+        let seconds = CostModel::nominal(parameters).seconds(&counting.cost());
+        let simulator = Simulator::new(encoder, 0);
+        let output = run(&lookup, &simulator, &query.simulate(&simulator)?)?;
+        let error = simulated_error_bound(&[output.error()]);
+        Ok(Some(Strided { lookup, query, seconds, error, working_bytes }))
+    }
+
+    /// Encodes the diagonals.
+    ///
+    /// # Errors
+    /// If an entry does not fit its scale.
+    pub(crate) fn encode(&self, encoder: &Encoder) -> Result<(), LookupError> {
+        self.lookup.encode(encoder)
+    }
+
+    /// Number of tokens of a query.
+    pub(crate) fn tokens(&self) -> usize {
+        self.query.period()
+    }
+
+    /// The level at which queries are encrypted.
+    pub(crate) fn level(&self) -> usize {
+        self.query.level()
+    }
+
+    /// Predicted seconds of an answer, by the nominal cost model.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// A bound of the error of a scaled number.
+    pub(crate) fn error(&self) -> f64 {
+        self.error
+    }
+
+    /// The keys of an answer.
+    pub(crate) fn key_plan(&self) -> KeyPlan {
+        let mut plan = self.lookup.key_plan();
+        plan.extend(&self.query.key_plan());
+        plan
+    }
+
+    /// Bytes of memory of the encoded diagonals.
+    pub(crate) fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes()
+    }
+
+    /// Peak bytes of memory of an answer, beyond keys and prepared data.
+    pub(crate) fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
+    /// The vector of all numbers of all tokens: number `r` of token `t` is in slot `tokens r + t`.
+    ///
+    /// # Errors
+    /// If keys are missing, or when cancelled.
+    pub(crate) fn run(&self, evaluator: &Evaluator<'_>, query: &[Ciphertext]) -> Result<Ciphertext, LookupError> {
+        run(&self.lookup, evaluator, query)
+    }
+}
+
+fn run<A: Arithmetic>(lookup: &StridedLookup, arithmetic: &A, query: &[A::Vector]) -> Result<A::Vector, LookupError> {
+    lookup.combine(arithmetic, &lookup.generate(arithmetic, query)?)
+}
