@@ -133,8 +133,8 @@ impl CkksClientHalf for EmbedClient {
 }
 
 impl EmbedClient {
-    /// The embeddings in the one vector of an answer of a strided lookup: number `r` of token `e` is in slot `period r +
-    /// e`.
+    /// The embeddings in the one vector of an answer of a strided lookup: number `r` of token `e` is in slot
+    /// `period r + e`.
     fn read_strided(&self, answer: &[u8], tokens: usize, period: usize) -> Result<Vec<Vec<f64>>, EmbedError> {
         let width = self.description.width();
         let vectors = self.description.index.decrypt_full(&self.keyring, answer, 1, period * width)?;

@@ -14,7 +14,9 @@ use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_query::{LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms};
+use unspoken_query::{
+    Attempt, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms,
+};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -82,9 +84,9 @@ impl EmbedServer {
     }
 
     /// As [`EmbedServer::new`], with the preset and the plan of the lowest cost per token for which the bound of the
-    /// error of an embedding's numbers is at most `error`, in the table's units; of each preset the three cheapest plans
-    /// are tried. `parameters` or a plan in the options restrict the choice. Simulates each, which takes some seconds.
-    /// Small queries beside direct ones are left out if their error is larger.
+    /// error of an embedding's numbers is at most `error`, in the table's units. Of each preset three plans are tried.
+    /// `parameters` or a plan in the options restrict the choice. Simulates each, which takes some seconds. Small queries
+    /// beside direct ones are left out if their error is larger.
     ///
     /// # Errors
     /// If there is none, or the queries are full compact or one-hot ones, or as for [`EmbedServer::new`].
@@ -99,7 +101,7 @@ impl EmbedServer {
             let options = EmbedOptions { plan: Some(candidate.plan), ..*options };
             Self::within(subtables, &candidate.parameters, &options, error)
         };
-        choice(subtables.shape(), parameters, options).precise(error, summary, make, Self::precision)
+        choice(subtables.shape(), parameters, options).precise(error, summary, make)
     }
 
     /// Prepares a compressed table for a preset. The table is scaled to the preset; clients get embeddings in the
@@ -109,16 +111,20 @@ impl EmbedServer {
     /// If all entries are 0 or below the error bound, the preset has too few levels for the plan, or its modulus has no
     /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
-        Self::within(subtables, parameters, options, f64::INFINITY)
+        match Self::within(subtables, parameters, options, f64::INFINITY)? {
+            Attempt::Made(server) => Ok(server),
+            Attempt::Imprecise(bound) => Err(EmbedError::mismatch("the error bound", bound, "a finite number")),
+        }
     }
 
-    /// As [`EmbedServer::new`], with small queries beside direct ones only if their error is at most `small_error`.
+    /// As [`EmbedServer::new`], if the error is at most `most_error`. Queries of few tokens beside direct ones are left
+    /// out if theirs is larger.
     fn within(
         subtables: &Subtables,
         parameters: &CkksParameters,
         options: &EmbedOptions,
-        small_error: f64,
-    ) -> Result<Self, EmbedError> {
+        most_error: f64,
+    ) -> Result<Attempt<Self>, EmbedError> {
         let shape = subtables.shape();
         let options = &EmbedOptions { form: output_form(parameters, options.form), ..*options };
         let plan = match options.plan {
@@ -143,13 +149,20 @@ impl EmbedServer {
         let full = largest.error_bound(&encoder, options.query)?;
         let check = |error: f64| check_precision(subtables, parameters, error);
         let mut precision = full.map(check).transpose()?;
+        if let Some(bound) = full.filter(|bound| *bound > most_error) {
+            return Ok(Attempt::Imprecise(bound));
+        }
         let mut small_period = 0;
         if let Some(period) = short {
             let answer = SmallAnswer::new(parameters, period, scaled.lookup.outputs())?;
             let sum = no_sum(period).map_err(ProtocolError::from)?;
             if let Some(offer) = reader.short_offer(&encoder, &largest.lookup, (&answer, &sum))? {
+                let error = offer.error * scaled.unit;
+                if error > most_error {
+                    return Ok(Attempt::Imprecise(error));
+                }
                 key_plan.extend(&offer.keys);
-                precision = Some(check(offer.error * scaled.unit)?);
+                precision = Some(check(error)?);
             }
             small_period = period as u32;
         }
@@ -157,7 +170,7 @@ impl EmbedServer {
         if let Some(full) = full.filter(|_| options.small_queries && options.query == QueryForm::Direct) {
             let unit = scaled.unit;
             let precise = |error: f64| {
-                error * unit <= small_error && check(error * unit).is_ok_and(|precision| !precision.is_low())
+                error * unit <= most_error && check(error * unit).is_ok_and(|precision| !precision.is_low())
             };
             let mut largest_error = full;
             strided = strided_lookup(&encoder, &tables, &scaled, task(shape, options.form), subtables.bound())?
@@ -198,7 +211,7 @@ impl EmbedServer {
             strided_level: strided.as_ref().map_or(0, Strided::level) as u32,
         };
         let description = Description::new(header, own)?;
-        Ok(EmbedServer { encoder, reader, lookup, strided, description, precision })
+        Ok(Attempt::Made(EmbedServer { encoder, reader, lookup, strided, description, precision }))
     }
 
     /// The description for clients.

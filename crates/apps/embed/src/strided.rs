@@ -21,8 +21,8 @@ pub(crate) struct Strided {
 }
 
 impl Strided {
-    /// Plans the lookup of as many tokens as fit, up to 32, in scaled tables whose outputs are at most `bound`. `None` if
-    /// 16 do not fit, slots are real, the parameters have too few levels, or the diagonals need too much memory.
+    /// Plans the lookup of as many tokens as fit, up to 32, in scaled tables whose outputs are at most `bound`. `None`
+    /// if 16 do not fit, slots are real, the parameters have too few levels, or the diagonals need too much memory.
     ///
     /// # Errors
     /// If the lookup cannot be simulated.

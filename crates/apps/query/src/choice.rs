@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use unspoken_ckks::{CkksParameters, CostModel, PRESETS};
 use unspoken_lookup::{
-    ErrorBound, Estimate, MORE_LEVELS, OutputForm, Plan, Precision, TableSummary, Task, estimates, output_unit,
+    ErrorBound, Estimate, MORE_LEVELS, OutputForm, Plan, TableSummary, Task, estimates, output_unit,
 };
 use unspoken_ring::RingKind;
 
@@ -48,6 +48,14 @@ pub struct LookupCandidate {
     pub plan: Plan,
     /// Seconds for each slot, by the nominal cost model, without a bootstrap.
     pub seconds: f64,
+}
+
+/// A server that was made for a candidate, or the bound of its error if that is too large.
+pub enum Attempt<S> {
+    /// The server.
+    Made(S),
+    /// The bound of the error of its numbers.
+    Imprecise(f64),
 }
 
 /// What a parameter set can bootstrap.
@@ -145,7 +153,7 @@ impl LookupChoice {
 
     /// The first server, of the cheapest candidate, whose numbers have a bound of their error of at most `error`.
     /// Candidates that cannot reach it by the bound of Theorem 5.1 for `tables` are left out; the others are made by
-    /// `make`, which simulates them. Numbers are in the units of the tables.
+    /// `make`, which simulates them and stops at those whose error is larger. Numbers are in the units of the tables.
     ///
     /// # Errors
     /// If the error is no positive number, the error of these queries is not predicted, no candidate has enough levels
@@ -154,8 +162,7 @@ impl LookupChoice {
         &self,
         error: f64,
         tables: TableSummary,
-        make: impl Fn(&LookupCandidate) -> Result<S, E>,
-        precision: impl Fn(&S) -> Option<Precision>,
+        make: impl Fn(&LookupCandidate) -> Result<Attempt<S>, E>,
     ) -> Result<S, E> {
         let refuse = |found: String, needed: &str| QueryError::mismatch("the error of answers", found, needed);
         if !(error > 0.0 && error.is_finite()) {
@@ -178,13 +185,8 @@ impl LookupChoice {
                 continue;
             }
             match make(&candidate) {
-                Ok(server) => {
-                    let found = precision(&server).map_or(f64::INFINITY, |precision| precision.error_bound);
-                    if found <= error {
-                        return Ok(server);
-                    }
-                    note(found, &candidate, "by simulation");
-                }
+                Ok(Attempt::Made(server)) => return Ok(server),
+                Ok(Attempt::Imprecise(bound)) => note(bound, &candidate, "by simulation"),
                 Err(error) => refused = Some(error),
             }
         }

@@ -12,7 +12,7 @@ mod reader;
 mod short_compact;
 mod small;
 
-pub use choice::{LookupCandidate, LookupChoice};
+pub use choice::{Attempt, LookupCandidate, LookupChoice};
 pub use codec::{QueryCodec, QueryForm, QueryShape};
 pub use compact::Compact;
 pub use description::{IndexDescription, IndexFields};

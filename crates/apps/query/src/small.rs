@@ -37,7 +37,7 @@ impl SmallQuery {
     }
 
     /// Queries for a [`StridedLookup`](unspoken_lookup::StridedLookup) of `tokens` tokens: as many subtables share a
-    /// vector as there, slots after slots, and the vectors are its [`queries`](unspoken_lookup::StridedLookup::queries).
+    /// vector as there, one after the other.
     ///
     /// # Errors
     /// As for [`SmallQuery::new`].
@@ -149,8 +149,8 @@ impl SmallQuery {
         Ok(self.packing.unpack(evaluator, &self.packing.expand(sparse, self.scale())?)?)
     }
 
-    /// One period of each vector, from the value of each slot of each subtable. Unused slots of shared vectors belong to
-    /// subtables beyond the last.
+    /// One period of each vector, from the value of each slot of each subtable. Unused slots of shared vectors belong
+    /// to subtables beyond the last.
     fn vectors(&self, value: impl Fn(usize, usize) -> Complex64) -> Vec<Vec<Complex64>> {
         let vector = |v: usize| {
             (0..self.packing.period()).map(|i| value(v * self.shared + i / self.period, i % self.period)).collect()

@@ -12,8 +12,8 @@ use unspoken_protocol::{
     CkksHeader, ClientId, Protocol, ProtocolError, output_bytes, simulated_error_bound, write_output,
 };
 use unspoken_query::{
-    IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact, SmallAnswer,
-    SmallForms, SmallOffer,
+    Attempt, IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact,
+    SmallAnswer, SmallForms, SmallOffer,
 };
 use unspoken_rlwe::EvaluationKeys;
 
@@ -76,17 +76,21 @@ impl ScoreServer {
         parameters: &CkksParameters,
         options: &ScoreOptions,
     ) -> Result<Self, ScoreError> {
-        Self::within(protocol, tables, parameters, options, f64::INFINITY)
+        match Self::within(protocol, tables, parameters, options, f64::INFINITY)? {
+            Attempt::Made(server) => Ok(server),
+            Attempt::Imprecise(bound) => Err(ScoreError::mismatch("the error bound", bound, "a finite number")),
+        }
     }
 
-    /// As [`ScoreServer::new`], with small queries beside direct ones only if their error is at most `small_error`.
+    /// As [`ScoreServer::new`], if the error is at most `most_error`. Small queries beside direct ones are left out if
+    /// theirs is larger.
     fn within(
         protocol: Protocol,
         tables: &TokenScores<'_>,
         parameters: &CkksParameters,
         options: &ScoreOptions,
-        small_error: f64,
-    ) -> Result<Self, ScoreError> {
+        most_error: f64,
+    ) -> Result<Attempt<Self>, ScoreError> {
         tables.check()?;
         let form = options.query;
         let &TokenScores { model_id, subtables, classes, max_tokens, .. } = tables;
@@ -152,10 +156,16 @@ impl ScoreServer {
         let full = error_bound(&encoder, &lookup, form, &token_sum)?.map(|error| error * unit);
         let check = |error: f64| tables.check_precision(parameters, error);
         let mut precision = full.map(check).transpose()?;
+        if let Some(bound) = full.filter(|bound| *bound > most_error) {
+            return Ok(Attempt::Imprecise(bound));
+        }
         let mut small_period = 0;
         if let Some(period) = short {
             let answer = SmallAnswer::new(parameters, period / max_tokens, lookup.outputs())?;
             if let Some(offer) = reader.short_offer(&encoder, &lookup, (&answer, &token_sum))? {
+                if offer.error * unit > most_error {
+                    return Ok(Attempt::Imprecise(offer.error * unit));
+                }
                 key_plan.extend(&offer.keys);
                 precision = Some(check(offer.error * unit)?);
             }
@@ -171,7 +181,7 @@ impl ScoreServer {
             let small = forms.offer(&encoder, &lookup, |period| small_token_sum(period, max_tokens))?;
             let precise = |small: &SmallOffer| {
                 let error = small.error * unit;
-                error <= small_error && check(error).is_ok_and(|precision| !precision.is_low())
+                error <= most_error && check(error).is_ok_and(|precision| !precision.is_low())
             };
             if let Some(small) = small.filter(precise) {
                 key_plan.extend(&small.keys);
@@ -195,7 +205,7 @@ impl ScoreServer {
             small_period,
         };
         let description = ScoreDescription::new(header, shape)?;
-        Ok(ScoreServer { encoder, reader, lookup, token_sum, description, precision })
+        Ok(Attempt::Made(ScoreServer { encoder, reader, lookup, token_sum, description, precision }))
     }
 
     /// As [`ScoreServer::new`], with the preset and the plan of the lowest cost per text for which the bound of the
@@ -231,7 +241,7 @@ impl ScoreServer {
             let options = ScoreOptions { plan: Some(candidate.plan), ..*options };
             Self::within(protocol, tables, &candidate.parameters, &options, error)
         };
-        choice.precise(error, summary, make, Self::precision)
+        choice.precise(error, summary, make)
     }
 
     /// The description for clients.
