@@ -85,8 +85,8 @@ impl EmbedServer {
 
     /// As [`EmbedServer::new`], with the preset and the plan of the lowest cost per token for which the bound of the
     /// error of an embedding's numbers is at most `error`, in the table's units. Of each preset three plans are tried.
-    /// `parameters` or a plan in the options restrict the choice. Simulates each, which takes some seconds. Small queries
-    /// beside direct ones are left out if their error is larger.
+    /// `parameters` or a plan in the options restrict the choice. Simulates each, which takes some seconds. Small
+    /// queries beside direct ones are left out if their error is larger.
     ///
     /// # Errors
     /// If there is none, or the queries are full compact or one-hot ones, or as for [`EmbedServer::new`].

@@ -1,5 +1,6 @@
 //! The lookup suite: encrypted fastText and encrypted embeddings by every plan, and the baselines of the paper.
 
+mod accuracy;
 mod data;
 mod embedding;
 mod fixture;
@@ -71,13 +72,19 @@ const FORM_COLUMNS: usize = 254;
 /// Positions of a token in the small batches of the paper's Table 6: 300 rows, padded.
 const POSITIONS: usize = 512;
 
-/// Fully encrypted classification, forms of query, embeddings by every plan (Table 3), all columns of the baseline,
-/// embeddings of few tokens (Table 6), and the compressed table of the options.
-pub(crate) const PARTS: [&str; 6] = ["classifier", "forms", "embeddings", "whole", "few", "given"];
+/// Preset of the accuracies, and most texts of a data set that are asked about.
+const ACCURACY: (&str, usize) = ("n15_depth8_scale50", 1024);
+
+/// Fully encrypted classification, its accuracy on data sets (Table 5), forms of query, embeddings by every plan (Table
+/// 3), all columns of the baseline, embeddings of few tokens (Table 6), and the compressed table of the options.
+pub(crate) const PARTS: [&str; 7] = ["classifier", "accuracy", "forms", "embeddings", "whole", "few", "given"];
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     if harness.includes("classifier") {
         classifier(harness)?;
+    }
+    if harness.includes("accuracy") && !harness.options.quick {
+        accuracy::run(harness, &harness.options.root, ACCURACY.0, ACCURACY.1)?;
     }
     if harness.includes("forms") && !harness.options.quick {
         forms::run(harness, &FORMS, FORM_COLUMNS, MESSAGES)?;

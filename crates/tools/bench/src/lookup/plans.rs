@@ -60,9 +60,9 @@ pub(super) struct BatchMeasurement {
     /// The same in wall-clock time, which the times of the stages use.
     wall_seconds: f64,
     stages: StageSeconds,
-    answers: Vec<unspoken_classify::Classified>,
-    query_bytes: usize,
-    answer_bytes: usize,
+    pub(super) answers: Vec<unspoken_classify::Classified>,
+    pub(super) query_bytes: usize,
+    pub(super) answer_bytes: usize,
 }
 
 /// Runs a comparison and reports it; returns the fastest plan other than the paper's.
@@ -109,6 +109,13 @@ impl ClassifierFixture {
         // Full queries alone, as the tables compare them.
         let options = ClassifyOptions { plan: Some(plan), query: QueryForm::Direct, small_queries: false };
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &options)?;
+        Self::with_server(data, preset, plan, server)
+    }
+
+    /// A fixture for direct queries, full and small ones, with the cheapest plan.
+    pub(super) fn with_small_queries(data: &ClassifierData, preset: &Preset) -> Result<Self, BenchError> {
+        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, &ClassifyOptions::default())?;
+        let plan = server.header().plan().parse()?;
         Self::with_server(data, preset, plan, server)
     }
 

@@ -4,6 +4,7 @@ mod permutations;
 pub(crate) mod plain;
 mod planned;
 mod products;
+mod table2;
 mod table3;
 mod table4;
 mod table6;
@@ -19,6 +20,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::Metric;
 
+const TABLE2: &str = "table2";
 const TABLE3: &str = "table3";
 const TABLE4: &str = "table4";
 const TABLE6: &str = "table6";
@@ -26,7 +28,7 @@ const TABLE7: &str = "table7";
 const TABLE8: &str = "table8";
 const PLAIN: &str = "plain";
 
-pub(crate) const PARTS: [&str; 6] = [TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
+pub(crate) const PARTS: [&str; 7] = [TABLE2, TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
 
 /// Largest allowed error of an entry, relative to the largest entry.
 const TOLERANCE: f64 = 1e-2;
@@ -76,7 +78,7 @@ struct Case {
     every_space: bool,
     /// Preset and dimension of the transposes (Table 3).
     transposes: Option<(&'static str, usize)>,
-    /// Lengths of random permutations (Table 7), as exponents of two.
+    /// Lengths of random permutations (Tables 2 and 7), as exponents of two.
     random: &'static [u32],
 }
 
@@ -91,6 +93,11 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 
 fn run_case(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     let encoder = Encoder::new(&Preset::find(case.preset)?.build()?);
+    if harness.includes(TABLE2) {
+        for &log2_length in case.random {
+            table2::run(harness, &encoder, log2_length)?;
+        }
+    }
     if harness.includes(TABLE3)
         && let Some((preset, dimension)) = case.transposes
     {
@@ -169,6 +176,9 @@ mod tests {
         let transpose = find("transpose, d = 16, depth 3", "masks", "Jiang");
         assert!(transpose.ours < 31.0 && transpose.baseline == Some(31.0), "{transpose:?}");
         assert!(find("random permutation, n = 2^6", "time", "Benes").ratio.is_some());
+        let levels: Vec<_> = rows.iter().filter(|row| row.metric == "rotations_by_level").collect();
+        assert!(levels.len() >= 6 && levels.iter().map(|row| row.ours).sum::<f64>() >= 6.0, "{levels:?}");
+        assert!(levels.iter().filter_map(|row| row.baseline).sum::<f64>() >= 6.0, "{levels:?}");
         for case in ["transpose, d = 16, depth 3", "random permutation, n = 2^6"] {
             let row = find(case, "planned_over_the_fastest_candidate", "");
             assert!(row.ours >= 1.0 && row.params["candidates"].as_u64() > Some(3), "{row:?}");

@@ -38,6 +38,8 @@ pub(crate) struct Case {
 
 /// The paper's slots, levels and batch sizes, in the real ring.
 const FULL: Case = Case { preset: "n15_real_depth17_scale30", shape: Shape::LITE, batches: &[8, 16, 32] };
+/// E2DM, whose matrix products have a batch of 128 in these slots.
+const E2DM: Case = Case { shape: Shape::FULL, batches: &[], ..FULL };
 const QUICK: Case = Case { preset: "n14_real_depth8_scale30", shape: Shape::LITE, batches: &[8] };
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
@@ -47,6 +49,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     }
     small_batches(harness, FULL)?;
     matrices(harness, FULL)?;
+    matrices(harness, E2DM)?;
     known_weights(harness, FULL)
 }
 
@@ -63,12 +66,13 @@ fn small_batches(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError
     Ok(())
 }
 
-/// Our layouts against the network as matrix products (Jiang, Kim, Lauter and Song), which has only one batch size.
+/// Our layouts, at each batch size and at that of the baseline, against the network as matrix products (Jiang, Kim,
+/// Lauter and Song), which has only one batch size.
 fn matrices(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     harness.progress("the network over E2DM's products of matrices");
     let jkls = CircuitFixture::new(JklsCircuit::new(case.shape, &parameters)?, &parameters)?;
-    for batch in [case.batches[0], jkls.circuit.batch()] {
+    for batch in case.batches.iter().copied().chain([jkls.circuit.batch()]) {
         let ours = CircuitFixture::new(EncryptedWeightsCircuit::new(case.shape, &parameters, batch)?, &parameters)?;
         compare(harness, &ours, &jkls, &format!("{}, batch {batch}", name(case.shape)))?;
     }
