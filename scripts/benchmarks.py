@@ -29,6 +29,7 @@ SECTIONS = (
     ("bootstrap", "engine", ("bootstrap",), True),
     ("lookup", "lookup", ("classifier", "accuracy", "forms", "embeddings", "whole", "few"), False),
     ("matrix: permutations", "matrix", ("table2", "table3", "table7"), False),
+    ("matrix: number of keys", "matrix", ("keys",), False),
     ("matrix: products", "matrix", ("table4", "table8", "plain"), False),
     ("matrix: digits", "matrix", ("table6",), False),
     ("encrypt: modes", "encrypt", ("modes",), False),
@@ -65,6 +66,10 @@ All slots hold complex numbers, each part at most 1. Precision is `-log2` of the
 were measured after ours and not in turn, because its keys and matrices take 12 to 17 GB; its key bytes are the number
 of its keys times one serialised rotation key. `time_per_slot_and_bit_left` divides the time by the slots and by the
 bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewer levels left than we have.
+""",
+    "matrix: number of keys": """\
+Random permutations: the planner's choice and the Benes network within a number of keys, in turn. Points at which more
+keys change neither are left out. Every result has the same level.
 """,
     "matrix: permutations": """\
 Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors
@@ -430,7 +435,7 @@ def section(binary: Path, heading: str) -> str:
     ]
     if heading == "lookup":
         parts += [table_three(found), table_six(found), PAPER.rstrip()]
-    if suite == "matrix":
+    if suite == "matrix" and heading != "matrix: number of keys":
         parts.insert(-1, beside_paper(found))
     if heading == "matrix: permutations":
         parts.insert(-1, rotations_by_level(found))

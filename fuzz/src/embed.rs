@@ -2,17 +2,18 @@
 //! decodes.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_embed::{Description, EmbedClient, PROTOCOL_VERSION};
+use unspoken_embed::{Description, EmbedClient, EmbedServer, PROTOCOL_VERSION};
 use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::fixtures::{
-    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTIONS, SHORT_EMBEDDER, SMALL_EMBEDDER, TABLE, embed_client_of, keys_of, query,
-    read, serve_a_hostile_server,
+    CLIENT, EMBEDDER, EMBEDDING_DESCRIPTIONS, SHORT_EMBEDDER, SMALL_EMBEDDER, STRIDED_EMBEDDER, TABLE, embed_client_of,
+    keys_of, query, read, serve_a_hostile_server, wide_embed_client_of,
 };
 use crate::messages::{self, FINGERPRINTS, KeyRequirement};
 use crate::{Target, repair};
@@ -48,6 +49,10 @@ struct Described {
     query_form: String,
     #[prost(uint32, tag = "19")]
     small_period: u32,
+    #[prost(uint32, tag = "20")]
+    strided_tokens: u32,
+    #[prost(uint32, tag = "21")]
+    strided_level: u32,
     #[prost(double, tag = "14")]
     error: f64,
 }
@@ -91,30 +96,51 @@ pub static DESCRIBED: Target = Target {
             small_period: formed.small_period.min(128),
             ..of(formed.preset)
         });
+        let strided = Described { strided_tokens: 16, strided_level: 1, small_period: 32, ..small.clone() };
         FINGERPRINTS
             .iter()
             .map(of)
             .chain(formed)
-            .chain([small])
+            .chain([small, strided])
             .map(|message| messages::description(Description::PROTOCOL, &message))
             .collect()
     },
 };
 
+/// Whether a query is accepted. Its answer has the announced size, and a form that the client accepts.
+fn answers(server: &EmbedServer, client: &EmbedClient, keys: &EvaluationKeys, data: &[u8]) -> bool {
+    let Ok(answer) = server.answer(CLIENT, keys, data, &GO) else { return false };
+    assert!(data.len() <= server.description().query_bytes());
+    assert!(answer.len() <= server.answer_bytes());
+    match read(client, &answer, &[0]) {
+        Ok(read) => assert!(read.len() == 1 && read[0].len() == server.description().width()),
+        // An answer to a query of another length, or a ciphertext of random bytes, which encrypts random numbers.
+        Err(error) => {
+            let error = error.to_string();
+            assert!(error.starts_with("answer: found") || error.contains("this secret key does not open"), "{error}");
+        }
+    }
+    true
+}
+
+/// Makes the vectors of a query small ones, with the binary logarithm of the period in this range.
+fn repair_small(data: &mut Vec<u8>, server: &EmbedServer, log2_periods: Range<u8>) {
+    let parameters = server.header().parameters().rlwe();
+    messages::repair_vectors(data, server.header(), |vectors| {
+        for vector in vectors {
+            let log2_period = log2_periods.start + vector.first().map_or(0, |byte| byte % log2_periods.len() as u8);
+            let places = TABLE.subtables().shape().subtables * 2 << log2_period;
+            let mut sparse = vector.split_off(vector.len().min(1));
+            repair::sparse_ciphertext(parameters, places, &mut sparse);
+            *vector = [vec![log2_period], sparse].concat();
+        }
+    });
+}
+
 /// `EmbedServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "embed_query",
-    run: |data| {
-        let Ok(answer) = EMBEDDER.answer(CLIENT, &KEYS, data, &GO) else { return false };
-        assert!(data.len() <= EMBEDDER.description().query_bytes());
-        assert!(answer.len() <= EMBEDDER.answer_bytes());
-        match read(&client(), &answer, &[0]) {
-            Ok(read) => assert!(read.len() == 1 && read[0].len() == EMBEDDER.description().width()),
-            // A ciphertext of random bytes is valid: it encrypts random numbers.
-            Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
-        }
-        true
-    },
+    run: |data| answers(&EMBEDDER, &client(), &KEYS, data),
     repair: |data| messages::repair_query(data, EMBEDDER.header()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
@@ -122,48 +148,29 @@ pub static QUERY: Target = Target {
 /// `EmbedServer::answer` to small queries: as for full ones.
 pub static SMALL_QUERY: Target = Target {
     name: "embed_small_query",
-    run: |data| {
-        let Ok(answer) = SMALL_EMBEDDER.answer(CLIENT, &SMALL_KEYS, data, &GO) else { return false };
-        assert!(data.len() <= SMALL_EMBEDDER.description().query_bytes());
-        assert!(answer.len() <= SMALL_EMBEDDER.answer_bytes());
-        match read(&small_client(), &answer, &[0]) {
-            Ok(read) => assert!(read.len() == 1 && read[0].len() == SMALL_EMBEDDER.description().width()),
-            // An answer to a query of another length, or a ciphertext of random bytes, which encrypts random numbers.
-            Err(error) => assert!(error.to_string().starts_with("answer: found"), "{error}"),
-        }
-        true
-    },
-    repair: |data| {
-        let parameters = SMALL_EMBEDDER.header().parameters().rlwe();
-        messages::repair_vectors(data, SMALL_EMBEDDER.header(), |vectors| {
-            for vector in vectors {
-                let log2_period = vector.first().map_or(4, |byte| 4 + byte % 4);
-                let places = TABLE.subtables().shape().subtables * 2 << log2_period;
-                let mut sparse = vector.split_off(vector.len().min(1));
-                repair::sparse_ciphertext(parameters, places, &mut sparse);
-                *vector = [vec![log2_period], sparse].concat();
-            }
-        });
-    },
+    run: |data| answers(&SMALL_EMBEDDER, &small_client(), &SMALL_KEYS, data),
+    repair: |data| repair_small(data, &SMALL_EMBEDDER, 4..8),
     seeds: || {
         assert!(SMALL_EMBEDDER.description().has_small_queries());
         [1, 17].map(|tokens| query(&mut small_client(), &vec![0; tokens]).expect("fits")).to_vec()
     },
 };
 
+/// `EmbedServer::answer` to strided queries: as for full ones.
+pub static STRIDED_QUERY: Target = Target {
+    name: "embed_strided_query",
+    run: |data| answers(&STRIDED_EMBEDDER, &strided_client(), &STRIDED_KEYS, data),
+    repair: |data| repair_small(data, &STRIDED_EMBEDDER, 4..6),
+    seeds: || {
+        assert_eq!(STRIDED_EMBEDDER.description().strided_tokens(), 16);
+        [1, 17].map(|tokens| query(&mut strided_client(), &vec![0; tokens]).expect("fits")).to_vec()
+    },
+};
+
 /// `EmbedServer::answer` to short compact queries: as for full ones.
 pub static SHORT_QUERY: Target = Target {
     name: "embed_short_query",
-    run: |data| {
-        let Ok(answer) = SHORT_EMBEDDER.answer(CLIENT, &SHORT_KEYS, data, &GO) else { return false };
-        assert!(data.len() <= SHORT_EMBEDDER.description().query_bytes());
-        assert!(answer.len() <= SHORT_EMBEDDER.answer_bytes());
-        match read(&short_client(), &answer, &[0]) {
-            Ok(read) => assert!(read.len() == 1 && read[0].len() == SHORT_EMBEDDER.description().width()),
-            Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
-        }
-        true
-    },
+    run: |data| answers(&SHORT_EMBEDDER, &short_client(), &SHORT_KEYS, data),
     repair: |data| {
         messages::repair_vectors(data, SHORT_EMBEDDER.header(), |vectors| {
             vectors.iter_mut().for_each(|vector| vector.resize(SHORT_BYTES, 0));
@@ -214,6 +221,11 @@ fn short_client() -> EmbedClient {
 
 static SHORT_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SHORT_EMBEDDER, &short_client()));
 
+fn strided_client() -> EmbedClient {
+    wide_embed_client_of(STRIDED_EMBEDDER.description().clone()).expect("the same table")
+}
+
+static STRIDED_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*STRIDED_EMBEDDER, &strided_client()));
 
 fn small_client() -> EmbedClient {
     embed_client_of(SMALL_EMBEDDER.description().clone()).expect("the same table")

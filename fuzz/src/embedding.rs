@@ -150,9 +150,10 @@ fn repair_npy(file: &mut Vec<u8>) {
     }
 }
 
-/// Repairs the length of the header, which ends with its last brace.
+/// Repairs the length of the header, which ends with its last brace and spaces.
 pub(crate) fn repair_safetensors(file: &mut [u8]) {
-    let Some(end) = file.iter().rposition(|&byte| byte == b'}') else { return };
+    let Some(brace) = file.iter().rposition(|&byte| byte == b'}') else { return };
+    let end = brace + file[brace + 1..].iter().take_while(|&&byte| byte == b' ').count();
     if let (Some(length), Some(header)) = (file.first_chunk_mut::<8>(), end.checked_sub(7)) {
         *length = (header as u64).to_le_bytes();
     }

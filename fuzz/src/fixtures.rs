@@ -182,6 +182,27 @@ pub static SHORT_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| {
     EmbedServer::new(TABLE.subtables(), &QUERY, &options).expect("levels suffice")
 });
 
+/// A compressed table of two subtables with eight columns each; its rows have 60 numbers.
+static WIDE_TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+    let tokens = TokenList::new((0..12).map(|i| format!("w{i}")).collect()).expect("a list");
+    let values = (0..60 * 12).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+    let rows = EmbeddingTable::new(tokens, 60, values).expect("a table");
+    let options = CompressOptions { subtables: 2, columns: 8, rounds: 2, ..CompressOptions::default() };
+    compress(&rows, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+});
+
+/// A server of [`WIDE_TABLE`], which looks up few tokens by strides.
+pub static STRIDED_EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| {
+    let parameters = Preset::find("insecure_n11_depth9_scale50").and_then(Preset::build).expect("a possible set");
+    EmbedServer::new(WIDE_TABLE.subtables(), &parameters, &EmbedOptions::default()).expect("levels suffice")
+});
+
+/// A client of [`STRIDED_EMBEDDER`]; its secret is the same in every run.
+pub fn wide_embed_client_of(description: unspoken_embed::Description) -> Result<EmbedClient, EmbedError> {
+    let secret = secret_of(description.parameters())?;
+    EmbedClient::open(description, Arc::new(WIDE_TABLE.codes().clone()), Some(&secret))
+}
+
 /// The descriptions of embedding servers with a preset that a client can look up: without small queries, which real
 /// slots cannot have, and with them.
 pub static EMBEDDING_DESCRIPTIONS: LazyLock<[unspoken_embed::Description; 2]> = LazyLock::new(|| {

@@ -44,7 +44,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 88] = [
+pub const TARGETS: [&Target; 89] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -99,6 +99,7 @@ pub const TARGETS: [&Target; 88] = [
     &embed::QUERY,
     &embed::SMALL_QUERY,
     &embed::SHORT_QUERY,
+    &embed::STRIDED_QUERY,
     &embed::ANSWER,
     &layer::DESCRIBED,
     &layer::ANSWER,

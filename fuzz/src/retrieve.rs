@@ -392,6 +392,13 @@ static ENCRYPTED: LazyLock<Tables> = LazyLock::new(|| {
     Tables::new(&PARAMETERS, layout, TableKind::Encrypted).expect("tables")
 });
 
+/// Gives the data one of these lengths; data that have one of them are not changed.
+fn resize_to_one_of(data: &mut Vec<u8>, lengths: &[usize]) {
+    if !lengths.contains(&data.len()) {
+        data.resize(lengths[data.len() % lengths.len()], 0);
+    }
+}
+
 /// `Response::from_bytes` and `EncryptedEntry::from_bytes`: encoding gives the same bytes.
 pub static CIPHERTEXTS: Target = Target {
     name: "retrieve_ciphertexts",
@@ -406,8 +413,7 @@ pub static CIPHERTEXTS: Target = Target {
     },
     repair: |data| {
         let lengths = [Response::byte_len(&SMALL), EncryptedEntry::byte_len(&ENCRYPTED)];
-        let length = lengths[data.len() % 2];
-        data.resize(length, 0);
+        resize_to_one_of(data, &lengths);
     },
     seeds: || {
         let secret = PirSecret::generate(&PARAMETERS, &mut rng()).expect("a secret");
@@ -448,7 +454,7 @@ pub static DENSE_MESSAGES: Target = Target {
             DenseResponse::byte_len(parameters, *shape),
             PartialResponse::byte_len(parameters),
         ];
-        data.resize(lengths[data.len() % 3], 0);
+        resize_to_one_of(data, &lengths);
     },
     seeds: || {
         let (parameters, shape) = &*DENSE;

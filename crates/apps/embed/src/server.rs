@@ -18,7 +18,7 @@ use unspoken_query::{
     Attempt, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms,
 };
 use unspoken_ring::RingKind;
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_rlwe::{EvaluationKeys, KeyPlan};
 
 use crate::description::{Description, LEAST_PERIOD, PROTOCOL, short_period};
 use crate::error::EmbedError;
@@ -172,24 +172,12 @@ impl EmbedServer {
             let precise = |error: f64| {
                 error * unit <= most_error && check(error * unit).is_ok_and(|precision| !precision.is_low())
             };
-            let mut largest_error = full;
-            strided = strided_lookup(&encoder, &tables, &scaled, task(shape, options.form), subtables.bound())?
-                .filter(|strided| precise(strided.error()));
-            let mut least_period = LEAST_PERIOD;
-            if let Some(strided) = &strided {
-                strided.encode(&encoder)?;
-                key_plan.extend(&strided.key_plan());
-                largest_error = largest_error.max(strided.error() * unit);
-                least_period = least_period.max(2 * strided.tokens());
-            }
-            let small = small_forms(&reader, least_period, scaled.lookup.outputs());
-            let offered = small.offer(&encoder, &largest.lookup, no_sum)?;
-            if let Some(offer) = offered.filter(|offer| precise(offer.error)) {
-                key_plan.extend(&offer.keys);
-                largest_error = largest_error.max(offer.error * unit);
-                small_period = least_period as u32;
-            }
-            precision = Some(check(largest_error)?);
+            let planned = strided_lookup(&encoder, &tables, &scaled, task(shape, options.form), subtables.bound())?;
+            let few = FewTokens::new(&encoder, &reader, &largest, scaled.lookup.outputs(), planned, precise)?;
+            key_plan.extend(&few.keys);
+            precision = Some(check(full.max(few.error * unit))?);
+            small_period = few.small_period as u32;
+            strided = few.strided;
         }
         let error = precision.map_or(0.0, |precision| precision.error_bound);
         let Scaled { lookup, unit } = scaled;
@@ -441,9 +429,42 @@ impl LargestRows {
     }
 }
 
-/// The small queries for a reader's full ones, from that period on, with that many outputs.
-fn small_forms(reader: &QueryReader, least_period: usize, outputs: usize) -> SmallForms {
-    SmallForms { shape: reader.query().shape().clone(), least_period, question_slots: 1, outputs }
+/// The queries of few tokens that a server offers beside full direct ones, where they are precise enough.
+struct FewTokens {
+    strided: Option<Strided>,
+    /// The shortest period of small queries, above the tokens of strided ones; 0 if there are none.
+    small_period: usize,
+    keys: KeyPlan,
+    /// A bound of the error of a scaled number.
+    error: f64,
+}
+
+impl FewTokens {
+    fn new(
+        encoder: &Encoder,
+        reader: &QueryReader,
+        largest: &LargestRows,
+        outputs: usize,
+        strided: Option<Strided>,
+        precise: impl Fn(f64) -> bool,
+    ) -> Result<Self, EmbedError> {
+        let (mut keys, mut error, mut least_period) = (KeyPlan::new(), 0.0f64, LEAST_PERIOD);
+        let strided = strided.filter(|strided| precise(strided.error()));
+        if let Some(strided) = &strided {
+            strided.encode(encoder)?;
+            keys.extend(&strided.key_plan());
+            error = strided.error();
+            least_period = least_period.max(2 * strided.tokens());
+        }
+        let shape = reader.query().shape().clone();
+        let small = SmallForms { shape, least_period, question_slots: 1, outputs };
+        let small = small.offer(encoder, &largest.lookup, no_sum)?.filter(|offer| precise(offer.error));
+        if let Some(offer) = &small {
+            keys.extend(&offer.keys);
+            error = error.max(offer.error);
+        }
+        Ok(FewTokens { strided, small_period: small.map_or(0, |_| least_period), keys, error })
+    }
 }
 
 /// The strided lookup of few tokens, if it takes less time than the lookup in full vectors.

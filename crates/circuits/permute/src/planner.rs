@@ -362,7 +362,7 @@ impl<'a> CandidateBuilder<'a> {
             if !factor.is_identity() {
                 stages.push(cheapest(factor, &self.options(factor, readings, level)?, limit)?);
             }
-            level = (level - 1).max(self.task.output_level);
+            level = level.saturating_sub(1).max(self.task.output_level);
         }
         self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)
     }

@@ -1,5 +1,6 @@
 //! The matrix suite: the tables of the permutation paper; our algorithms compared with the published ones.
 
+mod keys;
 mod permutations;
 pub(crate) mod plain;
 mod planned;
@@ -26,9 +27,10 @@ const TABLE4: &str = "table4";
 const TABLE6: &str = "table6";
 const TABLE7: &str = "table7";
 const TABLE8: &str = "table8";
+const KEYS: &str = "keys";
 const PLAIN: &str = "plain";
 
-pub(crate) const PARTS: [&str; 7] = [TABLE2, TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
+pub(crate) const PARTS: [&str; 8] = [TABLE2, TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, KEYS, PLAIN];
 
 /// Largest allowed error of an entry, relative to the largest entry.
 const TOLERANCE: f64 = 1e-2;
@@ -51,6 +53,7 @@ const FULL: Case = Case {
     every_space: true,
     transposes: Some(("n15_depth17_scale30", 128)),
     random: &[9, 10, 11, 12, 13, 14, 15],
+    by_keys: &[9, 12, 15],
 };
 
 /// For `--quick`: half the slots, and only the largest and the smallest space.
@@ -62,6 +65,7 @@ const QUICK: Case = Case {
     every_space: false,
     transposes: Some(("n14_real_depth8_scale30", 32)),
     random: &[9],
+    by_keys: &[],
 };
 
 /// The measured sizes.
@@ -80,6 +84,8 @@ struct Case {
     transposes: Option<(&'static str, usize)>,
     /// Lengths of random permutations (Tables 2 and 7), as exponents of two.
     random: &'static [u32],
+    /// Those whose time is measured against the number of keys.
+    by_keys: &'static [u32],
 }
 
 pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
@@ -107,6 +113,12 @@ fn run_case(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
         let fixture = PermutationFixture::new(encoder.clone())?;
         for &log2_length in case.random {
             table7::run(harness, &fixture, log2_length)?;
+        }
+    }
+    if harness.includes(KEYS) {
+        let fixture = PermutationFixture::new(encoder.clone())?;
+        for &log2_length in case.by_keys {
+            keys::run(harness, &fixture, log2_length)?;
         }
     }
     if harness.includes(PLAIN) {
@@ -157,6 +169,7 @@ mod tests {
             every_space: true,
             transposes,
             random: &[6],
+            by_keys: &[6],
         };
         let rows = test_rows(Suite::Matrix, |harness| run_case(harness, case));
         let find = |case: &str, metric: &str, baseline: &str| {
@@ -176,6 +189,8 @@ mod tests {
         let transpose = find("transpose, d = 16, depth 3", "masks", "Jiang");
         assert!(transpose.ours < 31.0 && transpose.baseline == Some(31.0), "{transpose:?}");
         assert!(find("random permutation, n = 2^6", "time", "Benes").ratio.is_some());
+        let by_keys: Vec<_> = rows.iter().filter(|row| row.metric == "time_by_keys").collect();
+        assert!(!by_keys.is_empty() && by_keys.iter().all(|row| row.ratio.is_some()), "{by_keys:?}");
         let levels: Vec<_> = rows.iter().filter(|row| row.metric == "rotations_by_level").collect();
         assert!(levels.len() >= 6 && levels.iter().map(|row| row.ours).sum::<f64>() >= 6.0, "{levels:?}");
         assert!(levels.iter().filter_map(|row| row.baseline).sum::<f64>() >= 6.0, "{levels:?}");
