@@ -103,23 +103,23 @@ fn a_bundle_has_the_key_where_queries_are_possible() {
 }
 
 #[test]
-fn queries_are_in_the_smallest_ring_with_a_secure_sparse_secret() {
-    // 30 bits are above the bound of a secret of weight 32 at degree 2^12, which is 19, and below that at 2^13, 37.
+fn queries_are_in_a_ring_with_a_margin_of_security_for_their_sparse_secret() {
+    // 30 bits are below the bound of a secret of weight 32 at degree 2^13, which is 37, and far below that at 2^14, 77.
     for degree in [1 << 15, 1 << 16] {
         let parameters = Parameters::new(literal("sound", degree, true)).unwrap();
         let objects = parameters.secured_objects();
         let query = objects.iter().find(|object| object.what == "subring query").unwrap();
-        assert_eq!((query.degree, query.secret), (1 << 13, SPARSE_SECRET));
+        assert_eq!((query.degree, query.secret), (1 << 14, SPARSE_SECRET));
         assert!(query.security_bits >= SECURITY_BITS && (29.9..30.0).contains(&query.log2_modulus));
         assert_eq!(SubringQueryParameters::most(&parameters).unwrap(), 4096);
         let ring = SubringQueryParameters::new(&parameters, 512).unwrap();
-        assert_eq!((ring.parameters().ring().degree(), ring.byte_len()), (1 << 13, 16 + 512 * 30 / 8));
+        assert_eq!((ring.parameters().ring().degree(), ring.byte_len()), (1 << 14, 16 + 512 * 30 / 8));
         for count in [0, 3, 8192] {
             assert!(SubringQueryParameters::new(&parameters, count).is_err(), "{count}");
         }
     }
-    // A ring of degree 2^13 has none of smaller degree.
-    let mut tight = literal("insecure_tight", 1 << 13, true);
+    // A ring of degree 2^14 has none of smaller degree.
+    let mut tight = literal("insecure_tight", 1 << 14, true);
     tight.name = "tight".into();
     tight.ring.special.truncate(1);
     tight.ring.digit_len = 1;
