@@ -27,18 +27,21 @@ data/sms/spam_collection.csv:
 data/icd10/icd10cm.csv:
 	$(PYTHON) scripts/fetch_data.py icd10
 
-# All tests: formatting, lints, Rust and Python tests.
-test: data build lint
+# All tests: formatting, lints, Rust and Python tests. Testing the workspace builds the commands that the Python tests
+# run.
+test: data lint
 	cargo test --release --workspace --exclude unspoken-python
-	$(MAKE) test-python
+	$(MAKE) python-checks
 
 lint:
 	cargo fmt --all --check
 	$(PYTHON) scripts/check_style.py
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
-.PHONY: test-python
-test-python: python-env build
+.PHONY: test-python python-checks
+test-python: build python-checks
+
+python-checks: python-env
 	$(VENV)/bin/ruff check python scripts peers
 	$(VENV)/bin/ruff format --check python scripts peers
 	$(VENV)/bin/mypy --strict python/unspoken
