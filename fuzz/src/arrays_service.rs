@@ -7,34 +7,18 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
 use prost::Message;
-use unspoken_arrays::{
-    Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, PROTOCOL_VERSION, Program, ProgramSource,
-};
+use unspoken_arrays::{Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
 use crate::fixtures::{CLIENT, PRESET, keys_of, query, read};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
+use crate::messages::{self, Described, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
-struct Described {
-    #[prost(uint32, tag = "1")]
-    version: u32,
-    #[prost(string, tag = "2")]
-    preset: String,
-    #[prost(bytes = "vec", tag = "3")]
-    fingerprint: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    model_id: Vec<u8>,
-    #[prost(message, repeated, tag = "10")]
-    keys: Vec<KeyRequirement>,
-    #[prost(string, tag = "11")]
-    plan: String,
-    #[prost(double, tag = "12")]
-    bound: f64,
+struct Own {
     #[prost(uint32, tag = "21")]
     tile: u32,
     #[prost(uint32, tag = "22")]
@@ -49,8 +33,6 @@ struct Described {
     inputs: Vec<Input>,
     #[prost(message, optional, tag = "27")]
     output: Option<Shape>,
-    #[prost(double, tag = "14")]
-    error: f64,
     #[prost(double, tag = "28")]
     largest_input: f64,
     #[prost(uint32, tag = "29")]
@@ -84,52 +66,40 @@ struct Shape {
 pub static DESCRIPTION: Target = Target {
     name: "arrays_description",
     run: |data| {
-        let Ok(message) = Described::decode(data) else {
+        let Ok(message) = Described::<Own>::decode(data) else {
             assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
             return false;
         };
-        if !message.preset.starts_with(SMALL_PRESETS) {
+        if !message.header.preset.starts_with(SMALL_PRESETS) {
             return false;
         }
         let Ok(description) = Description::insecure_from_bytes(data) else { return false };
-        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
-        assert_eq!(again.inputs.len(), message.inputs.len());
+        let again = Described::<Own>::sound(&description.to_bytes());
+        assert_eq!(again.own.inputs.len(), message.own.inputs.len());
         if let Ok(client) = MatrixClient::open(description, (), None) {
             ask_as_described(client);
         }
         true
     },
     repair: |data| {
-        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
-        message.version = PROTOCOL_VERSION;
-        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.tile = 1 << (message.tile % 4);
-        message.tile_rows = if message.tile_rows % 2 == 0 { message.tile } else { 1 };
-        message.blocks = 1;
-        message.batch = 1 + message.batch % 8;
-        messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        messages::repair_bound(&mut message.error, |error| error >= messages::BELIEVED_ERROR);
-        messages::repair_bound(&mut message.largest_input, |bound| bound > 0.0);
-        *data = messages::description(Description::PROTOCOL, &message);
+        let Ok(mut message) = Described::<Own>::decode(data) else { return };
+        message.repair_header(Description::PROTOCOL, |bound| bound >= 0.0);
+        let own = &mut message.own;
+        own.tile = 1 << (own.tile % 4);
+        own.tile_rows = if own.tile_rows % 2 == 0 { own.tile } else { 1 };
+        own.blocks = 1;
+        own.batch = 1 + own.batch % 8;
+        messages::repair_bound(&mut own.largest_input, |bound| bound > 0.0);
+        *data = message.encode(Description::PROTOCOL);
     },
     seeds: || {
-        let sound = Described::decode(SERVER.describe().as_slice()).expect("a description");
-        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
-            preset: (*name).into(),
-            fingerprint: fingerprint.clone(),
-            error: messages::BELIEVED_ERROR,
-            // Keys and levels that exist in every preset.
-            keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
-            query_level: 0,
-            output_level: 0,
-            ..sound.clone()
-        };
-        FINGERPRINTS
-            .iter()
-            .map(of)
-            .chain([sound.clone()])
-            .map(|message| messages::description(Description::PROTOCOL, &message))
-            .collect()
+        let sound = Described::<Own>::sound(&SERVER.describe());
+        // Keys and levels that exist in every preset.
+        let mut shallow = sound.clone();
+        shallow.header.keys = vec![KeyRequirement { galois_element: 5, chain: 1 }];
+        (shallow.own.query_level, shallow.own.output_level) = (0, 0);
+        let all = shallow.with_presets().chain([sound]);
+        all.map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };
 

@@ -5,58 +5,22 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
-use prost::Message;
-use unspoken_classify::{ClassifyClient, Description, PROTOCOL_VERSION};
+use unspoken_classify::{ClassifyClient, Description};
 use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::fixtures::{
     BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read, serve_a_hostile_server,
 };
-use crate::messages::{self, FINGERPRINTS, KeyRequirement};
+use crate::messages::{self, Described, ScoreFields};
 use crate::{Target, repair};
-
-/// Fields of a description that the repairs change, and the others that the decoder checks.
-#[derive(Clone, PartialEq, Message)]
-struct Described {
-    #[prost(uint32, tag = "1")]
-    version: u32,
-    #[prost(string, tag = "2")]
-    preset: String,
-    #[prost(bytes = "vec", tag = "3")]
-    fingerprint: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    model_id: Vec<u8>,
-    #[prost(uint32, tag = "5")]
-    subtables: u32,
-    #[prost(uint32, tag = "6")]
-    columns: u32,
-    #[prost(uint32, tag = "7")]
-    classes: u32,
-    #[prost(uint32, tag = "8")]
-    max_tokens: u32,
-    #[prost(uint32, tag = "9")]
-    query_level: u32,
-    #[prost(message, repeated, tag = "10")]
-    keys: Vec<KeyRequirement>,
-    #[prost(string, tag = "11")]
-    plan: String,
-    #[prost(double, tag = "12")]
-    score_bound: f64,
-    #[prost(string, tag = "13")]
-    query_form: String,
-    #[prost(uint32, tag = "19")]
-    small_period: u32,
-    #[prost(double, tag = "14")]
-    error: f64,
-}
 
 /// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
 /// for.
 pub static DESCRIBED: Target = Target {
     name: "classify_description",
     run: |data| {
-        let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
+        let read = messages::read_description::<ScoreFields, _>(data, Description::to_bytes);
         let Some(description) = read else { return false };
         assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
         if let Ok(client) = client_of(description) {
@@ -66,36 +30,16 @@ pub static DESCRIBED: Target = Target {
         true
     },
     repair: |data| {
-        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
-        message.version = PROTOCOL_VERSION;
-        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.model_id = MODEL_ID.to_vec();
-        messages::repair_form(&mut message.query_form);
-        messages::repair_bound(&mut message.error, |error| error >= messages::BELIEVED_ERROR);
-        messages::repair_bound(&mut message.score_bound, |bound| bound > 0.0);
-        *data = messages::description(Description::PROTOCOL, &message);
+        let Ok(mut message) = Described::<ScoreFields>::decode(data) else { return };
+        message.repair_header(Description::PROTOCOL, |bound| bound > 0.0);
+        message.header.model_id = MODEL_ID.to_vec();
+        messages::repair_form(&mut message.own.query_form);
+        *data = message.encode(Description::PROTOCOL);
     },
     seeds: || {
-        let sound = Described::decode(DESCRIPTION.to_bytes().as_slice()).expect("a description");
-        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
-            preset: (*name).into(),
-            fingerprint: fingerprint.clone(),
-            error: messages::BELIEVED_ERROR,
-            ..sound.clone()
-        };
-        let formed = messages::formed().into_iter().map(|formed| Described {
-            columns: formed.columns(8),
-            query_form: formed.form.to_string(),
-            keys: formed.keys.clone(),
-            small_period: formed.small_period,
-            ..of(formed.preset)
-        });
-        FINGERPRINTS
-            .iter()
-            .map(of)
-            .chain(formed)
-            .map(|message| messages::description(Description::PROTOCOL, &message))
-            .collect()
+        let sound = Described::<ScoreFields>::sound(&DESCRIPTION.to_bytes());
+        let formed = sound.with_forms(ScoreFields::set_form);
+        sound.with_presets().chain(formed).map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };
 

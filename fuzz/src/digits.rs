@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_digits::{Description, DigitsClient, PROTOCOL_VERSION};
+use unspoken_digits::{Description, DigitsClient};
 use unspoken_digits_model::{Image, PIXELS};
 use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
@@ -15,19 +15,11 @@ use crate::Target;
 use crate::fixtures::{
     CLIENT, DIGITS_DESCRIPTION, RECOGNISER, digits_client_of, keys_of, query, read, serve_a_hostile_server,
 };
-use crate::messages::{self, FINGERPRINTS, KeyRequirement};
+use crate::messages::{self, Described, KeyRequirement};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
-struct Described {
-    #[prost(uint32, tag = "1")]
-    version: u32,
-    #[prost(string, tag = "2")]
-    preset: String,
-    #[prost(bytes = "vec", tag = "3")]
-    fingerprint: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    model_id: Vec<u8>,
+struct Own {
     #[prost(uint32, tag = "5")]
     channels: u32,
     #[prost(uint32, tag = "6")]
@@ -38,14 +30,6 @@ struct Described {
     query_level: u32,
     #[prost(string, tag = "9")]
     circuit: String,
-    #[prost(message, repeated, tag = "10")]
-    keys: Vec<KeyRequirement>,
-    #[prost(string, tag = "11")]
-    plan: String,
-    #[prost(double, tag = "12")]
-    bound: f64,
-    #[prost(double, tag = "14")]
-    error: f64,
 }
 
 /// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
@@ -53,7 +37,7 @@ struct Described {
 pub static DESCRIBED: Target = Target {
     name: "digits_description",
     run: |data| {
-        let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
+        let read = messages::read_description::<Own, _>(data, Description::to_bytes);
         let Some(description) = read else { return false };
         if let Ok(client) = digits_client_of(description) {
             let most = client.description().query_bytes();
@@ -62,34 +46,23 @@ pub static DESCRIBED: Target = Target {
         true
     },
     repair: |data| {
-        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
-        message.version = PROTOCOL_VERSION;
-        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.circuit = "owner".into();
-        message.channels = 1 << (message.channels % 4);
-        message.hidden = 16 << (message.hidden % 3);
-        message.batch = 1 << (message.batch % 3);
-        messages::repair_bound(&mut message.error, |error| error >= messages::BELIEVED_ERROR);
-        messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        *data = messages::description(Description::PROTOCOL, &message);
+        let Ok(mut message) = Described::<Own>::decode(data) else { return };
+        message.repair_header(Description::PROTOCOL, |bound| bound >= 0.0);
+        let own = &mut message.own;
+        own.circuit = "owner".into();
+        own.channels = 1 << (own.channels % 4);
+        own.hidden = 16 << (own.hidden % 3);
+        own.batch = 1 << (own.batch % 3);
+        *data = message.encode(Description::PROTOCOL);
     },
     seeds: || {
-        let sound = Described::decode(DIGITS_DESCRIPTION.to_bytes().as_slice()).expect("a description");
-        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
-            preset: (*name).into(),
-            fingerprint: fingerprint.clone(),
-            error: messages::BELIEVED_ERROR,
-            // Keys and levels that exist in every preset.
-            keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
-            query_level: 0,
-            ..sound.clone()
-        };
-        FINGERPRINTS
-            .iter()
-            .map(of)
-            .chain([sound.clone()])
-            .map(|message| messages::description(Description::PROTOCOL, &message))
-            .collect()
+        let sound = Described::<Own>::sound(&DIGITS_DESCRIPTION.to_bytes());
+        // Keys and levels that exist in every preset.
+        let mut shallow = sound.clone();
+        shallow.header.keys = vec![KeyRequirement { galois_element: 5, chain: 1 }];
+        shallow.own.query_level = 0;
+        let all = shallow.with_presets().chain([sound]);
+        all.map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };
 

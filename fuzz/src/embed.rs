@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_embed::{Description, EmbedClient, EmbedServer, PROTOCOL_VERSION};
+use unspoken_embed::{Description, EmbedClient, EmbedServer};
 use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
@@ -15,20 +15,12 @@ use crate::fixtures::{
     CLIENT, EMBEDDER, EMBEDDING_DESCRIPTIONS, SHORT_EMBEDDER, SMALL_EMBEDDER, STRIDED_EMBEDDER, TABLE, embed_client_of,
     keys_of, query, read, serve_a_hostile_server, wide_embed_client_of,
 };
-use crate::messages::{self, FINGERPRINTS, KeyRequirement};
+use crate::messages::{self, Described};
 use crate::{Target, repair};
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
-struct Described {
-    #[prost(uint32, tag = "1")]
-    version: u32,
-    #[prost(string, tag = "2")]
-    preset: String,
-    #[prost(bytes = "vec", tag = "3")]
-    fingerprint: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    model_id: Vec<u8>,
+struct Own {
     #[prost(uint32, tag = "5")]
     subtables: u32,
     #[prost(uint32, tag = "6")]
@@ -39,12 +31,6 @@ struct Described {
     query_level: u32,
     #[prost(bool, tag = "9")]
     pairs: bool,
-    #[prost(message, repeated, tag = "10")]
-    keys: Vec<KeyRequirement>,
-    #[prost(string, tag = "11")]
-    plan: String,
-    #[prost(double, tag = "12")]
-    bound: f64,
     #[prost(string, tag = "13")]
     query_form: String,
     #[prost(uint32, tag = "19")]
@@ -53,8 +39,6 @@ struct Described {
     strided_tokens: u32,
     #[prost(uint32, tag = "21")]
     strided_level: u32,
-    #[prost(double, tag = "14")]
-    error: f64,
 }
 
 /// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
@@ -62,7 +46,7 @@ struct Described {
 pub static DESCRIBED: Target = Target {
     name: "embed_description",
     run: |data| {
-        let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
+        let read = messages::read_description::<Own, _>(data, Description::to_bytes);
         let Some(description) = read else { return false };
         assert!((1..=description.width()).contains(&description.vectors()));
         if let Ok(client) = embed_client_of(description) {
@@ -72,38 +56,22 @@ pub static DESCRIBED: Target = Target {
         true
     },
     repair: |data| {
-        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
-        message.version = PROTOCOL_VERSION;
-        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.model_id = MODEL_ID.to_vec();
-        messages::repair_form(&mut message.query_form);
-        messages::repair_bound(&mut message.error, |error| error >= messages::BELIEVED_ERROR);
-        messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        *data = messages::description(Description::PROTOCOL, &message);
+        let Ok(mut message) = Described::<Own>::decode(data) else { return };
+        message.repair_header(Description::PROTOCOL, |bound| bound >= 0.0);
+        message.header.model_id = MODEL_ID.to_vec();
+        messages::repair_form(&mut message.own.query_form);
+        *data = message.encode(Description::PROTOCOL);
     },
     seeds: || {
-        let decode = |of: &Description| Described::decode(of.to_bytes().as_slice()).expect("a description");
-        let [sound, small] = EMBEDDING_DESCRIPTIONS.each_ref().map(decode);
-        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
-            preset: (*name).into(),
-            fingerprint: fingerprint.clone(),
-            error: messages::BELIEVED_ERROR,
-            ..sound.clone()
-        };
-        let formed = messages::formed().into_iter().map(|formed| Described {
-            query_form: formed.form.to_string(),
-            keys: formed.keys.clone(),
-            small_period: formed.small_period.min(128),
-            ..of(formed.preset)
+        let [sound, small] = EMBEDDING_DESCRIPTIONS.each_ref().map(|of| Described::<Own>::sound(&of.to_bytes()));
+        let formed = sound.with_forms(|own, formed| {
+            own.query_form = formed.form.to_string();
+            own.small_period = formed.small_period.min(128);
         });
-        let strided = Described { strided_tokens: 16, strided_level: 1, small_period: 32, ..small.clone() };
-        FINGERPRINTS
-            .iter()
-            .map(of)
-            .chain(formed)
-            .chain([small, strided])
-            .map(|message| messages::description(Description::PROTOCOL, &message))
-            .collect()
+        let strided = Own { strided_tokens: 16, strided_level: 1, small_period: 32, ..small.own.clone() };
+        let strided = Described { own: strided, ..small.clone() };
+        let all = sound.with_presets().chain(formed).chain([small, strided]);
+        all.map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use prost::{Message, Oneof};
 use unspoken_chat::{
-    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PROTOCOL_VERSION, PassInput, Question,
-    ServedModel, ServerOptions, SessionId,
+    Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PassInput, Question, ServedModel,
+    ServerOptions, SessionId,
 };
 use unspoken_ckks::Preset;
 use unspoken_protocol::{
@@ -19,7 +19,7 @@ use unspoken_rlwe::{KeyBundle, SecretKey};
 
 use crate::fixtures::{CLIENT, query, read, rng};
 use crate::llama::PREPARED;
-use crate::messages::{self, KeyRequirement, MOST_QUERY_BYTES_MADE};
+use crate::messages::{self, Described, MOST_QUERY_BYTES_MADE};
 use crate::{Target, repair};
 
 /// A preset that has enough levels for the polynomials.
@@ -36,23 +36,7 @@ const OTHER: ClientId = ClientId::new([2; 16]);
 
 /// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
-struct Described {
-    #[prost(uint32, tag = "1")]
-    version: u32,
-    #[prost(string, tag = "2")]
-    preset: String,
-    #[prost(bytes = "vec", tag = "3")]
-    fingerprint: Vec<u8>,
-    #[prost(bytes = "vec", tag = "4")]
-    model_id: Vec<u8>,
-    #[prost(message, repeated, tag = "10")]
-    keys: Vec<KeyRequirement>,
-    #[prost(string, tag = "11")]
-    plan: String,
-    #[prost(double, tag = "12")]
-    bound: f64,
-    #[prost(double, tag = "14")]
-    error: f64,
+struct Own {
     #[prost(uint64, tag = "16")]
     answer_bytes: u64,
     #[prost(double, tag = "17")]
@@ -133,7 +117,7 @@ struct End {
 pub static DESCRIBED: Target = Target {
     name: "llama_description",
     run: |data| {
-        let read = messages::read_description(data, |message: &Described| &message.preset, Description::to_bytes);
+        let read = messages::read_description::<Own, _>(data, Description::to_bytes);
         let Some(description) = read else { return false };
         assert!(description.most_public_tokens() + description.prefix() + description.chunk() <= description.context());
         if let Ok(client) = client_of(description) {
@@ -142,40 +126,48 @@ pub static DESCRIBED: Target = Target {
         true
     },
     repair: |data| {
-        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
+        let Ok(mut message) = Described::<Own>::decode(data) else { return };
         let sound = &*SOUND;
-        message.version = PROTOCOL_VERSION;
-        message.plan.clone_from(&sound.plan);
-        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.chunk = 8 << (message.chunk % 4);
-        message.small_degree = 512 << (message.small_degree % 2);
-        (message.result, message.input) = (message.result & 1, message.input & 1);
-        // Mostly the dimensions of the client's half, so that it makes queries.
-        if message.bound.to_bits() % 4 != 0 {
-            (message.model_id, message.width) = (sound.model_id.clone(), sound.width);
-            (message.heads, message.head_width) = (sound.heads, sound.head_width);
-            (message.vocabulary, message.prefix) = (sound.vocabulary, sound.prefix);
-            message.context = sound.context.max(message.chunk + message.prefix);
+        let (dimensions, error) = (message.header.bound.to_bits() % 4 != 0, message.header.error);
+        message.repair_header(Description::PROTOCOL, |bound| bound > 0.0);
+        if error == 0.0 {
+            message.header.error = 0.0;
         }
-        messages::repair_bound(&mut message.error, |error| error == 0.0 || error >= messages::BELIEVED_ERROR);
-        messages::repair_bound(&mut message.bound, |bound| bound > 0.0);
-        messages::repair_bound(&mut message.input_unit, |unit| unit > 0.0);
-        messages::repair_bound(&mut message.result_unit, |unit| unit > 0.0);
-        *data = messages::description(Description::PROTOCOL, &message);
+        message.header.plan.clone_from(&sound.header.plan);
+        let own = &mut message.own;
+        own.chunk = 8 << (own.chunk % 4);
+        own.small_degree = 512 << (own.small_degree % 2);
+        (own.result, own.input) = (own.result & 1, own.input & 1);
+        // Mostly the dimensions of the client's half, so that it makes queries.
+        if dimensions {
+            message.header.model_id.clone_from(&sound.header.model_id);
+            (own.width, own.heads, own.head_width) = (sound.own.width, sound.own.heads, sound.own.head_width);
+            (own.vocabulary, own.prefix) = (sound.own.vocabulary, sound.own.prefix);
+            own.context = sound.own.context.max(own.chunk + own.prefix);
+        }
+        messages::repair_bound(&mut own.input_unit, |unit| unit > 0.0);
+        messages::repair_bound(&mut own.result_unit, |unit| unit > 0.0);
+        *data = message.encode(Description::PROTOCOL);
     },
     seeds: || {
-        let few = Described { keys: SOUND.keys[..1].to_vec(), ..SOUND.clone() };
-        let small = Described { input_level: 0, result_level: 0, ..few.clone() };
-        let normed = Described { result: 1, ..small.clone() };
-        let tokens = Described::decode(TOKEN_SERVICE.describe().as_slice()).expect("a description");
-        let few_tokens = Described { keys: tokens.keys[..1].to_vec(), ..tokens.clone() };
+        let with_few_keys = |message: &Described<Own>| {
+            let mut message = message.clone();
+            message.header.keys.truncate(1);
+            message
+        };
+        let few = with_few_keys(&SOUND);
+        let mut small = few.clone();
+        (small.own.input_level, small.own.result_level) = (0, 0);
+        let mut normed = small.clone();
+        normed.own.result = 1;
+        let tokens = Described::<Own>::sound(&TOKEN_SERVICE.describe());
+        let few_tokens = with_few_keys(&tokens);
         let all = [SOUND.clone(), few, small, normed, tokens, few_tokens];
-        all.iter().map(|message| messages::description(Description::PROTOCOL, message)).collect()
+        all.iter().map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };
 
-static SOUND: LazyLock<Described> =
-    LazyLock::new(|| Described::decode(SERVICE.describe().as_slice()).expect("a description"));
+static SOUND: LazyLock<Described<Own>> = LazyLock::new(|| Described::sound(&SERVICE.describe()));
 
 /// Makes the queries that a description asks for, and the keys if they are few, and checks the announced sizes.
 fn serve_a_hostile_server(mut client: LlamaClient) {

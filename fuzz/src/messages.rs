@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
-use prost::Message;
+use prost::{DecodeError, Message};
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_protocol::{ApplicationDescription, CkksHeader, Keyring, Protocol, append_description_checksum};
 use unspoken_query::{QueryForm, ShortCompact};
@@ -41,28 +41,165 @@ impl Vectors {
     }
 }
 
+/// The fields of a description that all applications of CKKS share.
+#[derive(Clone, PartialEq, Message)]
+pub struct HeaderFields {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub preset: String,
+    #[prost(bytes = "vec", tag = "3")]
+    pub fingerprint: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    pub model_id: Vec<u8>,
+    #[prost(message, repeated, tag = "10")]
+    pub keys: Vec<KeyRequirement>,
+    #[prost(string, tag = "11")]
+    pub plan: String,
+    #[prost(double, tag = "12")]
+    pub bound: f64,
+    #[prost(double, tag = "14")]
+    pub error: f64,
+}
+
+/// Fields of a message. Those of other parts of it are skipped.
+pub trait Fields: Sized + Clone + PartialEq {
+    fn read(data: &[u8]) -> Result<Self, DecodeError>;
+    fn written(&self) -> Vec<u8>;
+}
+
+impl<M: Message + Default + Clone + PartialEq> Fields for M {
+    fn read(data: &[u8]) -> Result<Self, DecodeError> {
+        M::decode(data)
+    }
+
+    fn written(&self) -> Vec<u8> {
+        self.encode_to_vec()
+    }
+}
+
+/// Two parts of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Both<A, B>(pub A, pub B);
+
+impl<A: Fields, B: Fields> Fields for Both<A, B> {
+    fn read(data: &[u8]) -> Result<Self, DecodeError> {
+        Ok(Both(A::read(data)?, B::read(data)?))
+    }
+
+    fn written(&self) -> Vec<u8> {
+        [self.0.written(), self.1.written()].concat()
+    }
+}
+
+/// A description: the shared fields, and those of an application's own message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described<M> {
+    pub header: HeaderFields,
+    pub own: M,
+}
+
+impl<M: Fields> Described<M> {
+    pub fn decode(data: &[u8]) -> Result<Self, DecodeError> {
+        Ok(Described { header: HeaderFields::read(data)?, own: M::read(data)? })
+    }
+
+    /// The description of a server.
+    pub fn sound(bytes: &[u8]) -> Self {
+        Self::decode(bytes).expect("a description")
+    }
+
+    /// Encodes the description with the kind and a correct checksum.
+    pub fn encode(&self, protocol: Protocol) -> Vec<u8> {
+        finished(protocol, [self.header.written(), self.own.written()].concat())
+    }
+
+    /// Repairs the version, the preset and the bounds: that of the error, and that of the outputs by `possible`.
+    pub fn repair_header(&mut self, protocol: Protocol, possible: impl FnOnce(f64) -> bool) {
+        self.header.version = protocol.version;
+        repair_preset(&mut self.header.preset, &mut self.header.fingerprint);
+        repair_bound(&mut self.header.error, |error| error >= BELIEVED_ERROR);
+        repair_bound(&mut self.header.bound, possible);
+    }
+
+    /// The same with another preset, and an error that clients believe for it.
+    pub fn with_preset(&self, (name, fingerprint): &(&str, Vec<u8>)) -> Self {
+        let (preset, fingerprint) = ((*name).to_owned(), fingerprint.clone());
+        let header = HeaderFields { preset, fingerprint, error: BELIEVED_ERROR, ..self.header.clone() };
+        Described { header, own: self.own.clone() }
+    }
+
+    /// The same with every small preset.
+    pub fn with_presets(&self) -> impl Iterator<Item = Self> {
+        FINGERPRINTS.iter().map(|preset| self.with_preset(preset))
+    }
+
+    /// The same with each form of query that is not direct; `set` changes the fields of the application.
+    pub fn with_forms(&self, set: impl Fn(&mut M, &Formed)) -> impl Iterator<Item = Self> {
+        formed().into_iter().map(move |formed| {
+            let mut message = self.with_preset(formed.preset);
+            message.header.keys.clone_from(&formed.keys);
+            set(&mut message.own, &formed);
+            message
+        })
+    }
+}
+
+/// The fields of a description that classifiers and layers share.
+#[derive(Clone, PartialEq, Message)]
+pub struct ScoreFields {
+    #[prost(uint32, tag = "5")]
+    pub subtables: u32,
+    #[prost(uint32, tag = "6")]
+    pub columns: u32,
+    #[prost(uint32, tag = "7")]
+    pub classes: u32,
+    #[prost(uint32, tag = "8")]
+    pub max_tokens: u32,
+    #[prost(uint32, tag = "9")]
+    pub query_level: u32,
+    #[prost(string, tag = "13")]
+    pub query_form: String,
+    #[prost(uint32, tag = "19")]
+    pub small_period: u32,
+}
+
+impl ScoreFields {
+    /// Sets the form of the queries, for tables of eight columns.
+    pub fn set_form(&mut self, formed: &Formed) {
+        self.columns = formed.columns(8);
+        self.query_form = formed.form.to_string();
+        self.small_period = formed.small_period;
+    }
+}
+
 /// The description in untrusted bytes, if its preset is a small one and the decoder accepts it. It encodes to the same
 /// message `M`.
-pub fn read_description<M: Message + Default + PartialEq, D: ApplicationDescription>(
-    data: &[u8],
-    preset: fn(&M) -> &str,
-    to_bytes: fn(&D) -> Vec<u8>,
-) -> Option<D> {
-    let Ok(message) = M::decode(data) else {
+pub fn read_description<M, D>(data: &[u8], to_bytes: fn(&D) -> Vec<u8>) -> Option<D>
+where
+    M: Fields,
+    D: ApplicationDescription,
+{
+    let Ok(message) = Described::<M>::decode(data) else {
         assert!(D::read(data, true).is_err(), "no protobuf message was accepted");
         return None;
     };
-    if !preset(&message).starts_with(SMALL_PRESETS) {
+    if !message.header.preset.starts_with(SMALL_PRESETS) {
         return None;
     }
     let description = D::read(data, true).ok()?;
-    assert!(M::decode(to_bytes(&description).as_slice()).is_ok_and(|again| again == message), "another message");
+    assert!(Described::decode(&to_bytes(&description)).is_ok_and(|again| again == message), "another message");
     Some(description)
 }
 
 /// A description that begins with the kind and ends with a correct checksum.
 pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
-    let mut bytes = [protocol.first_field(), message.encode_to_vec()].concat();
+    finished(protocol, message.encode_to_vec())
+}
+
+/// The fields of a description behind the kind, with a correct checksum.
+fn finished(protocol: Protocol, fields: Vec<u8>) -> Vec<u8> {
+    let mut bytes = [protocol.first_field(), fields].concat();
     append_description_checksum(&mut bytes);
     bytes
 }
@@ -94,7 +231,7 @@ pub fn repair_ciphertexts(vectors: &mut [Vec<u8>], header: &CkksHeader, cipherte
 }
 
 /// Repairs a preset: replaces it by a small one, with the fingerprint of its parameters if the preset exists.
-pub fn repair_preset(preset: &mut String, fingerprint: &mut Vec<u8>) {
+fn repair_preset(preset: &mut String, fingerprint: &mut Vec<u8>) {
     if !preset.starts_with(SMALL_PRESETS) {
         *preset = PRESET.into();
     }

@@ -57,10 +57,11 @@ impl Default for EmbedOptions {
 
 /// An embedding table that never sees a token: an encrypted lookup in subtables.
 pub struct EmbedServer {
-    strided: Option<Strided>,
     encoder: Encoder,
     reader: QueryReader,
     lookup: Lookup,
+    /// The lookup of few tokens, if it takes less time.
+    strided: Option<Strided>,
     description: Description,
     precision: Option<Precision>,
 }
@@ -111,10 +112,7 @@ impl EmbedServer {
     /// If all entries are 0 or below the error bound, the preset has too few levels for the plan, or its modulus has no
     /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
-        match Self::within(subtables, parameters, options, f64::INFINITY)? {
-            Attempt::Made(server) => Ok(server),
-            Attempt::Imprecise(bound) => Err(EmbedError::mismatch("the error bound", bound, "a finite number")),
-        }
+        Ok(Self::within(subtables, parameters, options, f64::INFINITY)?.made()?)
     }
 
     /// As [`EmbedServer::new`], if the error is at most `most_error`. Queries of few tokens beside direct ones are left
@@ -478,7 +476,7 @@ fn strided_lookup(
     let (parameters, plan, unit) = (encoder.parameters(), scaled.lookup.plan(), scaled.unit);
     let tables = tables.iter().map(|table| table.divided_by(unit)).collect::<Result<Vec<_>, _>>()?;
     let full = estimate(parameters, task, plan, &CostModel::nominal(parameters)).map_or(0.0, |full| full.seconds);
-    Ok(Strided::new(encoder, &tables, bound / unit)?.filter(|strided| strided.seconds() < full))
+    Ok(Strided::new(encoder, &tables, bound / unit, full)?)
 }
 
 /// A token takes one slot: there is nothing to add up.

@@ -15,37 +15,52 @@ const MOST_PREPARED_BYTES: u64 = 1 << 30;
 pub(crate) struct Strided {
     lookup: StridedLookup,
     query: SmallQuery,
-    seconds: f64,
     error: f64,
     working_bytes: u64,
 }
 
 impl Strided {
     /// Plans the lookup of as many tokens as fit, up to 32, in scaled tables whose outputs are at most `bound`. `None`
-    /// if 16 do not fit, slots are real, the parameters have too few levels, or the diagonals need too much memory.
+    /// if 16 do not fit, slots are real, the parameters have too few levels, the diagonals need too much memory, or the
+    /// cost model predicts `most_seconds` or more.
     ///
     /// # Errors
     /// If the lookup cannot be simulated.
-    pub(crate) fn new(encoder: &Encoder, tables: &[Table], bound: f64) -> Result<Option<Self>, QueryError> {
+    pub(crate) fn new(
+        encoder: &Encoder,
+        tables: &[Table],
+        bound: f64,
+        most_seconds: f64,
+    ) -> Result<Option<Self>, QueryError> {
         let parameters = encoder.parameters();
-        let planned = |tokens| StridedLookup::new(parameters, tables, StridedPlan::Powers, tokens, bound).ok();
-        let lookup = STRIDED_TOKENS.rev().filter(|tokens| tokens.is_power_of_two()).find_map(planned);
-        let (Some(lookup), Some(table)) = (lookup, tables.first()) else { return Ok(None) };
-        if lookup.prepared_bytes() > MOST_PREPARED_BYTES {
+        let Some(table) = tables.first() else { return Ok(None) };
+        let (subtables, columns) = (tables.len(), table.columns());
+        // A lower bound of the memory, before any diagonal is made.
+        let ring = parameters.ring();
+        let limbs = ring.limb_count(ring.switching_basis(parameters.basis(0)));
+        let diagonals = subtables * StridedPlan::Powers.coordinates(columns);
+        if (diagonals * limbs * ring.degree() * size_of::<u32>()) as u64 > MOST_PREPARED_BYTES {
             return Ok(None);
         }
-        let (subtables, columns, level) = (tables.len(), table.columns(), lookup.input_level());
+        let planned = |tokens| StridedLookup::new(parameters, tables, StridedPlan::Powers, tokens, bound).ok();
+        let lookup = STRIDED_TOKENS.rev().filter(|tokens| tokens.is_power_of_two()).find_map(planned);
+        let Some(lookup) = lookup.filter(|lookup| lookup.prepared_bytes() <= MOST_PREPARED_BYTES) else {
+            return Ok(None);
+        };
+        let level = lookup.input_level();
         let shape = QueryShape { parameters: parameters.clone(), subtables, columns, level };
         let query = SmallQuery::strided(shape, lookup.batch())?;
         let counting = Simulator::counting(encoder);
         let vectors = query.simulate(&counting)?;
         let working_bytes = counting.working_bytes(|counting| run(&lookup, counting, &vectors))?
             + vectors.len() as u64 * vector_bytes(parameters, level);
-        let seconds = CostModel::nominal(parameters).seconds(&counting.cost());
+        if CostModel::nominal(parameters).seconds(&counting.cost()) >= most_seconds {
+            return Ok(None);
+        }
         let simulator = Simulator::new(encoder, 0);
         let output = run(&lookup, &simulator, &query.simulate(&simulator)?)?;
         let error = simulated_error_bound(&[output.error()]);
-        Ok(Some(Strided { lookup, query, seconds, error, working_bytes }))
+        Ok(Some(Strided { lookup, query, error, working_bytes }))
     }
 
     /// Encodes the diagonals.
@@ -64,11 +79,6 @@ impl Strided {
     /// The level at which queries are encrypted.
     pub(crate) fn level(&self) -> usize {
         self.query.level()
-    }
-
-    /// Predicted seconds of an answer, by the nominal cost model.
-    pub(crate) fn seconds(&self) -> f64 {
-        self.seconds
     }
 
     /// A bound of the error of a scaled number.

@@ -58,6 +58,19 @@ pub enum Attempt<S> {
     Imprecise(f64),
 }
 
+impl<S> Attempt<S> {
+    /// The server of an attempt without a largest error.
+    ///
+    /// # Errors
+    /// If the bound of its error is beyond all numbers.
+    pub fn made(self) -> Result<S, QueryError> {
+        match self {
+            Attempt::Made(server) => Ok(server),
+            Attempt::Imprecise(bound) => Err(QueryError::mismatch("the error bound", bound, "a finite number")),
+        }
+    }
+}
+
 /// What a parameter set can bootstrap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bootstrapped {

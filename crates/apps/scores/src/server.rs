@@ -76,10 +76,7 @@ impl ScoreServer {
         parameters: &CkksParameters,
         options: &ScoreOptions,
     ) -> Result<Self, ScoreError> {
-        match Self::within(protocol, tables, parameters, options, f64::INFINITY)? {
-            Attempt::Made(server) => Ok(server),
-            Attempt::Imprecise(bound) => Err(ScoreError::mismatch("the error bound", bound, "a finite number")),
-        }
+        Ok(Self::within(protocol, tables, parameters, options, f64::INFINITY)?.made()?)
     }
 
     /// As [`ScoreServer::new`], if the error is at most `most_error`. Small queries beside direct ones are left out if

@@ -278,7 +278,8 @@ impl StridedPlan {
         (width / self.coordinates(columns)).clamp(1, subtables.next_power_of_two())
     }
 
-    fn coordinates(self, columns: usize) -> usize {
+    /// Number of coordinates of the selection vector of a subtable.
+    pub fn coordinates(self, columns: usize) -> usize {
         match self {
             StridedPlan::Powers => columns / 2,
             StridedPlan::Indicator => columns,

@@ -67,9 +67,10 @@ const QUICK: Case = Case {
     rows: 3,
 };
 
-/// The same primes for BFV, with the plaintext modulus of our preset at the paper's degree, which fits every degree.
+/// The primes for BFV, with the plaintext modulus of our preset at the paper's degree, which fits every degree. It is
+/// the only prime of 17 bits for that degree, and there is none of 18 or 19 bits; so the special prime has 20 or more.
 fn of_bfv(request: SealRequest) -> SealRequest {
-    SealRequest { plain_modulus: Some(65537), ..request }
+    SealRequest { plain_modulus: Some(65537), special_bits: request.special_bits.max(20), ..request }
 }
 
 /// Two caches of each radix: the largest that a scheme can hold, and one that holds small numbers.
