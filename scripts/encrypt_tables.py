@@ -20,7 +20,8 @@ polynomial; with SEAL it saves the division by the special prime, too, which van
 """,
     "encrypt: schemes": """\
 BFV and BGV at N = 32768, a plaintext modulus of 17 bits, 29 primes of 868 bits. `encode` includes the transforms over
-the ciphertext's modulus. SEAL is not measured here. The pool is the same one as for CKKS.
+the ciphertext's modulus. The pool is the same one as for CKKS. SEAL's BFV has a special prime of 20 bits: the only one
+of 17 is the plaintext modulus. tenseal has no BGV.
 """,
     "encrypt: tables": """\
 Seconds for one column of a table, encoding and encryption, in CKKS at N = 32768 (Rache and the baseline of its rows:
