@@ -23,7 +23,7 @@ pub use application::{ApplicationDescription, ClientHalf, Group, KeyGenerator, K
 pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf};
 pub use client_id::ClientId;
-pub use counters::DurableCounters;
+pub use counters::{DurableCounters, NoCounters};
 pub use error::{ApplicationError, ErrorKind, ProtocolError};
 pub use handshake::{CkksPresets, Handshake, ParameterFamily};
 pub use header::CkksHeader;

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{Dtype, FilePair, ModelId};
+use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use crate::error::ModelError;
 use crate::network::{Network, TrainingRecord};
@@ -26,9 +26,7 @@ struct Content {
     weights_blake3: String,
 }
 
-fn pair(directory: &Path) -> FilePair {
-    FilePair::new(directory, "digits", KIND, VERSION)
-}
+const PAIR: FilePair = FilePair::new("digits", KIND, VERSION);
 
 impl Network {
     /// Writes `digits.safetensors` and `digits.json` into `directory`, which is created when absent.
@@ -36,11 +34,12 @@ impl Network {
     /// # Errors
     /// [`ModelError::File`].
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
-        let pair = pair(directory.as_ref());
+        let directory = directory.as_ref();
         let bytes: Vec<u8> = self.parameters().iter().flat_map(|p| p.to_le_bytes()).collect();
-        let weights_blake3 = pair.write_weights(TENSOR, Dtype::F64, vec![self.parameters().len()], &bytes)?;
+        let weights_blake3 =
+            PAIR.write_weights(directory, TENSOR, Dtype::F64, vec![self.parameters().len()], &bytes)?;
         let (shape, training) = (self.shape(), self.training().clone());
-        Ok(pair.write_json(&Content { model_id: self.id(), shape, training, weights_blake3 })?)
+        Ok(PAIR.write_json(directory, &Content { model_id: self.id(), shape, training, weights_blake3 })?)
     }
 
     /// Reads and checks `digits.json` and `digits.safetensors`.
@@ -48,11 +47,18 @@ impl Network {
     /// # Errors
     /// Any of [`ModelError`].
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
-        let pair = pair(directory.as_ref());
-        let content: Content = pair.read_json()?;
+        Self::read((&directory).into())
+    }
+
+    /// As [`Network::load`], of files that may be in memory.
+    ///
+    /// # Errors
+    /// As for [`Network::load`].
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, ModelError> {
+        let content: Content = PAIR.read_json(files)?;
         content.shape.check()?;
         let dimensions = [content.shape.parameters()];
-        let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::F64, &dimensions)?;
+        let bytes = PAIR.read_weights(files, &content.weights_blake3, TENSOR, Dtype::F64, &dimensions)?;
         let (values, _) = bytes.as_chunks();
         let parameters = values.iter().map(|&value| f64::from_le_bytes(value)).collect();
         let network = Network::new(content.shape, parameters, content.training)?;

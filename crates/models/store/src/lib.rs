@@ -11,6 +11,6 @@ pub use adam::AdamW;
 pub use dataset::{Dataset, Split};
 pub use error::{DataError, FileError};
 pub use id::{ModelHasher, ModelId};
-pub use pair::{FilePair, read_file, write_file};
+pub use pair::{FilePair, ModelFiles, read_file, write_file};
 pub use random::Random;
 pub use safetensors::tensor::Dtype;

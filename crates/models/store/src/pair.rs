@@ -1,7 +1,8 @@
 //! Reader and writer of one pair of files.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -16,10 +17,52 @@ const MAX_JSON_BYTES: u64 = 256 << 20;
 /// Maximum bytes of a weights file: far above a million codes or 16 x 1024 x 4096 scores.
 const MAX_WEIGHTS_BYTES: u64 = 640 << 20;
 
-/// The two files of a half: `name.json` and `name.safetensors`.
+/// The files of a model, to be read.
+#[derive(Clone, Copy, Debug)]
+pub enum ModelFiles<'a> {
+    /// Files of a directory.
+    Directory(&'a Path),
+    /// The bytes of files, by name.
+    Memory(&'a BTreeMap<String, Vec<u8>>),
+}
+
+impl ModelFiles<'_> {
+    /// The path of a file in messages: that of the directory, or the name alone.
+    pub fn path(&self, name: &str) -> PathBuf {
+        match self {
+            ModelFiles::Directory(directory) => directory.join(name),
+            ModelFiles::Memory(_) => name.into(),
+        }
+    }
+
+    /// Reads a file of at most `most` bytes.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] or [`FileError::TooLarge`].
+    pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, FileError> {
+        let path = self.path(name);
+        match self {
+            ModelFiles::Directory(_) => read_file(&path, most),
+            ModelFiles::Memory(files) => match files.get(name) {
+                None => Err(FileError::Io { operation: "read", path, source: ErrorKind::NotFound.into() }),
+                Some(bytes) if bytes.len() as u64 > most => Err(FileError::TooLarge { path, most }),
+                Some(bytes) => Ok(bytes.clone()),
+            },
+        }
+    }
+}
+
+impl<'a, P: AsRef<Path> + ?Sized> From<&'a P> for ModelFiles<'a> {
+    fn from(directory: &'a P) -> Self {
+        ModelFiles::Directory(directory.as_ref())
+    }
+}
+
+/// The two files of a half, `name.json` and `name.safetensors`: their name, and the kind and version that the JSON
+/// states.
+#[derive(Clone, Copy, Debug)]
 pub struct FilePair {
-    json: PathBuf,
-    weights: PathBuf,
+    name: &'static str,
     kind: &'static str,
     version: u32,
     oldest: u32,
@@ -42,34 +85,36 @@ struct Document<T> {
 }
 
 impl FilePair {
-    /// The pair `name.json` and `name.safetensors` in `directory`, with the kind and version that its JSON states. Does
-    /// not access any file.
-    pub fn new(directory: &Path, name: &str, kind: &'static str, version: u32) -> Self {
-        Self {
-            json: directory.join(format!("{name}.json")),
-            weights: directory.join(format!("{name}.safetensors")),
-            kind,
-            version,
-            oldest: version,
-        }
+    /// The pair `name.json` and `name.safetensors` of this kind and version.
+    pub const fn new(name: &'static str, kind: &'static str, version: u32) -> Self {
+        Self { name, kind, version, oldest: version }
     }
 
     /// Also reads files of the versions from `oldest`, whose content has the same fields or fewer.
-    pub fn reading_from(self, oldest: u32) -> Self {
+    pub const fn reading_from(self, oldest: u32) -> Self {
         Self { oldest, ..self }
+    }
+
+    fn json(&self) -> String {
+        format!("{}.json", self.name)
+    }
+
+    fn weights(&self) -> String {
+        format!("{}.safetensors", self.name)
     }
 
     /// Reads the JSON, of at most 256 MiB: its format and version first, then all of it.
     ///
     /// # Errors
     /// [`FileError`] but [`Checksum`](FileError::Checksum) and [`Tensor`](FileError::Tensor).
-    pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, FileError> {
-        let bytes = read_file(&self.json, MAX_JSON_BYTES)?;
-        let malformed = |source| FileError::Json { path: self.json.clone(), source };
+    pub fn read_json<T: DeserializeOwned>(&self, files: ModelFiles<'_>) -> Result<T, FileError> {
+        let name = self.json();
+        let bytes = files.read(&name, MAX_JSON_BYTES)?;
+        let malformed = |source| FileError::Json { path: files.path(&name), source };
         let header: Header = serde_json::from_slice(&bytes).map_err(malformed)?;
         if header.format != self.kind || !(self.oldest..=self.version).contains(&header.version) {
             return Err(FileError::Format {
-                path: self.json.clone(),
+                path: files.path(&name),
                 found: format!("{} version {}", header.format, header.version),
                 needed: format!("{} version {}", self.kind, self.versions()),
             });
@@ -91,14 +136,22 @@ impl FilePair {
     ///
     /// # Errors
     /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
-    pub fn read_weights(&self, blake3: &str, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, FileError> {
-        let bytes = read_file(&self.weights, MAX_WEIGHTS_BYTES)?;
+    pub fn read_weights(
+        &self,
+        files: ModelFiles<'_>,
+        blake3: &str,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> Result<Vec<u8>, FileError> {
+        let path = files.path(&self.weights());
+        let bytes = files.read(&self.weights(), MAX_WEIGHTS_BYTES)?;
         let found = checksum(&bytes);
         if found != blake3 {
-            return Err(FileError::Checksum { path: self.weights.clone(), found, needed: blake3.to_owned() });
+            return Err(FileError::Checksum { path, found, needed: blake3.to_owned() });
         }
         let refuse = |found: String| FileError::Tensor {
-            path: self.weights.clone(),
+            path: path.clone(),
             found,
             needed: format!("one tensor {name:?} of type {dtype} and shape {shape:?}"),
         };
@@ -119,15 +172,23 @@ impl FilePair {
     ///
     /// # Errors
     /// [`FileError::Io`], or [`FileError::Tensor`] if data and shape do not match.
-    pub fn write_weights(&self, name: &str, dtype: Dtype, shape: Vec<usize>, data: &[u8]) -> Result<String, FileError> {
+    pub fn write_weights(
+        &self,
+        directory: &Path,
+        name: &str,
+        dtype: Dtype,
+        shape: Vec<usize>,
+        data: &[u8],
+    ) -> Result<String, FileError> {
+        let path = directory.join(self.weights());
         let refuse = |error: safetensors::SafeTensorError| FileError::Tensor {
-            path: self.weights.clone(),
+            path: path.clone(),
             found: error.to_string(),
             needed: format!("a tensor {name:?} that safetensors can hold"),
         };
         let view = TensorView::new(dtype, shape, data).map_err(refuse)?;
         let bytes = safetensors::serialize([(name, view)], None).map_err(refuse)?;
-        write_file(&self.weights, &bytes)?;
+        write_file(&path, &bytes)?;
         Ok(checksum(&bytes))
     }
 
@@ -135,12 +196,13 @@ impl FilePair {
     ///
     /// # Errors
     /// [`FileError::Io`] or [`FileError::Json`].
-    pub fn write_json(&self, model: &impl Serialize) -> Result<(), FileError> {
+    pub fn write_json(&self, directory: &Path, model: &impl Serialize) -> Result<(), FileError> {
+        let path = directory.join(self.json());
         let document = Document { format: self.kind.to_owned(), version: self.version, model };
-        let mut bytes = serde_json::to_vec_pretty(&document)
-            .map_err(|source| FileError::Json { path: self.json.clone(), source })?;
+        let mut bytes =
+            serde_json::to_vec_pretty(&document).map_err(|source| FileError::Json { path: path.clone(), source })?;
         bytes.push(b'\n');
-        write_file(&self.json, &bytes)
+        write_file(&path, &bytes)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use prost::Message;
 use unspoken_pir::{KEY_FORMAT, Mode};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, KeyGenerator};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, KeyGenerator, NoCounters};
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions,
 };
@@ -15,7 +15,7 @@ use unspoken_wire::v1::KeyDeclaration;
 use zeroize::Zeroizing;
 
 use crate::boundary::{UNSPOKEN_PIR_HASH_BYTES, UNSPOKEN_PIR_SECRET_BYTES};
-use crate::counters::{NoCounters, UnspokenPirCounters};
+use crate::counters::UnspokenPirCounters;
 use crate::failure::Failure;
 use crate::status::UnspokenPirStatus;
 

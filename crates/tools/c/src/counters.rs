@@ -53,19 +53,6 @@ impl DurableCounters for UnspokenPirCounters {
     }
 }
 
-/// The counters of a client without session queries. A counter that was never started is refused when it is needed.
-pub(crate) struct NoCounters;
-
-impl DurableCounters for NoCounters {
-    fn start(&self, _name: &[u8; NAME_BYTES]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn take(&self, _name: &[u8; NAME_BYTES], _count: u32) -> io::Result<u32> {
-        Err(missing())
-    }
-}
-
 fn stored(result: c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),

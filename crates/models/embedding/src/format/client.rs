@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{Dtype, FilePair, ModelId};
+use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use super::VERSION;
 use crate::codes::TokenCodes;
@@ -23,27 +23,23 @@ struct Content {
     tokens: Vec<String>,
 }
 
-fn pair(directory: &Path) -> FilePair {
-    FilePair::new(directory, "client", KIND, VERSION)
-}
+const PAIR: FilePair = FilePair::new("client", KIND, VERSION);
 
 pub(super) fn save(codes: &TokenCodes, directory: &Path) -> Result<(), EmbeddingError> {
-    let pair = pair(directory);
     let shape = codes.shape();
     let bytes: Vec<u8> = codes.all().iter().flat_map(|code| code.to_le_bytes()).collect();
     let dimensions = vec![codes.tokens().len(), shape.subtables];
-    let weights_blake3 = pair.write_weights(TENSOR, Dtype::U16, dimensions, &bytes)?;
+    let weights_blake3 = PAIR.write_weights(directory, TENSOR, Dtype::U16, dimensions, &bytes)?;
     let tokens = codes.tokens().as_slice().to_vec();
-    Ok(pair.write_json(&Content { model_id: codes.id(), shape, weights_blake3, tokens })?)
+    Ok(PAIR.write_json(directory, &Content { model_id: codes.id(), shape, weights_blake3, tokens })?)
 }
 
-pub(super) fn load(directory: &Path) -> Result<TokenCodes, EmbeddingError> {
-    let pair = pair(directory);
-    let content: Content = pair.read_json()?;
+pub(super) fn load(files: ModelFiles<'_>) -> Result<TokenCodes, EmbeddingError> {
+    let content: Content = PAIR.read_json(files)?;
     content.shape.check()?;
     let tokens = TokenList::new(content.tokens)?;
     let dimensions = [tokens.len(), content.shape.subtables];
-    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
+    let bytes = PAIR.read_weights(files, &content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
     let (codes, _) = bytes.as_chunks();
     let codes = codes.iter().map(|&code| u16::from_le_bytes(code)).collect();
     TokenCodes::new(content.model_id, content.shape, tokens, codes)

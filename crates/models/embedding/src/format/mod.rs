@@ -20,7 +20,7 @@ impl TokenCodes {
     /// # Errors
     /// Any of [`EmbeddingError`] but [`Halves`](EmbeddingError::Halves).
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
-        client::load(directory.as_ref())
+        client::load((&directory).into())
     }
 }
 
@@ -30,7 +30,7 @@ impl Subtables {
     /// # Errors
     /// Any of [`EmbeddingError`] but [`Halves`](EmbeddingError::Halves).
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
-        server::load(directory.as_ref()).map(|(subtables, _)| subtables)
+        server::load((&directory).into()).map(|(subtables, _)| subtables)
     }
 }
 
@@ -50,8 +50,8 @@ impl CompressedTable {
     /// # Errors
     /// Any of [`EmbeddingError`].
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
-        let codes = client::load(directory.as_ref())?;
-        let (subtables, record) = server::load(directory.as_ref())?;
+        let codes = client::load((&directory).into())?;
+        let (subtables, record) = server::load((&directory).into())?;
         Self::join(codes, subtables, record)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{Dtype, FilePair, ModelId};
+use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use crate::compressed::CompressionRecord;
 use crate::error::EmbeddingError;
@@ -25,8 +25,8 @@ struct Content {
     weights_blake3: String,
 }
 
-fn pair(directory: &Path, version: u32) -> FilePair {
-    FilePair::new(directory, "server", KIND, version).reading_from(ADDITIVE_VERSION)
+const fn pair(version: u32) -> FilePair {
+    FilePair::new("server", KIND, version).reading_from(ADDITIVE_VERSION)
 }
 
 fn dimensions(shape: Shape) -> [usize; 3] {
@@ -38,19 +38,19 @@ pub(super) fn save(subtables: &Subtables, record: &CompressionRecord, directory:
         CompressionRecord::Additive(_) => ADDITIVE_VERSION,
         CompressionRecord::Gumbel(_) => GUMBEL_VERSION,
     };
-    let pair = pair(directory, version);
+    let pair = pair(version);
     let shape = subtables.shape();
     let bytes: Vec<u8> = subtables.values().iter().flat_map(|value| value.to_le_bytes()).collect();
-    let weights_blake3 = pair.write_weights(TENSOR, Dtype::F32, dimensions(shape).to_vec(), &bytes)?;
+    let weights_blake3 = pair.write_weights(directory, TENSOR, Dtype::F32, dimensions(shape).to_vec(), &bytes)?;
     let compression = record.clone();
-    Ok(pair.write_json(&Content { model_id: subtables.id(), shape, compression, weights_blake3 })?)
+    Ok(pair.write_json(directory, &Content { model_id: subtables.id(), shape, compression, weights_blake3 })?)
 }
 
-pub(super) fn load(directory: &Path) -> Result<(Subtables, CompressionRecord), EmbeddingError> {
-    let pair = pair(directory, GUMBEL_VERSION);
-    let content: Content = pair.read_json()?;
+pub(super) fn load(files: ModelFiles<'_>) -> Result<(Subtables, CompressionRecord), EmbeddingError> {
+    let pair = pair(GUMBEL_VERSION);
+    let content: Content = pair.read_json(files)?;
     content.shape.check()?;
-    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::F32, &dimensions(content.shape))?;
+    let bytes = pair.read_weights(files, &content.weights_blake3, TENSOR, Dtype::F32, &dimensions(content.shape))?;
     let (values, _) = bytes.as_chunks();
     let values = values.iter().map(|&value| f32::from_le_bytes(value)).collect();
     Ok((Subtables::new(content.model_id, content.shape, values)?, content.compression))

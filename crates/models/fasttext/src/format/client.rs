@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{Dtype, FilePair, ModelId};
+use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use super::{VERSION, WORD_RULE_VERSION};
 use crate::encoder::Encoder;
@@ -26,35 +26,36 @@ struct Content {
     vocabulary: Vec<String>,
 }
 
-fn pair(directory: &Path, version: u32) -> FilePair {
-    FilePair::new(directory, "client", KIND, version)
+const fn pair(version: u32) -> FilePair {
+    FilePair::new("client", KIND, version)
 }
 
 pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError> {
     // Earlier releases split texts at everything but ASCII letters. They must refuse other models.
     let version = if encoder.tokeniser().words.is_ascii() { VERSION } else { WORD_RULE_VERSION };
-    let pair = pair(directory, version);
+    let pair = pair(version);
     let shape = encoder.shape();
     let bytes: Vec<u8> = encoder.codes().iter().flat_map(|code| code.to_le_bytes()).collect();
     let dimensions = vec![encoder.vocabulary().len(), shape.subtables];
-    let weights_blake3 = pair.write_weights(TENSOR, Dtype::U16, dimensions, &bytes)?;
-    Ok(pair.write_json(&Content {
+    let weights_blake3 = pair.write_weights(directory, TENSOR, Dtype::U16, dimensions, &bytes)?;
+    let content = Content {
         model_id: encoder.id(),
         shape,
         tokeniser: encoder.tokeniser(),
         labels: encoder.labels().to_vec(),
         weights_blake3,
         vocabulary: encoder.vocabulary().tokens().to_vec(),
-    })?)
+    };
+    Ok(pair.write_json(directory, &content)?)
 }
 
-pub(super) fn load(directory: &Path) -> Result<Encoder, ModelError> {
-    let pair = pair(directory, WORD_RULE_VERSION).reading_from(VERSION);
-    let content: Content = pair.read_json()?;
+pub(super) fn load(files: ModelFiles<'_>) -> Result<Encoder, ModelError> {
+    let pair = pair(WORD_RULE_VERSION).reading_from(VERSION);
+    let content: Content = pair.read_json(files)?;
     content.shape.check()?;
     let vocabulary = Vocabulary::from_tokens(content.vocabulary)?;
     let dimensions = [vocabulary.len(), content.shape.subtables];
-    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
+    let bytes = pair.read_weights(files, &content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
     let (codes, _) = bytes.as_chunks();
     Encoder::new(
         content.model_id,

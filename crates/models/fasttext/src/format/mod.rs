@@ -10,6 +10,8 @@ mod server;
 
 use std::path::Path;
 
+use unspoken_store::ModelFiles;
+
 use crate::error::ModelError;
 use crate::model::Model;
 use crate::{Encoder, ScoreTables};
@@ -34,7 +36,15 @@ impl Encoder {
     /// # Errors
     /// Any of [`ModelError`] but [`Halves`](ModelError::Halves).
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
-        client::load(directory.as_ref())
+        Self::read((&directory).into())
+    }
+
+    /// As [`Encoder::load`], of files that may be in memory.
+    ///
+    /// # Errors
+    /// As for [`Encoder::load`].
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, ModelError> {
+        client::load(files)
     }
 }
 
@@ -45,7 +55,7 @@ impl ScoreTables {
     /// # Errors
     /// Any of [`ModelError`] but [`Halves`](ModelError::Halves).
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
-        server::load(directory.as_ref()).map(|(tables, _)| tables)
+        server::load((&directory).into()).map(|(tables, _)| tables)
     }
 }
 
@@ -65,8 +75,16 @@ impl Model {
     /// # Errors
     /// Any of [`ModelError`].
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
-        let encoder = client::load(directory.as_ref())?;
-        let (tables, training) = server::load(directory.as_ref())?;
+        Self::read((&directory).into())
+    }
+
+    /// As [`Model::load`], of files that may be in memory.
+    ///
+    /// # Errors
+    /// As for [`Model::load`].
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, ModelError> {
+        let encoder = client::load(files)?;
+        let (tables, training) = server::load(files)?;
         Self::join(encoder, tables, training)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{Dtype, FilePair, ModelId};
+use unspoken_store::{Dtype, FilePair, ModelFiles, ModelId};
 
 use super::VERSION;
 use crate::error::ModelError;
@@ -23,29 +23,26 @@ struct Content {
     weights_blake3: String,
 }
 
-fn pair(directory: &Path) -> FilePair {
-    FilePair::new(directory, "server", KIND, VERSION)
-}
+const PAIR: FilePair = FilePair::new("server", KIND, VERSION);
 
 fn dimensions(shape: Shape) -> [usize; 3] {
     [shape.subtables, shape.classes, shape.columns]
 }
 
 pub(super) fn save(tables: &ScoreTables, training: &TrainingRecord, directory: &Path) -> Result<(), ModelError> {
-    let pair = pair(directory);
     let shape = tables.shape();
     let bytes: Vec<u8> = tables.values().iter().flat_map(|score| score.to_le_bytes()).collect();
     let dimensions = dimensions(shape).to_vec();
-    let weights_blake3 = pair.write_weights(TENSOR, Dtype::F64, dimensions, &bytes)?;
-    Ok(pair.write_json(&Content { model_id: tables.id(), shape, training: training.clone(), weights_blake3 })?)
+    let weights_blake3 = PAIR.write_weights(directory, TENSOR, Dtype::F64, dimensions, &bytes)?;
+    let content = Content { model_id: tables.id(), shape, training: training.clone(), weights_blake3 };
+    Ok(PAIR.write_json(directory, &content)?)
 }
 
-pub(super) fn load(directory: &Path) -> Result<(ScoreTables, TrainingRecord), ModelError> {
-    let pair = pair(directory);
-    let content: Content = pair.read_json()?;
+pub(super) fn load(files: ModelFiles<'_>) -> Result<(ScoreTables, TrainingRecord), ModelError> {
+    let content: Content = PAIR.read_json(files)?;
     content.shape.check()?;
     let dimensions = dimensions(content.shape);
-    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::F64, &dimensions)?;
+    let bytes = PAIR.read_weights(files, &content.weights_blake3, TENSOR, Dtype::F64, &dimensions)?;
     let (scores, _) = bytes.as_chunks();
     let scores = scores.iter().map(|&score| f64::from_le_bytes(score)).collect();
     let tables = ScoreTables::new(content.model_id, content.shape, scores)?;

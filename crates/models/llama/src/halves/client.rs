@@ -1,13 +1,11 @@
 //! The client's half of a tamed model: the embedding, the head and the tokenizer.
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use unspoken_files::Access;
-use unspoken_store::{Dtype, FileError, FilePair, ModelId};
+use unspoken_store::{Dtype, FileError, FilePair, ModelFiles, ModelId};
 
 use super::check;
 use super::tamed::TamedModel;
@@ -15,10 +13,13 @@ use crate::config::Config;
 use crate::linear::{in_pool, linear};
 use crate::tokenizer::Tokenizer;
 
-/// Name of the pair of files, their kind and version.
-const NAME: &str = "client";
+/// Kind and version of the files.
 const KIND: &str = "llama client";
 const VERSION: u32 = 1;
+
+/// The files of the embedding, and the file of the head.
+const PAIR: FilePair = FilePair::new("client", KIND, VERSION);
+const HEAD_PAIR: FilePair = FilePair::new(HEAD, KIND, VERSION);
 
 /// Name of the tokenizer's file, and its largest size.
 const TOKENIZER: &str = "tokenizer.json";
@@ -105,14 +106,13 @@ impl ClientModel {
     /// # Errors
     /// If a file cannot be written.
     pub fn save(&self, directory: &Path) -> Result<(), FileError> {
-        let pair = FilePair::new(directory, NAME, KIND, VERSION);
-        let embedding = write_matrix(&pair, EMBEDDING, &self.embedding)?;
-        let head = self.head.as_ref().map(|head| write_matrix(&head_pair(directory), HEAD, head)).transpose()?;
+        let embedding = write_matrix(PAIR, directory, EMBEDDING, &self.embedding)?;
+        let head = self.head.as_ref().map(|head| write_matrix(HEAD_PAIR, directory, HEAD, head)).transpose()?;
         let path = directory.join(TOKENIZER);
         let failed = |source| FileError::Io { operation: "write", path: path.clone(), source };
         let tokenizer = self.tokenizer.to_json().map_err(|error| failed(std::io::Error::other(error)))?;
         unspoken_files::replace_file(&path, tokenizer.as_bytes(), Access::Umask).map_err(failed)?;
-        pair.write_json(&Record {
+        let record = Record {
             id: self.id,
             config: self.config.clone(),
             prefix: self.prefix.clone(),
@@ -121,7 +121,8 @@ impl ClientModel {
             embedding,
             head,
             tokenizer: sum(tokenizer.as_bytes()),
-        })
+        };
+        PAIR.write_json(directory, &record)
     }
 
     /// Reads what [`ClientModel::save`] wrote.
@@ -129,16 +130,23 @@ impl ClientModel {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(directory: &Path) -> Result<Self, FileError> {
-        let pair = FilePair::new(directory, NAME, KIND, VERSION);
-        let record: Record = pair.read_json()?;
-        let path = directory.join("client.json");
+        Self::read(directory.into())
+    }
+
+    /// As [`ClientModel::load`], of files that may be in memory.
+    ///
+    /// # Errors
+    /// As for [`ClientModel::load`].
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, FileError> {
+        let record: Record = PAIR.read_json(files)?;
+        let path = files.path("client.json");
         let refuse = |found: String, needed: String| FileError::Tensor { path: path.clone(), found, needed };
         check(&record.config, &record.prefix).map_err(|(found, needed)| refuse(found, needed))?;
         let shape = (record.config.vocabulary, record.config.width);
-        let embedding = read_matrix(&pair, (&record.embedding, EMBEDDING), shape, &path)?;
-        let head = record.head.as_ref().map(|sum| read_matrix(&head_pair(directory), (sum, HEAD), shape, &path));
+        let embedding = read_matrix(PAIR, files, (&record.embedding, EMBEDDING), shape, &path)?;
+        let head = record.head.as_ref().map(|sum| read_matrix(HEAD_PAIR, files, (sum, HEAD), shape, &path));
         let head = head.transpose()?;
-        let tokenizer = read_tokenizer(&directory.join(TOKENIZER), &record)?;
+        let tokenizer = read_tokenizer(files, &record)?;
         let most = record.config.vocabulary;
         let tokens = record.begin.iter().chain(&record.ends).map(|token| *token as usize + 1);
         let found = tokens.fold(tokenizer.vocabulary(), usize::max);
@@ -150,25 +158,21 @@ impl ClientModel {
     }
 }
 
-/// The file of the head.
-fn head_pair(directory: &Path) -> FilePair {
-    FilePair::new(directory, HEAD, KIND, VERSION)
-}
-
-fn write_matrix(pair: &FilePair, name: &str, matrix: &Array2<f32>) -> Result<String, FileError> {
+fn write_matrix(pair: FilePair, directory: &Path, name: &str, matrix: &Array2<f32>) -> Result<String, FileError> {
     let bytes: Vec<u8> = matrix.iter().flat_map(|value| value.to_le_bytes()).collect();
-    pair.write_weights(name, Dtype::F32, matrix.shape().to_vec(), &bytes)
+    pair.write_weights(directory, name, Dtype::F32, matrix.shape().to_vec(), &bytes)
 }
 
 fn read_matrix(
-    pair: &FilePair,
+    pair: FilePair,
+    files: ModelFiles<'_>,
     (sum, name): (&str, &str),
     shape: (usize, usize),
     path: &Path,
 ) -> Result<Array2<f32>, FileError> {
     let refuse =
         |found: String, needed: &str| FileError::Tensor { path: path.to_owned(), found, needed: needed.into() };
-    let bytes = pair.read_weights(sum, name, Dtype::F32, &[shape.0, shape.1])?;
+    let bytes = pair.read_weights(files, sum, name, Dtype::F32, &[shape.0, shape.1])?;
     let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let values: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
     if values.iter().any(|value| !value.is_finite()) {
@@ -181,20 +185,15 @@ fn sum(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-fn read_tokenizer(path: &Path, record: &Record) -> Result<Tokenizer, FileError> {
-    let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
-    if fs::metadata(path).map_err(failed)?.len() > MAX_TOKENIZER_BYTES {
-        return Err(FileError::TooLarge { path: path.to_owned(), most: MAX_TOKENIZER_BYTES });
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(MAX_TOKENIZER_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+fn read_tokenizer(files: ModelFiles<'_>, record: &Record) -> Result<Tokenizer, FileError> {
+    let path = files.path(TOKENIZER);
+    let bytes = files.read(TOKENIZER, MAX_TOKENIZER_BYTES)?;
     let found = sum(&bytes);
     if found != record.tokenizer {
-        return Err(FileError::Checksum { path: path.to_owned(), found, needed: record.tokenizer.clone() });
+        return Err(FileError::Checksum { path, found, needed: record.tokenizer.clone() });
     }
     Tokenizer::from_json_bytes(&bytes, record.begin, &record.ends).map_err(|found| FileError::Tensor {
-        path: path.to_owned(),
+        path,
         found,
         needed: "a tokenizer.json".into(),
     })

@@ -1,0 +1,170 @@
+//! The applications that a page can ask.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unspoken_classify::{Classified, ClassifyClient};
+use unspoken_digits::{DigitsClient, Recognised};
+use unspoken_digits_model::Image;
+use unspoken_fasttext::Encoder;
+use unspoken_pir::Mode;
+use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, application_kind};
+use unspoken_retrieve::{RetrieveClient, RetrieveOptions};
+use unspoken_store::ModelFiles;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+use crate::half::{Half, Opened};
+use crate::question::{Answer, Question};
+use crate::security::SecuredObject;
+
+/// The client half of an application that a page can ask.
+pub(crate) trait WebApplication: ClientHalf + 'static {
+    /// A question of the application.
+    type Asked: Borrow<Self::Question>;
+
+    /// The question that JavaScript wrote.
+    fn question(question: &Question) -> Result<Self::Asked, Failure>;
+
+    /// An answer for JavaScript.
+    fn answer(&self, answer: Self::Answer) -> Answer;
+
+    /// Name of the parameter set.
+    fn preset(description: &Self::Description) -> String;
+
+    /// What the client sends to the service, with its security.
+    fn objects(description: &Self::Description) -> Vec<SecuredObject>;
+}
+
+/// What a client is opened with, besides the description.
+#[derive(Default)]
+pub(crate) struct Options<'a> {
+    /// The files of the client's part of the model, by name.
+    pub(crate) model: BTreeMap<String, Vec<u8>>,
+    /// The kind of queries of retrieval.
+    pub(crate) mode: Option<String>,
+    /// A stored secret.
+    pub(crate) secret: Option<&'a [u8]>,
+    /// Whether insecure presets are accepted: for tests.
+    pub(crate) accept_insecure: bool,
+}
+
+/// Opens the client half of the application that a description of untrusted bytes names.
+pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn Half>, Failure> {
+    let (secret, insecure) = (options.secret, options.accept_insecure);
+    match application_kind(description) {
+        Some("classify") => {
+            let encoder = Encoder::read(ModelFiles::Memory(&options.model));
+            let words = Arc::new(encoder.map_err(|error| Failure::Model(error.to_string()))?);
+            Ok(Box::new(Opened::<ClassifyClient>::open(description, words, secret, insecure)?))
+        }
+        Some("digits") => Ok(Box::new(Opened::<DigitsClient>::open(description, (), secret, insecure)?)),
+        Some("retrieve") => {
+            let options = RetrieveOptions::new(mode(options.mode.as_deref())?, NoCounters);
+            Ok(Box::new(Opened::<RetrieveClient>::open(description, options, secret, insecure)?))
+        }
+        found => Err(Failure::Argument {
+            what: "description",
+            found: found.map_or_else(|| "one that is damaged".into(), |kind| format!("one of kind {kind}")),
+            needed: "one of kind classify, digits or retrieve; use a client of the command line or of Python".into(),
+        }),
+    }
+}
+
+/// The kind of queries of this name; packed ones by default.
+fn mode(name: Option<&str>) -> Result<Mode, Failure> {
+    let name = name.unwrap_or("packed");
+    let refuse = || Failure::Argument {
+        what: "kind of queries",
+        found: format!("{name:?}"),
+        needed: "packed, bits or compact; session queries need counters on a disk".into(),
+    };
+    match name.parse().map_err(|_| refuse())? {
+        Mode::Session => Err(refuse()),
+        mode => Ok(mode),
+    }
+}
+
+fn ckks_objects(description: &impl CkksDescription) -> Vec<SecuredObject> {
+    description.header().parameters().rlwe().secured_objects().into_iter().map(SecuredObject::from).collect()
+}
+
+/// A text, wiped when dropped.
+pub(crate) struct Text(Zeroizing<String>);
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl WebApplication for ClassifyClient {
+    type Asked = Text;
+
+    fn question(question: &Question) -> Result<Text, Failure> {
+        match question {
+            Question::Text(text) => Ok(Text(Zeroizing::new(text.clone()))),
+            other => Err(other.refused("a text")),
+        }
+    }
+
+    fn answer(&self, Classified { label, scores }: Classified) -> Answer {
+        Answer::Classified { label, scores, labels: self.labels().to_vec() }
+    }
+
+    fn preset(description: &Self::Description) -> String {
+        description.parameters().name().to_owned()
+    }
+
+    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
+        ckks_objects(description)
+    }
+}
+
+impl WebApplication for DigitsClient {
+    type Asked = Image;
+
+    fn question(question: &Question) -> Result<Image, Failure> {
+        match question {
+            Question::Pixels(pixels) => Image::new(pixels).map_err(|error| Failure::Model(error.to_string())),
+            other => Err(other.refused("pixels")),
+        }
+    }
+
+    fn answer(&self, Recognised { digit, scores }: Recognised) -> Answer {
+        Answer::Recognised { digit, scores: scores.to_vec() }
+    }
+
+    fn preset(description: &Self::Description) -> String {
+        description.parameters().name().to_owned()
+    }
+
+    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
+        ckks_objects(description)
+    }
+}
+
+impl WebApplication for RetrieveClient {
+    type Asked = unspoken_retrieve::Question;
+
+    fn question(question: &Question) -> Result<Self::Asked, Failure> {
+        match question {
+            Question::Key(key) => Ok(unspoken_retrieve::Question::Key(key.clone())),
+            Question::Index(index) => Ok(unspoken_retrieve::Question::Index(*index)),
+            other => Err(other.refused("a key or an index")),
+        }
+    }
+
+    fn answer(&self, answer: unspoken_retrieve::Answer) -> Answer {
+        Answer::Retrieved { record: answer.record, version: answer.version }
+    }
+
+    fn preset(description: &Self::Description) -> String {
+        description.parameters().ring().name().to_owned()
+    }
+
+    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
+        description.parameters().secured_objects().into_iter().map(SecuredObject::from).collect()
+    }
+}

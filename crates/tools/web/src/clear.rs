@@ -1,0 +1,76 @@
+//! Published models in the clear, to compare their answers with those of a service.
+
+use unspoken_digits_model::{Image, Network, digit};
+use unspoken_fasttext::Model;
+use unspoken_store::ModelFiles;
+use wasm_bindgen::prelude::*;
+
+use crate::client::{parsed, published, written};
+use crate::failure::Failure;
+use crate::question::{Answer, Question};
+
+/// A model whose owner has published both halves.
+#[wasm_bindgen]
+pub struct ClearModel(Known);
+
+enum Known {
+    Text(Box<Model>),
+    Digits(Box<Network>),
+}
+
+#[wasm_bindgen]
+impl ClearModel {
+    /// Reads a published model, as `GET /v1/apps/{name}/model` returns it, of an application of this kind. Returns
+    /// nothing if only the client's half is published.
+    ///
+    /// # Errors
+    /// If the model is malformed.
+    pub fn open(kind: &str, model: &[u8]) -> Result<Option<ClearModel>, JsValue> {
+        let files = published(model)?;
+        let files = ModelFiles::Memory(&files);
+        let has = |name: &str| matches!(files, ModelFiles::Memory(files) if files.contains_key(name));
+        let model = match kind {
+            "classify" if has("server.json") => {
+                let model = Model::read(files).map_err(|error| Failure::Model(error.to_string()))?;
+                Known::Text(Box::new(model))
+            }
+            "digits" if has("digits.json") => {
+                let network = Network::read(files).map_err(|error| Failure::Model(error.to_string()))?;
+                Known::Digits(Box::new(network))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(ClearModel(model)))
+    }
+
+    /// Answers a question in the clear.
+    ///
+    /// # Errors
+    /// If the question is not one of this model.
+    #[wasm_bindgen(unchecked_return_type = "Answer")]
+    pub fn ask(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Question")] question: JsValue,
+    ) -> Result<JsValue, JsValue> {
+        written(&self.answer(&parsed("question", question)?)?)
+    }
+}
+
+impl ClearModel {
+    fn answer(&self, question: &Question) -> Result<Answer, Failure> {
+        match (&self.0, question) {
+            (Known::Text(model), Question::Text(text)) => Ok(Answer::Classified {
+                label: model.predict(text).to_owned(),
+                scores: model.scores(text),
+                labels: model.encoder().labels().to_vec(),
+            }),
+            (Known::Digits(network), Question::Pixels(pixels)) => {
+                let image = Image::new(pixels).map_err(|error| Failure::Model(error.to_string()))?;
+                let scores = network.scores(&image);
+                Ok(Answer::Recognised { digit: digit(&scores), scores: scores.to_vec() })
+            }
+            (Known::Text(_), other) => Err(other.refused("a text")),
+            (Known::Digits(_), other) => Err(other.refused("pixels")),
+        }
+    }
+}

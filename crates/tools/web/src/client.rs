@@ -1,0 +1,323 @@
+//! The classes that JavaScript uses: a client, and its requests.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+
+use js_sys::{Function, Uint8Array};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+use unspoken_protocol::application_kind;
+use unspoken_wire::decode;
+use unspoken_wire::v1::PublishedModel;
+use wasm_bindgen::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::application::{Options, open};
+use crate::failure::Failure;
+use crate::half::{Encoded, Half, other_request};
+use crate::question::Question;
+use crate::seal::{seal, unseal};
+
+/// Bytes of a chunk of keys.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// Largest published model that is read.
+const MAX_MODEL_BYTES: usize = 512 << 20;
+
+#[wasm_bindgen(typescript_custom_section)]
+const TYPES: &str = r#"
+/** A question: one of these forms, as the application needs. */
+export type Question = { text: string } | { pixels: Uint8Array } | { key: string } | { index: number };
+
+/** The answer of a classifier. */
+export interface Classified { label: string; scores: number[]; labels: string[] }
+/** The answer of a recogniser of digits. */
+export interface Recognised { digit: number; scores: number[] }
+/** The answer of a database. */
+export interface Retrieved { record: Uint8Array | undefined; version: number }
+export type Answer = Classified | Recognised | Retrieved;
+
+/** What a client is opened with, besides the description. */
+export interface OpenOptions {
+  /** The client's part of the model, as `GET /v1/apps/{name}/model` returns it. Classifiers need it. */
+  model?: Uint8Array;
+  /** The kind of queries to a database: `packed` (the default), `bits` or `compact`. */
+  mode?: string;
+  /** A stored secret. Without this and `sealed` the client makes a new one. */
+  secret?: Uint8Array;
+  /** A secret that `Client.seal` has encrypted. */
+  sealed?: Uint8Array;
+  /** The passphrase of `sealed`. */
+  passphrase?: string;
+  /** Whether parameter sets for tests are accepted, which are not secure. */
+  acceptInsecure?: boolean;
+}
+
+/** One kind of ciphertext or key that the service sees, and its security. */
+export interface SecuredObject {
+  what: string; dimension: number; log2Modulus: number; secret: string; sigma: number; securityBits: number;
+}
+"#;
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct OpenOptions {
+    model: Option<ByteBuf>,
+    mode: Option<String>,
+    secret: Option<ByteBuf>,
+    sealed: Option<ByteBuf>,
+    passphrase: Option<String>,
+    accept_insecure: bool,
+}
+
+/// A client of one application: its secret, and what it needs to ask and to read answers. It sends nothing: the caller
+/// moves the bytes.
+#[wasm_bindgen]
+pub struct Client {
+    half: Box<dyn Half>,
+    kind: String,
+    /// Counts the descriptions: requests of earlier ones can no longer be read.
+    edition: u64,
+}
+
+/// A request: questions, and the bytes to send.
+#[wasm_bindgen]
+pub struct Request {
+    edition: u64,
+    encoded: Encoded,
+    bytes: Vec<u8>,
+    answer_bytes: usize,
+}
+
+#[wasm_bindgen]
+impl Client {
+    /// Opens a client of the application with this description, the field `description` of `GET /v1/apps/{name}`.
+    ///
+    /// # Errors
+    /// If the description is malformed or asks for too much, the model does not fit, or the secret is not one of these
+    /// parameters.
+    pub fn open(
+        description: &[u8],
+        #[wasm_bindgen(unchecked_param_type = "OpenOptions | undefined")] options: JsValue,
+    ) -> Result<Client, JsValue> {
+        let given: OpenOptions =
+            if options.is_undefined() { OpenOptions::default() } else { parsed("options", options)? };
+        let OpenOptions { model, mode, secret, sealed, passphrase, accept_insecure } = given;
+        let secret = match (secret, sealed, passphrase.map(Zeroizing::new)) {
+            (secret, None, _) => secret.map(|secret| Zeroizing::new(secret.into_vec())),
+            (None, Some(sealed), Some(passphrase)) => Some(unseal(&passphrase, &sealed)?),
+            _ => {
+                let found = "a sealed secret without its passphrase, or beside another secret".into();
+                let needed = "either a secret, or a sealed one and its passphrase".into();
+                return Err(Failure::Argument { what: "options", found, needed }.into());
+            }
+        };
+        let model = model.map(|model| published(&model)).transpose()?.unwrap_or_default();
+        let half =
+            open(description, &Options { model, mode, secret: secret.as_ref().map(|s| &s[..]), accept_insecure })?;
+        let kind = application_kind(description).unwrap_or_default().to_owned();
+        Ok(Client { half, kind, edition: 0 })
+    }
+
+    /// The kind of the application: `classify`, `digits` or `retrieve`.
+    #[wasm_bindgen(getter)]
+    pub fn kind(&self) -> String {
+        self.kind.clone()
+    }
+
+    /// The name of the parameter set.
+    #[wasm_bindgen(getter)]
+    pub fn preset(&self) -> String {
+        self.half.preset()
+    }
+
+    /// Identifies parameters and kind of the secret: clients with the same one can share secret and keys.
+    #[wasm_bindgen(getter, js_name = keySet)]
+    pub fn key_set(&self) -> String {
+        self.half.key_set()
+    }
+
+    /// Length of the evaluation keys in bytes.
+    #[wasm_bindgen(getter, js_name = keyBytes)]
+    pub fn key_bytes(&self) -> f64 {
+        self.half.key_bytes() as f64
+    }
+
+    /// Maximum number of questions of a request.
+    #[wasm_bindgen(getter)]
+    pub fn batch(&self) -> usize {
+        self.half.batch()
+    }
+
+    /// Maximum length in bytes of a request of so many questions.
+    #[wasm_bindgen(js_name = queryBytes)]
+    pub fn query_bytes(&self, questions: usize) -> usize {
+        self.half.query_bytes(questions)
+    }
+
+    /// Expected length in bytes of the answer to a request of so many questions.
+    #[wasm_bindgen(js_name = expectedAnswerBytes)]
+    pub fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.half.expected_answer_bytes(questions)
+    }
+
+    /// What the client sends to the service, with its security.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    #[wasm_bindgen(unchecked_return_type = "SecuredObject[]")]
+    pub fn objects(&self) -> Result<JsValue, JsValue> {
+        written(&self.half.objects())
+    }
+
+    /// Describes which keys a bundle of this client has. Not secret.
+    #[wasm_bindgen(js_name = bundleContents)]
+    pub fn bundle_contents(&self) -> Vec<u8> {
+        self.half.bundle_contents()
+    }
+
+    /// Whether a bundle with these contents has all keys that this application needs.
+    #[wasm_bindgen(js_name = isCoveredBy)]
+    pub fn is_covered_by(&self, contents: &[u8]) -> bool {
+        self.half.is_covered_by(contents)
+    }
+
+    /// The secret, for callers that store it themselves: anyone who has it can read the questions.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn secret(&self) -> Result<Vec<u8>, JsValue> {
+        Ok(self.half.secret()?.to_vec())
+    }
+
+    /// The secret, encrypted under a key that Argon2id derives from a passphrase. Takes some tenths of a second.
+    ///
+    /// # Errors
+    /// If the passphrase is empty, or there is no randomness or memory.
+    pub fn seal(&self, passphrase: String) -> Result<Vec<u8>, JsValue> {
+        Ok(seal(&Zeroizing::new(passphrase), &self.half.secret()?)?)
+    }
+
+    /// Makes evaluation keys and passes their bytes to `chunk`, in pieces of at most 4 MiB. `progress` gets the number
+    /// of keys done and in total. Returns the BLAKE3 hash of all bytes. Each call makes other keys for the same secret.
+    ///
+    /// # Errors
+    /// What `chunk` or `progress` throws, which ends the work.
+    #[wasm_bindgen(js_name = writeKeys)]
+    pub fn write_keys(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "(bytes: Uint8Array) => void")] chunk: &Function,
+        #[wasm_bindgen(unchecked_param_type = "(done: number, total: number) => void")] progress: &Function,
+    ) -> Result<Vec<u8>, JsValue> {
+        let sink = Sink { chunk, hasher: blake3::Hasher::new(), thrown: None };
+        let mut out = BufWriter::with_capacity(CHUNK_BYTES, sink);
+        let mut report = |done: usize, total: usize| {
+            // What it throws is not a reason to end: to cancel, end the worker.
+            let _ = progress.call2(&JsValue::NULL, &done.into(), &total.into());
+        };
+        let written = self.half.write_keys(&mut out, &mut report);
+        let flushed = out.flush();
+        let (sink, _) = out.into_parts();
+        if let Some(thrown) = sink.thrown {
+            return Err(Failure::Callback(thrown).into());
+        }
+        written?;
+        flushed.map_err(|error| Failure::Model(error.to_string()))?;
+        Ok(sink.hasher.finalize().as_bytes().to_vec())
+    }
+
+    /// Encrypts questions. The length of a request, and the time that it takes, depend on their number alone.
+    ///
+    /// # Errors
+    /// If a question cannot be asked, or there are too many.
+    pub fn ask(
+        &mut self,
+        #[wasm_bindgen(unchecked_param_type = "Question[]")] questions: JsValue,
+    ) -> Result<Request, JsValue> {
+        let questions: Vec<Question> = parsed("questions", questions)?;
+        let (encoded, bytes) = self.half.ask(&questions)?;
+        Ok(Request { edition: self.edition, answer_bytes: self.half.answer_bytes(questions.len()), encoded, bytes })
+    }
+
+    /// Decrypts the answer to a request of this client, in the order of the questions.
+    ///
+    /// # Errors
+    /// If the answer is malformed, or computed for another description or with other keys.
+    #[wasm_bindgen(unchecked_return_type = "Answer[]")]
+    pub fn read(&self, request: &Request, answer: &[u8]) -> Result<JsValue, JsValue> {
+        if request.edition != self.edition {
+            return Err(other_request().into());
+        }
+        written(&self.half.read(answer, &request.encoded)?)
+    }
+
+    /// Takes up a newer description of the same service. Requests of the earlier one can no longer be read.
+    ///
+    /// # Errors
+    /// As for [`Client::open`], or if the change would reveal something to the service.
+    pub fn update(&mut self, description: &[u8]) -> Result<(), JsValue> {
+        self.half.update(description)?;
+        self.edition += 1;
+        Ok(())
+    }
+}
+
+#[wasm_bindgen]
+impl Request {
+    /// The bytes to send.
+    #[wasm_bindgen(getter)]
+    pub fn bytes(&self) -> Uint8Array {
+        Uint8Array::from(&self.bytes[..])
+    }
+
+    /// Maximum length of the answer in bytes: accept no more from a service.
+    #[wasm_bindgen(getter, js_name = answerBytes)]
+    pub fn answer_bytes(&self) -> usize {
+        self.answer_bytes
+    }
+}
+
+/// The files of a published model, by name.
+pub(crate) fn published(bytes: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    let model: PublishedModel =
+        decode(bytes, MAX_MODEL_BYTES).map_err(|error| Failure::Model(format!("read a published model: {error}")))?;
+    Ok(model.files.into_iter().map(|file| (file.name, file.content)).collect())
+}
+
+/// A value that JavaScript wrote.
+pub(crate) fn parsed<T: for<'de> Deserialize<'de>>(what: &'static str, value: JsValue) -> Result<T, JsValue> {
+    serde_wasm_bindgen::from_value(value).map_err(|error| {
+        let needed = "the form that the types of this package describe".into();
+        Failure::Argument { what, found: error.to_string(), needed }.into()
+    })
+}
+
+/// A value for JavaScript.
+pub(crate) fn written<T: Serialize>(value: &T) -> Result<JsValue, JsValue> {
+    Ok(serde_wasm_bindgen::to_value(value)?)
+}
+
+/// Passes bytes to a function of JavaScript and hashes them.
+struct Sink<'a> {
+    chunk: &'a Function,
+    hasher: blake3::Hasher,
+    thrown: Option<JsValue>,
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = bytes.get(..CHUNK_BYTES).unwrap_or(bytes);
+        self.hasher.update(bytes);
+        match self.chunk.call1(&JsValue::NULL, &Uint8Array::from(bytes)) {
+            Ok(_) => Ok(bytes.len()),
+            Err(thrown) => {
+                self.thrown = Some(thrown);
+                Err(io::Error::other("the callback failed"))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+mod application;
+mod clear;
+mod client;
+mod failure;
+mod half;
+mod kernels;
+mod question;
+mod seal;
+mod security;
+
+pub use clear::ClearModel;
+pub use client::{Client, Request};
+pub use kernels::Kernels;

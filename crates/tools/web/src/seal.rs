@@ -1,0 +1,152 @@
+//! Secrets encrypted under a passphrase, to be stored.
+//!
+//! A sealed secret is 8 bytes of magic and version, the parameters of Argon2id (memory in KiB, passes and lanes, each
+//! 4 bytes, little-endian), 16 bytes of salt, 24 bytes of nonce, and the secret under XChaCha20-Poly1305 with its tag.
+//! All bytes before the nonce are authenticated.
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use chacha20poly1305::aead::AeadInOut;
+use chacha20poly1305::{KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use unspoken_ring::SecretRng;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+/// What a sealed secret begins with; the last byte is the version.
+const MAGIC: [u8; 8] = *b"UNSPSEC\x01";
+
+/// Parameters of Argon2id: the second recommendation of RFC 9106 (64 MiB, 3 passes), with one lane, because a page
+/// computes on one thread.
+const MEMORY_KIB: u32 = 64 << 10;
+const PASSES: u32 = 3;
+const LANES: u32 = 1;
+
+/// Largest parameters that are read: others would take minutes, or more memory than a page has.
+const MAX_MEMORY_KIB: u32 = 1 << 20;
+const MAX_PASSES: u32 = 16;
+const MAX_LANES: u32 = 16;
+
+const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+
+/// Bytes in front of the nonce, and in front of the secret.
+const HEAD_BYTES: usize = MAGIC.len() + 12 + SALT_BYTES;
+const FRONT_BYTES: usize = HEAD_BYTES + NONCE_BYTES;
+
+/// Encrypts a secret under a passphrase.
+///
+/// # Errors
+/// If the passphrase is empty, or there is no randomness or memory.
+pub(crate) fn seal(passphrase: &str, secret: &[u8]) -> Result<Vec<u8>, Failure> {
+    if passphrase.is_empty() {
+        return Err(refuse("passphrase", "an empty one", "one with some characters"));
+    }
+    let mut sealed = MAGIC.to_vec();
+    for number in [MEMORY_KIB, PASSES, LANES] {
+        sealed.extend(number.to_le_bytes());
+    }
+    let mut random = [0; SALT_BYTES + NONCE_BYTES];
+    SecretRng::from_os()?.fill(&mut random);
+    sealed.extend(random);
+    let (head, nonce) = sealed.split_at(HEAD_BYTES);
+    let mut content = Zeroizing::new(secret.to_vec());
+    let cipher = cipher(passphrase, head)?;
+    let tag = cipher.encrypt_inout_detached(&nonce_of(nonce)?, head, content.as_mut_slice().into());
+    let tag = tag.map_err(|_| refuse("secret", "one that is too long", "a secret of this package"))?;
+    sealed.extend_from_slice(&content);
+    sealed.extend_from_slice(&tag);
+    Ok(sealed)
+}
+
+/// Decrypts a sealed secret of untrusted bytes.
+///
+/// # Errors
+/// If the passphrase is another one, or the bytes are damaged or no sealed secret.
+pub(crate) fn unseal(passphrase: &str, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let needed = "bytes that this package sealed";
+    if !sealed.starts_with(&MAGIC) || sealed.len() < FRONT_BYTES + TAG_BYTES {
+        return Err(refuse("sealed secret", "other bytes", needed));
+    }
+    let (head, rest) = sealed.split_at(HEAD_BYTES);
+    let (nonce, rest) = rest.split_at(NONCE_BYTES);
+    let (content, tag) = rest.split_at(rest.len() - TAG_BYTES);
+    let mut content = Zeroizing::new(content.to_vec());
+    let tag = Tag::try_from(tag).map_err(|_| refuse("sealed secret", "no tag", needed))?;
+    cipher(passphrase, head)?
+        .decrypt_inout_detached(&nonce_of(nonce)?, head, content.as_mut_slice().into(), &tag)
+        .map_err(|_| {
+            refuse("passphrase", "another one, or damaged bytes", "the one with which the secret was sealed")
+        })?;
+    Ok(content)
+}
+
+/// The cipher of a passphrase, for the parameters and the salt of a head of untrusted bytes.
+fn cipher(passphrase: &str, head: &[u8]) -> Result<XChaCha20Poly1305, Failure> {
+    let number = |at: usize| {
+        let bytes = head[MAGIC.len() + 4 * at..][..4].try_into();
+        u32::from_le_bytes(bytes.unwrap_or_default())
+    };
+    let (memory, passes, lanes) = (number(0), number(1), number(2));
+    if memory > MAX_MEMORY_KIB || passes > MAX_PASSES || lanes > MAX_LANES {
+        let found = format!("{memory} KiB, {passes} passes, {lanes} lanes");
+        let needed = "at most 1 GiB, 16 passes and 16 lanes; do not use these bytes";
+        return Err(Failure::Argument { what: "parameters of Argon2id", found, needed: needed.into() });
+    }
+    let failed = |error: argon2::Error| {
+        refuse("parameters of Argon2id", &error.to_string(), "those of a sealed secret, and memory for them")
+    };
+    let mut key = Zeroizing::new([0; 32]);
+    let parameters = Params::new(memory, passes, lanes, Some(key.len())).map_err(failed)?;
+    let salt = &head[HEAD_BYTES - SALT_BYTES..];
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters)
+        .hash_password_into(passphrase.as_bytes(), salt, key.as_mut_slice())
+        .map_err(failed)?;
+    XChaCha20Poly1305::new_from_slice(key.as_slice()).map_err(|_| refuse("key", "another length", "32 bytes"))
+}
+
+fn nonce_of(bytes: &[u8]) -> Result<XNonce, Failure> {
+    XNonce::try_from(bytes).map_err(|_| refuse("nonce", "another length", "24 bytes"))
+}
+
+fn refuse(what: &'static str, found: &str, needed: &str) -> Failure {
+    Failure::Argument { what, found: found.into(), needed: needed.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_secret_opens_with_its_passphrase_alone() {
+        let secret = [7; 48];
+        let sealed = seal("correct horse", &secret).unwrap();
+        assert_eq!(sealed.len(), FRONT_BYTES + secret.len() + TAG_BYTES);
+        assert!(!sealed.windows(8).any(|window| window == &secret[..8]));
+        assert_eq!(unseal("correct horse", &sealed).unwrap()[..], secret);
+        let error = unseal("another", &sealed).unwrap_err().to_string();
+        assert!(error.contains("the one with which the secret was sealed"), "{error}");
+        assert_ne!(seal("correct horse", &secret).unwrap(), sealed);
+        assert!(seal("", &secret).unwrap_err().to_string().contains("an empty one"));
+    }
+
+    #[test]
+    fn damaged_and_hostile_bytes_are_refused() {
+        let sealed = seal("p", &[1; 32]).unwrap();
+        for length in 0..sealed.len() {
+            assert!(unseal("p", &sealed[..length]).is_err(), "{length} bytes");
+        }
+        // The salt, the nonce, the content and the tag; the magic.
+        for at in [0, HEAD_BYTES - 1, HEAD_BYTES, FRONT_BYTES, sealed.len() - 1] {
+            let mut damaged = sealed.clone();
+            damaged[at] ^= 1;
+            assert!(unseal("p", &damaged).is_err(), "byte {at}");
+        }
+        for (at, number) in [(0, u32::MAX), (1, 1000), (2, 99), (0, 0)] {
+            let mut hostile = sealed.clone();
+            hostile[MAGIC.len() + 4 * at..][..4].copy_from_slice(&number.to_le_bytes());
+            let error = unseal("p", &hostile).unwrap_err().to_string();
+            assert!(error.starts_with("parameters of Argon2id"), "{error}");
+        }
+    }
+}
