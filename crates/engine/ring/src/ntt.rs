@@ -94,7 +94,7 @@ impl LaneRoots {
 }
 
 impl NttTable {
-    /// The table for `degree`, a power of two of at least 512, for kernels with `lanes` lanes (1, 8 or 16).
+    /// The table for `degree`, a power of two of at least 512, for kernels with `lanes` lanes (1, 4, 8 or 16).
     pub(crate) fn new(modulus: Modulus, degree: usize, kind: RingKind, lanes: usize) -> Self {
         let step = kind.prime_step(degree);
         let psi = primitive_root_of_unity(&modulus, step);

@@ -7,7 +7,7 @@
 //! canonical (`[0, q)`) on entry and exit. Limbs in the evaluation domain are in Montgomery form.
 
 pub(crate) mod portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "wasm32"))]
 pub(crate) mod simd;
 #[cfg(test)]
 mod tests;
@@ -196,6 +196,8 @@ static DEFAULT: OnceLock<Backend> = OnceLock::new();
 pub enum Backend {
     /// Plain loops, on any machine.
     Portable,
+    /// 128-bit vectors of WebAssembly.
+    Simd128,
     /// 256-bit vectors.
     Avx2,
     /// 512-bit vectors (F and BW).
@@ -204,7 +206,7 @@ pub enum Backend {
 
 impl Backend {
     /// All backends, slowest first.
-    pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Avx512];
+    pub const ALL: [Backend; 4] = [Backend::Portable, Backend::Simd128, Backend::Avx2, Backend::Avx512];
 
     /// The fastest backend that this machine can run, or the one of [`Backend::set_default`].
     pub fn detect() -> Backend {
@@ -230,10 +232,11 @@ impl Backend {
         self.kernels().is_some()
     }
 
-    /// `portable`, `avx2` or `avx512`.
+    /// `portable`, `simd128`, `avx2` or `avx512`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Portable => "portable",
+            Backend::Simd128 => "simd128",
             Backend::Avx2 => "avx2",
             Backend::Avx512 => "avx512",
         }
@@ -243,11 +246,12 @@ impl Backend {
     pub(crate) fn kernels(self) -> Option<&'static dyn Kernels> {
         match self {
             Backend::Portable => Some(&portable::Portable),
+            #[cfg(target_arch = "wasm32")]
+            Backend::Simd128 => simd::simd128(),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => simd::avx2(),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512 => simd::avx512(),
-            #[cfg(not(target_arch = "x86_64"))]
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ const DEGREE: usize = 512;
 
 /// The vector backends that this machine can run; the tests skip the others.
 fn vector_kernels() -> impl Iterator<Item = &'static dyn Kernels> {
-    [Backend::Avx2, Backend::Avx512].into_iter().filter_map(Backend::kernels)
+    Backend::ALL[1..].iter().copied().filter_map(Backend::kernels)
 }
 
 /// SplitMix64: test inputs only.

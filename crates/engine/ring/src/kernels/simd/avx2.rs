@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::Vector;
+use super::vector::{Vector, Wide};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
 /// Lanes of a register.
@@ -44,6 +44,8 @@ macro_rules! operation {
 impl Vector for Register {
     const LANES: usize = LANES;
     type Square = [Self; LANES];
+    /// All lanes, and the odd lanes moved to the even lanes.
+    type Operand = [Self; 2];
 
     #[inline(always)]
     unsafe fn splat(x: u32) -> Self {
@@ -80,8 +82,6 @@ impl Vector for Register {
     operation!(and(self, other) = _mm256_and_si256(self.0, other.0));
     operation!(min(self, other) = _mm256_min_epu32(self.0, other.0));
     operation!(mul_low(self, other) = _mm256_mullo_epi32(self.0, other.0));
-    operation!(mul_even(self, other) = _mm256_mul_epu32(self.0, other.0));
-    operation!(odd(self) = _mm256_shuffle_epi32::<0b11_11_01_01>(self.0));
     operation!(reverse(self) = _mm256_permutevar8x32_epi32(self.0, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)));
     operation!(add64(self, other) = _mm256_add_epi64(self.0, other.0));
     operation!(
@@ -90,12 +90,38 @@ impl Vector for Register {
             _mm256_sub_epi64(self.0, _mm256_and_si256(is_large, multiple.0))
         }
     );
-    operation!(
-        high_words(even, odd) = _mm256_blend_epi32::<0b1010_1010>(_mm256_shuffle_epi32::<0b11_11_01_01>(even.0), odd.0)
-    );
-    operation!(
-        low_words(even, odd) = _mm256_blend_epi32::<0b1010_1010>(even.0, _mm256_shuffle_epi32::<0b10_10_00_00>(odd.0))
-    );
+
+    #[inline(always)]
+    fn operand(self) -> [Self; 2] {
+        [self, self.odd()]
+    }
+
+    #[inline(always)]
+    fn equal_operand(self) -> [Self; 2] {
+        [self, self]
+    }
+
+    #[inline(always)]
+    fn products(a: [Self; 2], b: [Self; 2]) -> Wide<Self> {
+        Wide(a[0].mul_even(b[0]), a[1].mul_even(b[1]))
+    }
+
+    #[inline(always)]
+    fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self> {
+        Wide(t.0.mul_even(a).mul_even(b), t.1.mul_even(a).mul_even(b))
+    }
+
+    #[inline(always)]
+    fn high_words(Wide(even, odd): Wide<Self>) -> Self {
+        // SAFETY: a `Register` exists only where the machine has AVX2, see `Vector`.
+        Register(unsafe { _mm256_blend_epi32::<0b1010_1010>(even.odd().0, odd.0) })
+    }
+
+    #[inline(always)]
+    fn low_words(Wide(even, odd): Wide<Self>) -> Self {
+        // SAFETY: a `Register` exists only where the machine has AVX2, see `Vector`.
+        Register(unsafe { _mm256_blend_epi32::<0b1010_1010>(even.0, _mm256_shuffle_epi32::<0b10_10_00_00>(odd.0)) })
+    }
 
     #[inline(always)]
     fn shift_right64(self, count: u32) -> Self {
@@ -134,6 +160,9 @@ impl Vector for Register {
 }
 
 impl Register {
+    operation!(mul_even(self, other) = _mm256_mul_epu32(self.0, other.0));
+    operation!(odd(self) = _mm256_shuffle_epi32::<0b11_11_01_01>(self.0));
+
     /// Lanes 0, 1 and lanes 2, 3 of each half, alternating with those of `other`.
     #[inline(always)]
     fn interleave32(self, other: Self) -> (Self, Self) {

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::Vector;
+use super::vector::{Vector, Wide};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
 /// Lanes of a register.
@@ -31,6 +31,8 @@ macro_rules! operation {
 impl Vector for Register {
     const LANES: usize = LANES;
     type Square = [Self; LANES];
+    /// All lanes, and the odd lanes moved to the even lanes.
+    type Operand = [Self; 2];
 
     #[inline(always)]
     unsafe fn splat(x: u32) -> Self {
@@ -67,8 +69,6 @@ impl Vector for Register {
     operation!(and(self, other) = _mm512_and_si512(self.0, other.0));
     operation!(min(self, other) = _mm512_min_epu32(self.0, other.0));
     operation!(mul_low(self, other) = _mm512_mullo_epi32(self.0, other.0));
-    operation!(mul_even(self, other) = _mm512_mul_epu32(self.0, other.0));
-    operation!(odd(self) = _mm512_shuffle_epi32::<0b11_11_01_01>(self.0));
     operation!(
         reverse(self) = {
             let last_to_first = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -79,8 +79,38 @@ impl Vector for Register {
     // The difference wraps to a large number where `self` is below `multiple`. Where `self` is between `multiple` and
     // 2^63, the difference is correct as well: it is congruent to `self`, and smaller.
     operation!(fold64(self, multiple) = _mm512_min_epu64(self.0, _mm512_sub_epi64(self.0, multiple.0)));
-    operation!(high_words(even, odd) = _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd.0, EVEN, even.0));
-    operation!(low_words(even, odd) = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even.0, ODD, odd.0));
+
+    #[inline(always)]
+    fn operand(self) -> [Self; 2] {
+        [self, self.odd()]
+    }
+
+    #[inline(always)]
+    fn equal_operand(self) -> [Self; 2] {
+        [self, self]
+    }
+
+    #[inline(always)]
+    fn products(a: [Self; 2], b: [Self; 2]) -> Wide<Self> {
+        Wide(a[0].mul_even(b[0]), a[1].mul_even(b[1]))
+    }
+
+    #[inline(always)]
+    fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self> {
+        Wide(t.0.mul_even(a).mul_even(b), t.1.mul_even(a).mul_even(b))
+    }
+
+    #[inline(always)]
+    fn high_words(Wide(even, odd): Wide<Self>) -> Self {
+        // SAFETY: a `Register` exists only where the machine has AVX-512 F and BW, see `Vector`.
+        Register(unsafe { _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd.0, EVEN, even.0) })
+    }
+
+    #[inline(always)]
+    fn low_words(Wide(even, odd): Wide<Self>) -> Self {
+        // SAFETY: a `Register` exists only where the machine has AVX-512 F and BW, see `Vector`.
+        Register(unsafe { _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even.0, ODD, odd.0) })
+    }
 
     #[inline(always)]
     fn shift_right64(self, count: u32) -> Self {
@@ -125,6 +155,9 @@ impl Vector for Register {
 }
 
 impl Register {
+    operation!(mul_even(self, other) = _mm512_mul_epu32(self.0, other.0));
+    operation!(odd(self) = _mm512_shuffle_epi32::<0b11_11_01_01>(self.0));
+
     /// Lanes 0, 1 and lanes 2, 3 of each quarter, alternating with those of `other`.
     #[inline(always)]
     fn interleave32(self, other: Self) -> (Self, Self) {

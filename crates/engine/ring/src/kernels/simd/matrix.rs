@@ -53,7 +53,7 @@ pub(super) unsafe fn product<V: Vector>(
 }
 
 /// The constants that keep sums of products within 64 bits and reduce them to residues.
-struct Reduction<V> {
+struct Reduction<V: Vector> {
     prime: Prime<V>,
     zero: V,
     /// A multiple of `q` just below `2^63`.
@@ -85,7 +85,7 @@ impl<V: Vector> Reduction<V> {
     /// `tile` has [`MATRIX_TILE`] entries for every [`STRIP`] words of `packed`, and `offset + LANES <= STRIP`.
     #[inline(always)]
     unsafe fn tile_product(&self, tile: &[u32], packed: &[u32], offset: usize) -> [V; MATRIX_TILE] {
-        let mut sums = [Wide { even: self.zero, odd: self.zero }; MATRIX_TILE];
+        let mut sums = [Wide(self.zero, self.zero); MATRIX_TILE];
         let (tiles, strips) = (tile.chunks_exact(TERMS * MATRIX_TILE), packed.chunks_exact(TERMS * STRIP));
         let (last_tile, last_strip) = (tiles.remainder(), strips.remainder());
         for (tile, strip) in tiles.zip(strips) {
@@ -111,7 +111,7 @@ impl<V: Vector> Reduction<V> {
     #[inline(always)]
     fn fold(&self, sums: &mut [Wide<V>; MATRIX_TILE]) {
         for sum in sums {
-            *sum = Wide { even: sum.even.fold64(self.multiple), odd: sum.odd.fold64(self.multiple) };
+            *sum = Wide(sum.0.fold64(self.multiple), sum.1.fold64(self.multiple));
         }
     }
 }
@@ -123,11 +123,10 @@ impl<V: Vector> Reduction<V> {
 #[inline(always)]
 unsafe fn accumulate<V: Vector>(sums: &mut [Wide<V>; MATRIX_TILE], tile: &[u32], strip: &[u32], offset: usize) {
     // SAFETY: the caller vouches for the lengths and the offset, `sums` for the instruction set.
-    let input = unsafe { V::load(strip, offset) };
-    let odd = input.odd();
+    let input = unsafe { V::load(strip, offset) }.operand();
     for (sum, &entry) in sums.iter_mut().zip(&tile[..MATRIX_TILE]) {
         // SAFETY: `sums` holds values of `V`.
         let entry = unsafe { V::splat(entry) };
-        *sum = sum.add_multiple(input, odd, entry);
+        *sum = sum.add_multiple(input, entry);
     }
 }

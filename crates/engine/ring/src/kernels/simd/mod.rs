@@ -1,22 +1,27 @@
 //! Vector kernels: one source, compiled for each instruction set.
 //!
-//! [`vector`] defines the operations of a register and builds modular arithmetic on them; [`avx2`] and [`avx512`]
-//! provide the registers. The kernels are generic over the register, always inlined, and unsafe for one reason only:
+//! [`vector`] defines the operations of a register and builds modular arithmetic on them; one module per instruction
+//! set provides the register. The kernels are generic over the register, always inlined, and unsafe for one reason only:
 //! the machine must have the instructions. The kernels check the lengths that they rely on. This module wraps them in
 //! one function per kernel and instruction set, compiled for that set.
 
 #![expect(unsafe_code, reason = "vector instructions, and pointers into limbs whose lengths are checked")]
 
+#[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod bytes;
 mod matrix;
 mod ntt;
 mod pointwise;
 mod sampling;
+#[cfg(target_arch = "wasm32")]
+mod simd128;
 mod sums;
 mod vector;
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::{BYTE_BLOCK, ConversionTarget, Kernels, PackedMatrix, portable};
@@ -25,21 +30,35 @@ use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
+/// The kernels on 128-bit registers. A module that contains them runs only on a machine that has the instructions.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn simd128() -> Option<&'static dyn Kernels> {
+    Some(&Simd128)
+}
+
 /// The AVX2 kernels, if this machine has AVX2.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn avx2() -> Option<&'static dyn Kernels> {
     is_x86_feature_detected!("avx2").then_some(&Avx2(()))
 }
 
 /// The AVX-512 kernels, if this machine has AVX-512 F and BW.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn avx512() -> Option<&'static dyn Kernels> {
     let available = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
     available.then_some(&Avx512(()))
 }
 
+/// Kernels on the 128-bit registers of WebAssembly.
+#[cfg(target_arch = "wasm32")]
+struct Simd128;
+
 /// Kernels on 256-bit registers. A value is proof that the machine has AVX2.
+#[cfg(target_arch = "x86_64")]
 struct Avx2(());
 
 /// Kernels on 512-bit registers. A value is proof that the machine has AVX-512 F and BW.
+#[cfg(target_arch = "x86_64")]
 struct Avx512(());
 
 /// Trait methods that call `kernel` compiled for `features`.
@@ -139,7 +158,11 @@ macro_rules! kernels {
     };
 }
 
+#[cfg(target_arch = "wasm32")]
+kernels!(Simd128, simd128, "simd128");
+#[cfg(target_arch = "x86_64")]
 kernels!(Avx2, avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
 kernels!(Avx512, avx512, "avx512f,avx512bw");
 
 /// See [`Kernels::signed_digits`]: the portable loops, compiled for more registers.
@@ -152,6 +175,7 @@ unsafe fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modul
 }
 
 /// Prefetches `words` words of a slice, from `at` on. Positions past the end are harmless.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn prefetch(slice: &[u32], at: usize, words: usize) {
     for line in (at..at + words).step_by(16) {
@@ -160,7 +184,13 @@ fn prefetch(slice: &[u32], at: usize, words: usize) {
     }
 }
 
+/// WebAssembly has no instruction that prefetches.
+#[cfg(target_arch = "wasm32")]
+#[inline(always)]
+fn prefetch(_slice: &[u32], _at: usize, _words: usize) {}
+
 /// Number of blocks by which a permutation prefetches its source ahead of use.
+#[cfg(target_arch = "x86_64")]
 const PREFETCH_PERMUTED: usize = 16;
 
 /// Asserts that a permutation and both limbs have the same degree.
@@ -176,6 +206,7 @@ fn source_block<'a>(permutation: &Permutation, source: &'a [u32], block: usize) 
 }
 
 /// Prefetches the source of the block [`PREFETCH_PERMUTED`] blocks after `block`.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn prefetch_permuted(permutation: &Permutation, source: &[u32], block: usize) {
     if let Some(&ahead) = permutation.source_block.get(block + PREFETCH_PERMUTED) {

@@ -341,7 +341,7 @@ unsafe fn store_square<V: Vector>(x: &V::Square, words: &mut [u32]) {
 }
 
 /// A source of the roots of a network.
-trait Roots<V>: Copy {
+trait Roots<V: Vector>: Copy {
     /// The root of part `part` of the `2^stage` parts of the block. Panics if there is no such root; in a network both
     /// arguments are constants, so the check is done at compile time.
     fn root(self, stage: u32, part: usize) -> Factor<V>;
@@ -402,7 +402,7 @@ impl<V: Vector> Roots<V> for PerLane<'_> {
 }
 
 /// A butterfly network on 2, 4, 8 or (for a square) 16 vectors.
-trait Network<V>: Copy {
+trait Network<V: Vector>: Copy {
     fn run(self, prime: &Prime<V>, roots: impl Roots<V>, x: &mut [V]);
 }
 
@@ -416,7 +416,7 @@ struct Inverse;
 
 /// [`Inverse`] whose last stage multiplies by a scale; results are canonical.
 #[derive(Clone, Copy)]
-struct Scaled<V> {
+struct Scaled<V: Vector> {
     scale: Factor<V>,
     scaled_root: Factor<V>,
 }

@@ -63,10 +63,10 @@ unsafe fn convert_few<V: Vector, const S: usize>(sources: [&[u32]; S], target: &
         let mut factors = [offset; S];
         factors.iter_mut().zip(&target.factors).for_each(|(factor, &word)| *factor = V::splat(word));
         for x in (0..length).step_by(V::LANES) {
-            let mut sum = Wide { even: offset, odd: offset };
+            let mut sum = Wide(offset, offset);
             for i in 0..S {
                 let source = V::load(sources[i], x);
-                sum = sum.add_multiple(source, source.odd(), factors[i]);
+                sum = sum.add_multiple(source.operand(), factors[i]);
             }
             prime.canonical_from_4q(prime.montgomery_lazy(sum)).store(output, x);
         }
@@ -94,19 +94,18 @@ unsafe fn convert_to<V: Vector, const T: usize>(
         for x in (0..length).step_by(V::LANES) {
             let mut results = [zero; T];
             for first in (0..sources.len()).step_by(LAZY_TERMS) {
-                let mut sums = [Wide { even: zero, odd: zero }; T];
+                let mut sums = [Wide(zero, zero); T];
                 if first == 0 {
                     for t in 0..T {
                         let offset = V::splat64(u64::from(targets[t].offset));
-                        sums[t] = Wide { even: offset, odd: offset };
+                        sums[t] = Wide(offset, offset);
                     }
                 }
                 for i in first..sources.len().min(first + LAZY_TERMS) {
-                    let source = V::load(sources.get_unchecked(i), x);
-                    let odd = source.odd();
+                    let source = V::load(sources.get_unchecked(i), x).operand();
                     for t in 0..T {
                         let factor = V::splat(*targets[t].factors.get_unchecked(i));
-                        sums[t] = sums[t].add_multiple(source, odd, factor);
+                        sums[t] = sums[t].add_multiple(source, factor);
                     }
                 }
                 for t in 0..T {
@@ -134,12 +133,12 @@ pub(super) unsafe fn quotient<V: Vector>(sources: &[&[u32]], reciprocals: &[u32]
     unsafe {
         let half = V::splat64(1 << (shift - 1));
         for x in (0..out.len()).step_by(V::LANES) {
-            let mut sum = Wide { even: half, odd: half };
+            let mut sum = Wide(half, half);
             for (source, &reciprocal) in sources.iter().zip(reciprocals) {
                 let source = V::load(source, x);
-                sum = sum.add_multiple(source, source.odd(), V::splat(reciprocal));
+                sum = sum.add_multiple(source.operand(), V::splat(reciprocal));
             }
-            V::low_words(sum.even.shift_right64(shift), sum.odd.shift_right64(shift)).store(out, x);
+            V::low_words(Wide(sum.0.shift_right64(shift), sum.1.shift_right64(shift))).store(out, x);
         }
     }
 }
@@ -159,7 +158,7 @@ pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]
         for x in (0..out.len()).step_by(V::LANES) {
             let mut result = zero;
             for first in (0..a.len()).step_by(LAZY_TERMS) {
-                let mut sum = Wide { even: zero, odd: zero };
+                let mut sum = Wide(zero, zero);
                 for i in first..a.len().min(first + LAZY_TERMS) {
                     sum = sum.add(Wide::product(V::load(a.get_unchecked(i), x), V::load(b.get_unchecked(i), x)));
                 }
@@ -186,11 +185,11 @@ pub(super) unsafe fn dot_runs<V: Vector>(modulus: &Modulus, a: &[&[u32]], run: u
             for x in (place * run..(place + 1) * run).step_by(V::LANES) {
                 let mut result = zero;
                 for first in (0..a.len()).step_by(LAZY_TERMS) {
-                    let mut sum = Wide { even: zero, odd: zero };
+                    let mut sum = Wide(zero, zero);
                     for i in first..a.len().min(first + LAZY_TERMS) {
                         let factor = V::splat(*a.get_unchecked(i).get_unchecked(place));
                         let value = V::load(b.get_unchecked(i), x);
-                        sum = sum.add_multiple(value, value.odd(), factor);
+                        sum = sum.add_multiple(value.operand(), factor);
                     }
                     result = prime.add(result, prime.canonical_from_4q(prime.montgomery_lazy(sum)));
                 }
@@ -228,7 +227,7 @@ pub(super) unsafe fn inner_product<V: Vector>(
             for x in (0..KEY_BLOCK).step_by(V::LANES) {
                 let mut results = [zero; 2];
                 for first in (0..digits.len()).step_by(LAZY_TERMS) {
-                    let mut sums = [Wide { even: zero, odd: zero }; 2];
+                    let mut sums = [Wide(zero, zero); 2];
                     for d in first..digits.len().min(first + LAZY_TERMS) {
                         let (digit, key) = (V::load(digits.get_unchecked(d), block + x), key.get_unchecked(d));
                         let (key0, key1) = (V::load(key, 2 * block + x), V::load(key, 2 * block + KEY_BLOCK + x));
@@ -263,14 +262,12 @@ pub(super) unsafe fn table_sum<V: Vector>(modulus: &Modulus, entries: &[u32], fa
         for x in (0..TABLE_BLOCK).step_by(V::LANES) {
             let mut results = [zero; 2];
             for first in (0..rows).step_by(step) {
-                let mut wide = [Wide { even: zero, odd: zero }; 2];
+                let mut wide = [Wide(zero, zero); 2];
                 for row in first..rows.min(first + step) {
-                    let entry = V::load(entries, row * TABLE_BLOCK + x);
-                    let odd = entry.odd();
+                    let entry = V::load(entries, row * TABLE_BLOCK + x).operand();
                     for (component, wide) in wide.iter_mut().enumerate() {
                         let factor = V::load(factors, (2 * row + component) * TABLE_BLOCK + x);
-                        wide.even = wide.even.add64(entry.mul_even(factor));
-                        wide.odd = wide.odd.add64(odd.mul_even(factor.odd()));
+                        *wide = wide.add(V::products(entry, factor.operand()));
                     }
                 }
                 for (result, wide) in results.iter_mut().zip(wide) {
@@ -301,7 +298,7 @@ pub(super) unsafe fn window_sum<V: Vector>(modulus: &Modulus, factors: &[u32], k
         for x in (0..TABLE_BLOCK).step_by(V::LANES) {
             let mut result = zero;
             for first in (0..count).step_by(step) {
-                let mut wide = Wide { even: zero, odd: zero };
+                let mut wide = Wide(zero, zero);
                 for i in first..count.min(first + step) {
                     wide = wide.add(Wide::product(V::load(factors, i * TABLE_BLOCK + x), V::load(key, i + x)));
                 }

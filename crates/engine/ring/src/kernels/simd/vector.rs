@@ -8,13 +8,15 @@ use crate::modular::{Modulus, Shoup};
 /// on values is safe. Every method inlines into a kernel compiled for the instruction set; outside such a kernel the
 /// results are the same, but slow.
 ///
-/// Methods whose names end in `64` treat the register as `L / 2` wide lanes. A product of all lanes is a pair of such
-/// registers: the products of the even lanes, and those of the odd lanes.
+/// Methods whose names end in `64` treat the register as `L / 2` wide lanes. Wide values of all `L` lanes are a
+/// [`Wide`], a pair of such registers.
 pub(super) trait Vector: Copy {
     /// `L`.
     const LANES: usize;
     /// `L` registers.
     type Square: Copy + AsRef<[Self]> + AsMut<[Self]>;
+    /// A factor of wide products: what several products with the same factor need to compute once only.
+    type Operand: Copy;
 
     /// All lanes `x`.
     ///
@@ -78,10 +80,14 @@ pub(super) trait Vector: Copy {
     fn min(self, other: Self) -> Self;
     /// The low 32 bits of the products.
     fn mul_low(self, other: Self) -> Self;
-    /// The 64-bit products of the even lanes.
-    fn mul_even(self, other: Self) -> Self;
-    /// Each odd lane, moved to the even lane before it. The odd lanes are unspecified.
-    fn odd(self) -> Self;
+    /// The lanes as a factor of wide products.
+    fn operand(self) -> Self::Operand;
+    /// The same for a register whose lanes are all equal.
+    fn equal_operand(self) -> Self::Operand;
+    /// The 64-bit products.
+    fn products(a: Self::Operand, b: Self::Operand) -> Wide<Self>;
+    /// The 64-bit products `(t * a mod 2^32) * b`. The lanes of `a` are all equal, and so are those of `b`.
+    fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self>;
     /// `self + other` on wide lanes, wrapping.
     fn add64(self, other: Self) -> Self;
     /// Wide lanes shifted right by `count < 64`.
@@ -89,10 +95,10 @@ pub(super) trait Vector: Copy {
     /// In each wide lane `self` or `self - multiple`, chosen so that the result is at most 2^63 + 2^31, for a
     /// `multiple` in `[2^63 - 2^31, 2^63]`.
     fn fold64(self, multiple: Self) -> Self;
-    /// The high words of pairs of wide lanes, `even` in even lanes and `odd` in odd lanes.
-    fn high_words(even: Self, odd: Self) -> Self;
-    /// The low words of pairs of wide lanes, `even` in even lanes and `odd` in odd lanes.
-    fn low_words(even: Self, odd: Self) -> Self;
+    /// The high words.
+    fn high_words(wide: Wide<Self>) -> Self;
+    /// The low words.
+    fn low_words(wide: Wide<Self>) -> Self;
     /// The lanes in reverse order.
     fn reverse(self) -> Self;
     /// Moves the lanes that are below the same lane of `bound` to the front, in their order, and counts them; the other
@@ -114,18 +120,15 @@ pub(super) struct Prime<V> {
 
 /// A constant factor per lane, as [`Shoup`].
 #[derive(Clone, Copy)]
-pub(super) struct Factor<V> {
+pub(super) struct Factor<V: Vector> {
     value: V,
-    quotient: V,
-    odd_quotient: V,
+    quotient: V::Operand,
 }
 
-/// A sum of products, as 64-bit sums of the even and of the odd lanes.
+/// 64 bits for each lane, such as products and their sums: two registers of wide lanes. The register decides which of
+/// its lanes are in which half: all even lanes and all odd lanes, or the lower and the upper lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Wide<V> {
-    pub(super) even: V,
-    pub(super) odd: V,
-}
+pub(super) struct Wide<V>(pub(super) V, pub(super) V);
 
 impl<V: Vector> Factor<V> {
     /// The same factor in every lane.
@@ -136,7 +139,7 @@ impl<V: Vector> Factor<V> {
     pub(super) unsafe fn splat(factor: Shoup) -> Self {
         // SAFETY: the caller vouches for the instruction set.
         let (value, quotient) = unsafe { (V::splat(factor.value), V::splat(factor.quotient)) };
-        Factor { value, quotient, odd_quotient: quotient }
+        Factor { value, quotient: quotient.equal_operand() }
     }
 
     /// `L` values and then `L` quotients, from `at` on.
@@ -147,27 +150,27 @@ impl<V: Vector> Factor<V> {
     pub(super) unsafe fn load(words: &[u32], at: usize) -> Self {
         // SAFETY: the caller vouches for both.
         let (value, quotient) = unsafe { (V::load(words, at), V::load(words, at + V::LANES)) };
-        Factor { value, quotient, odd_quotient: quotient.odd() }
+        Factor { value, quotient: quotient.operand() }
     }
 }
 
 impl<V: Vector> Wide<V> {
-    /// `a * b`, all lanes.
+    /// `a * b`.
     #[inline(always)]
     pub(super) fn product(a: V, b: V) -> Self {
-        Wide { even: a.mul_even(b), odd: a.odd().mul_even(b.odd()) }
+        V::products(a.operand(), b.operand())
     }
 
     /// `self + other`.
     #[inline(always)]
     pub(super) fn add(self, other: Self) -> Self {
-        Wide { even: self.even.add64(other.even), odd: self.odd.add64(other.odd) }
+        Wide(self.0.add64(other.0), self.1.add64(other.1))
     }
 
-    /// `self + a * b`, where all lanes of `b` are equal and `odd` is `a.odd()`.
+    /// `self + a * b`, where all lanes of `b` are equal.
     #[inline(always)]
-    pub(super) fn add_multiple(self, a: V, odd: V, b: V) -> Self {
-        Wide { even: self.even.add64(a.mul_even(b)), odd: self.odd.add64(odd.mul_even(b)) }
+    pub(super) fn add_multiple(self, a: V::Operand, b: V) -> Self {
+        self.add(V::products(a, b.equal_operand()))
     }
 }
 
@@ -202,7 +205,7 @@ impl<V: Vector> Prime<V> {
     /// `a * w` in `[0, 2q)`, for any 32-bit `a`.
     #[inline(always)]
     pub(super) fn mul_lazy(&self, a: V, w: Factor<V>) -> V {
-        let quotient = V::high_words(a.mul_even(w.quotient), a.odd().mul_even(w.odd_quotient));
+        let quotient = V::high_words(V::products(a.operand(), w.quotient));
         a.mul_low(w.value).sub(quotient.mul_low(self.q))
     }
 
@@ -215,9 +218,7 @@ impl<V: Vector> Prime<V> {
     /// Montgomery reduction: `t / R mod q` in `[0, t / 2^32 + q]`, for `t < 2^64 - 2^32 q`.
     #[inline(always)]
     pub(super) fn montgomery_lazy(&self, t: Wide<V>) -> V {
-        let even = t.even.add64(t.even.mul_even(self.neg_inv).mul_even(self.q));
-        let odd = t.odd.add64(t.odd.mul_even(self.neg_inv).mul_even(self.q));
-        V::high_words(even, odd)
+        V::high_words(t.add(V::low_products(t, self.neg_inv, self.q)))
     }
 
     /// `a * b / R`, canonical.
