@@ -27,6 +27,16 @@ data/sms/spam_collection.csv:
 data/icd10/icd10cm.csv:
 	$(PYTHON) scripts/fetch_data.py icd10
 
+# The client for browsers: `web/dist` is the npm package, `web/site` the page for `unspoken serve --web web/site`. Needs
+# Node.js.
+WASM := target/wasm32-unknown-unknown/web/unspoken_web.wasm
+.PHONY: web
+web:
+	cargo build --profile web --target wasm32-unknown-unknown -p unspoken-web
+	cargo run --release --manifest-path web/bindgen/Cargo.toml --target-dir target/bindgen -- $(WASM) web/src/wasm
+	cd web && npm ci --no-audit --no-fund && npm run --silent build
+	node web/assemble.mjs
+
 # All tests: formatting, lints, Rust and Python tests. Testing the workspace builds the commands that the Python tests
 # run.
 test: data lint

@@ -1,0 +1,89 @@
+/** Messages between a page and its worker. */
+
+import type { Answer, Question, SecuredObject } from "./wasm/unspoken_web.js";
+import type { RequestRecord, TransportOptions } from "./transport.js";
+
+/** Where the secret of an application is kept. */
+export interface StoreOptions {
+  /** Encrypts the secret in IndexedDB under this passphrase. Without it the secret is in memory only. */
+  passphrase?: string | undefined;
+}
+
+/** How an application is opened. */
+export interface OpenOptions extends StoreOptions {
+  /** The kind of queries to a database: `packed` (the default), `bits` or `compact`. */
+  mode?: string | undefined;
+  /** The client's part of the model, if the service does not publish it. */
+  model?: Uint8Array | undefined;
+  /** Whether parameter sets for tests are accepted, which are not secure. */
+  acceptInsecure?: boolean | undefined;
+}
+
+/** What an application is, and what it costs. */
+export interface ApplicationInfo {
+  name: string;
+  kind: string;
+  preset: string;
+  /** Bytes of the evaluation keys, sent once. */
+  keyBytes: number;
+  /** Whether the service has the keys. */
+  hasKeys: boolean;
+  /** Milliseconds for making the keys; 0 if none were made. */
+  keyMilliseconds: number;
+  /** Bytes of a request with one question, and those expected of its answer. */
+  queryBytes: number;
+  answerBytes: number;
+  /** Maximum number of questions in a request. */
+  batch: number;
+  /** What the service sees, with its security. */
+  objects: SecuredObject[];
+  /** Whether the whole model is published, so that answers can be compared with the clear. */
+  hasClear: boolean;
+  /** Whether the secret was read from storage. */
+  restored: boolean;
+}
+
+/** The answers to the questions of one call, and what they took. */
+export interface Asked {
+  answers: Answer[];
+  /** Milliseconds for encryption and decryption in this page. */
+  clientMilliseconds: number;
+  /** Milliseconds from sending queries to receiving their answers. */
+  serviceMilliseconds: number;
+  queryBytes: number;
+  answerBytes: number;
+}
+
+/** How far something is. */
+export interface Progress {
+  step: "describing" | "loading the model" | "opening the secret" | "making keys" | "sending keys" | "checking keys" | "asking";
+  done: number;
+  total: number;
+}
+
+/** Calls that a page makes. */
+export interface Calls {
+  start: { arguments: [options: TransportOptions]; result: null };
+  applications: { arguments: []; result: string[] };
+  open: { arguments: [name: string, options: OpenOptions]; result: ApplicationInfo };
+  prepare: { arguments: [name: string]; result: ApplicationInfo };
+  ask: { arguments: [name: string, questions: Question[]]; result: Asked };
+  clear: { arguments: [name: string, question: Question]; result: { answer: Answer; milliseconds: number } };
+  secret: { arguments: [name: string]; result: Uint8Array };
+  forget: { arguments: [name: string]; result: null };
+  memory: { arguments: []; result: number };
+}
+
+export type CallName = keyof Calls;
+
+/** From the page to the worker. */
+export type ToWorker =
+  | { id: number; call: CallName; arguments: unknown[] }
+  | { cancel: number };
+
+/** From the worker to the page. */
+export type FromWorker =
+  | { id: number; result: unknown }
+  | { id: number; error: { code: string; message: string; status?: number | undefined } }
+  | { id: number; progress: Progress }
+  | { record: RequestRecord };

@@ -1,0 +1,194 @@
+/** The card of one application: what it costs, asking, the answer, and what became of the secret. */
+
+import { type Answer, type Application, type Asked, type Progress, type Question, UnspokenError } from "../index.js";
+import { button, bytes, duration, element, facts, hex } from "./elements.js";
+
+/** What differs between applications. */
+export interface View {
+  title: string;
+  /** The form in which the person asks. */
+  form: HTMLElement;
+  /** The question in the form. Throws an error for the person if there is none. */
+  question(): Question;
+  /** An answer for the person. */
+  show(answer: Answer): HTMLElement;
+  /** An answer as one line, to compare two. */
+  text(answer: Answer): string;
+}
+
+/** Opens the application of a card. */
+export type Open = (options: { onProgress: (progress: Progress) => void; signal: AbortSignal }) => Promise<Application>;
+
+export class Card {
+  readonly element: HTMLElement;
+  readonly #view: View;
+  readonly #open: Open;
+  readonly #done: () => void;
+  readonly #answer = element("div", { class: "answer", "aria-live": "polite" });
+  readonly #progress = element("div", { role: "status" });
+  readonly #details = element("div");
+  readonly #ask: HTMLButtonElement;
+  readonly #cancel: HTMLButtonElement;
+  #application: Application;
+  #controller: AbortController | undefined;
+
+  /** A card for an application; `open` opens it again after its secret is gone, `done` is called after each question. */
+  constructor(application: Application, view: View, open: Open, done: () => void) {
+    this.#application = application;
+    this.#view = view;
+    this.#open = open;
+    this.#done = done;
+    this.#ask = button("", () => this.#run(), true);
+    this.#cancel = button("Cancel", () => { this.#controller?.abort(); });
+    this.#cancel.hidden = true;
+    const name = element("small", {}, application.info.name);
+    this.element = element(
+      "article",
+      { class: "card", "data-kind": application.info.kind },
+      element("h2", {}, view.title, " ", name),
+      view.form,
+      element("div", { class: "row" }, this.#ask, this.#cancel),
+      this.#progress,
+      this.#answer,
+      this.#details,
+    );
+    view.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#run();
+    });
+    this.#showCosts();
+  }
+
+  /** Replaces the application, after its secret is gone or other options were chosen. */
+  async reopen(): Promise<void> {
+    await this.#guarded(async (options) => {
+      this.#application = await this.#open(options);
+      this.#answer.replaceChildren();
+    });
+    this.#showCosts();
+  }
+
+  async #run(): Promise<void> {
+    if (this.#controller !== undefined) {
+      return;
+    }
+    await this.#guarded(async (options) => {
+      const question = this.#view.question();
+      const start = performance.now();
+      const asked = await this.#application.ask([question], options);
+      const total = performance.now() - start;
+      await this.#showAnswer(question, asked, total);
+    });
+    this.#done();
+  }
+
+  /** Runs work that may be cancelled, shows its progress, and what it throws. */
+  async #guarded(work: (options: { onProgress: (progress: Progress) => void; signal: AbortSignal }) => Promise<void>): Promise<void> {
+    const controller = new AbortController();
+    this.#controller = controller;
+    this.#ask.disabled = true;
+    this.#cancel.hidden = false;
+    try {
+      await work({ onProgress: (progress) => { this.#showProgress(progress); }, signal: controller.signal });
+    } catch (error) {
+      const { code, message } = UnspokenError.of(error);
+      this.#answer.replaceChildren(element("p", { class: code === "cancelled" ? "help" : "error", role: "alert" }, message));
+    } finally {
+      this.#controller = undefined;
+      this.#ask.disabled = false;
+      this.#cancel.hidden = true;
+      this.#progress.replaceChildren();
+    }
+  }
+
+  #showProgress({ step, done, total }: Progress): void {
+    const isBytes = step === "sending keys";
+    const text = total > 1 ? `${step}: ${isBytes ? `${bytes(done)} of ${bytes(total)}` : `${done} of ${total}`}` : step;
+    const bar = total > 1 ? element("progress", { max: String(total), value: String(done), "aria-label": step }) : element("progress", { "aria-label": step });
+    this.#progress.replaceChildren(element("p", { class: "help" }, text), bar);
+  }
+
+  #showCosts(): void {
+    const { info } = this.#application;
+    this.#ask.textContent = info.hasKeys ? "Ask privately" : `Ask privately (sends ${bytes(info.keyBytes)} of keys first, once)`;
+    const weakest = Math.min(...info.objects.map((object) => object.securityBits));
+    const rows: [string, Node | string][] = [
+      ["A question sends", bytes(info.queryBytes)],
+      ["Its answer has", bytes(info.answerBytes)],
+      ["Keys", `${bytes(info.keyBytes)}, ${info.hasKeys ? "sent" : "not sent yet"}`],
+      ["Security", `${Math.floor(weakest)} bits or more (${info.preset})`],
+    ];
+    if (info.restored) {
+      rows.push(["Secret", "the stored one, opened with your passphrase"]);
+    }
+    this.#details.replaceChildren(facts(rows), this.#more());
+  }
+
+  async #showAnswer(question: Question, asked: Asked, total: number): Promise<void> {
+    const [answer] = asked.answers;
+    if (answer === undefined) {
+      return;
+    }
+    const parts: HTMLElement[] = [this.#view.show(answer)];
+    const { info } = this.#application;
+    if (info.hasClear) {
+      const clear = await this.#application.clear(question);
+      const [a, b] = [this.#view.text(answer), this.#view.text(clear.answer)];
+      parts.push(
+        a === b
+          ? element("p", { class: "same" }, `The same as in the clear, computed in this page in ${duration(clear.milliseconds)}.`)
+          : element("p", { class: "differs" }, `In the clear, computed in this page: ${b}.`),
+      );
+    }
+    this.#showCosts();
+    parts.push(
+      facts([
+        ["Encrypting, decrypting here", duration(asked.clientMilliseconds)],
+        ["Service and network", duration(asked.serviceMilliseconds)],
+        ["Making keys here", info.keyMilliseconds > 0 ? `${duration(info.keyMilliseconds)}, once` : "none made"],
+        ["All of it", duration(total)],
+        ["Sent, received", `${bytes(asked.queryBytes)}, ${bytes(asked.answerBytes)}`],
+      ]),
+    );
+    this.#answer.replaceChildren(...parts);
+  }
+
+  /** Security of each object, and the secret. */
+  #more(): HTMLElement {
+    const { info } = this.#application;
+    const objects = info.objects.map((object) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, object.what),
+        element("td", { class: "number" }, `2^${Math.log2(object.dimension).toFixed(1).replace(/\.0$/, "")}`),
+        element("td", { class: "number" }, `${object.log2Modulus.toFixed(0)} bits`),
+        element("td", {}, object.secret),
+        element("td", { class: "number" }, `${Math.floor(object.securityBits)} bits`),
+      ),
+    );
+    const heads = ["What the service has", "Dimension", "Modulus", "Secret", "Security"];
+    const secret = element("p", { class: "help" }, "The secret key is in the memory of this page only. ");
+    secret.append(button("Show it", async () => {
+      const data = await this.#application.secret();
+      secret.replaceChildren(`${data.length} bytes that never leave this page: `, element("code", { class: "hex secret" }, hex(data)));
+      data.fill(0);
+    }));
+    const forget = button("Forget the keys", async () => {
+      await this.#guarded(async () => { await this.#application.forget(); });
+      await this.reopen();
+    });
+    return element(
+      "details",
+      {},
+      element("summary", {}, "Security, and the secret"),
+      element(
+        "div",
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Security of each object" },
+        element("table", {}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...objects)),
+      ),
+      secret,
+      forget,
+    );
+  }
+}

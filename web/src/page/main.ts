@@ -1,0 +1,99 @@
+/** The page: one card for each application of the service, and the record of all requests. */
+
+import { type Application, type OpenOptions, type Progress, Service, UnspokenError } from "../index.js";
+import { Card, type View } from "./card.js";
+import { digitsView } from "./digits.js";
+import { byId, element } from "./elements.js";
+import { lookupView } from "./lookup.js";
+import { record, showMemory } from "./record.js";
+import { textView } from "./text.js";
+
+const status = byId("status");
+const cards = byId("applications");
+const form = byId("settings-form") as HTMLFormElement;
+let service: Service | undefined;
+let shown: Card[] = [];
+
+interface CallOptions {
+  onProgress?: (progress: Progress) => void;
+  signal?: AbortSignal;
+}
+
+function setting(name: string): string | undefined {
+  const value = new FormData(form).get(name);
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** Opens the service and shows its applications. */
+async function start(): Promise<void> {
+  service?.close();
+  cards.replaceChildren();
+  shown = [];
+  status.className = "";
+  status.textContent = "Loading…";
+  try {
+    const opened = await Service.open(location.origin, {
+      token: setting("token"),
+      onRequest: record,
+      onRestart: () => void Promise.all(shown.map((card) => card.reopen())),
+    });
+    service = opened;
+    const names = await opened.applications();
+    await Promise.all(names.map((name) => show(opened, name)));
+    status.textContent = names.length === 0 ? "This service offers nothing." : `Connected to ${opened.url}.`;
+    await refreshMemory();
+  } catch (error) {
+    const { code, message } = UnspokenError.of(error);
+    status.className = "error";
+    status.textContent = code === "unauthorized" ? `${message} Type the token under Settings.` : message;
+  }
+}
+
+async function refreshMemory(): Promise<void> {
+  if (service !== undefined) {
+    showMemory(await service.memory());
+  }
+}
+
+/** Shows the card of an application, or why there is none. */
+async function show(from: Service, name: string): Promise<void> {
+  const place = element("div");
+  cards.append(place);
+  try {
+    let mode: string | undefined;
+    const open = async (options: CallOptions): Promise<Application> => {
+      const opening: OpenOptions = { passphrase: setting("passphrase"), mode };
+      return await from.application(name, { ...opening, ...options });
+    };
+    const application = await open({});
+    let card: Card | undefined;
+    const choose = (chosen: string): void => {
+      mode = chosen;
+      void card?.reopen();
+    };
+    const view = viewOf(application.info.kind, choose);
+    card = new Card(application, view, open, () => void refreshMemory());
+    shown.push(card);
+    place.replaceWith(card.element);
+  } catch (error) {
+    const message = UnspokenError.of(error).message;
+    place.replaceWith(element("article", { class: "card" }, element("h2", {}, name), element("p", { class: "help" }, message)));
+  }
+}
+
+function viewOf(kind: string, choose: (mode: string) => void): View {
+  switch (kind) {
+    case "digits":
+      return digitsView();
+    case "classify":
+      return textView();
+    default:
+      return lookupView("packed", choose);
+  }
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void start();
+});
+void start();

@@ -1,0 +1,98 @@
+/** The worker: clients, their secrets, and all requests. The page sees answers only. */
+
+import { Connection } from "./connection.js";
+import { UnspokenError } from "./errors.js";
+import type { CallName, Calls, FromWorker, OpenOptions, Progress, ToWorker } from "./messages.js";
+import { Transport } from "./transport.js";
+import init, { type InitOutput, type Question } from "./wasm/unspoken_web.js";
+
+let module: InitOutput | undefined;
+let transport: Transport | undefined;
+const connections = new Map<string, Connection>();
+const running = new Map<number, AbortController>();
+
+interface Context {
+  report: (progress: Progress) => void;
+  signal: AbortSignal;
+}
+
+const handlers: { [C in CallName]: (context: Context, ...given: Calls[C]["arguments"]) => Promise<Calls[C]["result"]> } = {
+  async start(_, options) {
+    module = await init({ module_or_path: new URL("./wasm/unspoken_web_bg.wasm", import.meta.url) });
+    transport = new Transport(options, (record) => { post({ record }); });
+    return null;
+  },
+  async applications({ signal }) {
+    const list = await service().json({ purpose: "applications", method: "GET", path: "/v1/apps", signal });
+    const names = list["names"];
+    if (!Array.isArray(names)) {
+      throw new UnspokenError("protocol", "found no list of applications; is this an Unspoken service?");
+    }
+    return names.map(String);
+  },
+  async open({ report, signal }, name: string, options: OpenOptions) {
+    connections.get(name)?.free();
+    connections.delete(name);
+    const connection = await Connection.open(service(), name, options, report, signal);
+    connections.set(name, connection);
+    return connection.info;
+  },
+  async prepare({ report, signal }, name: string) {
+    await connected(name).prepare(report, signal);
+    return connected(name).info;
+  },
+  async ask({ report, signal }, name: string, questions: Question[]) {
+    return await connected(name).ask(questions, report, signal);
+  },
+  clear: async (_, name: string, question: Question) => connected(name).clear(question),
+  secret: async (_, name: string) => connected(name).secret(),
+  async forget(_, name: string) {
+    const connection = connected(name);
+    connections.delete(name);
+    await connection.forget();
+    return null;
+  },
+  memory: async () => module?.memory.buffer.byteLength ?? 0,
+};
+
+function service(): Transport {
+  if (transport === undefined) {
+    throw new UnspokenError("argument", "the worker was not started");
+  }
+  return transport;
+}
+
+function connected(name: string): Connection {
+  const connection = connections.get(name);
+  if (connection === undefined) {
+    throw new UnspokenError("argument", `${name}: not open; open the application first`);
+  }
+  return connection;
+}
+
+function post(message: FromWorker): void {
+  self.postMessage(message);
+}
+
+async function run(id: number, call: CallName, given: unknown[]): Promise<void> {
+  const controller = new AbortController();
+  running.set(id, controller);
+  const context: Context = { report: (progress) => { post({ id, progress }); }, signal: controller.signal };
+  try {
+    const handler = handlers[call] as (context: Context, ...given: unknown[]) => Promise<unknown>;
+    post({ id, result: await handler(context, ...given) });
+  } catch (thrown) {
+    const { code, message, status } = UnspokenError.of(thrown);
+    post({ id, error: { code, message, status } });
+  } finally {
+    running.delete(id);
+  }
+}
+
+self.onmessage = ({ data }: MessageEvent<ToWorker>): void => {
+  if ("cancel" in data) {
+    running.get(data.cancel)?.abort();
+  } else {
+    void run(data.id, data.call, data.arguments);
+  }
+};
