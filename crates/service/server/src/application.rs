@@ -6,8 +6,10 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use unspoken_protocol::{AnswerProgress, ClientId, Group, KeySetId, Request};
-use unspoken_wire::{ProblemCode, is_application_name};
+use unspoken_wire::v1::PublishedModel;
+use unspoken_wire::{Message, ProblemCode, is_application_name};
 
 use crate::gather::{Gathering, Parcel};
 
@@ -212,6 +214,8 @@ pub(crate) struct RegisteredApplication {
     running: Arc<AtomicUsize>,
     /// The requests that wait to be answered together, if the application does that.
     pub(crate) gathering: Option<Arc<Gathering>>,
+    /// The model that its owner publishes, a `PublishedModel`.
+    pub(crate) published: Option<Bytes>,
 }
 
 /// A use of an application that may leave idle memory behind. The last one that ends releases it.
@@ -226,6 +230,12 @@ impl Drop for InUse<'_> {
 }
 
 impl RegisteredApplication {
+    /// Bytes of memory that the application uses for as long as it is served.
+    pub(crate) fn prepared_bytes(&self) -> u64 {
+        let published = self.published.as_ref().map_or(0, |model| model.len() as u64);
+        self.application.prepared_bytes().saturating_add(published)
+    }
+
     pub(crate) fn limits(&self) -> ApplicationLimits {
         self.application.limits()
     }
@@ -255,9 +265,19 @@ impl Applications {
         let key_set = application.key_set();
         let application: Arc<dyn DynApplication> = Arc::new(application);
         let gathering = (application.most_together() > 1).then(Arc::default);
-        let registered = RegisteredApplication { application, key_set, running: Arc::default(), gathering };
+        let registered =
+            RegisteredApplication { application, key_set, running: Arc::default(), gathering, published: None };
         self.by_name.insert(name, registered);
         Ok(self)
+    }
+
+    /// Publishes a model of the application with this name, if there is one: everyone who may use the service may fetch
+    /// it.
+    pub fn publish(mut self, name: &str, model: &PublishedModel) -> Self {
+        if let Some(registered) = self.by_name.get_mut(name) {
+            registered.published = Some(model.encode_to_vec().into());
+        }
+        self
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&RegisteredApplication> {

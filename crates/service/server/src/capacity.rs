@@ -74,7 +74,7 @@ impl Capacity {
         let each = CONNECTION_BYTES + if config.tls.is_some() { TLS_BYTES } else { 0 };
         let connection_bytes = each.saturating_mul(connections as u64);
         let offers = || applications.iter().map(|(_, offer)| offer);
-        let prepared = offers().map(|offer| offer.application.prepared_bytes()).fold(0, u64::saturating_add);
+        let prepared = offers().map(|offer| offer.prepared_bytes()).fold(0, u64::saturating_add);
         let largest_query = offers().map(|offer| offer.limits().max_query_bytes as u64).max().unwrap_or(0);
         let largest_body = largest_query.max(UPLOAD_BYTES);
         let fixed = prepared.saturating_add(connection_bytes);

@@ -8,6 +8,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{for_scores, secure};
+use super::publish::{Halves, PUBLISH, publish};
 use super::{
     ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
     report_small_queries, small_queries,
@@ -28,9 +29,13 @@ pub const KIND: Kind = Kind {
         ERROR,
         SMALL,
         KEYS,
+        PUBLISH,
     ],
     load,
 };
+
+const HALVES: Halves =
+    Halves { client: &["client.json", "client.safetensors"], server: &["server.json", "server.safetensors"] };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
@@ -51,5 +56,5 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     };
     report_small_queries(offer, (query, small), classifier.description().has_small_queries());
     report_precision(offer, classifier.precision());
-    add_with_keys(offer, classifier, applications)
+    publish(offer, &HALVES, add_with_keys(offer, classifier, applications)?)
 }

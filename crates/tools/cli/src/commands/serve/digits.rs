@@ -7,6 +7,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{DIGITS_PRESET, secure};
+use super::publish::{Halves, PUBLISH_ALL, publish};
 use super::{KEYS, add_with_keys};
 
 pub const KIND: Kind = Kind {
@@ -17,13 +18,16 @@ pub const KIND: Kind = Kind {
         KindOption { name: "preset", about: "parameter set [default: n14_real_depth8_scale30]" },
         KindOption { name: "batch", about: "images per query, a power of two [default: as many as fit]" },
         KEYS,
+        PUBLISH_ALL,
     ],
     load,
 };
+
+const HALVES: Halves = Halves { client: &[], server: &["digits.json", "digits.safetensors"] };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| DIGITS_PRESET.into()))?;
     let batch = offer.option("batch")?;
     let server = DigitsServer::new(&Network::load(offer.path())?, &parameters, batch)?;
-    add_with_keys(offer, server, applications)
+    publish(offer, &HALVES, add_with_keys(offer, server, applications)?)
 }

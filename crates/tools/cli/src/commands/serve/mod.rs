@@ -13,6 +13,7 @@ mod pir_router;
 mod pir_shard;
 mod preset;
 mod private_directory;
+mod publish;
 mod session_directory;
 mod shard_service;
 mod shorthands;
