@@ -1,9 +1,9 @@
 //! Versioned messages between client and server, and their limits.
 //!
 //! [`v1`] contains the messages, generated from `proto/unspoken/v1/service.proto`. [`decode`] decodes untrusted bytes:
-//! it checks their length first; [`decode_json`] does so for JSON. [`ProblemCode`] lists the reasons for which a server refuses a request. [`http`]
-//! contains the paths, header names and media types that both sides use. [`AnswerReader`] reads an answer that is sent
-//! while it is computed.
+//! it checks their length first; [`decode_json`] does so for JSON. [`ProblemCode`] lists the reasons for which a server
+//! refuses a request. [`http`] contains the paths, header names and media types that both sides use. [`AnswerReader`]
+//! reads an answer that is sent while it is computed.
 //!
 //! ```
 //! use unspoken_wire::{MAX_CONTROL_BYTES, Message, decode, v1::KeyDeclaration};

@@ -285,8 +285,8 @@ fn refused(status: u16, codes: &[ProblemCode]) -> Response {
 fn document(paths: Paths) -> OpenApi {
     let description = "A service that computes on encrypted questions. Keys, queries and answers are bytes of an \
                        application; the other messages are JSON, or protobuf if `Accept` names \
-                       `application/x-protobuf`. In JSON, ids and hashes are lower-case hexadecimal digits, other bytes \
-                       are base64, and numbers of bytes are JSON numbers. Heads of requests have at most 16 KiB.";
+                       `application/x-protobuf`. In JSON, ids and hashes are lower-case hexadecimal digits, other \
+                       bytes are base64, and numbers of bytes are JSON numbers. Heads of requests have at most 16 KiB.";
     let info = InfoBuilder::new()
         .title("Unspoken")
         .version(env!("CARGO_PKG_VERSION"))
