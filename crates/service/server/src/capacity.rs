@@ -12,9 +12,10 @@ pub enum CapacityError {
     /// One worker with the largest request needs more than `limits.memory_bytes`.
     #[error(
         "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
-         keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, the page {page} and the models of \
-         all applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it \
-         (--memory-mib), lower limits.connections, or offer less", worker = answer.saturating_add(*working).saturating_add(*keys)
+         keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, the page {page} and the \
+         models of all applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it \
+         (--memory-mib), lower limits.connections, or offer less",
+        worker = answer.saturating_add(*working).saturating_add(*keys)
     )]
     Memory {
         /// The application.

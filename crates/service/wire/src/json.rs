@@ -40,7 +40,7 @@ pub(crate) mod base64 {
     }
 }
 
-/// The names of [`KeyState`](crate::v1::KeyState) in JSON.
+/// States are their names in JSON. A number that this version does not know stays a number, as in protobuf's own JSON.
 pub(crate) mod key_state {
     use std::borrow::Cow;
 
@@ -53,15 +53,30 @@ pub(crate) mod key_state {
     pub(crate) const NAMES: [(KeyState, &str); 3] =
         [(KeyState::Unspecified, "unspecified"), (KeyState::Uploading, "uploading"), (KeyState::Ready, "ready")];
 
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form<'a> {
+        Name(Cow<'a, str>),
+        Number(i32),
+    }
+
     pub(crate) fn serialize<S: Serializer>(state: &i32, serializer: S) -> Result<S::Ok, S::Error> {
-        let found = NAMES.iter().find(|(known, _)| *known as i32 == *state);
-        serializer.serialize_str(found.map_or("unspecified", |(_, name)| name))
+        match NAMES.iter().find(|(known, _)| *known as i32 == *state) {
+            Some((_, name)) => serializer.serialize_str(name),
+            None => serializer.serialize_i32(*state),
+        }
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
-        let name = Cow::<str>::deserialize(deserializer)?;
-        let found = NAMES.iter().find(|(_, known)| *known == name);
-        found.map(|(state, _)| *state as i32).ok_or_else(|| D::Error::custom("not the name of a state"))
+        let unknown = || D::Error::custom("not the name of a state");
+        match Form::deserialize(deserializer)? {
+            Form::Name(name) => {
+                let found = NAMES.iter().find(|(_, known)| *known == name);
+                found.map(|(state, _)| *state as i32).ok_or_else(unknown)
+            }
+            Form::Number(state) if KeyState::try_from(state).is_err() => Ok(state),
+            Form::Number(_) => Err(unknown()),
+        }
     }
 }
 
