@@ -62,6 +62,13 @@ python-env:
 	$(VENV)/bin/pip install --quiet --upgrade pip
 	$(VENV)/bin/pip install --quiet ".[dev]"
 
+# Starts a service and compares its responses to valid and invalid requests with its OpenAPI description; two minutes.
+.PHONY: check-api
+check-api: build
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --requirement scripts/check_api.txt
+	$(VENV)/bin/python scripts/check_api.py $(BIN)
+
 # Checks licences and advisories of every dependency.
 audit:
 	cargo install --locked cargo-deny

@@ -9,7 +9,7 @@ use unspoken_wire::v1::{
     Problem, Progress,
 };
 use unspoken_wire::{
-    AnswerFrame, AnswerReader, CheckedDeclaration, MAX_CONTROL_BYTES, Message, answer_front, decode,
+    AnswerFrame, AnswerReader, CheckedDeclaration, MAX_CONTROL_BYTES, Message, answer_front, decode, decode_json,
     is_application_name, problem_frame, progress_frame,
 };
 
@@ -17,7 +17,7 @@ use crate::Target;
 
 /// `decode` of every message, on the same bytes. Protobuf has several encodings of one message, so the target
 /// compares messages instead of bytes: after encoding and decoding, and after conversion to JSON, which a service
-/// also accepts.
+/// also sends.
 pub static MESSAGES: Target = Target {
     name: "wire_messages",
     run: |data| {
@@ -70,12 +70,15 @@ fn survives<M: Message + Default + PartialEq + Debug + Serialize + DeserializeOw
     true
 }
 
-/// `CheckedDeclaration`: the name of an accepted declaration is valid in a URL, and the declaration has a length and
-/// a hash.
+/// `CheckedDeclaration`, from protobuf or from JSON: the name of an accepted declaration is valid in a URL, and the
+/// declaration has a length and a hash.
 pub static DECLARATION: Target = Target {
     name: "wire_declaration",
     run: |data| {
-        let raw = decode::<KeyDeclaration>(data, MAX_CONTROL_BYTES);
+        let raw = match data.first() {
+            Some(b'{') => decode_json::<KeyDeclaration>(data, MAX_CONTROL_BYTES),
+            _ => decode::<KeyDeclaration>(data, MAX_CONTROL_BYTES),
+        };
         let Ok(checked) = raw.and_then(CheckedDeclaration::try_from) else { return false };
         let name = checked.application.as_str();
         assert!(is_application_name(name) && name.is_ascii() && name.len() <= 120 && checked.length > 0);
@@ -93,7 +96,8 @@ pub static DECLARATION: Target = Target {
     },
     seeds: || {
         let nested = KeyDeclaration { application: "a/b-c/d_e.f".into(), ..declaration() };
-        vec![declaration().encode_to_vec(), nested.encode_to_vec()]
+        let json = serde_json::to_vec(&nested).expect("JSON");
+        vec![declaration().encode_to_vec(), nested.encode_to_vec(), json]
     },
 };
 

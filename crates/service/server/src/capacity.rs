@@ -12,9 +12,10 @@ pub enum CapacityError {
     /// One worker with the largest request needs more than `limits.memory_bytes`.
     #[error(
         "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
-         keys {keys}), requests {bodies}, {connections} connections {connection_bytes} and the models of all \
-         applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it (--memory-mib), \
-         lower limits.connections, or offer less", worker = answer.saturating_add(*working).saturating_add(*keys)
+         keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, the page {page} and the \
+         models of all applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it \
+         (--memory-mib), lower limits.connections, or offer less",
+        worker = answer.saturating_add(*working).saturating_add(*keys)
     )]
     Memory {
         /// The application.
@@ -31,6 +32,8 @@ pub enum CapacityError {
         connections: usize,
         /// Bytes that connections take.
         connection_bytes: u64,
+        /// Bytes of the page's files.
+        page: u64,
         /// Bytes of the prepared models of all applications.
         prepared: u64,
         /// The sum of these.
@@ -60,10 +63,11 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// `descriptors` connections can be open at once.
+    /// The files of the page take `page` bytes. `descriptors` connections can be open at once.
     pub(crate) fn new(
         config: &ServerConfig,
         applications: &Applications,
+        page: u64,
         descriptors: usize,
     ) -> Result<Self, CapacityError> {
         let limit = config.limits.memory_bytes;
@@ -77,7 +81,7 @@ impl Capacity {
         let prepared = offers().map(|offer| offer.prepared_bytes()).fold(0, u64::saturating_add);
         let largest_query = offers().map(|offer| offer.limits().max_query_bytes as u64).max().unwrap_or(0);
         let largest_body = largest_query.max(UPLOAD_BYTES);
-        let fixed = prepared.saturating_add(connection_bytes);
+        let fixed = prepared.saturating_add(connection_bytes).saturating_add(page);
 
         let mut largest_worker = 1;
         for (name, offer) in applications.iter() {
@@ -92,6 +96,7 @@ impl Capacity {
                     bodies: largest_body,
                     connections,
                     connection_bytes,
+                    page,
                     prepared,
                     needed,
                     limit,

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::listen;
 use crate::offer::OfferConfig;
+use crate::origin::AllowedOrigin;
+use crate::page::Page;
 
 /// Configuration of a service. As a file it is TOML or JSON with the field names below; durations are texts such as
 /// `"30s"` or `"7d"`.
@@ -45,6 +47,10 @@ pub struct ServerConfig {
     pub tokens: Option<PathBuf>,
     /// Serves without tokens on an address that other machines can reach.
     pub allow_anonymous: bool,
+    /// Directory of static files that are served at `/`: a page for browsers. It needs an `index.html`.
+    pub web: Option<PathBuf>,
+    /// Origins of web pages that may use the service, besides its own page.
+    pub allow_origins: Vec<AllowedOrigin>,
     /// Answers computed at once; 0 means the number of cores. There are fewer if the memory is not enough for all.
     pub workers: usize,
     /// Limits on what clients may use.
@@ -99,9 +105,13 @@ pub struct Timeouts {
     #[serde(with = "humantime_serde")]
     pub head: Duration,
     /// Time limit from the start of a connection to the head of its first request with a known token. A connection that
-    /// has sent none by then is closed.
+    /// has sent none by then is closed, unless it loads files of the page.
     #[serde(with = "humantime_serde")]
     pub authorization: Duration,
+    /// Time limit from the start of a connection that has sent no known token to the end of the files of the page that
+    /// it loads.
+    #[serde(with = "humantime_serde")]
+    pub page: Duration,
     /// Time limit for every 64 KiB of a body, and longest pause while a response is sent.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
@@ -138,6 +148,8 @@ impl Default for ServerConfig {
             tls: None,
             tokens: None,
             allow_anonymous: false,
+            web: None,
+            allow_origins: Vec::new(),
             workers: 0,
             limits: ServiceLimits::default(),
             timeouts: Timeouts::default(),
@@ -166,6 +178,7 @@ impl Default for Timeouts {
         Self {
             head: Duration::from_secs(30),
             authorization: Duration::from_secs(10),
+            page: Duration::from_secs(300),
             stall: Duration::from_secs(30),
             query_body: Duration::from_secs(300),
             answer: Duration::from_secs(900),
@@ -205,6 +218,15 @@ pub enum ConfigError {
         found: String,
         /// The values allowed.
         needed: &'static str,
+    },
+    /// The directory of the page has no page.
+    #[error(
+        "check configuration: the directory {path} for the page has no file index.html; make one with `make web`, or \
+         leave out --web (web in the file)", path = path.display()
+    )]
+    Web {
+        /// The directory.
+        path: PathBuf,
     },
     /// Everyone on the network could use the service.
     #[error(
@@ -250,7 +272,7 @@ impl ServerConfig {
     /// Checks what the types do not. [`Server::bind`](crate::Server::bind) does this too.
     ///
     /// # Errors
-    /// [`ConfigError::Field`] or [`ConfigError::Open`].
+    /// [`ConfigError::Field`], [`ConfigError::Open`] or [`ConfigError::Web`].
     pub fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("limits.memory_bytes", self.limits.memory_bytes),
@@ -267,6 +289,7 @@ impl ServerConfig {
         let durations = [
             ("timeouts.head", self.timeouts.head),
             ("timeouts.authorization", self.timeouts.authorization),
+            ("timeouts.page", self.timeouts.page),
             ("timeouts.stall", self.timeouts.stall),
             ("timeouts.query_body", self.timeouts.query_body),
             ("timeouts.answer", self.timeouts.answer),
@@ -286,6 +309,9 @@ impl ServerConfig {
         }
         if self.tokens.is_none() && !self.listen.ip().is_loopback() && !self.allow_anonymous {
             return Err(ConfigError::Open { listen: self.listen });
+        }
+        if let Some(path) = self.web.as_ref().filter(|path| !Page::is_in(path)) {
+            return Err(ConfigError::Web { path: path.clone() });
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Connections: accepts them within limits, negotiates TLS, and closes those that send no authorized request.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
@@ -61,25 +61,75 @@ pub(crate) struct ConnectionTimeouts {
     pub(crate) stall: Duration,
     /// Time limit until the first authorized request; `None` if no authorization is needed.
     pub(crate) authorization: Option<Duration>,
+    /// Time limit for loading the page, which needs no authorization.
+    pub(crate) page: Duration,
 }
 
 /// Whether a connection has sent a request with a known token. Stored as an extension of each request.
 #[derive(Clone, Default)]
-pub(crate) struct ConnectionAuthorization(CancellationToken);
+pub(crate) struct ConnectionAuthorization {
+    confirmed: CancellationToken,
+    page: Arc<Mutex<PageState>>,
+}
+
+/// Files of the page that a connection receives.
+#[derive(Default)]
+struct PageState {
+    sending: usize,
+    /// When the last one ended.
+    ended: Option<Instant>,
+}
 
 impl ConnectionAuthorization {
     /// Marks the connection as authorized.
     pub(crate) fn confirm(&self) {
-        self.0.cancel();
+        self.confirmed.cancel();
     }
 
-    /// Returns after `limit` unless the connection is authorized by then.
-    async fn overdue(&self, limit: Option<Duration>) {
-        let Some(limit) = limit else { return std::future::pending().await };
+    /// While the result exists, a file of the page is being sent, and the connection stays open for it.
+    pub(crate) fn use_page(&self) -> PageUse {
+        self.page_state().sending += 1;
+        PageUse(self.clone())
+    }
+
+    /// Returns when the connection has been without authorization for too long: the limit from its start, or from the
+    /// end of the last file of the page that it got; but the time for the page at most.
+    async fn overdue(&self, timeouts: ConnectionTimeouts) {
+        let Some(limit) = timeouts.authorization else { return std::future::pending().await };
+        let start = Instant::now();
+        let waiting = async {
+            loop {
+                let now = Instant::now();
+                let from = match *self.page_state() {
+                    PageState { sending: 0, ended } => ended.unwrap_or(start),
+                    PageState { .. } => now,
+                };
+                let until = (from + limit).min(start + timeouts.page.max(limit));
+                if until <= now {
+                    return;
+                }
+                tokio::time::sleep_until(until.into()).await;
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(limit) => {}
-            () = self.0.cancelled() => std::future::pending().await,
+            () = waiting => {}
+            () = self.confirmed.cancelled() => std::future::pending().await,
         }
+    }
+
+    fn page_state(&self) -> MutexGuard<'_, PageState> {
+        self.page.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A file of the page is being sent on a connection.
+pub(crate) struct PageUse(ConnectionAuthorization);
+
+impl Drop for PageUse {
+    fn drop(&mut self) {
+        let mut state = self.0.page_state();
+        state.sending -= 1;
+        state.ended = Some(Instant::now());
     }
 }
 
@@ -109,7 +159,7 @@ pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, 
                 () = context.stopped.cancelled() => {}
                 // Of the other connections, hyper closes those without a request, and the rest after their answer.
                 () = closing_unused(&context.closing, &begun) => {}
-                () = authorization.overdue(context.timeouts.authorization) => {
+                () = authorization.overdue(context.timeouts) => {
                     tracing::debug!(address = %peer.ip(), "connection closed: it sent no authorized request in time");
                 }
             }

@@ -40,7 +40,12 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
         connection.confirm();
     }
     parts.extensions.insert(RequestClient(client.clone()));
-    let route = parts.extensions.get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
+    let is_page = || service.page.as_ref().is_some_and(|page| page.has(parts.uri.path()));
+    let route = match parts.extensions.get::<MatchedPath>() {
+        Some(path) => path.as_str(),
+        None if is_page() => "page",
+        None => "unmatched",
+    };
     let log = Arc::new(RequestLog {
         service: service.clone(),
         start: Instant::now(),
@@ -63,7 +68,18 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     }
     let refusal = response.extensions_mut().remove::<Refusal>().or_else(|| refusal_of_framework(&response));
     if let Some(refusal) = &refusal {
+        // Headers of inner layers stay: the methods that are allowed, and what a page of another origin may read.
+        let mut headers = std::mem::take(response.headers_mut());
         response = refusal.render(json, &log.id);
+        headers.remove(header::CONTENT_LENGTH);
+        for (name, value) in response.headers() {
+            headers.insert(name, value.clone());
+        }
+        *response.headers_mut() = headers;
+    }
+    // Browsers neither keep what is not theirs to keep, nor guess another type.
+    for (name, value) in [(header::CACHE_CONTROL, "no-store"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")] {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     if let Ok(value) = HeaderValue::from_str(&log.id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -161,6 +177,7 @@ fn known_method(method: &Method) -> &'static str {
         Method::POST => "POST",
         Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
         _ => "other",
     }
 }

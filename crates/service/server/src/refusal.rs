@@ -5,7 +5,7 @@ use std::io;
 use axum::response::{IntoResponse, Response};
 use http_body_util::Full;
 use hyper::{HeaderMap, StatusCode, header};
-use unspoken_wire::http::PROTOBUF;
+use unspoken_wire::http::{JSON, PROTOBUF};
 use unspoken_wire::v1::Problem;
 use unspoken_wire::{Message, ProblemCode, WireError};
 
@@ -228,7 +228,7 @@ pub(crate) fn accepts(headers: &HeaderMap, media: &[&str]) -> bool {
 pub(crate) fn message_response<M: Message + serde::Serialize>(message: &M, json: bool) -> Response {
     // These messages contain only texts, numbers and bytes, so JSON serialisation cannot fail.
     let (media, bytes) = match json.then(|| serde_json::to_vec(message)) {
-        Some(Ok(bytes)) => ("application/json", bytes),
+        Some(Ok(bytes)) => (JSON, bytes),
         _ => (PROTOBUF, message.encode_to_vec()),
     };
     ([(header::CONTENT_TYPE, media)], axum::body::Body::new(Full::from(bytes))).into_response()

@@ -25,6 +25,7 @@ use crate::disk::{Disk, LocalDisk};
 use crate::engine::Engine;
 use crate::memory::KeyCache;
 use crate::metrics::Metrics;
+use crate::page::{Page, PageError};
 use crate::queue::FairQueue;
 use crate::routes::{metrics_router, router};
 use crate::service::Service;
@@ -53,6 +54,9 @@ pub enum ServeError {
     /// `limits.memory_bytes` is too small for one worker, or the limit of open files for one connection.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
+    /// The directory of the page cannot be served.
+    #[error(transparent)]
+    Page(#[from] PageError),
     /// The data directory cannot be used.
     #[error("open data directory {path}: {source}")]
     Store {
@@ -104,7 +108,10 @@ impl Server {
     ) -> Result<Self, ServeError> {
         config.check()?;
         let descriptors = descriptors::raise_limit();
-        let capacity = Capacity::new(&config, &applications, descriptors::room_for_connections(descriptors))?;
+        let page = config.web.as_deref().map(Page::load).transpose()?;
+        let page_bytes = page.as_ref().map_or(0, Page::bytes);
+        let capacity =
+            Capacity::new(&config, &applications, page_bytes, descriptors::room_for_connections(descriptors))?;
         capacity.log(&config);
         let authenticator = Authenticator::new(config.tokens.as_deref())?;
         let tls = config.tls.as_ref().map(acceptor).transpose()?;
@@ -124,6 +131,8 @@ impl Server {
             engine,
             applications,
             authenticator,
+            page,
+            allow_origins: config.allow_origins.clone(),
             queries: ConcurrencyLimit::new(config.limits.queries_per_client),
             timeouts: config.timeouts.clone(),
             draining: AtomicBool::new(false),
@@ -184,6 +193,7 @@ impl Server {
                 head: timeouts.head,
                 stall: timeouts.stall,
                 authorization: Some(timeouts.authorization),
+                page: timeouts.page,
             },
             closing: self.service.closing.clone(),
             stopped,
@@ -245,7 +255,12 @@ async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: Ca
         per_network: ConcurrencyLimit::new(METRICS_CONNECTIONS),
         tls: None,
         router: metrics_router(service.clone()),
-        timeouts: ConnectionTimeouts { head: timeouts.head, stall: timeouts.stall, authorization: None },
+        timeouts: ConnectionTimeouts {
+            head: timeouts.head,
+            stall: timeouts.stall,
+            authorization: None,
+            page: timeouts.page,
+        },
         closing: stopped.clone(),
         stopped: stopped.clone(),
         requests: metrics.requests.clone(),

@@ -15,6 +15,8 @@ use crate::concurrency::ConcurrencyLimit;
 use crate::config::Timeouts;
 use crate::engine::{Engine, internal};
 use crate::observe::RequestClient;
+use crate::origin::AllowedOrigin;
+use crate::page::Page;
 use crate::refusal::Refusal;
 use crate::store::Meta;
 
@@ -22,6 +24,10 @@ pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
     pub(crate) applications: Applications,
     pub(crate) authenticator: Authenticator,
+    /// The files for browsers, if there are any.
+    pub(crate) page: Option<Page>,
+    /// Origins of other pages that may use the service.
+    pub(crate) allow_origins: Vec<AllowedOrigin>,
     /// Concurrent queries of each client.
     pub(crate) queries: ConcurrencyLimit<ClientName>,
     pub(crate) timeouts: Timeouts,

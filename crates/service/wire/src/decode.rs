@@ -1,6 +1,8 @@
 //! Decodes messages, with a check of the length first.
 
 use prost::Message;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 /// Longest control message either side reads, in bytes. Keys, queries and
 /// answers are not control messages; the application limits them.
@@ -28,6 +30,21 @@ pub enum WireError {
         /// What prost found.
         source: prost::DecodeError,
     },
+    /// Not a JSON object of this message. What was found is not repeated: it could be anything.
+    #[error(
+        "decode {message}: {problem} at line {line}, column {column}; send a JSON object with the fields of the \
+         message, each once, and no others"
+    )]
+    MalformedJson {
+        /// The message's name.
+        message: &'static str,
+        /// What is wrong.
+        problem: &'static str,
+        /// Line of the place, from 1.
+        line: usize,
+        /// Column of the place, from 1.
+        column: usize,
+    },
     /// A field has an invalid value.
     #[error("read {message}: {field} is {found}, needed {needed}")]
     Field {
@@ -49,10 +66,42 @@ pub enum WireError {
 /// if the bytes are not such a message.
 pub fn decode<M: Message + Default>(bytes: &[u8], limit: usize) -> Result<M, WireError> {
     let message = short_name::<M>();
-    if bytes.len() > limit {
-        return Err(WireError::TooLong { message, found: bytes.len(), limit });
-    }
+    check_length(message, bytes, limit)?;
     M::decode(bytes).map_err(|source| WireError::Malformed { message, source })
+}
+
+/// Decodes one message of at most `limit` bytes from JSON.
+///
+/// ```
+/// use unspoken_wire::{decode_json, v1::KeyDeclaration};
+///
+/// let hash = "09".repeat(32);
+/// let text = format!(r#"{{"application": "a/b", "key_format": 1, "length": 1000, "blake3": "{hash}"}}"#);
+/// assert_eq!(decode_json::<KeyDeclaration>(text.as_bytes(), 1000)?.blake3, [9; 32]);
+/// assert!(decode_json::<KeyDeclaration>(text.as_bytes(), 10).is_err());
+/// # Ok::<(), unspoken_wire::WireError>(())
+/// ```
+///
+/// # Errors
+/// [`WireError::TooLong`] before anything is read, [`WireError::MalformedJson`] if the bytes are not such a message.
+pub fn decode_json<M: Message + DeserializeOwned>(bytes: &[u8], limit: usize) -> Result<M, WireError> {
+    let message = short_name::<M>();
+    check_length(message, bytes, limit)?;
+    serde_json::from_slice(bytes).map_err(|error| {
+        let problem = match error.classify() {
+            Category::Data => "a field is missing, unknown, given twice, or not of its type",
+            Category::Eof => "the JSON is cut off",
+            Category::Syntax | Category::Io => "the bytes are not JSON",
+        };
+        WireError::MalformedJson { message, problem, line: error.line(), column: error.column() }
+    })
+}
+
+fn check_length(message: &'static str, bytes: &[u8], limit: usize) -> Result<(), WireError> {
+    match bytes.len() {
+        found if found > limit => Err(WireError::TooLong { message, found, limit }),
+        _ => Ok(()),
+    }
 }
 
 fn short_name<M>() -> &'static str {

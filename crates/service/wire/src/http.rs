@@ -20,6 +20,9 @@ pub const REQUEST_ID: &str = "x-request-id";
 /// `Accept` gets JSON.
 pub const PROTOBUF: &str = "application/x-protobuf";
 
+/// Media type of control messages in JSON.
+pub const JSON: &str = "application/json";
+
 /// Media type of key chunks, queries and answers.
 pub const BYTES: &str = "application/octet-stream";
 

@@ -1,9 +1,9 @@
 //! Versioned messages between client and server, and their limits.
 //!
 //! [`v1`] contains the messages, generated from `proto/unspoken/v1/service.proto`. [`decode`] decodes untrusted bytes:
-//! it checks their length first. [`ProblemCode`] lists the reasons for which a server refuses a request. [`http`]
-//! contains the paths, header names and media types that both sides use. [`AnswerReader`] reads an answer that is sent
-//! while it is computed.
+//! it checks their length first; [`decode_json`] does so for JSON. [`ProblemCode`] lists the reasons for which a server
+//! refuses a request. [`http`] contains the paths, header names and media types that both sides use. [`AnswerReader`]
+//! reads an answer that is sent while it is computed.
 //!
 //! ```
 //! use unspoken_wire::{MAX_CONTROL_BYTES, Message, decode, v1::KeyDeclaration};
@@ -23,11 +23,12 @@
 mod check;
 mod decode;
 pub mod http;
+mod json;
 mod problem;
 mod stream;
 
 pub use check::{CheckedDeclaration, is_application_name};
-pub use decode::{MAX_CONTROL_BYTES, WireError, decode};
+pub use decode::{MAX_CONTROL_BYTES, WireError, decode, decode_json};
 pub use problem::ProblemCode;
 pub use prost::Message;
 pub use stream::{AnswerFrame, AnswerReader, answer_front, problem_frame, progress_frame};

@@ -21,6 +21,11 @@ macro_rules! codes {
                 match self { $(ProblemCode::$variant => $name,)+ }
             }
 
+            /// What it means, for people.
+            pub fn meaning(self) -> &'static str {
+                match self { $(ProblemCode::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+
             /// The HTTP status that goes with it.
             pub fn status(self) -> u16 {
                 match self { $(ProblemCode::$variant => $status,)+ }
@@ -60,6 +65,8 @@ codes! {
     KeyDamaged = "key_damaged", 410;
     /// The body, or the declared bundle, is over the limit.
     TooLarge = "too_large", 413;
+    /// The body has a media type that the path does not take.
+    UnsupportedMediaType = "unsupported_media_type", 415;
     /// The uploaded bytes do not match the declared checksum.
     ChecksumMismatch = "checksum_mismatch", 422;
     /// The application reads another version of the bundle format.

@@ -1,10 +1,12 @@
 //! Untrusted bytes cause an error and nothing else.
 
 use proptest::prelude::*;
-use unspoken_wire::v1::{AnswerStream, ApplicationDescription, KeyDeclaration, KeyList, KeyStatus, Problem, Progress};
+use unspoken_wire::v1::{
+    AnswerStream, ApplicationDescription, KeyDeclaration, KeyList, KeyState, KeyStatus, Problem, Progress,
+};
 use unspoken_wire::{
     AnswerFrame, AnswerReader, CheckedDeclaration, MAX_CONTROL_BYTES, Message, ProblemCode, WireError, answer_front,
-    decode, is_application_name, problem_frame, progress_frame,
+    decode, decode_json, is_application_name, problem_frame, progress_frame,
 };
 
 fn declaration() -> KeyDeclaration {
@@ -64,6 +66,48 @@ fn codes_are_distinct_and_found_by_name() {
         assert!(ProblemCode::ALL[..i].iter().all(|other| other.name() != code.name()));
     }
     assert_eq!(ProblemCode::from_name("no such code"), None);
+}
+
+#[test]
+fn messages_in_json_have_one_form() {
+    let declared = serde_json::to_value(declaration()).unwrap();
+    let hash = "09".repeat(32);
+    let form = serde_json::json!({ "application": "classify/spam", "key_format": 3, "length": 1000, "blake3": hash });
+    assert_eq!(declared, form);
+    let description = ApplicationDescription { description: vec![0xfb, 0xff], ..Default::default() };
+    assert_eq!(serde_json::to_value(&description).unwrap()["description"], "+/8=");
+    for (state, name) in [(KeyState::Uploading, "uploading"), (KeyState::Ready, "ready")] {
+        let status = KeyStatus { state: state.into(), ..KeyStatus::default() };
+        let json = serde_json::to_value(&status).unwrap();
+        assert_eq!(json["state"], name);
+        assert_eq!(decode_json::<KeyStatus>(json.to_string().as_bytes(), 1000).unwrap(), status);
+    }
+    let newer = KeyStatus { state: 7, ..KeyStatus::default() };
+    let json = serde_json::to_string(&newer).unwrap();
+    assert_eq!(decode_json::<KeyStatus>(json.as_bytes(), 1000).unwrap(), newer);
+    for wrong in ["2", "\"Ready\"", "\"\"", "null"] {
+        assert!(decode_json::<KeyStatus>(json.replace('7', wrong).as_bytes(), 1000).is_err(), "{wrong}");
+    }
+    for wrong in ["\"-_8=\"", "\"+/8\"", "\"+/9=\"", "\"+/8=\\n\"", "[251,255]", "7"] {
+        let text = format!("{{\"name\":\"\",\"limits\":null,\"description\":{wrong}}}");
+        assert!(decode_json::<ApplicationDescription>(text.as_bytes(), 1000).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn json_over_the_limit_or_out_of_shape_is_named_and_not_repeated() {
+    let text = serde_json::to_string(&declaration()).unwrap();
+    let limit = text.len();
+    assert_eq!(decode_json::<KeyDeclaration>(text.as_bytes(), limit).unwrap(), declaration());
+    let longer = decode_json::<KeyDeclaration>(text.as_bytes(), limit - 1).unwrap_err();
+    assert!(matches!(longer, WireError::TooLong { message: "KeyDeclaration", .. }), "{longer}");
+    for cut in 0..limit {
+        let said = decode_json::<KeyDeclaration>(&text.as_bytes()[..cut], limit).unwrap_err().to_string();
+        assert!(said.contains("KeyDeclaration") && said.contains("cut off at line 1"), "{said}");
+    }
+    let other = text.replace("1000", "\"a private text\"");
+    let said = decode_json::<KeyDeclaration>(other.as_bytes(), 1000).unwrap_err().to_string();
+    assert!(said.contains("not of its type at line 1, column ") && !said.contains("private"), "{said}");
 }
 
 #[test]
@@ -203,6 +247,7 @@ proptest! {
         let over = bytes.len() > limit;
         let declared = decode::<KeyDeclaration>(&bytes, limit).and_then(CheckedDeclaration::try_from);
         prop_assert!(!(over && declared.is_ok()));
+        prop_assert!(decode_json::<KeyDeclaration>(&bytes, limit).is_err());
         prop_assert!(!(over && decode::<KeyStatus>(&bytes, limit).is_ok()));
         prop_assert!(!(over && decode::<KeyList>(&bytes, limit).is_ok()));
         prop_assert!(!(over && decode::<Problem>(&bytes, limit).is_ok()));
@@ -215,5 +260,7 @@ proptest! {
         let read = decode::<KeyDeclaration>(&sent.encode_to_vec(), MAX_CONTROL_BYTES)?;
         let checked = CheckedDeclaration::try_from(read)?;
         prop_assert_eq!((checked.key_format, checked.length, checked.blake3), (key_format, length, hash));
+        let json = serde_json::to_vec(&sent).unwrap();
+        prop_assert_eq!(decode_json::<KeyDeclaration>(&json, MAX_CONTROL_BYTES)?, sent);
     }
 }

@@ -32,6 +32,7 @@ enum Command {
     /// Train a text classifier from labelled messages
     Train(commands::train::Arguments),
     Serve(Box<commands::serve::Arguments>),
+    Openapi(commands::openapi::Arguments),
     /// Classify messages with an encrypted query to a service
     Classify(commands::classify::Arguments),
     /// Retrieve records of a service's database without revealing which
@@ -100,6 +101,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Openapi(arguments) => commands::openapi::run(&arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),

@@ -361,3 +361,26 @@ fn the_help_shows_kinds_options_and_examples() {
     }
     assert!(help.contains("unspoken serve --offer classify:classify/spam=model"), "{help}");
 }
+
+#[test]
+fn the_page_and_other_origins_are_checked_before_anything_is_loaded() {
+    let refused = |more: &[&str]| {
+        let output = unspoken(&[&["serve", "--model", "/nowhere"], more].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (origin, says) in [("*", "name each origin"), ("null", "hostile"), ("https://a.example/b", "https://a.example")]
+    {
+        let (code, said) = refused(&["--allow-origin", origin]);
+        assert!(code == Some(2) && said.contains(says), "{said}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let (code, said) = refused(&["--web", empty.path().to_str().unwrap()]);
+    assert!(code == Some(1) && said.contains("no file index.html") && said.contains("make web"), "{said}");
+}
+
+#[test]
+fn the_description_of_the_interface_is_printed() {
+    let document: serde_json::Value = serde_json::from_str(&text(&unspoken(&["openapi"]))).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/v1/keys"]["post"].is_object());
+}

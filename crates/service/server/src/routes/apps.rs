@@ -11,6 +11,7 @@ use unspoken_wire::ProblemCode;
 use unspoken_wire::http::{BYTES, PROGRESS};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
+use super::described::{Description, bytes_of, message, pattern, progress_content};
 use crate::application::RegisteredApplication;
 use crate::auth::ClientName;
 use crate::body::read_all;
@@ -84,6 +85,49 @@ pub(super) async fn ask(
         Step::Ended(answer) => Ok(plain(answer?)),
         Step::Reached(first) => Ok(steps.into_response(first, log)),
     }
+}
+
+/// The name of an application in a path.
+fn described_name(about: Description) -> Description {
+    let pattern = pattern("^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$", 120);
+    about.path("name", "Name of the application. Its slashes may be written as `%2F`.", pattern)
+}
+
+pub(super) fn about_list() -> Description {
+    Description::new("list_applications", "The applications of the service", "")
+        .answers(200, message::<ApplicationList>("Their names."))
+}
+
+pub(super) fn about_describe() -> Description {
+    let about = Description::new("describe_application", "What a client needs to know of an application", "");
+    described_name(about)
+        .answers(200, message::<ApplicationDescription>("Limits, and the application's own description."))
+        .problems(&[ProblemCode::ApplicationNotFound])
+}
+
+pub(super) fn about_ask() -> Description {
+    let more = "If `Accept` names `application/x-unspoken-progress` and the answer takes longer than a moment, the \
+                response is a stream of frames with the progress, and in the end the answer or a problem. The \
+                application's description limits the bytes of query and answer (`max_query_bytes`, \
+                `max_answer_bytes`).";
+    described_name(Description::new("ask", "Send an encrypted query and get its encrypted answer", more))
+        .query("key", "Id of a finished key bundle.", pattern("^[0-9a-f]{32}$", 32))
+        .body_bytes("The query, bytes of the application.")
+        .answers(200, bytes_of(BYTES, "The answer, bytes of the application.").content(PROGRESS, progress_content()))
+        .uses_disk()
+        .problems(&[
+            ProblemCode::MalformedQuery,
+            ProblemCode::MalformedKeys,
+            ProblemCode::ApplicationNotFound,
+            ProblemCode::KeyNotFound,
+            ProblemCode::DoesNotFit,
+            ProblemCode::WrongState,
+            ProblemCode::KeyDamaged,
+            ProblemCode::UnsupportedFormat,
+            ProblemCode::TooManyRequests,
+            ProblemCode::QueueFull,
+            ProblemCode::AnswerTimeout,
+        ])
 }
 
 fn plain(answer: Bytes) -> Response {

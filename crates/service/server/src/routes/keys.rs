@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use unspoken_wire::http::UPLOAD_OFFSET;
+use unspoken_wire::http::{BYTES, JSON, PROTOBUF, UPLOAD_OFFSET};
 use unspoken_wire::v1::{KeyDeclaration, KeyList};
-use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, ProblemCode, decode};
+use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, ProblemCode, decode, decode_json};
+use utoipa::openapi::ResponseBuilder;
 
 use super::apps::{check_format, check_usable};
+use super::described::{Description, key_status, message, pattern};
 use crate::body::read_all;
 use crate::refusal::{Refusal, message_response, wants_json};
 use crate::service::{KnownClient, Service, blocking};
@@ -21,9 +23,13 @@ pub(super) async fn declare(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
+    let json = is_json(&parts.headers)?;
     let mut memory = service.engine.bodies.arriving();
     let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, &service.body_deadlines(), &mut memory).await?;
-    let declared = decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?;
+    let declared: KeyDeclaration = match json {
+        true => decode_json(&bytes, MAX_CONTROL_BYTES)?,
+        false => decode(&bytes, MAX_CONTROL_BYTES)?,
+    };
     let declared = CheckedDeclaration::try_from(declared)?;
     let offer = service.application(&declared.application)?;
     check_format(offer, declared.key_format)?;
@@ -44,6 +50,21 @@ pub(super) async fn declare(
         *response.status_mut() = StatusCode::CREATED;
     }
     Ok(response)
+}
+
+/// Whether the body is a control message in JSON; otherwise it is protobuf.
+fn is_json(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(false) };
+    let media = value.to_str().unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    match media.as_str() {
+        JSON => Ok(true),
+        PROTOBUF | "application/protobuf" | BYTES => Ok(false),
+        _ => Err(Refusal::new(
+            ProblemCode::UnsupportedMediaType,
+            "the body is neither JSON nor protobuf",
+            "send it with Content-Type: application/json or application/x-protobuf",
+        )),
+    }
 }
 
 pub(super) async fn list(
@@ -89,6 +110,44 @@ pub(super) async fn delete(
     })
     .await??;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The id of a bundle in a path.
+pub(super) fn described_id(about: Description) -> Description {
+    let about = about.path("id", "Id of a key bundle.", pattern("^[0-9a-f]{32}$", 32));
+    about.problems(&[ProblemCode::KeyNotFound])
+}
+
+pub(super) fn about_list() -> Description {
+    let more = "Refused without a token: it would show the bundles of others.";
+    Description::new("list_keys", "The client's key bundles", more)
+        .answers(200, message::<KeyList>("In no particular order."))
+        .problems(&[ProblemCode::Forbidden])
+}
+
+pub(super) fn about_declare() -> Description {
+    let more = "The same bundle, declared again, has the same id.";
+    Description::new("declare_key", "Declare a key bundle that is about to be uploaded", more)
+        .body_message::<KeyDeclaration>()
+        .answers(200, key_status("The bundle was declared before."))
+        .answers(201, key_status("The bundle is new."))
+        .uses_disk()
+        .problems(&[
+            ProblemCode::ApplicationNotFound,
+            ProblemCode::UnsupportedMediaType,
+            ProblemCode::UnsupportedFormat,
+            ProblemCode::TooManyKeys,
+        ])
+}
+
+pub(super) fn about_status() -> Description {
+    described_id(Description::new("key_status", "The state of a key bundle", "")).answers(200, key_status("Its state."))
+}
+
+pub(super) fn about_delete() -> Description {
+    described_id(Description::new("delete_key", "Delete a key bundle", ""))
+        .answers(204, ResponseBuilder::new().description("It is deleted."))
+        .uses_disk()
 }
 
 /// Parses an id. A malformed id is answered like an unknown one.

@@ -1,40 +1,89 @@
 //! Routes of the service.
 
 mod apps;
+mod described;
 mod keys;
 mod upload;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Router, middleware};
+use described::{DELETE, DescribedRouter, Description, GET, PATCH, POST, text};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 use unspoken_wire::ProblemCode;
+use unspoken_wire::http::{JSON, REQUEST_ID, UPLOAD_OFFSET};
 pub(crate) use upload::UPLOAD_BYTES;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, ResponseBuilder};
 
+use crate::connection::ConnectionAuthorization;
 use crate::engine::internal;
 use crate::observe::observe;
+use crate::origin::AllowedOrigin;
 use crate::refusal::Refusal;
 use crate::service::Service;
 
+/// How long a browser may remember the answer to a preflight request.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
+
+/// All routes, with their descriptions.
+fn described() -> DescribedRouter {
+    DescribedRouter::new()
+        .route(GET, "/v1/apps", apps::list, apps::about_list())
+        .route(GET, "/v1/apps/{*name}", apps::describe, apps::about_describe())
+        .route(POST, "/v1/apps/{*name}", apps::ask, apps::about_ask())
+        .route(GET, "/v1/keys", keys::list, keys::about_list())
+        .route(POST, "/v1/keys", keys::declare, keys::about_declare())
+        .route(GET, "/v1/keys/{id}", keys::status, keys::about_status())
+        .route(PATCH, "/v1/keys/{id}", upload::append, upload::about_append())
+        .route(DELETE, "/v1/keys/{id}", keys::delete, keys::about_delete())
+        .route(POST, "/v1/keys/{id}/complete", upload::complete, upload::about_complete())
+        .route(GET, "/healthz", healthz, about_healthz())
+        .route(GET, "/readyz", readyz, about_readyz())
+        .route(GET, "/openapi.json", openapi_json, about_openapi_json())
+}
+
+/// The description of the service's routes: an OpenAPI 3.1 document in JSON.
+pub fn openapi() -> String {
+    let (_, document) = described().into_parts();
+    // The document contains only texts and numbers, so JSON serialisation cannot fail.
+    document.to_pretty_json().unwrap_or_default()
+}
+
 pub(crate) fn router(service: Arc<Service>) -> Router {
-    let key = get(keys::status).patch(upload::append).delete(keys::delete);
-    Router::new()
-        .route("/v1/apps", get(apps::list))
-        .route("/v1/apps/{*name}", get(apps::describe).post(apps::ask))
-        .route("/v1/keys", get(keys::list).post(keys::declare))
-        .route("/v1/keys/{id}", key)
-        .route("/v1/keys/{id}/complete", post(upload::complete))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(no_metrics))
-        .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
+    let (mut router, _) = described().into_parts();
+    router = router.method_not_allowed_fallback(method_not_allowed);
+    if !service.allow_origins.is_empty() {
+        router = router.layer(cross_origin(&service.allow_origins));
+    }
+    router
+        .fallback(page_or_not_found)
         .layer(middleware::from_fn_with_state(service.clone(), observe))
         .with_state(service)
+}
+
+/// Lets pages of these origins use the protocol, and answers their preflight requests.
+fn cross_origin(origins: &[AllowedOrigin]) -> CorsLayer {
+    let origins = origins.iter().filter_map(|origin| HeaderValue::from_str(origin.as_str()).ok());
+    let header = HeaderName::from_static;
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::list(origins))
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([
+            header::ACCEPT,
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header(UPLOAD_OFFSET),
+            header(REQUEST_ID),
+        ])
+        .expose_headers([header::RETRY_AFTER, header::WWW_AUTHENTICATE, header(UPLOAD_OFFSET), header(REQUEST_ID)])
+        .max_age(PREFLIGHT_AGE)
 }
 
 /// The routes of the metrics listener.
@@ -75,16 +124,76 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-/// Metrics count the requests of all clients, so clients do not see them.
-async fn no_metrics() -> Refusal {
-    let message = "metrics are not served to clients";
-    Refusal::new(ProblemCode::NotFound, message, "have the service owner set metrics_listen, and read them there")
+static DOCUMENT: LazyLock<String> = LazyLock::new(openapi);
+
+async fn openapi_json() -> Response {
+    ([(header::CONTENT_TYPE, JSON)], DOCUMENT.as_str()).into_response()
 }
 
-async fn not_found() -> Refusal {
-    Refusal::new(ProblemCode::NotFound, "no such path", "see the README of unspoken-wire")
+fn about_healthz() -> Description {
+    Description::open("health", "Whether the process runs", "").answers(200, text("It does."))
+}
+
+fn about_readyz() -> Description {
+    Description::open("readiness", "Whether the service accepts requests and answers them from the newest data", "")
+        .answers(200, text("It does."))
+        .answers(503, text("It does not. The text says why."))
+}
+
+fn about_openapi_json() -> Description {
+    let document = ObjectBuilder::new().schema_type(Type::Object);
+    let content = ContentBuilder::new().schema(Some(document)).build();
+    let response = ResponseBuilder::new().description("An OpenAPI 3.1 document.").content(JSON, content);
+    Description::open("openapi", "This description", "").answers(200, response)
+}
+
+/// Every path that is no route: a file of the page, or nothing.
+async fn page_or_not_found(
+    State(service): State<Arc<Service>>,
+    connection: Option<Extension<ConnectionAuthorization>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let Extension(connection) = connection.unwrap_or_default();
+    let page = service.page.as_ref();
+    let found = page.and_then(|page| page.respond(&method, uri.path(), &headers, connection.use_page()));
+    found.ok_or_else(|| match uri.path() {
+        // They count the requests of all clients, so clients do not see them.
+        "/metrics" => Refusal::new(
+            ProblemCode::NotFound,
+            "metrics are not served to clients",
+            "have the service owner set metrics_listen, and read them there",
+        ),
+        _ => Refusal::new(ProblemCode::NotFound, "no such path", "see the README of unspoken-wire"),
+    })
 }
 
 async fn method_not_allowed() -> Refusal {
     Refusal::new(ProblemCode::MethodNotAllowed, "the path does not take this method", "see the README of unspoken-wire")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// axum lists the paths of a router when it is printed: `RouteId(0): "/v1/apps"`.
+    fn paths_of(router: &Router<Arc<Service>>) -> BTreeSet<String> {
+        let printed = format!("{router:?}");
+        let ids = printed.split("RouteId(").skip(1);
+        let paths = ids.filter_map(|part| part.split_once("): \"")?.1.split_once('"'));
+        paths.map(|(path, _)| path.replace("{*", "{")).filter(|path| path.starts_with('/')).collect()
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let (router, document) = described().into_parts();
+        let documented: BTreeSet<_> = document.paths.paths.keys().cloned().collect();
+        assert_eq!(paths_of(&router), documented);
+        assert_eq!(documented.len(), 8);
+        // The check itself sees a route that is not described.
+        assert_ne!(paths_of(&router.route("/v1/other/{*rest}", get(healthz))), documented);
+    }
 }

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::UPLOAD_OFFSET;
 
-use super::keys::{parse_id, status_response};
+use super::described::{Description, count, key_status};
+use super::keys::{described_id, parse_id, status_response};
 use crate::application::RegisteredApplication;
 use crate::body::{BodyPieces, cover, declared_length};
 use crate::engine::{Engine, is_final_rejection};
@@ -156,4 +157,43 @@ pub(super) async fn complete(
         service.engine.complete(&client, offer, entry.clone(), guard).await?;
     }
     Ok(status_response(&service, &entry, &headers))
+}
+
+pub(super) fn about_append() -> Description {
+    let offset = "The byte at which the chunk starts: the number of bytes that the service has.";
+    described_id(Description::new("upload_key_chunk", "Append bytes to an upload", ""))
+        .header("Upload-Offset", offset, count(0))
+        .body_bytes("The next bytes of the bundle, as many as the client likes.")
+        .answers(200, key_status("The bytes are stored."))
+        .uses_disk()
+        .problems(&[
+            ProblemCode::ApplicationNotFound,
+            ProblemCode::OffsetMismatch,
+            ProblemCode::WrongState,
+            ProblemCode::DoesNotFit,
+            ProblemCode::MalformedKeys,
+            ProblemCode::KeyDamaged,
+            ProblemCode::UnsupportedFormat,
+        ])
+}
+
+pub(super) fn about_complete() -> Description {
+    let more = "Checks the whole bundle and makes it usable. Harmless when repeated.";
+    described_id(Description::new("complete_key", "Complete an upload", more))
+        .answers(200, key_status("The bundle is ready for queries."))
+        .uses_disk()
+        .problems(&[
+            ProblemCode::ApplicationNotFound,
+            ProblemCode::WrongState,
+            ProblemCode::DoesNotFit,
+            ProblemCode::MalformedKeys,
+            ProblemCode::KeyDamaged,
+            ProblemCode::ChecksumMismatch,
+            ProblemCode::UnsupportedFormat,
+            ProblemCode::TooManyRequests,
+            ProblemCode::QueueFull,
+            ProblemCode::MemoryFull,
+            ProblemCode::ShuttingDown,
+            ProblemCode::AnswerTimeout,
+        ])
 }

@@ -11,6 +11,7 @@ pub mod keys;
 pub mod llama;
 pub mod matrix;
 pub mod moved;
+pub mod openapi;
 pub mod params;
 pub mod permute;
 pub mod pir;

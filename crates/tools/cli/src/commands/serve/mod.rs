@@ -36,8 +36,8 @@ use unspoken_protocol::{CkksServerHalf, KeyLoader, ServerHalf, WithKeyStorage};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_server::{
-    Applications, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address,
-    shutdown_signal,
+    AllowedOrigin, Applications, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging,
+    resolve_listen_address, shutdown_signal,
 };
 
 /// Time to wait for requests that do not stop when asked to.
@@ -75,6 +75,13 @@ pub struct Arguments {
     /// Serve every client that reaches the address, without a token
     #[arg(long)]
     allow_anonymous: bool,
+    /// Serve the static files of a directory at /, as `make web` makes it: a page for browsers. It needs no token
+    #[arg(long, value_name = "DIR")]
+    web: Option<PathBuf>,
+    /// Let web pages of another origin use the service, such as https://ask.example; may be given several times.
+    /// Scheme, host and port, no wildcards [default: no other origin]
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    allow_origins: Vec<AllowedOrigin>,
     /// TLS certificate chain, a PEM file
     #[arg(long, requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -276,6 +283,10 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
         anyhow::ensure!(mib > 0, "--key-disk-mib is 0; give at least 1, or leave it out for half of the free space");
         config.limits.key_disk_bytes = mib.saturating_mul(1 << 20);
     }
+    if let Some(dir) = &arguments.web {
+        config.web = Some(dir.clone());
+    }
+    config.allow_origins.extend(arguments.allow_origins.iter().cloned());
     config.allow_anonymous |= arguments.allow_anonymous;
     config.offers.extend(arguments.offer.iter().cloned());
     config.offers.extend(arguments.shorthands.offers()?);
