@@ -99,9 +99,9 @@ impl Description {
         self.header.packed_bytes(1, output_bytes(self.parameters(), self.query_level()))
     }
 
-    /// Bytes of all vectors of a query.
+    /// Bytes of all vectors of a query; `usize::MAX` if there are more.
     fn vector_bytes(&self) -> usize {
-        self.layout.vectors() * SeededCiphertext::byte_len(self.parameters(), self.query_level())
+        self.layout.vectors().saturating_mul(SeededCiphertext::byte_len(self.parameters(), self.query_level()))
     }
 }
 

@@ -272,7 +272,7 @@ impl CkksHeader {
     /// Maximum length of the result of [`CkksHeader::pack`] for `vectors` vectors of `bytes` bytes in total.
     pub fn packed_bytes(&self, vectors: usize, bytes: usize) -> usize {
         // Each field: a tag and a length of at most ten bytes together.
-        bytes + 10 * vectors + self.message.model_id.len() + 64
+        bytes.saturating_add(vectors.saturating_mul(10)).saturating_add(self.message.model_id.len() + 64)
     }
 
     /// The vectors of a `what` ("query" or "answer") of at most `most` untrusted bytes, at most `vectors`. They are

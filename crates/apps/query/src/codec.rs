@@ -214,14 +214,14 @@ impl QueryCodec {
         if matches!(self, QueryCodec::Compact(_) | QueryCodec::ShortCompact(_)) { 0 } else { self.vectors() }
     }
 
-    /// Bytes of all vectors.
+    /// Bytes of all vectors; `usize::MAX` if there are more.
     pub fn byte_len(&self) -> usize {
         let vector = match self {
             QueryCodec::Compact(compact) => compact.vector_bytes(),
             QueryCodec::ShortCompact(short) => short.vector_bytes(),
             _ => SeededCiphertext::byte_len(&self.shape().parameters, self.shape().level),
         };
-        self.vectors() * vector
+        self.vectors().saturating_mul(vector)
     }
 
     /// Shape of the queries.

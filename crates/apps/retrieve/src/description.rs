@@ -53,7 +53,7 @@ impl Description {
     fn checked(tables: Tables, queries: u32) -> Result<Self, RetrieveError> {
         let (least, most) = (tables.queries() as u32, most_queries(tables.kind()));
         let answer = tables.planes() * tables.response_bytes();
-        if queries > least && queries as usize * answer > MOST_ANSWER_BYTES {
+        if queries > least && (queries as usize).saturating_mul(answer) > MOST_ANSWER_BYTES {
             let needed = format!("as many as answers of {MOST_ANSWER_BYTES} bytes are for; do not trust this service");
             return Err(RetrieveError::mismatch("description: queries of a request", queries, needed));
         }

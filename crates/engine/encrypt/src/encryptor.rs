@@ -1,10 +1,13 @@
 //! The encryptor: one call that encodes and encrypts a vector.
 
+#[cfg(unix)]
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use unspoken_ckks::{CkksError, CkksParameters, Complex64, Encoder, Encrypted, Plaintext};
-use unspoken_ring::{Basis, RandomSource, SecretRng, process_generation};
+#[cfg(unix)]
+use unspoken_ring::process_generation;
+use unspoken_ring::{Basis, RandomSource, SecretRng};
 use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;

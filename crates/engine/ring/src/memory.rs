@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zeroize::optimization_barrier;
 
-/// Least bytes of a buffer that asks for huge pages, which avoid TLB misses in the transform's column pass.
+/// Least bytes of a buffer that asks for huge pages, which avoid TLB misses in the transform's column pass. Only Linux
+/// is asked.
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 
@@ -27,10 +28,12 @@ unsafe impl Sync for AlignedWords {}
 
 impl AlignedWords {
     pub(crate) fn zeroed(len: usize) -> Self {
-        let bytes = len.max(1) * size_of::<u32>();
-        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
+        // Where `usize` has 32 bits, the bytes of a length may not fit it.
+        let bytes = len.max(1).saturating_mul(size_of::<u32>());
+        let is_huge = cfg!(target_os = "linux") && bytes >= HUGE_PAGE;
+        let alignment = if is_huge { HUGE_PAGE } else { CACHE_LINE };
         let Ok(layout) = Layout::from_size_align(bytes, alignment) else { handle_alloc_error(Layout::new::<u32>()) };
-        if alignment < HUGE_PAGE {
+        if !is_huge {
             // SAFETY: the layout has a non-zero size.
             let pointer = unsafe { alloc_zeroed(layout) }.cast::<u32>();
             return if pointer.is_null() { handle_alloc_error(layout) } else { AlignedWords { pointer, len, layout } };
@@ -298,9 +301,16 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn large_buffers_are_aligned() {
         let words = AlignedWords::zeroed(1 << 20);
         assert_eq!(words.as_ptr() as usize % HUGE_PAGE, 0);
-        assert_eq!(AlignedWords::zeroed(3).as_ptr() as usize % CACHE_LINE, 0);
+    }
+
+    #[test]
+    fn buffers_are_aligned() {
+        for len in [3, 1 << 20] {
+            assert_eq!(AlignedWords::zeroed(len).as_ptr() as usize % CACHE_LINE, 0);
+        }
     }
 }

@@ -385,7 +385,9 @@ mod tests {
         assert_eq!(drawn, *rng.next_u64().to_le_bytes().as_slice());
     }
 
+    // Only these systems fork; elsewhere the standard library may have no process number.
     #[test]
+    #[cfg(unix)]
     fn a_forked_process_without_a_system_generator_draws_nothing_its_parent_reveals() {
         let system_fails = |bytes: &mut [u8]| {
             bytes.fill(0xA5);

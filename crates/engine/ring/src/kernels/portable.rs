@@ -158,7 +158,8 @@ impl Kernels for Portable {
     fn rotation_difference(&self, modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]) {
         let bits = out.len().trailing_zeros();
         for (i, out) in out.iter_mut().enumerate() {
-            let power = exponent as usize * (2 * bit_reverse(i, bits) + 1) % powers.len();
+            // The number of powers is a power of two, so a product that wraps has the same remainder.
+            let power = (exponent as usize).wrapping_mul(2 * bit_reverse(i, bits) + 1) % powers.len();
             *out = modulus.sub(powers[power], modulus.r);
         }
     }

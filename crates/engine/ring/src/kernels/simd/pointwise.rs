@@ -129,7 +129,10 @@ pub(super) unsafe fn rotation_difference<V: Vector>(modulus: &Modulus, powers: &
     let (n, exponent) = (out.len(), exponent as usize);
     assert!(n.is_power_of_two() && n >= V::LANES && powers.len() == 2 * n);
     let bits = n.trailing_zeros();
-    let power = |position: usize, odd: usize| powers[exponent * (2 * bit_reverse(position, bits) + odd) % powers.len()];
+    // The number of powers is a power of two, so a product that wraps has the same remainder.
+    let power = |position: usize, odd: usize| {
+        powers[exponent.wrapping_mul(2 * bit_reverse(position, bits) + odd) % powers.len()]
+    };
     let mut within = [0; 16];
     within.iter_mut().take(V::LANES).enumerate().for_each(|(lane, within)| *within = power(lane, 0));
     // SAFETY: the caller vouches for the instruction set; the lengths are checked.
