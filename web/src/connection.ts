@@ -262,7 +262,7 @@ export class Connection {
       application: this.#name,
       key_format: this.#offer.keyFormat,
       length: bundle.size,
-      blake3: bytesToJson(hash),
+      blake3: hex(hash),
     };
     const status = await this.#transport.json({
       purpose: "keys",
@@ -327,7 +327,7 @@ async function described(transport: Transport, name: string, signal: AbortSignal
 /** The published model of an application, if there is one. */
 async function published(transport: Transport, name: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
   try {
-    const path = `${applicationPath(name)}/model`;
+    const path = `/v1/models/${encodeURIComponent(name)}`;
     const headers = { Accept: "application/x-protobuf" };
     return (await transport.send({ purpose: "model", method: "GET", path, headers, most: MODEL_BYTES, signal })).body;
   } catch (error) {
@@ -339,20 +339,20 @@ async function published(transport: Transport, name: string, signal: AbortSignal
 }
 
 function isReady(status: Record<string, unknown>): boolean {
-  return status["state"] === "KEY_STATE_READY" || status["state"] === "ready";
+  return status["state"] === "ready";
 }
 
-/** Bytes in a message of JSON. */
+/** Bytes of a message of JSON, which are in base64. */
 function bytesOfJson(value: unknown): Uint8Array {
-  if (Array.isArray(value)) {
-    return Uint8Array.from(value as number[]);
+  try {
+    return Uint8Array.from(atob(value as string), (letter) => letter.charCodeAt(0));
+  } catch {
+    throw new UnspokenError("protocol", "found a message without its bytes; is this an Unspoken service?");
   }
-  throw new UnspokenError("protocol", "found a message without its bytes; is this an Unspoken service?");
 }
 
-/** Bytes for a message of JSON. */
-function bytesToJson(bytes: Uint8Array): number[] {
-  return Array.from(bytes);
+function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function attempt<T>(work: () => T): () => T {

@@ -20,7 +20,7 @@ enum Known {
 
 #[wasm_bindgen]
 impl ClearModel {
-    /// Reads a published model, as `GET /v1/apps/{name}/model` returns it, of an application of this kind. Returns
+    /// Reads a published model, as `GET /v1/models/{name}` returns it, of an application of this kind. Returns
     /// nothing if only the client's half is published.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ export type Answer = Classified | Recognised | Retrieved;
 
 /** What a client is opened with, besides the description. */
 export interface OpenOptions {
-  /** The client's part of the model, as `GET /v1/apps/{name}/model` returns it. Classifiers need it. */
+  /** The client's part of the model, as `GET /v1/models/{name}` returns it. Classifiers need it. */
   model?: Uint8Array;
   /** The kind of queries to a database: `packed` (the default), `bits` or `compact`. */
   mode?: string;

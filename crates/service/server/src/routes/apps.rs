@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use unspoken_protocol::AnswerProgress;
 use unspoken_wire::ProblemCode;
-use unspoken_wire::http::{BYTES, PROGRESS};
+use unspoken_wire::http::{BYTES, PROGRESS, PROTOBUF};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
 use super::described::{Description, bytes_of, message, pattern, progress_content};
@@ -45,6 +45,19 @@ pub(super) async fn describe(
     let description = offer.application.describe();
     let message = ApplicationDescription { name, limits: Some(limits), description };
     Ok(message_response(&message, wants_json(&headers)))
+}
+
+/// The model of an application, if its owner publishes it.
+pub(super) async fn model(
+    State(service): State<Arc<Service>>,
+    _: KnownClient,
+    Path(name): Path<String>,
+) -> Result<Response, Refusal> {
+    let published = service.application(&name)?.published.clone().ok_or_else(|| {
+        let remedy = "get the client's half of the model from the owner of the service";
+        Refusal::new(ProblemCode::NotFound, format!("{name} publishes no model"), remedy)
+    })?;
+    Ok(([(header::CONTENT_TYPE, PROTOBUF)], published).into_response())
 }
 
 /// Makes all possible checks before it reads the query. A client that accepts it is sent the progress, unless the
@@ -103,6 +116,13 @@ pub(super) fn about_describe() -> Description {
     described_name(about)
         .answers(200, message::<ApplicationDescription>("Limits, and the application's own description."))
         .problems(&[ProblemCode::ApplicationNotFound])
+}
+
+pub(super) fn about_model() -> Description {
+    let more = "The files of the client's half, or of all of it, as the protobuf message `PublishedModel`.";
+    described_name(Description::new("published_model", "The model of an application, if its owner publishes it", more))
+        .answers(200, bytes_of(PROTOBUF, "The files."))
+        .problems(&[ProblemCode::ApplicationNotFound, ProblemCode::NotFound])
 }
 
 pub(super) fn about_ask() -> Description {

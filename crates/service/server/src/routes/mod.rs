@@ -38,6 +38,7 @@ fn described() -> DescribedRouter {
         .route(GET, "/v1/apps", apps::list, apps::about_list())
         .route(GET, "/v1/apps/{*name}", apps::describe, apps::about_describe())
         .route(POST, "/v1/apps/{*name}", apps::ask, apps::about_ask())
+        .route(GET, "/v1/models/{*name}", apps::model, apps::about_model())
         .route(GET, "/v1/keys", keys::list, keys::about_list())
         .route(POST, "/v1/keys", keys::declare, keys::about_declare())
         .route(GET, "/v1/keys/{id}", keys::status, keys::about_status())
@@ -192,7 +193,7 @@ mod tests {
         let (router, document) = described().into_parts();
         let documented: BTreeSet<_> = document.paths.paths.keys().cloned().collect();
         assert_eq!(paths_of(&router), documented);
-        assert_eq!(documented.len(), 8);
+        assert_eq!(documented.len(), 9);
         // The check itself sees a route that is not described.
         assert_ne!(paths_of(&router.route("/v1/other/{*rest}", get(healthz))), documented);
     }
