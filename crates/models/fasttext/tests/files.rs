@@ -47,6 +47,10 @@ fn a_saved_model_is_the_same_model() {
     for text in separable(30).texts() {
         assert_eq!(loaded.scores(text), model.scores(text));
     }
+    let [json, weights] = ["client.json", "client.safetensors"].map(|file| fs::read(nested.join(file)).expect("reads"));
+    assert_eq!(&Encoder::from_bytes(&json, &weights).expect("is read"), model.encoder());
+    let refused = Encoder::from_bytes(&json, &weights[1..]);
+    assert!(matches!(refused, Err(ModelError::File(FileError::Checksum { .. }))), "{refused:?}");
     let again = directory.path().join("again");
     loaded.save(&again).expect("saves");
     for file in ["client.json", "client.safetensors", "server.json", "server.safetensors"] {

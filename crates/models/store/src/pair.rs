@@ -64,9 +64,16 @@ impl FilePair {
     /// # Errors
     /// [`FileError`] but [`Checksum`](FileError::Checksum) and [`Tensor`](FileError::Tensor).
     pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, FileError> {
-        let bytes = read_file(&self.json, MAX_JSON_BYTES)?;
+        self.parse_json(&read_file(&self.json, MAX_JSON_BYTES)?)
+    }
+
+    /// As [`FilePair::read_json`], from the bytes of the file.
+    ///
+    /// # Errors
+    /// [`FileError::Format`] or [`FileError::Json`].
+    pub fn parse_json<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, FileError> {
         let malformed = |source| FileError::Json { path: self.json.clone(), source };
-        let header: Header = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let header: Header = serde_json::from_slice(bytes).map_err(malformed)?;
         if header.format != self.kind || !(self.oldest..=self.version).contains(&header.version) {
             return Err(FileError::Format {
                 path: self.json.clone(),
@@ -74,7 +81,7 @@ impl FilePair {
                 needed: format!("{} version {}", self.kind, self.versions()),
             });
         }
-        let document: Document<T> = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let document: Document<T> = serde_json::from_slice(bytes).map_err(malformed)?;
         Ok(document.model)
     }
 
@@ -92,8 +99,22 @@ impl FilePair {
     /// # Errors
     /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
     pub fn read_weights(&self, blake3: &str, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, FileError> {
-        let bytes = read_file(&self.weights, MAX_WEIGHTS_BYTES)?;
-        let found = checksum(&bytes);
+        self.parse_weights(&read_file(&self.weights, MAX_WEIGHTS_BYTES)?, blake3, name, dtype, shape)
+    }
+
+    /// As [`FilePair::read_weights`], from the bytes of the file.
+    ///
+    /// # Errors
+    /// [`FileError::Checksum`] or [`FileError::Tensor`].
+    pub fn parse_weights(
+        &self,
+        bytes: &[u8],
+        blake3: &str,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> Result<Vec<u8>, FileError> {
+        let found = checksum(bytes);
         if found != blake3 {
             return Err(FileError::Checksum { path: self.weights.clone(), found, needed: blake3.to_owned() });
         }
@@ -102,7 +123,7 @@ impl FilePair {
             found,
             needed: format!("one tensor {name:?} of type {dtype} and shape {shape:?}"),
         };
-        let file = SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string()))?;
+        let file = SafeTensors::deserialize(bytes).map_err(|error| refuse(error.to_string()))?;
         if file.len() != 1 {
             return Err(refuse(format!("{} tensors", file.len())));
         }

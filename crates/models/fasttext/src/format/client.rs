@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_store::{Dtype, FilePair, ModelId};
+use unspoken_store::{Dtype, FileError, FilePair, ModelId};
 
 use super::{VERSION, WORD_RULE_VERSION};
 use crate::encoder::Encoder;
@@ -50,11 +50,24 @@ pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError
 
 pub(super) fn load(directory: &Path) -> Result<Encoder, ModelError> {
     let pair = pair(directory, WORD_RULE_VERSION).reading_from(VERSION);
-    let content: Content = pair.read_json()?;
+    let read = |checksum: &str, shape: &[usize]| pair.read_weights(checksum, TENSOR, Dtype::U16, shape);
+    join(pair.read_json()?, read)
+}
+
+pub(super) fn from_bytes(json: &[u8], weights: &[u8]) -> Result<Encoder, ModelError> {
+    let pair = pair(Path::new(""), WORD_RULE_VERSION).reading_from(VERSION);
+    let parse = |checksum: &str, shape: &[usize]| pair.parse_weights(weights, checksum, TENSOR, Dtype::U16, shape);
+    join(pair.parse_json(json)?, parse)
+}
+
+/// Checks the content, and the weights that `weights` reads for a checksum and a shape.
+fn join(
+    content: Content,
+    weights: impl FnOnce(&str, &[usize]) -> Result<Vec<u8>, FileError>,
+) -> Result<Encoder, ModelError> {
     content.shape.check()?;
     let vocabulary = Vocabulary::from_tokens(content.vocabulary)?;
-    let dimensions = [vocabulary.len(), content.shape.subtables];
-    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
+    let bytes = weights(&content.weights_blake3, &[vocabulary.len(), content.shape.subtables])?;
     let (codes, _) = bytes.as_chunks();
     Encoder::new(
         content.model_id,

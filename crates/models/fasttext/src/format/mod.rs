@@ -36,6 +36,14 @@ impl Encoder {
     pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
         client::load(directory.as_ref())
     }
+
+    /// Checks the contents of `client.json` and `client.safetensors`, for clients without a file system.
+    ///
+    /// # Errors
+    /// As for [`Encoder::load`].
+    pub fn from_bytes(json: &[u8], weights: &[u8]) -> Result<Self, ModelError> {
+        client::from_bytes(json, weights)
+    }
 }
 
 impl ScoreTables {

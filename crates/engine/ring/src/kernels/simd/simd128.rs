@@ -87,10 +87,12 @@ impl Vector for Register {
     operation!(mul_low(self, other) = u32x4_mul(self.0, other.0));
     operation!(reverse(self) = u32x4_shuffle::<3, 2, 1, 0>(self.0, self.0));
     operation!(add64(self, other) = u64x2_add(self.0, other.0));
-    operation!(fold64(self, multiple) = {
-        let is_large = i64x2_lt(self.0, i64x2_splat(0));
-        u64x2_sub(self.0, v128_and(is_large, multiple.0))
-    });
+    operation!(
+        fold64(self, multiple) = {
+            let is_large = i64x2_lt(self.0, i64x2_splat(0));
+            u64x2_sub(self.0, v128_and(is_large, multiple.0))
+        }
+    );
 
     #[inline(always)]
     fn operand(self) -> Self {
@@ -153,10 +155,7 @@ impl Register {
     /// Lanes 0, 1 and lanes 2, 3, alternating with those of `other`.
     #[inline(always)]
     fn interleave32(self, other: Self) -> (Self, Self) {
-        (
-            Register(u32x4_shuffle::<0, 4, 1, 5>(self.0, other.0)),
-            Register(u32x4_shuffle::<2, 6, 3, 7>(self.0, other.0)),
-        )
+        (Register(u32x4_shuffle::<0, 4, 1, 5>(self.0, other.0)), Register(u32x4_shuffle::<2, 6, 3, 7>(self.0, other.0)))
     }
 
     /// The same on 64-bit lanes.
@@ -166,7 +165,8 @@ impl Register {
     }
 }
 
-/// `target[i] = source[permutation(i)]`: each quarter of a target block is a shuffle of one quarter of the source block.
+/// `target[i] = source[permutation(i)]`: each quarter of a target block is a shuffle of one quarter of the source
+/// block.
 ///
 /// # Safety
 /// The machine has 128-bit registers.
