@@ -4,8 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := target/release/unspoken
 
-.PHONY: demo test build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
-	tables-encrypt tables-pir tables-llama tables-llama-smollm2 tables-llama-clear figures storm clean
+# Cargo runs WebAssembly programs with it.
+WASI := CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings $(abspath scripts/run_wasi.mjs)"
+
+.PHONY: demo test test-wasm build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup \
+	tables-matrix tables-encrypt tables-pir tables-llama tables-llama-smollm2 tables-llama-clear figures storm clean
 
 # Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, queries privately, and prints what was
 # sent.
@@ -42,6 +45,11 @@ web:
 test: data lint
 	cargo test --release --workspace --exclude unspoken-python
 	$(MAKE) python-checks
+
+# Tests of the engine on WebAssembly, with its vector kernels. Needs Node.js 20 or newer.
+test-wasm:
+	$(WASI) cargo test --release --target wasm32-wasip1 -p unspoken-ring -p unspoken-rlwe --lib --tests
+	$(WASI) cargo test --release --target wasm32-wasip1 -p unspoken-ckks --lib
 
 lint:
 	cargo fmt --all --check

@@ -8,6 +8,8 @@ import { type Answer, ClearModel, Client, type OpenOptions as ClientOptions, typ
 
 /** Bytes of keys in one request. */
 const PIECE_BYTES = 8 << 20;
+/** Longest keys that a page makes: more do not fit beside them into its memory. */
+const MOST_KEY_BYTES = 1e9;
 /** Longest published model in bytes. */
 const MODEL_BYTES = 512 << 20;
 /** Times that a description or keys are renewed for one call. */
@@ -240,6 +242,12 @@ export class Connection {
   /** Makes keys and sends them. Their bytes are in a blob, which the browser may keep on disk. */
   async #sendKeys(report: Report, signal: AbortSignal): Promise<void> {
     const total = this.#client.keyBytes;
+    if (total > MOST_KEY_BYTES) {
+      throw new UnspokenError(
+        "memory",
+        `${this.#name}: needs keys of ${total} bytes, and a page makes at most ${MOST_KEY_BYTES}; use the command line or Python`,
+      );
+    }
     if (total > this.#offer.maxKeyBytes) {
       throw new UnspokenError(
         "protocol",

@@ -15,8 +15,8 @@ pub(crate) struct Permutation {
     pub(crate) source_block: Vec<u32>,
     /// For each target block, which of `shuffles` to apply.
     pub(crate) shuffle: Vec<u8>,
-    /// Lane `l` of the target comes from lane `shuffles[s][l]` of the source. Lanes 0-7 all come from one half, and so
-    /// do lanes 8-15.
+    /// Lane `l` of the target comes from lane `shuffles[s][l]` of the source. All lanes of a half come from one half,
+    /// and all lanes of a quarter from one quarter.
     pub(crate) shuffles: [[u32; LANES]; LANES],
 }
 

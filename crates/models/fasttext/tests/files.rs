@@ -3,6 +3,7 @@
 #[allow(missing_docs, dead_code)]
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use unspoken_fasttext::{Encoder, Model, ModelError, ScoreTables, Tokeniser, TrainOptions, WordRule};
-use unspoken_store::FileError;
+use unspoken_store::{FileError, ModelFiles};
 
 fn saved() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -47,6 +48,15 @@ fn a_saved_model_is_the_same_model() {
     for text in separable(30).texts() {
         assert_eq!(loaded.scores(text), model.scores(text));
     }
+    let names = ["client.json", "client.safetensors"];
+    let mut files: BTreeMap<_, _> = names.map(|name| (name.into(), fs::read(nested.join(name)).expect("reads"))).into();
+    assert_eq!(&Encoder::read(ModelFiles::Memory(&files)).expect("is read"), model.encoder());
+    files.get_mut(names[1]).expect("is there").pop();
+    let refused = Encoder::read(ModelFiles::Memory(&files));
+    assert!(matches!(refused, Err(ModelError::File(FileError::Checksum { .. }))), "{refused:?}");
+    files.remove(names[1]);
+    let absent = Encoder::read(ModelFiles::Memory(&files));
+    assert!(matches!(absent, Err(ModelError::File(FileError::Io { .. }))), "{absent:?}");
     let again = directory.path().join("again");
     loaded.save(&again).expect("saves");
     for file in ["client.json", "client.safetensors", "server.json", "server.safetensors"] {

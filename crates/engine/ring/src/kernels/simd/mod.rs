@@ -1,9 +1,9 @@
 //! Vector kernels: one source, compiled for each instruction set.
 //!
 //! [`vector`] defines the operations of a register and builds modular arithmetic on them; one module per instruction
-//! set provides the register. The kernels are generic over the register, always inlined, and unsafe for one reason only:
-//! the machine must have the instructions. The kernels check the lengths that they rely on. This module wraps them in
-//! one function per kernel and instruction set, compiled for that set.
+//! set provides the register. The kernels are generic over the register, always inlined, and unsafe for one reason
+//! only: the machine must have the instructions. The kernels check the lengths that they rely on. This module wraps
+//! them in one function per kernel and instruction set, compiled for that set.
 
 #![expect(unsafe_code, reason = "vector instructions, and pointers into limbs whose lengths are checked")]
 

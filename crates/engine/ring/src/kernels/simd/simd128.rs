@@ -165,7 +165,8 @@ impl Register {
     }
 }
 
-/// `target[i] = source[permutation(i)]`: each quarter of a target block is a shuffle of one quarter of the source block.
+/// `target[i] = source[permutation(i)]`: each quarter of a target block is a shuffle of one quarter of the source
+/// block.
 ///
 /// # Safety
 /// The machine has 128-bit registers.
