@@ -59,7 +59,8 @@ lint:
 .PHONY: test-python python-checks
 test-python: build python-checks
 
-python-checks: python-env
+python-checks: python-env web
+	sh scripts/install_browser.sh
 	$(VENV)/bin/ruff check python scripts peers
 	$(VENV)/bin/ruff format --check python scripts peers
 	$(VENV)/bin/mypy --strict python/unspoken

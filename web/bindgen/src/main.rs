@@ -11,6 +11,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let written = Bindgen::new()
+        .remove_name_section(true)
+        .remove_producers_section(true)
         .input_path(module)
         .web(true)
         .and_then(|bindgen| bindgen.typescript(true).generate(directory));

@@ -1,0 +1,347 @@
+"""The page of `unspoken serve --web`, in Chromium: draws, types, looks up, and reads the record of requests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT, Service
+
+import unspoken
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the tests of the page need `pip install playwright`")
+
+SITE = Path(os.environ.get("UNSPOKEN_SITE", ROOT / "web" / "site"))
+RECORDS = {"E11.9": "Type 2 diabetes mellitus", "I10": "Essential (primary) hypertension"}
+
+# Milliseconds for everything that computes: the machine of continuous integration is slow.
+PATIENCE = 240_000
+
+# No window, no sandbox (tests may run as root), and no requests of the browser's own.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("NO CHROMIUM, SO THE PAGE IS NOT TESTED: run `sh scripts/install_browser.sh`")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def page_service(binary: Path, model: unspoken.FastText, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A classifier, a recogniser of digits and a database, and the page."""
+    if not (SITE / "index.html").exists():
+        pytest.skip("NO PAGE, SO IT IS NOT TESTED: run `make web`")
+    home = tmp_path_factory.mktemp("web")
+    model.save(home / "words")
+    draw = np.random.default_rng(1)
+    images = draw.integers(0, 256, size=(40, 28, 28), dtype=np.uint8)
+    unspoken.DigitsNetwork(epochs=1, progress=False).fit(images, np.arange(40) % 10).save(home / "digits")
+    (home / "codes.csv").write_text("code,name\n" + "".join(f'"{k}","{v}"\n' for k, v in RECORDS.items()))
+    build = ["pir", "build", "--from", home / "codes.csv", "--key", "code", "--value", "name", home / "codes"]
+    subprocess.run([binary, *map(str, build)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    service = Service(binary, home, home / "data")
+    service.options = [
+        ("--offer", f"classify:classify/spam={home / 'words'},preset=n14_depth8_scale30,small=off,publish=all"),
+        ("--offer", f"digits:digits/strokes={home / 'digits'},batch=16,publish=all"),
+        ("--offer", f"pir:pir/codes={home / 'codes'}"),
+        ("--web", SITE),
+    ]
+    yield service.start()
+    service.stop()
+
+
+class Traffic:
+    """Everything that a page sends, and everything that it stores."""
+
+    def __init__(self, context: Any) -> None:
+        self.sent: list[bytes] = []
+        self.urls: list[str] = []
+        context.on("request", self._add)
+
+    def _add(self, request: Any) -> None:
+        self.urls.append(request.url)
+        self.sent.append(request.url.encode())
+        self.sent.append(json.dumps(request.headers).encode())
+        self.sent.append(request.post_data_buffer or b"")
+
+
+@pytest.fixture
+def context(browser: Any) -> Iterator[Any]:
+    made = browser.new_context()
+    yield made
+    made.close()
+
+
+def opened(context: Any, service: Service) -> Any:
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(service.url)
+    page.wait_for_function("document.getElementById('status').textContent.startsWith('Connected')")
+    return page
+
+
+def card(page: Any, kind: str) -> Any:
+    return page.locator(f"article[data-kind={kind}]")
+
+
+def ask(place: Any) -> str:
+    place.locator("button.main").click()
+    place.locator(".answer dl").wait_for()
+    return place.locator(".answer").inner_text()
+
+
+def stored(page: Any) -> str:
+    """All that IndexedDB, local and session storage and the cookies contain."""
+    return page.evaluate(
+        """async () => {
+            const parts = [JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie];
+            for (const { name } of await indexedDB.databases()) {
+                const database = await new Promise((done) => {
+                    const request = indexedDB.open(name);
+                    request.onsuccess = () => done(request.result);
+                });
+                for (const store of database.objectStoreNames) {
+                    const rows = await new Promise((done) => {
+                        const request = database.transaction(store).objectStore(store).getAll();
+                        request.onsuccess = () => done(request.result);
+                    });
+                    const hex = (value) => value instanceof Uint8Array
+                        ? Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join("")
+                        : String(value);
+                    rows.forEach((row) => parts.push(...Object.values(row).map(hex)));
+                }
+                database.close();
+            }
+            return parts.join(" ");
+        }"""
+    )
+
+
+def secret_of(place: Any) -> str:
+    place.locator("summary").click()
+    place.get_by_role("button", name="Show it").click()
+    shown = place.locator("code.secret")
+    shown.wait_for()
+    return shown.inner_text()
+
+
+def test_draws_types_and_looks_up(context: Any, page_service: Service) -> None:
+    traffic = Traffic(context)
+    page = opened(context, page_service)
+
+    digits = card(page, "digits")
+    box = digits.locator("canvas.draw").bounding_box()
+    x, y, size = box["x"], box["y"], box["width"]
+    page.mouse.move(x + 0.5 * size, y + 0.2 * size)
+    page.mouse.down()
+    page.mouse.move(x + 0.5 * size, y + 0.8 * size, steps=8)
+    page.mouse.up()
+    answer = ask(digits)
+    assert "This is a" in answer
+    assert "The same as in the clear" in answer
+    # The keyboard draws, too, and the keys are sent once.
+    digits.locator("canvas.draw").press("7")
+    assert "Ask privately (" not in digits.locator("button.main").inner_text()
+    assert "The same as in the clear" in ask(digits)
+
+    message = card(page, "classify")
+    message.locator("textarea").fill("urgent cash prize waiting")
+    answer = ask(message)
+    assert "Label: spam" in answer
+    assert "The same as in the clear" in answer
+
+    codes = card(page, "retrieve")
+    codes.locator("input[type=text]").fill("I10")
+    assert RECORDS["I10"] in ask(codes)
+    codes.locator("input[type=text]").fill("Z99")
+    codes.locator("button.main").click()
+    codes.get_by_text("no such record").wait_for()
+
+    # The record has every request of the page, with its length and what was seen.
+    rows = page.locator("#requests tr")
+    queries = [row for row in rows.all_inner_texts() if row.startswith("query")]
+    assert len(queries) == 5
+    assert all("POST /v1/apps/" in row for row in queries)
+
+    # What was sent is not the questions, and no secret is in it or in what is stored.
+    everything = b"\n".join(traffic.sent)
+    assert len(everything) > 1e6
+    for text in (b"urgent cash prize", b"Z99"):
+        assert text not in everything
+    places = [digits, message, codes]
+    secrets = [secret_of(place) for place in places]
+    assert all(len(secret) >= 64 for secret in secrets)
+    assert len(set(secrets)) == len(secrets)
+    kept = stored(page)
+    for secret in map(bytes.fromhex, secrets):
+        for form in forms(secret):
+            assert form not in everything
+            assert form.decode("latin1") not in kept
+    # Nothing was asked of anyone else.
+    assert all(url.startswith((page_service.url, "blob:", "data:")) for url in traffic.urls), traffic.urls
+
+
+def forms(secret: bytes) -> list[bytes]:
+    """A secret and parts of it, in the forms in which it could leak."""
+    parts = [secret, *(secret[at : at + 16] for at in range(0, len(secret) - 15, 16))]
+    encoded = [base64.b64encode(part).rstrip(b"=")[:-1] for part in parts]
+    return [*parts, *(part.hex().encode() for part in parts), *encoded]
+
+
+def test_a_sealed_secret_serves_the_next_visit(context: Any, page_service: Service) -> None:
+    page = opened(context, page_service)
+
+    def unlock(passphrase: str) -> None:
+        page.locator("#settings summary").click()
+        page.locator("input[name=passphrase]").fill(passphrase)
+        page.get_by_role("button", name="Apply").click()
+        page.wait_for_function("document.getElementById('status').textContent.startsWith('Connected')")
+
+    unlock("correct horse battery staple")
+    codes = card(page, "retrieve")
+    codes.locator("input[type=text]").fill("E11.9")
+    assert RECORDS["E11.9"] in ask(codes)
+    secret = secret_of(codes)
+    assert secret not in stored(page)
+    assert "correct horse" not in stored(page)
+
+    # Another visit: no keys are made or sent.
+    page.reload()
+    page.wait_for_function("document.getElementById('status').textContent.startsWith('Connected')")
+    traffic = Traffic(context)
+    unlock("correct horse battery staple")
+    codes = card(page, "retrieve")
+    codes.get_by_text("the stored one").wait_for()
+    codes.locator("input[type=text]").fill("I10")
+    assert RECORDS["I10"] in ask(codes)
+    assert "none made" in codes.locator(".answer").inner_text()
+    assert not any("/v1/keys" in url and "complete" in url for url in traffic.urls)
+    assert secret_of(codes) == secret
+
+    # A wrong passphrase is refused, and nothing is lost.
+    page.reload()
+    page.wait_for_function("document.getElementById('status').textContent.startsWith('Connected')")
+    unlock("another one")
+    page.get_by_text("needed the one with which the secret was sealed").first.wait_for()
+
+
+def test_a_page_closed_in_the_middle_stores_nothing(context: Any, page_service: Service) -> None:
+    page = opened(context, page_service)
+    page.locator("#settings summary").click()
+    page.locator("input[name=passphrase]").fill("a passphrase")
+    page.get_by_role("button", name="Apply").click()
+    page.wait_for_function("document.getElementById('status').textContent.startsWith('Connected')")
+    digits = card(page, "digits")
+    digits.locator("canvas.draw").press("3")
+    digits.locator("button.main").click()
+    digits.get_by_text("making keys").wait_for()
+    page.reload()
+    page.wait_for_function("document.getElementById('status').textContent.startsWith('Connected')")
+    assert "sealed" not in stored(page)
+    assert "spam" not in stored(page)
+    # And it works as before.
+    digits = card(page, "digits")
+    digits.locator("canvas.draw").press("3")
+    assert "This is a" in ask(digits)
+
+
+def test_cancelling_ends_the_making_of_keys(context: Any, page_service: Service) -> None:
+    page = opened(context, page_service)
+    digits = card(page, "digits")
+    digits.locator("canvas.draw").press("5")
+    digits.locator("button.main").click()
+    digits.get_by_text("making keys").wait_for()
+    digits.get_by_role("button", name="Cancel").click()
+    digits.get_by_text("cancelled").first.wait_for()
+
+
+def lying(context: Any, change: dict[str, Any]) -> None:
+    """Lets the service describe a database as `change` says."""
+
+    def handle(route: Any) -> None:
+        response = route.fetch()
+        body = response.json()
+        body.update(change)
+        route.fulfill(response=response, body=json.dumps(body))
+
+    context.route("**/v1/apps/pir*", handle)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"description": base64.b64encode(b"\x00" * 99).decode()}, "description"),
+        ({"description": 5}, "is this an Unspoken service?"),
+        ({"limits": {"key_format": 1, "max_key_bytes": 5}}, "do not trust this service"),
+    ],
+)
+def test_a_service_that_lies_is_refused(
+    context: Any, page_service: Service, change: dict[str, Any], message: str
+) -> None:
+    lying(context, change)
+    page = opened(context, page_service)
+    if "limits" in change:
+        codes = card(page, "retrieve")
+        codes.locator("button.main").click()
+    page.get_by_text(message).first.wait_for()
+    # The other applications work.
+    assert card(page, "classify").count() == 1
+
+
+def test_an_answer_that_is_too_long_is_refused(context: Any, page_service: Service) -> None:
+    long = b"\x00" * (64 << 20)
+    context.route("**/v1/apps/*?key=*", lambda route: route.fulfill(status=200, body=long))
+    page = opened(context, page_service)
+    codes = card(page, "retrieve")
+    codes.locator("button.main").click()
+    codes.get_by_text("needed at most").wait_for()
+
+
+def test_a_browser_without_simd_is_told(context: Any, page_service: Service) -> None:
+    context.add_init_script("WebAssembly.validate = () => false")
+    page = context.new_page()
+    page.goto(page_service.url)
+    page.get_by_text("this browser lacks WebAssembly SIMD").wait_for()
+
+
+def test_two_pages_do_not_disturb_each_other(context: Any, page_service: Service) -> None:
+    pages = [opened(context, page_service) for _ in range(2)]
+    for page, code in zip(pages, RECORDS):
+        codes = card(page, "retrieve")
+        codes.locator("input[type=text]").fill(code)
+        codes.locator("button.main").click()
+    for page, name in zip(pages, RECORDS.values()):
+        card(page, "retrieve").get_by_text(name).wait_for()
+
+
+def test_the_page_fits_a_phone(browser: Any, page_service: Service) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page = opened(context, page_service)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    # Every control has a name, and can be reached with the keyboard.
+    for control in page.locator("button:visible, input:visible, textarea:visible, canvas[tabindex]").all():
+        name = control.evaluate("e => e.getAttribute('aria-label') || e.labels?.[0]?.textContent || e.textContent")
+        assert name.strip()
+    context.close()
