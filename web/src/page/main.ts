@@ -11,6 +11,9 @@ import { textView } from "./text.js";
 const status = byId("status");
 const cards = byId("applications");
 const form = byId("settings-form") as HTMLFormElement;
+/** The kinds of applications that the page can ask, in the order of their cards. */
+const KINDS = ["digits", "classify", "retrieve"];
+
 let service: Service | undefined;
 let shown: Card[] = [];
 
@@ -40,6 +43,7 @@ async function start(): Promise<void> {
     service = opened;
     const names = await opened.applications();
     await Promise.all(names.map((name) => show(opened, name)));
+    arrange();
     status.textContent = names.length === 0 ? "This service offers nothing." : `Connected to ${opened.url}.`;
     await refreshMemory();
   } catch (error) {
@@ -79,6 +83,16 @@ async function show(from: Service, name: string): Promise<void> {
     const message = UnspokenError.of(error).message;
     place.replaceWith(element("article", { class: "card" }, element("h2", {}, name), element("p", { class: "help" }, message)));
   }
+}
+
+/** Puts the cards that can be asked first, in a fixed order. */
+function arrange(): void {
+  const place = (card: Element): number => {
+    const at = KINDS.indexOf((card as HTMLElement).dataset["kind"] ?? "");
+    return at < 0 ? KINDS.length : at;
+  };
+  const sorted = Array.from(cards.children).sort((a, b) => place(a) - place(b));
+  cards.replaceChildren(...sorted);
 }
 
 function viewOf(kind: string, choose: (mode: string) => void): View {

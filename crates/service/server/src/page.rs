@@ -69,7 +69,7 @@ const HEADERS: [(HeaderName, &str); 8] = [
          encrypted-media=(), fullscreen=(), geolocation=(), gyroscope=(), hid=(), identity-credentials-get=(), \
          idle-detection=(), local-fonts=(), magnetometer=(), microphone=(), midi=(), payment=(), \
          picture-in-picture=(), publickey-credentials-get=(), screen-wake-lock=(), serial=(), storage-access=(), \
-         usb=(), web-share=(), xr-spatial-tracking=()",
+         usb=(), xr-spatial-tracking=()",
     ),
     // Stored, but used only after the service has said that it is still the same.
     (header::CACHE_CONTROL, "no-cache"),
