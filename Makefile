@@ -40,6 +40,18 @@ web:
 	cd web && npm ci --no-audit --no-fund && npm run --silent build
 	node web/assemble.mjs
 
+# The pictures of the page in docs, and docs/browser.md.
+.PHONY: screenshots tables-browser
+screenshots: build web python-env
+	sh scripts/install_browser.sh
+	$(VENV)/bin/python scripts/screenshots.py $(BIN)
+
+tables-browser: build web python-env
+	sh scripts/install_browser.sh
+	cargo build --release -p unspoken-web --example native
+	npm install --silent --no-audit --no-fund --prefix .peers/npm node-seal@7.0.0
+	$(VENV)/bin/python scripts/browser_tables.py $(BIN) target/release/examples/native
+
 # All tests: formatting, lints, Rust and Python tests. Testing the workspace builds the commands that the Python tests
 # run.
 test: data lint

@@ -172,7 +172,14 @@ export class Connection {
 
   async #askOnce(questions: Question[], report: Report, signal: AbortSignal): Promise<Asked> {
     const client = this.#client;
-    const asked: Asked = { answers: [], clientMilliseconds: 0, serviceMilliseconds: 0, queryBytes: 0, answerBytes: 0 };
+    const asked: Asked = {
+      answers: [],
+      encryptMilliseconds: 0,
+      decryptMilliseconds: 0,
+      serviceMilliseconds: 0,
+      queryBytes: 0,
+      answerBytes: 0,
+    };
     const arrived: { request: ReturnType<Client["ask"]>; answer: Uint8Array }[] = [];
     try {
       for (let from = 0; from < questions.length; from += client.batch) {
@@ -190,7 +197,7 @@ export class Connection {
           most: request.answerBytes,
           signal,
         });
-        asked.clientMilliseconds += sent - start;
+        asked.encryptMilliseconds += sent - start;
         asked.serviceMilliseconds += performance.now() - sent;
         asked.queryBytes += body.length;
         asked.answerBytes += answer.length;
@@ -199,8 +206,8 @@ export class Connection {
       const start = performance.now();
       // All of them, before an error ends it.
       const read = arrived.map(({ request, answer }) => attempt(() => client.read(request, answer)));
-      asked.clientMilliseconds += performance.now() - start;
       asked.answers = read.flatMap((result) => result());
+      asked.decryptMilliseconds = performance.now() - start;
       report({ step: "asking", done: questions.length, total: questions.length });
       return asked;
     } finally {

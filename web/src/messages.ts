@@ -46,8 +46,9 @@ export interface ApplicationInfo {
 /** The answers to the questions of one call, and what they took. */
 export interface Asked {
   answers: Answer[];
-  /** Milliseconds for encryption and decryption in this page. */
-  clientMilliseconds: number;
+  /** Milliseconds for encryption, and for decryption, in this page. */
+  encryptMilliseconds: number;
+  decryptMilliseconds: number;
   /** Milliseconds from sending queries to receiving their answers. */
   serviceMilliseconds: number;
   queryBytes: number;
@@ -63,7 +64,7 @@ export interface Progress {
 
 /** Calls that a page makes. */
 export interface Calls {
-  start: { arguments: [options: TransportOptions]; result: null };
+  start: { arguments: [options: TransportOptions, kernels: string | undefined]; result: null };
   applications: { arguments: []; result: string[] };
   open: { arguments: [name: string, options: OpenOptions]; result: ApplicationInfo };
   prepare: { arguments: [name: string]; result: ApplicationInfo };

@@ -7,6 +7,8 @@ import type { Answer, Question } from "./wasm/unspoken_web.js";
 
 /** How a service is opened. */
 export interface ServiceOptions extends Omit<TransportOptions, "url"> {
+  /** The kernels: `simd128`, which is the default, or `portable`, to compare their times. */
+  kernels?: string | undefined;
   /** Called with every request, as the service saw it. */
   onRequest?: (record: RequestRecord) => void;
   /** Called when a call that cannot be interrupted was cancelled: all secrets in memory are gone, open the applications again. */
@@ -118,7 +120,7 @@ export class Service {
       this.#end(new UnspokenError("internal", `the worker failed: ${event.message || "its script cannot be loaded"}`));
     };
     this.#worker = worker;
-    await this.call("start", {}, this.#transport);
+    await this.call("start", {}, this.#transport, this.#options.kernels);
   }
 
   #post(message: ToWorker): void {

@@ -4,7 +4,7 @@ import { Connection } from "./connection.js";
 import { UnspokenError } from "./errors.js";
 import type { CallName, Calls, FromWorker, OpenOptions, Progress, ToWorker } from "./messages.js";
 import { Transport } from "./transport.js";
-import init, { type InitOutput, type Question } from "./wasm/unspoken_web.js";
+import init, { type InitOutput, Kernels, type Question } from "./wasm/unspoken_web.js";
 
 let module: InitOutput | undefined;
 let transport: Transport | undefined;
@@ -17,8 +17,11 @@ interface Context {
 }
 
 const handlers: { [C in CallName]: (context: Context, ...given: Calls[C]["arguments"]) => Promise<Calls[C]["result"]> } = {
-  async start(_, options) {
+  async start(_, options, kernels) {
     module = await init({ module_or_path: new URL("./wasm/unspoken_web_bg.wasm", import.meta.url) });
+    if (kernels !== undefined) {
+      Kernels.choose(kernels);
+    }
     transport = new Transport(options, (record) => { post({ record }); });
     return null;
   },

@@ -143,7 +143,8 @@ export class Card {
     this.#showCosts();
     parts.push(
       facts([
-        ["Encrypting, decrypting here", duration(asked.clientMilliseconds)],
+        ["Encrypting here", duration(asked.encryptMilliseconds)],
+        ["Decrypting here", duration(asked.decryptMilliseconds)],
         ["Service and network", duration(asked.serviceMilliseconds)],
         ["Making keys here", info.keyMilliseconds > 0 ? `${duration(info.keyMilliseconds)}, once` : "none made"],
         ["All of it", duration(total)],

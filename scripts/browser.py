@@ -1,0 +1,115 @@
+"""What the scripts about the page share: models and a database, a service with the page, and Chromium."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".demo" / "page"
+
+# No window, no sandbox (scripts may run as root), and no requests of the browser's own.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def prepare(binary: Path) -> tuple[Path, Path, Path]:
+    """Directories of a classifier of SMS messages, a network of digits and a database of diagnoses; made once."""
+    subprocess.run([sys.executable, ROOT / "scripts" / "fetch_data.py", "sms", "mnist", "icd10"], check=True)
+    data, (words, digits, codes) = ROOT / "data", (HOME / name for name in ("words", "digits", "codes"))
+    mnist = data / "mnist"
+    commands = {
+        words: ["train", "--data", data / "sms" / "spam_collection.csv", "--out", words],
+        digits: ["digits", "train", "--images", mnist / "train-images-idx3-ubyte"]
+        + ["--labels", mnist / "train-labels-idx1-ubyte", "--out", digits],
+        codes: [
+            "pir",
+            "build",
+            "--from",
+            data / "icd10" / "icd10cm.csv",
+            "--key",
+            "code",
+            "--value",
+            "long_name",
+            codes,
+        ],
+    }
+    HOME.mkdir(parents=True, exist_ok=True)
+    for directory, command in commands.items():
+        if not directory.exists():
+            subprocess.run([binary, *map(str, command)], check=True)
+    return words, digits, codes
+
+
+@contextmanager
+def serving(binary: Path, words: Path, digits: Path, codes: Path) -> Iterator[str]:
+    """A service of the three, with the page and new state; its URL."""
+    state = HOME / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    offers = [
+        f"digits:digits/mnist={digits},batch=8,publish=all",
+        f"classify:classify/spam={words},publish=all",
+        f"pir:pir/codes={codes}",
+    ]
+    command = [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", state, "--web", ROOT / "web" / "site"]
+    command += [word for offer in offers for word in ("--offer", offer)]
+    with (HOME / "service.log").open("w") as log:
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            sys.exit((HOME / "service.log").read_text())
+        yield json.loads(line)["listening"]
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A running Chromium."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        sys.exit("no Chromium: run `sh scripts/install_browser.sh`")
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+def draw(page: Any, card: Any) -> None:
+    """Draws a seven."""
+    box = card.locator("canvas.draw").bounding_box()
+    points = [(0.28, 0.24), (0.72, 0.22), (0.6, 0.5), (0.48, 0.85)]
+    x, y = (box[axis] for axis in "xy")
+    places = [(x + box["width"] * right, y + box["height"] * down) for right, down in points]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place, steps=8)
+    page.mouse.up()
+
+
+def ask(card: Any) -> str:
+    """Asks the question of a card; the text of the answer."""
+    card.locator("button.main").click()
+    card.locator(".answer dl").wait_for(timeout=300_000)
+    return card.locator(".answer").inner_text()
