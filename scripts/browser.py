@@ -33,21 +33,12 @@ def prepare(binary: Path) -> tuple[Path, Path, Path]:
     subprocess.run([sys.executable, ROOT / "scripts" / "fetch_data.py", "sms", "mnist", "icd10"], check=True)
     data, (words, digits, codes) = ROOT / "data", (HOME / name for name in ("words", "digits", "codes"))
     mnist = data / "mnist"
+    images, labels = mnist / "train-images-idx3-ubyte", mnist / "train-labels-idx1-ubyte"
+    records = data / "icd10" / "icd10cm.csv"
     commands = {
         words: ["train", "--data", data / "sms" / "spam_collection.csv", "--out", words],
-        digits: ["digits", "train", "--images", mnist / "train-images-idx3-ubyte"]
-        + ["--labels", mnist / "train-labels-idx1-ubyte", "--out", digits],
-        codes: [
-            "pir",
-            "build",
-            "--from",
-            data / "icd10" / "icd10cm.csv",
-            "--key",
-            "code",
-            "--value",
-            "long_name",
-            codes,
-        ],
+        digits: ["digits", "train", "--images", images, "--labels", labels, "--out", digits],
+        codes: ["pir", "build", "--from", records, "--key", "code", "--value", "long_name", codes],
     }
     HOME.mkdir(parents=True, exist_ok=True)
     for directory, command in commands.items():

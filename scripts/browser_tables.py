@@ -1,7 +1,7 @@
 """Measures the client in Chromium and writes docs/browser.md: `make tables-browser`.
 
-`browser_tables.py UNSPOKEN NATIVE`: NATIVE is the example `native` of unspoken-web. Needs the page (`make web`), and for
-the last table node-seal, which `make tables-browser` installs into .peers/npm.
+`browser_tables.py UNSPOKEN NATIVE`: NATIVE is the example `native` of unspoken-web. Needs the page (`make web`), and
+for the comparison with SEAL node-seal, which `make tables-browser` installs into .peers/npm.
 """
 
 from __future__ import annotations
@@ -132,8 +132,6 @@ def files(directory: Path) -> Iterator[str]:
     """Serves the files of a directory on this machine."""
 
     class Quiet(SimpleHTTPRequestHandler):
-        extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm"}
-
         def log_message(self, *_: object) -> None:
             pass
 
@@ -185,10 +183,10 @@ def document(rows: list[Any], first: list[float], seal: float | None, version: s
     brotli = module.with_name(module.name + ".br").stat().st_size
     zipped = len(gzip.compress(module.read_bytes()))
     intro = (
-        f"Made by `make tables-browser` on {date.today()}: {platform.system()}, Chromium {version}, headless, the service "
-        f"on the same machine. Medians of {KEYS} (keys) and {QUESTIONS} (questions) repetitions, one case after the "
-        "other, in a worker of the page. Native is the same client in a process with one thread, on the fastest kernels "
-        "of the machine. Keys include handing over their bytes."
+        f"Made by `make tables-browser` on {date.today()}: {platform.system()}, Chromium {version}, headless, the "
+        f"service on the same machine. Medians of {KEYS} (keys) and {QUESTIONS} (questions) repetitions, one case after the "
+        "other, in a worker of the page. Native is the same client in a process with one thread, on the fastest "
+        "kernels of the machine. Keys include handing over their bytes."
     )
     parts = ["# The client in the browser\n", paragraph(intro), table(rows) + "\n", sizes(rows) + "\n"]
     parts.append(
