@@ -157,7 +157,7 @@ async fn page_or_not_found(
 ) -> Result<Response, Refusal> {
     let Extension(connection) = connection.unwrap_or_default();
     let page = service.page.as_ref();
-    let found = page.and_then(|page| page.respond(&method, uri.path(), &headers, connection.use_page()));
+    let found = page.and_then(|page| page.respond(&method, uri.path(), &headers, &connection));
     found.ok_or_else(|| match uri.path() {
         // They count the requests of all clients, so clients do not see them.
         "/metrics" => Refusal::new(
