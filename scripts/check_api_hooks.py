@@ -12,7 +12,7 @@ from typing import Any
 import schemathesis
 
 NAME, KEY_FORMAT, LENGTH = (os.environ[f"CHECK_API_{part}"] for part in ("NAME", "KEY_FORMAT", "LENGTH"))
-VALID_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
+VALID_NAME = re.compile(r"(?=.{1,120}\Z)[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*")
 
 
 def is_replaced(text: object) -> bool:
