@@ -8,6 +8,7 @@ response differs from the description.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from openapi_spec_validator import validate
 
@@ -64,9 +66,25 @@ def attack(url: str, home: Path, seconds: int, token: str | None) -> bool:
     settings.write_text(configuration())
     command = [Path(sys.executable).with_name("schemathesis"), "--config-file", settings, "run", f"{url}/openapi.json"]
     command += ["--checks", "all", "--max-examples", EXAMPLES, "--max-time", seconds, "--seed", SEED]
-    command += ["--request-timeout", 30, "--continue-on-failure"]
-    command += ["--header", f"Authorization: Bearer {token}"] if token else []
-    return subprocess.run([str(word) for word in command], cwd=home).returncode == 0
+    # The hooks make many requests equal, which the health check takes for a mistake.
+    command += ["--request-timeout", 30, "--continue-on-failure", "--suppress-health-check", "filter_too_much"]
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    command += [word for name, value in headers.items() for word in ("--header", f"{name}: {value}")]
+    # What the hooks need: an application, and what it takes.
+    names = ask(f"{url}/v1/apps", headers)["names"]
+    limits = ask(f"{url}/v1/apps/{names[0]}", headers)["limits"]
+    known = {"NAME": names[0], "KEY_FORMAT": limits["key_format"], "LENGTH": min(limits["max_key_bytes"], 8)}
+    environment = {f"CHECK_API_{name}": str(value) for name, value in known.items()}
+    environment["SCHEMATHESIS_HOOKS"] = "check_api_hooks"
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=home, env={**os.environ, **environment}).returncode == 0
+
+
+def ask(url: str, headers: dict[str, str]) -> Any:
+    """A control message of the service."""
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as response:
+        return json.load(response)
 
 
 def main() -> None:

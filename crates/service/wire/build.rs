@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .field_attribute(".unspoken.v1.KeyStatus.state", "#[serde(with = \"crate::json::key_state\")]")
         // What the types do not say about these fields in JSON.
         .field_attribute(".unspoken.v1.KeyDeclaration.application", schema_of(NAME))
+        .field_attribute(".unspoken.v1.KeyDeclaration.key_format", schema_of("maximum = 4294967295_u32"))
         .field_attribute(".unspoken.v1.KeyDeclaration.length", schema_of("minimum = 1"))
         .field_attribute(".unspoken.v1.KeyDeclaration.blake3", schema_of(HASH))
         .field_attribute(".unspoken.v1.KeyStatus.id", schema_of(ID))

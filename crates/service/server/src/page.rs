@@ -18,7 +18,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use unspoken_wire::ProblemCode;
 
-use crate::connection::PageUse;
+use crate::connection::{ConnectionAuthorization, PageUse};
 use crate::refusal::Refusal;
 
 /// The file that a directory is answered with.
@@ -200,11 +200,11 @@ impl Page {
         method: &Method,
         path: &str,
         headers: &HeaderMap,
-        sending: PageUse,
+        connection: &ConnectionAuthorization,
     ) -> Option<Response> {
         let file = self.file(path)?;
         let mut response = match *method {
-            Method::GET | Method::HEAD => file.respond(method == Method::HEAD, headers, sending),
+            Method::GET | Method::HEAD => file.respond(method == Method::HEAD, headers, connection),
             _ => {
                 let refusal =
                     Refusal::new(ProblemCode::MethodNotAllowed, "a file takes only GET and HEAD", "send one of these");
@@ -218,13 +218,15 @@ impl Page {
 }
 
 impl PageFile {
-    fn respond(&self, head_only: bool, headers: &HeaderMap, sending: PageUse) -> Response {
+    fn respond(&self, head_only: bool, headers: &HeaderMap, connection: &ConnectionAuthorization) -> Response {
         let accepted = self.compressed.iter().find(|(coding, _)| accepts_coding(headers, coding));
         let form = accepted.map_or(&self.plain, |(_, form)| form);
         let mut response = match (is_current(headers, &form.tag), head_only) {
             (true, _) => StatusCode::NOT_MODIFIED.into_response(),
             (false, true) => Body::empty().into_response(),
-            (false, false) => Body::new(PageBody { rest: form.bytes.clone(), _sending: sending }).into_response(),
+            (false, false) => {
+                Body::new(PageBody { rest: form.bytes.clone(), _sending: connection.use_page() }).into_response()
+            }
         };
         let about = response.headers_mut();
         about.insert(header::ETAG, form.tag.clone());

@@ -241,7 +241,7 @@ pub(super) fn pattern(pattern: &str, max_length: usize) -> ObjectBuilder {
 pub(super) fn count(minimum: u64) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Integer)
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::UInt64)))
         .minimum(Some(minimum as usize))
 }
 

@@ -90,7 +90,7 @@ fn declarations_in_json_have_one_form_and_the_same_checks() {
         with("blake3", json!(&hash[1..])),
         with("blake3", json!(&hash[2..])),
         with("blake3", json!(format!("{hash}00"))),
-        with("blake3", json!([7; 32])),
+        with("blake3", json!(vec![7; 32])),
         with("length", json!("1000")),
         with("length", json!(1000.5)),
         with("length", json!(-1)),

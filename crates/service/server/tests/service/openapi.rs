@@ -90,11 +90,3 @@ fn every_reference_leads_somewhere_and_every_problem_is_described() {
     assert_eq!(declaration["properties"]["blake3"]["pattern"], "^[0-9a-f]{64}$");
     assert_eq!(declaration["required"].as_array().unwrap().len(), 4);
 }
-
-#[test]
-#[ignore = "temporary"]
-fn serve_for_a_while() {
-    let service = Setup::new().start();
-    std::fs::write("/tmp/oa/url", format!("http://{}", service.address)).unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(600));
-}
