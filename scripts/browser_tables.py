@@ -71,14 +71,14 @@ SEAL_MEASURE = """async (repetitions) => {
     const context = new seal.SEALContext(parameters, true, seal.SecLevelType.tc128);
     const encoder = new seal.CKKSEncoder(context);
     const generator = new seal.KeyGenerator(context);
-    const encryptor = new seal.Encryptor(context, generator.secretKey());
+    const encryptor = new seal.Encryptor(context, generator.createPublicKey(), generator.secretKey());
     const values = Float64Array.from({ length: 8192 }, (_, at) => (at %% 100) / 100);
     const times = [];
     for (let i = 0; i < repetitions; i += 1) {
         const start = performance.now();
         const plain = new seal.Plaintext();
         encoder.encode(values, 2 ** 30, plain);
-        const cipher = encryptor.encryptSymmetric(plain);
+        const cipher = encryptor.encryptSymmetricSerializable(plain);
         times.push(performance.now() - start);
         plain.delete?.();
         cipher.delete?.();
@@ -184,9 +184,9 @@ def document(rows: list[Any], first: list[float], seal: float | None, version: s
     zipped = len(gzip.compress(module.read_bytes()))
     intro = (
         f"Made by `make tables-browser` on {date.today()}: {platform.system()}, Chromium {version}, headless, the "
-        f"service on the same machine. Medians of {KEYS} (keys) and {QUESTIONS} (questions) repetitions, one case after the "
-        "other, in a worker of the page. Native is the same client in a process with one thread, on the fastest "
-        "kernels of the machine. Keys include handing over their bytes."
+        f"service on the same machine. Medians of {KEYS} (keys) and {QUESTIONS} (questions) repetitions, one case "
+        "after the other, in a worker of the page. Native is the same client in a process with one thread, on the "
+        "fastest kernels of the machine. Keys include handing over their bytes."
     )
     parts = ["# The client in the browser\n", paragraph(intro), table(rows) + "\n", sizes(rows) + "\n"]
     parts.append(

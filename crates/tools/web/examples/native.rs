@@ -1,7 +1,7 @@
 //! Times of clients on this machine without a browser, for `scripts/browser_tables.py`.
 //!
-//! `native CLASSIFIER DIGITS DATABASE` answers questions in this process, with one thread, and prints a line of JSON for
-//! each application: median milliseconds for keys, encryption and decryption.
+//! `native CLASSIFIER DIGITS DATABASE` answers questions in this process, with one thread, and prints a line of JSON
+//! for each application: median milliseconds for keys, encryption and decryption.
 
 use std::error::Error;
 use std::path::Path;
