@@ -36,9 +36,15 @@ WASM := target/wasm32-unknown-unknown/web/unspoken_web.wasm
 .PHONY: web
 web:
 	cargo build --profile web --target wasm32-unknown-unknown -p unspoken-web
-	cargo run --release --manifest-path web/bindgen/Cargo.toml --target-dir target/bindgen -- $(WASM) web/src/wasm
+	cargo run --manifest-path web/bindgen/Cargo.toml --target-dir target/bindgen -- $(WASM) web/src/wasm
 	cd web && npm ci --no-audit --no-fund && npm run --silent build
 	node web/assemble.mjs
+
+# As `web`, for the tests: without Node.js the page is not tested.
+.PHONY: web-if-possible
+web-if-possible:
+	@if command -v npm > /dev/null; then $(MAKE) web; else \
+	    echo "****** No Node.js, so the page is NOT TESTED. Install Node.js 20 or newer and run again. ******" >&2; fi
 
 # The pictures of the page in docs, and docs/browser.md.
 .PHONY: screenshots tables-browser
@@ -71,7 +77,7 @@ lint:
 .PHONY: test-python python-checks
 test-python: build python-checks
 
-python-checks: python-env web
+python-checks: python-env web-if-possible
 	sh scripts/install_browser.sh
 	$(VENV)/bin/ruff check python scripts peers
 	$(VENV)/bin/ruff format --check python scripts peers
