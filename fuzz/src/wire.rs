@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unspoken_wire::v1::{
     AnswerStream, ApplicationDescription, ApplicationList, KeyDeclaration, KeyList, KeyState, KeyStatus, Limits,
-    Problem, Progress,
+    ModelFile, Problem, Progress, PublishedModel,
 };
 use unspoken_wire::{
     AnswerFrame, AnswerReader, CheckedDeclaration, MAX_CONTROL_BYTES, Message, answer_front, decode, decode_json,
@@ -30,6 +30,7 @@ pub static MESSAGES: Target = Target {
             survives::<ApplicationList>(data),
             survives::<Problem>(data),
             survives::<Progress>(data),
+            survives_in_protobuf::<PublishedModel>(data).is_some(),
         ];
         accepted.contains(&true)
     },
@@ -55,16 +56,24 @@ pub static MESSAGES: Target = Target {
             ApplicationList { names: vec![name, String::new()] }.encode_to_vec(),
             problem().encode_to_vec(),
             Progress { done: 3, total: 300 }.encode_to_vec(),
+            PublishedModel { files: vec![ModelFile { name: "client.json".into(), content: vec![1, 2, 3] }] }
+                .encode_to_vec(),
         ]
     },
 };
 
-fn survives<M: Message + Default + PartialEq + Debug + Serialize + DeserializeOwned>(data: &[u8]) -> bool {
-    let Ok(message) = decode::<M>(data, MAX_CONTROL_BYTES) else { return false };
+/// The message, if the bytes are one: the same again after encoding and decoding.
+fn survives_in_protobuf<M: Message + Default + PartialEq + Debug>(data: &[u8]) -> Option<M> {
+    let message = decode::<M>(data, MAX_CONTROL_BYTES).ok()?;
     assert!(data.len() <= MAX_CONTROL_BYTES);
     let bytes = message.encode_to_vec();
     let again = M::decode(bytes.as_slice()).expect("its own bytes");
     assert!(again == message && again.encode_to_vec() == bytes, "{message:?} changed in its own bytes");
+    Some(message)
+}
+
+fn survives<M: Message + Default + PartialEq + Debug + Serialize + DeserializeOwned>(data: &[u8]) -> bool {
+    let Some(message) = survives_in_protobuf::<M>(data) else { return false };
     let json = serde_json::to_vec(&message).expect("JSON");
     assert_eq!(serde_json::from_slice::<M>(&json).expect("its own JSON"), message);
     true

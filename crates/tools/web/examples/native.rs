@@ -16,7 +16,7 @@ use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network};
 use unspoken_fasttext::{Encoder, ScoreTables};
 use unspoken_pir::Mode;
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyGenerator, NoCounters, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, NoCounters, ServerHalf};
 use unspoken_query::QueryForm;
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 
