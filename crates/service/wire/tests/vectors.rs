@@ -82,7 +82,8 @@ fn read_protobuf(message: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String
     }
     let read = match message {
         "KeyDeclaration" => {
-            let checked = decode(bytes, MAX_CONTROL_BYTES).and_then(CheckedDeclaration::try_from);
+            let declared = decode::<KeyDeclaration>(bytes, MAX_CONTROL_BYTES);
+            let checked = declared.and_then(CheckedDeclaration::try_from);
             checked.and_then(|_| forms::<KeyDeclaration>(bytes))
         }
         "KeyStatus" => forms::<KeyStatus>(bytes),
@@ -106,7 +107,8 @@ fn read_json(message: &str, text: &[u8]) -> Result<Vec<u8>, String> {
     }
     let read = match message {
         "KeyDeclaration" => {
-            let checked = decode_json(text, MAX_CONTROL_BYTES).and_then(CheckedDeclaration::try_from);
+            let declared = decode_json::<KeyDeclaration>(text, MAX_CONTROL_BYTES);
+            let checked = declared.and_then(CheckedDeclaration::try_from);
             checked.and_then(|_| bytes::<KeyDeclaration>(text))
         }
         "KeyStatus" => bytes::<KeyStatus>(text),

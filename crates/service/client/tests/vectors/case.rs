@@ -20,7 +20,7 @@ pub static GO: AtomicBool = AtomicBool::new(false);
 pub const CLIENT: ClientId = ClientId::new([1; 16]);
 
 /// Numbers that were decrypted from the same answer with the same secret differ by less.
-const TOLERANCE: f64 = 1e-9;
+const TOLERANCE: f64 = 1e-12;
 
 /// Bytes, in base64.
 #[derive(Clone, Debug, PartialEq)]
@@ -232,6 +232,13 @@ fn loaded_keys<K: Known>(server: &K::Server, client: &K::Client) -> <K::Server a
     server.load_keys(&mut bundle.as_slice()).unwrap()
 }
 
+/// A sound description of an application of another kind.
+pub fn other_kind() -> Bytes {
+    let mut description = Protocol { kind: "another", version: 1 }.first_field();
+    append_description_checksum(&mut description);
+    Bytes(description)
+}
+
 fn make<K: Known>(plan: Plan) -> Case {
     let Plan { name, server, options, model, questions } = plan;
     let empty = || Bytes(Vec::new());
@@ -261,11 +268,9 @@ fn make<K: Known>(plan: Plan) -> Case {
     case.answer = Bytes(server.answer(CLIENT, &keys, &case.query.0, &GO).unwrap());
     case.answers = read_answer::<K>(&case, &client, &case.answer.0).unwrap();
     case.clear = K::clear(&case, &client);
-    let mut other_kind = Protocol { kind: "another", version: 1 }.first_field();
-    append_description_checksum(&mut other_kind);
     case.refused = vec![
         Refused::flipped("description", &case.description),
-        Refused { bytes: Some(Bytes(other_kind)), ..Refused::new("description", "one of kind another") },
+        Refused { bytes: Some(other_kind()), ..Refused::new("description", "one of kind another") },
         Refused { cut: Some(case.secret.0.len() - 1), ..Refused::new("secret", "bytes") },
         Refused::flipped("query", &case.query),
         Refused::flipped("answer", &case.answer),

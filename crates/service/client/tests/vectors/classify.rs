@@ -1,5 +1,6 @@
 //! `vectors/classify.json`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,12 +18,12 @@ struct Classify;
 const HAM: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];
 const SPAM: [&str; 4] = ["win free cash", "claim your prize now", "free entry call now", "urgent cash prize waiting"];
 
-fn model() -> std::collections::BTreeMap<String, Bytes> {
+fn model() -> BTreeMap<String, Bytes> {
     let texts: Vec<String> =
         (0..80).map(|i| if i % 2 == 0 { HAM[i / 2 % 4] } else { SPAM[i / 2 % 4] }.into()).collect();
     let labels: Vec<String> = (0..80).map(|i| if i % 2 == 0 { "ham" } else { "spam" }.into()).collect();
     let tokeniser = Tokeniser { max_tokens: 32, ..Tokeniser::default() };
-    let options = TrainOptions { dimension: 8, columns: 16, tokeniser, ..TrainOptions::default() };
+    let options = TrainOptions { dimension: 8, subtables: 2, columns: 16, tokeniser, ..TrainOptions::default() };
     let model = fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     let directory = tempfile::tempdir().unwrap();
     model.save(directory.path()).unwrap();

@@ -10,3 +10,4 @@ mod digits;
 mod embed;
 mod layer;
 mod retrieve;
+mod sums;
