@@ -40,6 +40,11 @@ web:
 	cd web && npm ci --no-audit --no-fund && npm run --silent build
 	node web/assemble.mjs
 
+# Tests of the module for browsers in Node.js, against `vectors/`; `make web` builds it first.
+.PHONY: test-web
+test-web:
+	node --test web/test/
+
 # All tests: formatting, lints, Rust and Python tests. Testing the workspace builds the commands that the Python tests
 # run.
 test: data lint
