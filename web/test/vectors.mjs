@@ -103,7 +103,14 @@ for (const kind of ["classify", "digits", "retrieve"]) {
             assert.throws(() => open(kind, vector, { description: input }), { message: new RegExp(refused.error) });
             break;
           case "secret":
-            assert.throws(() => open(kind, vector, { options: { secret: input } }), { message: new RegExp(refused.error) });
+            // A malformed one is refused at once, another one with the answer.
+            assert.throws(
+              () => {
+                const other = open(kind, vector, { options: { secret: input } });
+                other.read(other.ask(questions), bytesOf(vector.answer));
+              },
+              { message: new RegExp(refused.error) },
+            );
             break;
           case "answer":
             assert.throws(() => client.read(request, input), { message: new RegExp(refused.error) });

@@ -145,6 +145,9 @@ pub trait Known {
     /// A question that is owned.
     type Asked: Borrow<<Self::Client as ClientHalf>::Question>;
 
+    /// Whether a client notices that an answer is for another secret.
+    const NOTICES_OTHER_SECRET: bool = true;
+
     /// Cases to make: name, options of the server half and of the client half, questions, and the files of the model.
     fn plans() -> Vec<Plan>;
     fn server(case: &Case) -> Self::Server;
@@ -228,7 +231,7 @@ fn new_query<K: Known>(case: &Case, client: &mut K::Client) -> Vec<u8> {
 fn loaded_keys<K: Known>(server: &K::Server, client: &K::Client) -> <K::Server as KeyLoader>::Keys {
     let mut bundle = Vec::new();
     client.write_keys(&mut bundle, |_, _| {}, &GO).unwrap();
-    assert!(bundle.starts_with(&client.bundle_contents()) || bundle.len() as u64 == client.key_bytes());
+    assert_eq!(bundle.len() as u64, client.key_bytes());
     server.load_keys(&mut bundle.as_slice()).unwrap()
 }
 
@@ -275,6 +278,11 @@ fn make<K: Known>(plan: Plan) -> Case {
         Refused::flipped("query", &case.query),
         Refused::flipped("answer", &case.answer),
     ];
+    if K::NOTICES_OTHER_SECRET {
+        let another = open::<K>(&case, &case.description.0, None).unwrap().secret_bytes().unwrap();
+        let bytes = Some(Bytes(another.to_vec()));
+        case.refused.push(Refused { bytes, ..Refused::new("secret", "this secret key does not open") });
+    }
     case
 }
 
@@ -321,7 +329,11 @@ fn check_case<K: Known>(case: &Case) {
                 let input = refused.input(description);
                 refused.check(open::<K>(case, &input, Some(&secret.0)).map(drop));
             }
-            "secret" => refused.check(open::<K>(case, &description.0, Some(&refused.input(secret))).map(drop)),
+            // A malformed one is refused at once, another one with the answer.
+            "secret" => {
+                let opened = open::<K>(case, &description.0, Some(&refused.input(secret)));
+                refused.check(opened.and_then(|other| read_answer::<K>(case, &other, &answer.0)).map(drop));
+            }
             "query" => refused.check(server.answer(CLIENT, &keys, &refused.input(&case.query), &GO).map(drop)),
             "answer" => refused.check(read_answer::<K>(case, &client, &refused.input(answer)).map(drop)),
             other => panic!("{name}: no field {other}"),

@@ -118,11 +118,18 @@ impl Known for Retrieve {
     type Server = RetrieveServer<OneVersion>;
     type Asked = Question;
 
+    /// Records have no sum of their own.
+    const NOTICES_OTHER_SECRET: bool = false;
+
     fn plans() -> Vec<Plan> {
         let index = json!({
             "preset": PRESET,
             "index": { "records": 50, "max_bytes": 600 },
-            "records": { "0": Bytes(vec![]), "4": Bytes(b"a record".into()), "49": Bytes((0..=255).chain(0..=255).collect()) },
+            "records": {
+                "0": Bytes(vec![]),
+                "4": Bytes(b"a record".into()),
+                "49": Bytes((0..=255).chain(0..=255).collect()),
+            },
         });
         let key = json!({
             "preset": PRESET,
