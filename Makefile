@@ -43,7 +43,7 @@ web:
 # As `web`, for the tests: without Node.js the page is not tested.
 .PHONY: web-if-possible
 web-if-possible:
-	@if command -v npm > /dev/null; then $(MAKE) web; else \
+	@if command -v npm > /dev/null; then $(MAKE) web test-web; else \
 	    echo "****** No Node.js, so the page is NOT TESTED. Install Node.js 20 or newer and run again. ******" >&2; fi
 
 # The pictures of the page in docs, and docs/browser.md.
@@ -57,6 +57,11 @@ tables-browser: build web python-env
 	cargo build --release -p unspoken-web --example native
 	npm install --silent --no-audit --no-fund --prefix .peers/npm node-seal@7.0.0
 	$(VENV)/bin/python scripts/browser_tables.py $(BIN) target/release/examples/native
+
+# Tests of the module for browsers in Node.js, against `vectors/`; `make web` builds it first.
+.PHONY: test-web
+test-web:
+	node --test web/test/*.mjs
 
 # All tests: formatting, lints, Rust and Python tests. Testing the workspace builds the commands that the Python tests
 # run.

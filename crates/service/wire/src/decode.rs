@@ -1,7 +1,12 @@
 //! Decodes messages, with a check of the length first.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use prost::Message;
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
 /// Longest control message either side reads, in bytes. Keys, queries and
@@ -87,7 +92,8 @@ pub fn decode<M: Message + Default>(bytes: &[u8], limit: usize) -> Result<M, Wir
 pub fn decode_json<M: Message + DeserializeOwned>(bytes: &[u8], limit: usize) -> Result<M, WireError> {
     let message = short_name::<M>();
     check_length(message, bytes, limit)?;
-    serde_json::from_slice(bytes).map_err(|error| {
+    let read = serde_json::from_slice(bytes).map(|Object(message)| message);
+    read.map_err(|error| {
         let problem = match error.classify() {
             Category::Data => "a field is missing, unknown, given twice, or not of its type",
             Category::Eof => "the JSON is cut off",
@@ -95,6 +101,29 @@ pub fn decode_json<M: Message + DeserializeOwned>(bytes: &[u8], limit: usize) ->
         };
         WireError::MalformedJson { message, problem, line: error.line(), column: error.column() }
     })
+}
+
+/// A message in the form of an object. Derived code would also read an array of its fields.
+struct Object<M>(M);
+
+impl<'de, M: DeserializeOwned> Deserialize<'de> for Object<M> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<M>(PhantomData<M>);
+
+impl<'de, M: DeserializeOwned> Visitor<'de> for ObjectVisitor<M> {
+    type Value = Object<M>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<M>, A::Error> {
+        M::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
 }
 
 fn check_length(message: &'static str, bytes: &[u8], limit: usize) -> Result<(), WireError> {

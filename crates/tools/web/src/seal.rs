@@ -39,11 +39,16 @@ const FRONT_BYTES: usize = HEAD_BYTES + NONCE_BYTES;
 /// # Errors
 /// If the passphrase is empty, or there is no randomness or memory.
 pub(crate) fn seal(passphrase: &str, secret: &[u8]) -> Result<Vec<u8>, Failure> {
+    seal_with(passphrase, secret, [MEMORY_KIB, PASSES, LANES])
+}
+
+/// [`seal`] with other parameters of Argon2id.
+fn seal_with(passphrase: &str, secret: &[u8], parameters: [u32; 3]) -> Result<Vec<u8>, Failure> {
     if passphrase.is_empty() {
         return Err(refuse("passphrase", "an empty one", "one with some characters"));
     }
     let mut sealed = MAGIC.to_vec();
-    for number in [MEMORY_KIB, PASSES, LANES] {
+    for number in parameters {
         sealed.extend(number.to_le_bytes());
     }
     let mut random = [0; SALT_BYTES + NONCE_BYTES];
@@ -115,7 +120,81 @@ fn refuse(what: &'static str, found: &str, needed: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    fn decoded(value: &Value) -> Vec<u8> {
+        BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap()
+    }
+
+    /// What `vectors/seal.json` is made of. The secret is one of retrieval, so that a client can be opened with it.
+    fn vectors() -> Value {
+        // With an umlaut of one code point; another form of it is another passphrase.
+        let (passphrase, secret) = ("correct horse Stra\u{df}e \u{fc}", (0..32).collect::<Vec<u8>>());
+        let case = |name: &str, parameters: [u32; 3]| {
+            let sealed = seal_with(passphrase, &secret, parameters).unwrap();
+            let refused = |name: &str, passphrase: &str, at: usize, bytes: &[u8]| {
+                let mut changed = sealed.clone();
+                changed[at..][..bytes.len()].copy_from_slice(bytes);
+                json!({ "name": name, "passphrase": passphrase, "sealed": BASE64_STANDARD.encode(changed) })
+            };
+            let flipped = |name: &str, at: usize| refused(name, passphrase, at, &[sealed[at] ^ 1]);
+            let mut cut = refused("without the last byte", passphrase, 0, &[]);
+            cut["sealed"] = json!(BASE64_STANDARD.encode(&sealed[..sealed.len() - 1]));
+            json!({
+                "name": name,
+                "passphrase": passphrase,
+                "secret": BASE64_STANDARD.encode(&secret),
+                "sealed": BASE64_STANDARD.encode(&sealed),
+                "refused": [
+                    refused("another passphrase", "correct horse", 0, &[]),
+                    refused("another form of the umlaut", "correct horse Stra\u{df}e u\u{308}", 0, &[]),
+                    refused("another version", passphrase, MAGIC.len() - 1, &[2]),
+                    refused("too much memory", passphrase, MAGIC.len(), &(MAX_MEMORY_KIB + 1).to_le_bytes()),
+                    refused("too many passes", passphrase, MAGIC.len() + 4, &(MAX_PASSES + 1).to_le_bytes()),
+                    refused("no memory", passphrase, MAGIC.len(), &[0; 4]),
+                    flipped("a bit of the salt", HEAD_BYTES - 1),
+                    flipped("a bit of the nonce", HEAD_BYTES),
+                    flipped("a bit of the content", FRONT_BYTES),
+                    flipped("a bit of the tag", sealed.len() - 1),
+                    cut,
+                ],
+            })
+        };
+        json!({
+            "format": "unspoken-vectors/seal",
+            "version": 1,
+            "about": "A secret that is encrypted under a passphrase.",
+            "cases": [
+                case("parameters of this release", [MEMORY_KIB, PASSES, LANES]),
+                case("other parameters", [256, 2, 3]),
+            ],
+        })
+    }
+
+    /// `UNSPOKEN_WRITE_VECTORS=1 cargo test --release -p unspoken-web seal` writes the file.
+    #[test]
+    fn secrets_are_opened_as_in_the_vectors() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../vectors/seal.json");
+        if std::env::var_os("UNSPOKEN_WRITE_VECTORS").is_some() {
+            std::fs::write(&path, serde_json::to_string_pretty(&vectors()).unwrap() + "\n").unwrap();
+        }
+        let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!((&file["format"], &file["version"]), (&json!("unspoken-vectors/seal"), &json!(1)));
+        for case in file["cases"].as_array().unwrap() {
+            let passphrase = case["passphrase"].as_str().unwrap();
+            assert_eq!(unseal(passphrase, &decoded(&case["sealed"])).unwrap()[..], decoded(&case["secret"]));
+            for refused in case["refused"].as_array().unwrap() {
+                let opened = unseal(refused["passphrase"].as_str().unwrap(), &decoded(&refused["sealed"]));
+                assert!(opened.is_err(), "{}: {}", case["name"], refused["name"]);
+            }
+        }
+    }
 
     #[test]
     fn a_sealed_secret_opens_with_its_passphrase_alone() {
