@@ -4,7 +4,7 @@ import { UnspokenError } from "./errors.js";
 import type { ApplicationInfo, Asked, OpenOptions, Progress } from "./messages.js";
 import * as storage from "./storage.js";
 import { CONTROL_BYTES, type Transport, applicationPath, cancelled } from "./transport.js";
-import { type Answer, ClearModel, Client, type OpenOptions as ClientOptions, type Question } from "./wasm/unspoken_web.js";
+import { type Answer, ClearModel, Client, type OpenOptions as ClientOptions, type Question, type Request } from "./wasm/unspoken_web.js";
 
 /** Bytes of keys in one request. */
 const PIECE_BYTES = 8 << 20;
@@ -24,6 +24,15 @@ interface Offer {
   maxKeyBytes: number;
 }
 
+/** A request, its answer, and what they took, in milliseconds. */
+interface Exchange {
+  request: Request;
+  answer: Uint8Array;
+  queryBytes: number;
+  encrypted: number;
+  answered: number;
+}
+
 export class Connection {
   readonly #transport: Transport;
   readonly #name: string;
@@ -34,6 +43,9 @@ export class Connection {
   #key = "";
   #keyMilliseconds = 0;
   #restored = false;
+  #preparing: Promise<void> | undefined;
+  #uses = 0;
+  #isFreed = false;
 
   private constructor(
     transport: Transport,
@@ -115,9 +127,15 @@ export class Connection {
 
   /** Makes and sends keys, unless the service has them. Stores the secret, if a passphrase was given. */
   async prepare(report: Report, signal: AbortSignal): Promise<void> {
+    // A second call waits for the first, and makes keys only if that one failed.
+    await this.#preparing?.catch(() => undefined);
     if (this.#key === "") {
-      await this.#sendKeys(report, signal);
-      await this.#store();
+      const preparing = this.#use(async () => {
+        await this.#sendKeys(report, signal);
+        await this.#store();
+      });
+      this.#preparing = preparing;
+      await preparing;
     }
   }
 
@@ -137,20 +155,19 @@ export class Connection {
   }
 
   /**
-   * Asks questions, in as many requests as their number needs, once the service has the keys. All answers arrive before the first is decrypted: the
-   * number and the times of the requests must not depend on the answers.
+   * Asks questions, in as many requests as their number needs, once the service has the keys. All answers arrive before
+   * the first is decrypted: the number and the times of the requests must not depend on the answers. For the same
+   * reason nothing is sent again after an answer could not be read.
    */
   async ask(questions: Question[], report: Report, signal: AbortSignal): Promise<Asked> {
-    for (let renewals = 0; ; renewals += 1) {
+    return await this.#use(async () => {
+      const exchanges = await this.#exchange(questions, report, signal);
       try {
-        await this.prepare(report, signal);
-        return await this.#askOnce(questions, report, signal);
-      } catch (error) {
-        if (renewals === RENEWALS || !(await this.#renew(error, signal))) {
-          throw error;
-        }
+        return this.#read(exchanges);
+      } finally {
+        exchanges.forEach(({ request }) => { request.free(); });
       }
-    }
+    });
   }
 
   /** Wipes the secret, and deletes the stored one and the keys at the service. */
@@ -163,56 +180,87 @@ export class Connection {
     }
   }
 
-  /** Wipes the secret. */
+  /** Wipes the secret, as soon as no call uses it. */
   free(): void {
-    this.#client.free();
-    this.#clear?.free();
-    this.#key = "";
+    if (!this.#isFreed) {
+      this.#isFreed = true;
+      this.#freeUnused();
+    }
   }
 
-  async #askOnce(questions: Question[], report: Report, signal: AbortSignal): Promise<Asked> {
-    const client = this.#client;
-    const asked: Asked = {
-      answers: [],
-      encryptMilliseconds: 0,
-      decryptMilliseconds: 0,
-      serviceMilliseconds: 0,
-      queryBytes: 0,
-      answerBytes: 0,
-    };
-    const arrived: { request: ReturnType<Client["ask"]>; answer: Uint8Array }[] = [];
+  /** Keeps the client until `work` has ended, also if it is freed meanwhile. */
+  async #use<T>(work: () => Promise<T>): Promise<T> {
+    this.#uses += 1;
     try {
-      for (let from = 0; from < questions.length; from += client.batch) {
-        report({ step: "asking", done: from, total: questions.length });
-        const start = performance.now();
-        const request = client.ask(questions.slice(from, from + client.batch));
-        const body = request.bytes;
-        const sent = performance.now();
-        const { body: answer } = await this.#transport.send({
-          purpose: "query",
-          method: "POST",
-          path: `${applicationPath(this.#name)}?key=${this.#key}`,
-          body,
-          headers: { "Content-Type": "application/octet-stream", Accept: "application/octet-stream, application/json;q=0.5" },
-          most: request.answerBytes,
-          signal,
-        });
-        asked.encryptMilliseconds += sent - start;
-        asked.serviceMilliseconds += performance.now() - sent;
-        asked.queryBytes += body.length;
-        asked.answerBytes += answer.length;
-        arrived.push({ request, answer });
-      }
-      const start = performance.now();
-      // All of them, before an error ends it.
-      const read = arrived.map(({ request, answer }) => attempt(() => client.read(request, answer)));
-      asked.answers = read.flatMap((result) => result());
-      asked.decryptMilliseconds = performance.now() - start;
-      report({ step: "asking", done: questions.length, total: questions.length });
-      return asked;
+      return await work();
     } finally {
-      arrived.forEach(({ request }) => request.free());
+      this.#uses -= 1;
+      this.#freeUnused();
     }
+  }
+
+  #freeUnused(): void {
+    if (this.#isFreed && this.#uses === 0) {
+      this.#client.free();
+      this.#clear?.free();
+    }
+  }
+
+  /** Sends all questions; once more if the service has lost the keys, or has another description now. */
+  async #exchange(questions: Question[], report: Report, signal: AbortSignal): Promise<Exchange[]> {
+    for (let renewals = 0; ; renewals += 1) {
+      const exchanges: Exchange[] = [];
+      try {
+        await this.prepare(report, signal);
+        for (let from = 0; from < questions.length; from += this.#client.batch) {
+          report({ step: "asking", done: from, total: questions.length });
+          await this.#send(questions.slice(from, from + this.#client.batch), exchanges, signal);
+        }
+        report({ step: "asking", done: questions.length, total: questions.length });
+        return exchanges;
+      } catch (error) {
+        exchanges.forEach(({ request }) => { request.free(); });
+        if (renewals === RENEWALS || !(await this.#renew(error, signal))) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  async #send(questions: Question[], exchanges: Exchange[], signal: AbortSignal): Promise<void> {
+    const start = performance.now();
+    const request = this.#client.ask(questions);
+    const exchange: Exchange = { request, answer: new Uint8Array(), queryBytes: 0, encrypted: 0, answered: 0 };
+    exchanges.push(exchange);
+    const body = request.bytes;
+    const sent = performance.now();
+    const { body: answer } = await this.#transport.send({
+      purpose: "query",
+      method: "POST",
+      path: `${applicationPath(this.#name)}?key=${this.#key}`,
+      body,
+      headers: { "Content-Type": "application/octet-stream", Accept: "application/octet-stream, application/json;q=0.5" },
+      most: request.answerBytes,
+      signal,
+    });
+    const answered = performance.now() - sent;
+    Object.assign(exchange, { answer, queryBytes: body.length, encrypted: sent - start, answered });
+  }
+
+  #read(exchanges: Exchange[]): Asked {
+    const start = performance.now();
+    // All of them, before an error ends it.
+    const read = exchanges.map(({ request, answer }) => attempt(() => this.#client.read(request, answer)));
+    const answers = read.flatMap((result) => result());
+    const sum = (of: (exchange: Exchange) => number): number => exchanges.reduce((total, next) => total + of(next), 0);
+    return {
+      answers,
+      encryptMilliseconds: sum(({ encrypted }) => encrypted),
+      decryptMilliseconds: performance.now() - start,
+      serviceMilliseconds: sum(({ answered }) => answered),
+      queryBytes: sum(({ queryBytes }) => queryBytes),
+      answerBytes: sum(({ answer }) => answer.length),
+    };
   }
 
   /** Whether a call that failed may succeed now: the service has lost the keys, or a newer description was taken up. */
@@ -222,7 +270,7 @@ export class Connection {
       this.#key = "";
       return true;
     }
-    if (!["does_not_fit", "malformed_query", "too_large", "too_long", "mismatch", "malformed"].includes(code)) {
+    if (!["does_not_fit", "malformed_query", "too_large", "too_long"].includes(code)) {
       return false;
     }
     const offer = await described(this.#transport, this.#name, signal);

@@ -61,6 +61,7 @@ export class Card {
 
   /** Replaces the application, after its secret is gone or other options were chosen. */
   async reopen(): Promise<void> {
+    this.#controller?.abort();
     await this.#guarded(async (options) => {
       this.#application = await this.#open(options);
       this.#answer.replaceChildren();
