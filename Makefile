@@ -37,7 +37,7 @@ WASM := target/wasm32-unknown-unknown/web/unspoken_web.wasm
 web:
 	cargo build --profile web --target wasm32-unknown-unknown -p unspoken-web
 	cargo run --manifest-path web/bindgen/Cargo.toml --target-dir target/bindgen -- $(WASM) web/src/wasm
-	cd web && npm ci --no-audit --no-fund && npm run --silent build
+	cd web && npm ci --no-audit --no-fund && npm run --silent check && npm run --silent build
 	node web/assemble.mjs
 
 # As `web`, for the tests: without Node.js the page is not tested.

@@ -4,7 +4,14 @@ import { UnspokenError } from "./errors.js";
 import type { ApplicationInfo, Asked, OpenOptions, Progress } from "./messages.js";
 import * as storage from "./storage.js";
 import { CONTROL_BYTES, type Transport, applicationPath, cancelled } from "./transport.js";
-import { type Answer, ClearModel, Client, type OpenOptions as ClientOptions, type Question, type Request } from "./wasm/unspoken_web.js";
+import {
+  type Answer,
+  ClearModel,
+  Client,
+  type OpenOptions as ClientOptions,
+  type Question,
+  type Request,
+} from "./wasm/unspoken_web.js";
 
 /** Bytes of keys in one request. */
 const PIECE_BYTES = 8 << 20;
@@ -147,7 +154,10 @@ export class Connection {
   /** Answers a question in the clear, if the whole model is published. */
   clear(question: Question): { answer: Answer; milliseconds: number } {
     if (this.#clear === undefined) {
-      throw new UnspokenError("argument", `${this.#name}: the service publishes no model, so there is nothing to compare with`);
+      throw new UnspokenError(
+        "argument",
+        `${this.#name}: the service publishes no model, so there is nothing to compare with`,
+      );
     }
     const start = performance.now();
     const answer = this.#clear.ask(question);
@@ -165,7 +175,9 @@ export class Connection {
       try {
         return this.#read(exchanges);
       } finally {
-        exchanges.forEach(({ request }) => { request.free(); });
+        exchanges.forEach(({ request }) => {
+          request.free();
+        });
       }
     });
   }
@@ -176,7 +188,12 @@ export class Connection {
     this.free();
     await storage.remove(this.#transport.url, this.#name);
     if (key !== "") {
-      await this.#transport.send({ purpose: "delete keys", method: "DELETE", path: `/v1/keys/${key}`, most: CONTROL_BYTES });
+      await this.#transport.send({
+        purpose: "delete keys",
+        method: "DELETE",
+        path: `/v1/keys/${key}`,
+        most: CONTROL_BYTES,
+      });
     }
   }
 
@@ -219,7 +236,9 @@ export class Connection {
         report({ step: "asking", done: questions.length, total: questions.length });
         return exchanges;
       } catch (error) {
-        exchanges.forEach(({ request }) => { request.free(); });
+        exchanges.forEach(({ request }) => {
+          request.free();
+        });
         if (renewals === RENEWALS || !(await this.#renew(error, signal))) {
           throw error;
         }
@@ -239,7 +258,10 @@ export class Connection {
       method: "POST",
       path: `${applicationPath(this.#name)}?key=${this.#key}`,
       body,
-      headers: { "Content-Type": "application/octet-stream", Accept: "application/octet-stream, application/json;q=0.5" },
+      headers: {
+        "Content-Type": "application/octet-stream",
+        Accept: "application/octet-stream, application/json;q=0.5",
+      },
       most: request.answerBytes,
       signal,
     });
@@ -284,7 +306,12 @@ export class Connection {
 
   async #isHeld(key: string, signal: AbortSignal): Promise<boolean> {
     try {
-      const status = await this.#transport.json({ purpose: "key status", method: "GET", path: `/v1/keys/${key}`, signal });
+      const status = await this.#transport.json({
+        purpose: "key status",
+        method: "GET",
+        path: `/v1/keys/${key}`,
+        signal,
+      });
       return isReady(status);
     } catch (error) {
       if (UnspokenError.of(error).code === "key_not_found") {
@@ -313,7 +340,9 @@ export class Connection {
     const start = performance.now();
     const hash = this.#client.writeKeys(
       // A copy in a blob of its own: the module's memory is used again.
-      (bytes) => { pieces.push(new Blob([bytes as Uint8Array<ArrayBuffer>])); },
+      (bytes) => {
+        pieces.push(new Blob([bytes as Uint8Array<ArrayBuffer>]));
+      },
       (done, total) => report({ step: "making keys", done, total }),
     );
     this.#keyMilliseconds = performance.now() - start;
@@ -341,7 +370,12 @@ export class Connection {
     }
     await this.#upload(id, bundle, Number(status["offset"] ?? 0), report, signal);
     report({ step: "checking keys", done: 0, total: 1 });
-    const ready = await this.#transport.json({ purpose: "keys", method: "POST", path: `/v1/keys/${id}/complete`, signal });
+    const ready = await this.#transport.json({
+      purpose: "keys",
+      method: "POST",
+      path: `/v1/keys/${id}/complete`,
+      signal,
+    });
     if (!isReady(ready)) {
       throw new UnspokenError("protocol", "keys: the service has not accepted them; try again");
     }
@@ -362,7 +396,10 @@ export class Connection {
       });
       const next = Number(status["offset"]);
       if (!(next > at && next <= bundle.size)) {
-        throw new UnspokenError("protocol", `keys: the service has ${next} of ${bundle.size} bytes after ${at} were sent; do not trust this service`);
+        throw new UnspokenError(
+          "protocol",
+          `keys: the service has ${next} of ${bundle.size} bytes after ${at} were sent; do not trust this service`,
+        );
       }
       at = next;
     }
@@ -423,7 +460,9 @@ function attempt<T>(work: () => T): () => T {
     const result = work();
     return () => result;
   } catch (error) {
-    return () => { throw error; };
+    return () => {
+      throw error;
+    };
   }
 }
 

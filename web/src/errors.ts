@@ -25,7 +25,10 @@ export class UnspokenError extends Error {
       return thrown;
     }
     if (thrown instanceof WebAssembly.RuntimeError || thrown instanceof RangeError) {
-      return new UnspokenError("memory", `${thrown.message}: this page has no memory for the computation; close other tabs, and open it again`);
+      return new UnspokenError(
+        "memory",
+        `${thrown.message}: this page has no memory for the computation; close other tabs, and open it again`,
+      );
     }
     if (thrown instanceof Error) {
       const code: unknown = "code" in thrown ? thrown.code : undefined;

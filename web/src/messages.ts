@@ -57,7 +57,14 @@ export interface Asked {
 
 /** How far something is. */
 export interface Progress {
-  step: "describing" | "loading the model" | "opening the secret" | "making keys" | "sending keys" | "checking keys" | "asking";
+  step:
+    | "describing"
+    | "loading the model"
+    | "opening the secret"
+    | "making keys"
+    | "sending keys"
+    | "checking keys"
+    | "asking";
   done: number;
   total: number;
 }
@@ -78,9 +85,7 @@ export interface Calls {
 export type CallName = keyof Calls;
 
 /** From the page to the worker. */
-export type ToWorker =
-  | { id: number; call: CallName; arguments: unknown[] }
-  | { cancel: number };
+export type ToWorker = { id: number; call: CallName; arguments: unknown[] } | { cancel: number };
 
 /** From the worker to the page. */
 export type FromWorker =

@@ -1,7 +1,16 @@
 /** A service and its applications, for a page. */
 
 import { UnspokenError } from "./errors.js";
-import type { ApplicationInfo, Asked, CallName, Calls, FromWorker, OpenOptions, Progress, ToWorker } from "./messages.js";
+import type {
+  ApplicationInfo,
+  Asked,
+  CallName,
+  Calls,
+  FromWorker,
+  OpenOptions,
+  Progress,
+  ToWorker,
+} from "./messages.js";
 import type { RequestRecord, TransportOptions } from "./transport.js";
 import type { Answer, Question } from "./wasm/unspoken_web.js";
 
@@ -94,14 +103,22 @@ export class Service {
   }
 
   /** @internal Calls the worker. */
-  async call<C extends CallName>(call: C, options: CallOptions, ...given: Calls[C]["arguments"]): Promise<Calls[C]["result"]> {
+  async call<C extends CallName>(
+    call: C,
+    options: CallOptions,
+    ...given: Calls[C]["arguments"]
+  ): Promise<Calls[C]["result"]> {
     const { signal, onProgress } = options;
     if (signal?.aborted) {
       throw new UnspokenError("cancelled", "cancelled");
     }
     const id = (this.#calls += 1);
-    const result = new Promise<unknown>((resolve, reject) => { this.#pending.set(id, { resolve, reject, onProgress }); });
-    const cancel = (): void => { this.#cancel(id); };
+    const result = new Promise<unknown>((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject, onProgress });
+    });
+    const cancel = (): void => {
+      this.#cancel(id);
+    };
     signal?.addEventListener("abort", cancel, { once: true });
     try {
       this.#post({ id, call, arguments: given });
@@ -114,7 +131,9 @@ export class Service {
 
   async #start(): Promise<void> {
     const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }: MessageEvent<FromWorker>): void => { this.#receive(data); };
+    worker.onmessage = ({ data }: MessageEvent<FromWorker>): void => {
+      this.#receive(data);
+    };
     worker.onerror = (event): void => {
       event.preventDefault();
       this.#end(new UnspokenError("internal", `the worker failed: ${event.message || "its script cannot be loaded"}`));
@@ -153,8 +172,13 @@ export class Service {
     this.#post({ cancel: id });
     setTimeout(() => {
       if (this.#pending.has(id)) {
-        this.#end(new UnspokenError("cancelled", "cancelled; all secrets in memory are gone: open the application again"));
-        void this.#start().then(() => this.#options.onRestart?.(), () => undefined);
+        this.#end(
+          new UnspokenError("cancelled", "cancelled; all secrets in memory are gone: open the application again"),
+        );
+        void this.#start().then(
+          () => this.#options.onRestart?.(),
+          () => undefined,
+        );
       }
     }, CANCEL_PATIENCE);
   }
@@ -164,7 +188,9 @@ export class Service {
     this.#worker = undefined;
     const pending = [...this.#pending.values()];
     this.#pending.clear();
-    pending.forEach(({ reject }) => { reject(error); });
+    pending.forEach(({ reject }) => {
+      reject(error);
+    });
   }
 }
 
@@ -225,11 +251,17 @@ const SIMD_MODULE = new Uint8Array([
 /** Refuses browsers that cannot run the module. */
 function checkSupport(): void {
   const missing =
-    typeof WebAssembly === "undefined" ? "WebAssembly"
-    : !WebAssembly.validate(SIMD_MODULE) ? "WebAssembly SIMD"
-    : typeof Worker === "undefined" ? "workers"
-    : undefined;
+    typeof WebAssembly === "undefined"
+      ? "WebAssembly"
+      : !WebAssembly.validate(SIMD_MODULE)
+        ? "WebAssembly SIMD"
+        : typeof Worker === "undefined"
+          ? "workers"
+          : undefined;
   if (missing !== undefined) {
-    throw new UnspokenError("unsupported", `this browser lacks ${missing}; use a release of Chrome, Edge, Firefox or Safari from 2023 or later`);
+    throw new UnspokenError(
+      "unsupported",
+      `this browser lacks ${missing}; use a release of Chrome, Edge, Firefox or Safari from 2023 or later`,
+    );
   }
 }

@@ -58,7 +58,9 @@ async function opened(): Promise<IDBDatabase> {
   }
   return await new Promise((resolve, reject) => {
     const request = indexedDB.open(DATABASE, 1);
-    request.onupgradeneeded = (): void => { request.result.createObjectStore(STORE); };
+    request.onupgradeneeded = (): void => {
+      request.result.createObjectStore(STORE);
+    };
     request.onsuccess = (): void => resolve(request.result);
     request.onerror = (): void => reject(refused(request.error));
     request.onblocked = (): void => reject(refused(request.error));
@@ -67,5 +69,8 @@ async function opened(): Promise<IDBDatabase> {
 
 function refused(cause: DOMException | null): UnspokenError {
   const why = cause === null ? "there is no storage" : cause.message;
-  return new UnspokenError("storage", `the browser stores nothing for this page (${why}); allow storage, or do without a passphrase`);
+  return new UnspokenError(
+    "storage",
+    `the browser stores nothing for this page (${why}); allow storage, or do without a passphrase`,
+  );
 }

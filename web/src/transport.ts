@@ -88,7 +88,8 @@ export class Transport {
       } catch (error) {
         const seconds = (performance.now() - start) / 1000;
         const wait = again(error, pause);
-        const most = error instanceof UnspokenError && error.code === "unreachable" ? UNREACHABLE_PATIENCE : this.#patience;
+        const most =
+          error instanceof UnspokenError && error.code === "unreachable" ? UNREACHABLE_PATIENCE : this.#patience;
         if (wait === undefined || seconds + wait > Math.min(most, this.#patience)) {
           throw error;
         }
@@ -103,7 +104,10 @@ export class Transport {
     const { body } = await this.send({ ...sent, headers, most: CONTROL_BYTES });
     const value: unknown = parsed(body);
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      throw new UnspokenError("protocol", `${sent.path}: found no JSON object; needed one: is this an Unspoken service?`);
+      throw new UnspokenError(
+        "protocol",
+        `${sent.path}: found no JSON object; needed one: is this an Unspoken service?`,
+      );
     }
     return value as Record<string, unknown>;
   }
@@ -214,7 +218,10 @@ function refusal(response: Response, body: Uint8Array, path: string): UnspokenEr
 /** Reads a body of at most `most` bytes. */
 async function bodyOf(response: Response, most: number, path: string): Promise<Uint8Array> {
   const refuse = (found: number): UnspokenError =>
-    new UnspokenError("too_long", `${path}: found a response of ${found} bytes or more, needed at most ${most}; do not trust this service`);
+    new UnspokenError(
+      "too_long",
+      `${path}: found a response of ${found} bytes or more, needed at most ${most}; do not trust this service`,
+    );
   const announced = Number(response.headers.get("Content-Length") ?? 0);
   if (announced > most) {
     await response.body?.cancel();
@@ -259,7 +266,9 @@ async function sampleOf(body: Uint8Array | Blob | undefined): Promise<Uint8Array
   if (body === undefined) {
     return new Uint8Array();
   }
-  return body instanceof Blob ? new Uint8Array(await body.slice(0, SAMPLE_BYTES).arrayBuffer()) : body.slice(0, SAMPLE_BYTES);
+  return body instanceof Blob
+    ? new Uint8Array(await body.slice(0, SAMPLE_BYTES).arrayBuffer())
+    : body.slice(0, SAMPLE_BYTES);
 }
 
 async function sleep(seconds: number, signal: AbortSignal | undefined): Promise<void> {
@@ -269,6 +278,13 @@ async function sleep(seconds: number, signal: AbortSignal | undefined): Promise<
       return;
     }
     const timer = setTimeout(resolve, 1000 * seconds);
-    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(cancelled()); }, { once: true });
+    signal?.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        reject(cancelled());
+      },
+      { once: true },
+    );
   });
 }

@@ -16,13 +16,17 @@ interface Context {
   signal: AbortSignal;
 }
 
-const handlers: { [C in CallName]: (context: Context, ...given: Calls[C]["arguments"]) => Promise<Calls[C]["result"]> } = {
+const handlers: {
+  [C in CallName]: (context: Context, ...given: Calls[C]["arguments"]) => Promise<Calls[C]["result"]>;
+} = {
   async start(_, options, kernels) {
     module = await init({ module_or_path: new URL("./wasm/unspoken_web_bg.wasm", import.meta.url) });
     if (kernels !== undefined) {
       Kernels.choose(kernels);
     }
-    transport = new Transport(options, (record) => { post({ record }); });
+    transport = new Transport(options, (record) => {
+      post({ record });
+    });
     return null;
   },
   async applications({ signal }) {
@@ -80,7 +84,12 @@ function post(message: FromWorker): void {
 async function run(id: number, call: CallName, given: unknown[]): Promise<void> {
   const controller = new AbortController();
   running.set(id, controller);
-  const context: Context = { report: (progress) => { post({ id, progress }); }, signal: controller.signal };
+  const context: Context = {
+    report: (progress) => {
+      post({ id, progress });
+    },
+    signal: controller.signal,
+  };
   try {
     const handler = handlers[call] as (context: Context, ...given: unknown[]) => Promise<unknown>;
     post({ id, result: await handler(context, ...given) });

@@ -26,7 +26,9 @@ function field(number, bytes) {
 function published(files) {
   const entries = Object.entries(files);
   return Buffer.concat(
-    entries.map(([name, content]) => field(1, Buffer.concat([field(1, Buffer.from(name)), field(2, bytesOf(content))]))),
+    entries.map(([name, content]) =>
+      field(1, Buffer.concat([field(1, Buffer.from(name)), field(2, bytesOf(content))])),
+    ),
   );
 }
 
@@ -92,7 +94,11 @@ for (const kind of ["classify", "digits", "retrieve"]) {
       if (vector.clear !== undefined) {
         assertClose(answers, vector.clear.answers, vector.clear.error);
         const model = ClearModel.open(kind, published(vector.model));
-        assertClose(questions.map((question) => written(model.ask(question))), vector.clear.answers, 1e-12);
+        assertClose(
+          questions.map((question) => written(model.ask(question))),
+          vector.clear.answers,
+          1e-12,
+        );
       }
 
       assert.throws(() => open(kind, vector, { options: { acceptInsecure: false } }), /a secure one/);

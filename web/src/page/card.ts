@@ -39,7 +39,9 @@ export class Card {
     this.#open = open;
     this.#done = done;
     this.#ask = button("", () => this.#run(), true);
-    this.#cancel = button("Cancel", () => { this.#controller?.abort(); });
+    this.#cancel = button("Cancel", () => {
+      this.#controller?.abort();
+    });
     this.#cancel.hidden = true;
     const name = element("small", {}, application.info.name);
     this.element = element(
@@ -84,16 +86,25 @@ export class Card {
   }
 
   /** Runs work that may be cancelled, shows its progress, and what it throws. */
-  async #guarded(work: (options: { onProgress: (progress: Progress) => void; signal: AbortSignal }) => Promise<void>): Promise<void> {
+  async #guarded(
+    work: (options: { onProgress: (progress: Progress) => void; signal: AbortSignal }) => Promise<void>,
+  ): Promise<void> {
     const controller = new AbortController();
     this.#controller = controller;
     this.#ask.disabled = true;
     this.#cancel.hidden = false;
     try {
-      await work({ onProgress: (progress) => { this.#showProgress(progress); }, signal: controller.signal });
+      await work({
+        onProgress: (progress) => {
+          this.#showProgress(progress);
+        },
+        signal: controller.signal,
+      });
     } catch (error) {
       const { code, message } = UnspokenError.of(error);
-      this.#answer.replaceChildren(element("p", { class: code === "cancelled" ? "help" : "error", role: "alert" }, message));
+      this.#answer.replaceChildren(
+        element("p", { class: code === "cancelled" ? "help" : "error", role: "alert" }, message),
+      );
     } finally {
       this.#controller = undefined;
       this.#ask.disabled = false;
@@ -105,13 +116,18 @@ export class Card {
   #showProgress({ step, done, total }: Progress): void {
     const isBytes = step === "sending keys";
     const text = total > 1 ? `${step}: ${isBytes ? `${bytes(done)} of ${bytes(total)}` : `${done} of ${total}`}` : step;
-    const bar = total > 1 ? element("progress", { max: String(total), value: String(done), "aria-label": step }) : element("progress", { "aria-label": step });
+    const bar =
+      total > 1
+        ? element("progress", { max: String(total), value: String(done), "aria-label": step })
+        : element("progress", { "aria-label": step });
     this.#progress.replaceChildren(element("p", { class: "help" }, text), bar);
   }
 
   #showCosts(): void {
     const { info } = this.#application;
-    this.#ask.textContent = info.hasKeys ? "Ask privately" : `Ask privately (sends ${bytes(info.keyBytes)} of keys first, once)`;
+    this.#ask.textContent = info.hasKeys
+      ? "Ask privately"
+      : `Ask privately (sends ${bytes(info.keyBytes)} of keys first, once)`;
     const weakest = Math.min(...info.objects.map((object) => object.securityBits));
     const rows: [string, Node | string][] = [
       ["A question sends", bytes(info.queryBytes)],
@@ -137,7 +153,11 @@ export class Card {
       const [a, b] = [this.#view.text(answer), this.#view.text(clear.answer)];
       parts.push(
         a === b
-          ? element("p", { class: "same" }, `The same as in the clear, computed in this page in ${duration(clear.milliseconds)}.`)
+          ? element(
+              "p",
+              { class: "same" },
+              `The same as in the clear, computed in this page in ${duration(clear.milliseconds)}.`,
+            )
           : element("p", { class: "differs" }, `In the clear, computed in this page: ${b}.`),
       );
     }
@@ -171,13 +191,20 @@ export class Card {
     );
     const heads = ["What the service has", "Dimension", "Modulus", "Secret", "Security"];
     const secret = element("p", { class: "help" }, "The secret key is in the memory of this page only. ");
-    secret.append(button("Show it", async () => {
-      const data = await this.#application.secret();
-      secret.replaceChildren(`${data.length} bytes that never leave this page: `, element("code", { class: "hex secret" }, hex(data)));
-      data.fill(0);
-    }));
+    secret.append(
+      button("Show it", async () => {
+        const data = await this.#application.secret();
+        secret.replaceChildren(
+          `${data.length} bytes that never leave this page: `,
+          element("code", { class: "hex secret" }, hex(data)),
+        );
+        data.fill(0);
+      }),
+    );
     const forget = button("Forget the keys", async () => {
-      await this.#guarded(async () => { await this.#application.forget(); });
+      await this.#guarded(async () => {
+        await this.#application.forget();
+      });
       await this.reopen();
     });
     return element(
@@ -187,7 +214,12 @@ export class Card {
       element(
         "div",
         { class: "scroll", tabindex: "0", role: "region", "aria-label": "Security of each object" },
-        element("table", {}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...objects)),
+        element(
+          "table",
+          {},
+          element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
+          element("tbody", {}, ...objects),
+        ),
       ),
       secret,
       forget,

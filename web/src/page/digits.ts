@@ -27,7 +27,9 @@ export function digitsView(): View {
   const refresh = (): void => {
     const pixels = drawn ? imageOf(pen) : new Uint8Array(SIDE * SIDE);
     const image = context(seen).createImageData(SIDE, SIDE);
-    pixels.forEach((value, at) => { image.data.set([value, value, value, 255], 4 * at); });
+    pixels.forEach((value, at) => {
+      image.data.set([value, value, value, 255], 4 * at);
+    });
     context(seen).putImageData(image, 0, 0);
   };
   const clear = (): void => {
@@ -39,7 +41,13 @@ export function digitsView(): View {
     const box = canvas.getBoundingClientRect();
     return [((event.clientX - box.left) / box.width) * DRAWN, ((event.clientY - box.top) / box.height) * DRAWN];
   };
-  Object.assign(pen, { strokeStyle: "#fff", fillStyle: "#fff", lineWidth: STROKE, lineCap: "round", lineJoin: "round" });
+  Object.assign(pen, {
+    strokeStyle: "#fff",
+    fillStyle: "#fff",
+    lineWidth: STROKE,
+    lineCap: "round",
+    lineJoin: "round",
+  });
   canvas.addEventListener("pointerdown", (event) => {
     event.preventDefault();
     canvas.focus();
@@ -78,12 +86,22 @@ export function digitsView(): View {
     form: element(
       "form",
       {},
-      element("p", { class: "help" }, "Draw one digit with mouse or finger. With the keyboard: select the area and press a digit."),
+      element(
+        "p",
+        { class: "help" },
+        "Draw one digit with mouse or finger. With the keyboard: select the area and press a digit.",
+      ),
       element(
         "div",
         { class: "pad" },
         canvas,
-        element("div", {}, seen, element("p", { class: "help" }, "What is encrypted: 28 × 28 pixels"), button("Clear", clear)),
+        element(
+          "div",
+          {},
+          seen,
+          element("p", { class: "help" }, "What is encrypted: 28 × 28 pixels"),
+          button("Clear", clear),
+        ),
       ),
     ),
     question(): Question {
@@ -127,7 +145,17 @@ function imageOf(pen: CanvasRenderingContext2D): Uint8Array {
   const place = (dx: number, dy: number): Uint8Array => {
     const small = context(element("canvas", { width: String(SIDE), height: String(SIDE) }));
     small.imageSmoothingQuality = "high";
-    small.drawImage(pen.canvas, left, top, width, height, (SIDE - width * scale) / 2 + dx, (SIDE - height * scale) / 2 + dy, width * scale, height * scale);
+    small.drawImage(
+      pen.canvas,
+      left,
+      top,
+      width,
+      height,
+      (SIDE - width * scale) / 2 + dx,
+      (SIDE - height * scale) / 2 + dy,
+      width * scale,
+      height * scale,
+    );
     const image = small.getImageData(0, 0, SIDE, SIDE).data;
     return Uint8Array.from({ length: SIDE * SIDE }, (_, at) => image[4 * at + 3] ?? 0);
   };

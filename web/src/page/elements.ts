@@ -34,7 +34,11 @@ export function button(label: string, work: () => void | Promise<void>, main = f
 
 /** A list of facts: terms and their values. */
 export function facts(rows: [term: string, value: Child][]): HTMLDListElement {
-  return element("dl", { class: "facts" }, ...rows.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]));
+  return element(
+    "dl",
+    { class: "facts" },
+    ...rows.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]),
+  );
 }
 
 /** A number of bytes for people. */
@@ -50,7 +54,9 @@ export function bytes(count: number): string {
 
 /** A time for people. */
 export function duration(milliseconds: number): string {
-  return milliseconds < 1000 ? `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms` : `${(milliseconds / 1000).toFixed(2)} s`;
+  return milliseconds < 1000
+    ? `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`
+    : `${(milliseconds / 1000).toFixed(2)} s`;
 }
 
 /** Bytes as hexadecimal digits. */

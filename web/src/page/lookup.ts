@@ -17,7 +17,9 @@ export function lookupView(mode: string, choose: (mode: string) => void): View {
   const choices = MODES.map(([name, about]) => {
     const radio = element("input", { type: "radio", name: "mode", value: name });
     radio.checked = name === mode;
-    radio.addEventListener("change", () => { choose(name); });
+    radio.addEventListener("change", () => {
+      choose(name);
+    });
     return element("label", {}, radio, ` ${name}: ${about}`);
   });
   return {

@@ -81,7 +81,9 @@ async function show(from: Service, name: string): Promise<void> {
     place.replaceWith(card.element);
   } catch (error) {
     const message = UnspokenError.of(error).message;
-    place.replaceWith(element("article", { class: "card" }, element("h2", {}, name), element("p", { class: "help" }, message)));
+    place.replaceWith(
+      element("article", { class: "card" }, element("h2", {}, name), element("p", { class: "help" }, message)),
+    );
   }
 }
 

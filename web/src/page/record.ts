@@ -20,7 +20,13 @@ export function record(request: RequestRecord): void {
   const row = element(
     "tr",
     {},
-    element("td", {}, element("strong", {}, request.purpose), element("br"), `${request.method} ${request.path} (${status})`),
+    element(
+      "td",
+      {},
+      element("strong", {}, request.purpose),
+      element("br"),
+      `${request.method} ${request.path} (${status})`,
+    ),
     element("td", { class: "number" }, bytes(request.sent)),
     element("td", { class: "number" }, bytes(request.received)),
     element("td", { class: "number" }, duration(request.milliseconds)),
