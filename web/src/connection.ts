@@ -1,9 +1,11 @@
 /** One application of a service: its client half, its keys at the service, and its questions. */
 
 import { UnspokenError } from "./errors.js";
+import { deleteBundle, holdsBundle, sendBundle } from "./keys.js";
 import type { ApplicationInfo, Asked, OpenOptions, Progress } from "./messages.js";
+import { type Offer, described, published } from "./offer.js";
 import * as storage from "./storage.js";
-import { CONTROL_BYTES, type Transport, applicationPath, cancelled } from "./transport.js";
+import { type Transport, applicationPath, cancelled } from "./transport.js";
 import {
   type Answer,
   ClearModel,
@@ -13,23 +15,14 @@ import {
   type Request,
 } from "./wasm/unspoken_web.js";
 
-/** Bytes of keys in one request. */
-const PIECE_BYTES = 8 << 20;
 /** Longest keys that a page makes: more do not fit beside them into its memory. */
 const MOST_KEY_BYTES = 1e9;
-/** Longest published model in bytes. */
-const MODEL_BYTES = 512 << 20;
+/** Most bytes of queries and answers that one call keeps in memory. */
+const MOST_KEPT_BYTES = 256e6;
 /** Times that a description or keys are renewed for one call. */
 const RENEWALS = 1;
 
 type Report = (progress: Progress) => void;
-
-/** What a service says of an application. */
-interface Offer {
-  description: Uint8Array;
-  keyFormat: number;
-  maxKeyBytes: number;
-}
 
 /** A request, its answer, and what they took, in milliseconds. */
 interface Exchange {
@@ -40,19 +33,28 @@ interface Exchange {
   answered: number;
 }
 
+/** An earlier connection to the same application, in this page. */
+export interface Earlier {
+  description: Uint8Array;
+}
+
 export class Connection {
   readonly #transport: Transport;
   readonly #name: string;
   readonly #client: Client;
   readonly #clear: ClearModel | undefined;
   readonly #passphrase: string | undefined;
+  /** Aborted when the connection ends. */
+  readonly #ended = new AbortController();
   #offer: Offer;
+  /** The id of the bundle at the service, and which keys it has. */
   #key = "";
+  #contents = new Uint8Array();
   #keyMilliseconds = 0;
   #restored = false;
+  #isStored = false;
   #preparing: Promise<void> | undefined;
   #uses = 0;
-  #isFreed = false;
 
   private constructor(
     transport: Transport,
@@ -70,11 +72,15 @@ export class Connection {
     this.#clear = clear;
   }
 
-  /** Opens an application, with a stored secret or with a new one. Sends no keys. */
+  /**
+   * Opens an application, with a stored secret or with a new one. Sends no keys. The description must not follow the
+   * `earlier` or the stored one, if that would reveal something.
+   */
   static async open(
     transport: Transport,
     name: string,
     options: OpenOptions,
+    earlier: Earlier | undefined,
     report: Report,
     signal: AbortSignal,
   ): Promise<Connection> {
@@ -83,29 +89,19 @@ export class Connection {
     report({ step: "loading the model", done: 0, total: 1 });
     const model = options.model ?? (await published(transport, name, signal));
     const stored = options.passphrase === undefined ? undefined : await storage.load(transport.url, name);
-    const opening: ClientOptions = {};
-    if (model !== undefined) {
-      opening.model = model;
+    if (signal.aborted) {
+      throw cancelled();
     }
-    if (options.mode !== undefined) {
-      opening.mode = options.mode;
-    }
-    if (options.acceptInsecure) {
-      opening.acceptInsecure = true;
-    }
-    if (stored !== undefined && options.passphrase !== undefined) {
+    const opening = clientOptions(options, model, stored, earlier);
+    if (stored !== undefined) {
       report({ step: "opening the secret", done: 0, total: 1 });
-      opening.sealed = stored.sealed;
-      opening.passphrase = options.passphrase;
     }
     const client = Client.open(offer.description, opening);
     try {
       const clear = model === undefined ? undefined : ClearModel.open(client.kind, model);
       const connection = new Connection(transport, name, offer, client, clear, options.passphrase);
-      connection.#restored = stored !== undefined;
-      const usable = stored !== undefined && client.isCoveredBy(stored.contents);
-      if (usable && (await connection.#isHeld(stored.key, signal))) {
-        connection.#key = stored.key;
+      if (stored !== undefined && client.isRestored) {
+        await connection.#restore(stored, signal);
       }
       return connection;
     } catch (error) {
@@ -129,21 +125,28 @@ export class Connection {
       objects: client.objects(),
       hasClear: this.#clear !== undefined,
       restored: this.#restored,
+      isStored: this.#isStored,
     };
+  }
+
+  /** The description that this connection accepted. */
+  get description(): Uint8Array {
+    return this.#offer.description;
   }
 
   /** Makes and sends keys, unless the service has them. Stores the secret, if a passphrase was given. */
   async prepare(report: Report, signal: AbortSignal): Promise<void> {
     // A second call waits for the first, and makes keys only if that one failed.
     await this.#preparing?.catch(() => undefined);
-    if (this.#key === "") {
-      const preparing = this.#use(async () => {
-        await this.#sendKeys(report, signal);
-        await this.#store();
-      });
-      this.#preparing = preparing;
-      await preparing;
-    }
+    const both = AbortSignal.any([signal, this.#ended.signal]);
+    const preparing = this.#use(async () => {
+      if (this.#key === "") {
+        await this.#sendKeys(report, both);
+      }
+      await this.#store(both);
+    });
+    this.#preparing = preparing;
+    await preparing;
   }
 
   /** The secret, to be shown to the person whose it is. */
@@ -154,10 +157,8 @@ export class Connection {
   /** Answers a question in the clear, if the whole model is published. */
   clear(question: Question): { answer: Answer; milliseconds: number } {
     if (this.#clear === undefined) {
-      throw new UnspokenError(
-        "argument",
-        `${this.#name}: the service publishes no model, so there is nothing to compare with`,
-      );
+      const found = "the service publishes no model, so there is nothing to compare with";
+      throw new UnspokenError("argument", `${this.#name}: ${found}`);
     }
     const start = performance.now();
     const answer = this.#clear.ask(question);
@@ -165,48 +166,54 @@ export class Connection {
   }
 
   /**
-   * Asks questions, in as many requests as their number needs, once the service has the keys. All answers arrive before
-   * the first is decrypted: the number and the times of the requests must not depend on the answers. For the same
-   * reason nothing is sent again after an answer could not be read.
+   * Asks questions, in as many requests as their number needs, once the service has the keys. All requests are made
+   * before the first is sent, and all answers arrive before the first is decrypted: the number and the times of the
+   * requests must not depend on questions or answers. For the same reason nothing is sent again after an answer could
+   * not be read.
    */
   async ask(questions: Question[], report: Report, signal: AbortSignal): Promise<Asked> {
     return await this.#use(async () => {
-      const exchanges = await this.#exchange(questions, report, signal);
+      this.#checkKeptBytes(questions.length);
+      const exchanges = await this.#exchange(questions, report, AbortSignal.any([signal, this.#ended.signal]));
       try {
         return this.#read(exchanges);
       } finally {
-        exchanges.forEach(({ request }) => {
-          request.free();
-        });
+        freeAll(exchanges);
       }
     });
   }
 
-  /** Wipes the secret, and deletes the stored one and the keys at the service. */
+  /** Ends the connection, wipes the secret, and deletes the stored one and the keys at the service. */
   async forget(): Promise<void> {
-    const key = this.#key;
-    this.free();
-    await storage.remove(this.#transport.url, this.#name);
-    if (key !== "") {
-      await this.#transport.send({
-        purpose: "delete keys",
-        method: "DELETE",
-        path: `/v1/keys/${key}`,
-        most: CONTROL_BYTES,
-      });
+    this.#end();
+    const stored = await storage.load(this.#transport.url, this.#name).catch(() => undefined);
+    const keys = new Set([this.#key, stored?.key ?? ""].filter((key) => key !== ""));
+    await Promise.all([...keys].map((key) => deleteBundle(this.#transport, key)));
+    if (stored !== undefined) {
+      await storage.remove(this.#transport.url, this.#name);
     }
   }
 
-  /** Wipes the secret, as soon as no call uses it. */
-  free(): void {
-    if (!this.#isFreed) {
-      this.#isFreed = true;
+  /** Ends the connection and wipes the secret, as soon as no call uses it. Keys that no secret can use are deleted. */
+  async free(): Promise<void> {
+    this.#end();
+    if (this.#key !== "" && !this.#isStored) {
+      await deleteBundle(this.#transport, this.#key);
+    }
+  }
+
+  #end(): void {
+    if (!this.#ended.signal.aborted) {
+      this.#ended.abort();
       this.#freeUnused();
     }
   }
 
-  /** Keeps the client until `work` has ended, also if it is freed meanwhile. */
+  /** Keeps the client until `work` has ended, also if the connection ends meanwhile. */
   async #use<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#ended.signal.aborted) {
+      throw cancelled();
+    }
     this.#uses += 1;
     try {
       return await work();
@@ -217,28 +224,53 @@ export class Connection {
   }
 
   #freeUnused(): void {
-    if (this.#isFreed && this.#uses === 0) {
+    if (this.#ended.signal.aborted && this.#uses === 0) {
       this.#client.free();
       this.#clear?.free();
+    }
+  }
+
+  /** Takes up the keys of a stored secret, if the service still has them. */
+  async #restore(stored: storage.Entry, signal: AbortSignal): Promise<void> {
+    this.#restored = true;
+    const usable = this.#client.isCoveredBy(stored.contents);
+    if (usable && (await holdsBundle(this.#transport, stored.key, signal))) {
+      this.#key = stored.key;
+      this.#contents = stored.contents.slice();
+      // The entry may have an earlier description.
+      this.#isStored = equal(stored.description, this.#offer.description);
+    }
+  }
+
+  /** Refuses a call whose queries and answers are too large to keep until all have arrived. */
+  #checkKeptBytes(questions: number): void {
+    const batch = this.#client.batch;
+    const each = this.#client.queryBytes(batch) + this.#client.expectedAnswerBytes(batch);
+    const found = each * Math.ceil(questions / batch);
+    if (found > MOST_KEPT_BYTES) {
+      const needed = `${MOST_KEPT_BYTES} at most; ask fewer questions at once`;
+      throw new UnspokenError(
+        "argument",
+        `${this.#name}: found ${found} bytes of queries and answers, needed ${needed}`,
+      );
     }
   }
 
   /** Sends all questions; once more if the service has lost the keys, or has another description now. */
   async #exchange(questions: Question[], report: Report, signal: AbortSignal): Promise<Exchange[]> {
     for (let renewals = 0; ; renewals += 1) {
-      const exchanges: Exchange[] = [];
+      let exchanges: Exchange[] = [];
       try {
         await this.prepare(report, signal);
-        for (let from = 0; from < questions.length; from += this.#client.batch) {
-          report({ step: "asking", done: from, total: questions.length });
-          await this.#send(questions.slice(from, from + this.#client.batch), exchanges, signal);
+        exchanges = this.#encrypted(questions);
+        for (const [done, exchange] of exchanges.entries()) {
+          report({ step: "asking", done, total: exchanges.length });
+          await this.#send(exchange, signal);
         }
-        report({ step: "asking", done: questions.length, total: questions.length });
+        report({ step: "asking", done: exchanges.length, total: exchanges.length });
         return exchanges;
       } catch (error) {
-        exchanges.forEach(({ request }) => {
-          request.free();
-        });
+        freeAll(exchanges);
         if (renewals === RENEWALS || !(await this.#renew(error, signal))) {
           throw error;
         }
@@ -246,12 +278,26 @@ export class Connection {
     }
   }
 
-  async #send(questions: Question[], exchanges: Exchange[], signal: AbortSignal): Promise<void> {
-    const start = performance.now();
-    const request = this.#client.ask(questions);
-    const exchange: Exchange = { request, answer: new Uint8Array(), queryBytes: 0, encrypted: 0, answered: 0 };
-    exchanges.push(exchange);
-    const body = request.bytes;
+  /** Makes all requests. */
+  #encrypted(questions: Question[]): Exchange[] {
+    const exchanges: Exchange[] = [];
+    try {
+      for (let from = 0; from < questions.length; from += this.#client.batch) {
+        const start = performance.now();
+        const request = this.#client.ask(questions.slice(from, from + this.#client.batch));
+        const encrypted = performance.now() - start;
+        exchanges.push({ request, answer: new Uint8Array(), queryBytes: 0, encrypted, answered: 0 });
+      }
+      return exchanges;
+    } catch (error) {
+      freeAll(exchanges);
+      throw error;
+    }
+  }
+
+  async #send(exchange: Exchange, signal: AbortSignal): Promise<void> {
+    const { request } = exchange;
+    const body = request.takeBytes();
     const sent = performance.now();
     const { body: answer } = await this.#transport.send({
       purpose: "query",
@@ -265,8 +311,9 @@ export class Connection {
       most: request.answerBytes,
       signal,
     });
-    const answered = performance.now() - sent;
-    Object.assign(exchange, { answer, queryBytes: body.length, encrypted: sent - start, answered });
+    Object.assign(exchange, { answer, queryBytes: body.length, answered: performance.now() - sent });
+    // What can be checked without the secret: these errors may lead to another try.
+    this.#client.checkAnswer(request, answer);
   }
 
   #read(exchanges: Exchange[]): Asked {
@@ -288,11 +335,15 @@ export class Connection {
   /** Whether a call that failed may succeed now: the service has lost the keys, or a newer description was taken up. */
   async #renew(error: unknown, signal: AbortSignal): Promise<boolean> {
     const { code } = UnspokenError.of(error);
+    if (signal.aborted) {
+      return false;
+    }
     if (code === "key_not_found") {
       this.#key = "";
+      this.#isStored = false;
       return true;
     }
-    if (!["does_not_fit", "malformed_query", "too_large", "too_long"].includes(code)) {
+    if (!["does_not_fit", "malformed_query", "too_large", "too_long", "mismatch", "malformed"].includes(code)) {
       return false;
     }
     const offer = await described(this.#transport, this.#name, signal);
@@ -301,39 +352,21 @@ export class Connection {
     }
     this.#client.update(offer.description);
     this.#offer = offer;
-    return true;
-  }
-
-  async #isHeld(key: string, signal: AbortSignal): Promise<boolean> {
-    try {
-      const status = await this.#transport.json({
-        purpose: "key status",
-        method: "GET",
-        path: `/v1/keys/${key}`,
-        signal,
-      });
-      return isReady(status);
-    } catch (error) {
-      if (UnspokenError.of(error).code === "key_not_found") {
-        return false;
-      }
-      throw error;
+    this.#isStored = false;
+    if (!this.#client.isCoveredBy(this.#contents)) {
+      this.#key = "";
     }
+    return true;
   }
 
   /** Makes keys and sends them. Their bytes are in a blob, which the browser may keep on disk. */
   async #sendKeys(report: Report, signal: AbortSignal): Promise<void> {
-    const total = this.#client.keyBytes;
-    if (total > MOST_KEY_BYTES) {
+    const [total, most] = [this.#client.keyBytes, Math.min(this.#offer.maxKeyBytes, MOST_KEY_BYTES)];
+    if (total > most) {
+      const remedy = total > MOST_KEY_BYTES ? "use the command line or Python" : "do not trust this service";
       throw new UnspokenError(
         "memory",
-        `${this.#name}: needs keys of ${total} bytes, and a page makes at most ${MOST_KEY_BYTES}; use the command line or Python`,
-      );
-    }
-    if (total > this.#offer.maxKeyBytes) {
-      throw new UnspokenError(
-        "protocol",
-        `${this.#name}: keys of ${total} bytes, of which the service accepts ${this.#offer.maxKeyBytes}; do not trust this service`,
+        `${this.#name}: found keys of ${total} bytes, needed ${most} at most; ${remedy}`,
       );
     }
     const pieces: Blob[] = [];
@@ -343,116 +376,75 @@ export class Connection {
       (bytes) => {
         pieces.push(new Blob([bytes as Uint8Array<ArrayBuffer>]));
       },
-      (done, total) => report({ step: "making keys", done, total }),
+      (done, count) => report({ step: "making keys", done, total: count }),
     );
     this.#keyMilliseconds = performance.now() - start;
     if (signal.aborted) {
       throw cancelled();
     }
-    const bundle = new Blob(pieces);
-    const declaration = {
-      application: this.#name,
-      key_format: this.#offer.keyFormat,
-      length: bundle.size,
-      blake3: hex(hash),
+    const bytes = new Blob(pieces);
+    const bundle = { application: this.#name, keyFormat: this.#offer.keyFormat, bytes, hash };
+    const sent = (done: number): void => report({ step: "sending keys", done, total: bytes.size });
+    const key = await sendBundle(this.#transport, bundle, sent, signal);
+    if (signal.aborted) {
+      await deleteBundle(this.#transport, key);
+      throw cancelled();
+    }
+    this.#key = key;
+    this.#contents = this.#client.bundleContents().slice();
+  }
+
+  /** Stores the secret and what belongs to it, if a passphrase was given and it is not stored yet. */
+  async #store(signal: AbortSignal): Promise<void> {
+    if (this.#passphrase === undefined || this.#isStored) {
+      return;
+    }
+    const entry: storage.Entry = {
+      sealed: this.#client.seal(this.#passphrase),
+      key: this.#key,
+      contents: this.#contents,
+      description: this.#offer.description,
     };
-    const status = await this.#transport.json({
-      purpose: "keys",
-      method: "POST",
-      path: "/v1/keys",
-      headers: { "Content-Type": "application/json" },
-      body: new TextEncoder().encode(JSON.stringify(declaration)),
-      signal,
-    });
-    const id = status["id"];
-    if (typeof id !== "string" || !/^[0-9a-f]{32}$/.test(id)) {
-      throw new UnspokenError("protocol", "keys: found no id in the service's answer; is this an Unspoken service?");
+    const before = await storage.load(this.#transport.url, this.#name);
+    if (signal.aborted) {
+      throw cancelled();
     }
-    await this.#upload(id, bundle, Number(status["offset"] ?? 0), report, signal);
-    report({ step: "checking keys", done: 0, total: 1 });
-    const ready = await this.#transport.json({
-      purpose: "keys",
-      method: "POST",
-      path: `/v1/keys/${id}/complete`,
-      signal,
-    });
-    if (!isReady(ready)) {
-      throw new UnspokenError("protocol", "keys: the service has not accepted them; try again");
-    }
-    this.#key = id;
-  }
-
-  async #upload(id: string, bundle: Blob, offset: number, report: Report, signal: AbortSignal): Promise<void> {
-    let at = offset;
-    while (at < bundle.size) {
-      report({ step: "sending keys", done: at, total: bundle.size });
-      const status = await this.#transport.json({
-        purpose: "keys",
-        method: "PATCH",
-        path: `/v1/keys/${id}`,
-        headers: { "Content-Type": "application/octet-stream", "Upload-Offset": String(at) },
-        body: bundle.slice(at, at + PIECE_BYTES),
-        signal,
-      });
-      const next = Number(status["offset"]);
-      if (!(next > at && next <= bundle.size)) {
-        throw new UnspokenError(
-          "protocol",
-          `keys: the service has ${next} of ${bundle.size} bytes after ${at} were sent; do not trust this service`,
-        );
-      }
-      at = next;
-    }
-    report({ step: "sending keys", done: bundle.size, total: bundle.size });
-  }
-
-  async #store(): Promise<void> {
-    if (this.#passphrase !== undefined) {
-      const [sealed, contents] = [this.#client.seal(this.#passphrase), this.#client.bundleContents()];
-      await storage.save(this.#transport.url, this.#name, { sealed, key: this.#key, contents });
+    await storage.save(this.#transport.url, this.#name, entry);
+    this.#isStored = true;
+    if (before !== undefined && before.key !== this.#key) {
+      await deleteBundle(this.#transport, before.key);
     }
   }
 }
 
-async function described(transport: Transport, name: string, signal: AbortSignal): Promise<Offer> {
-  const fields = await transport.json({ purpose: "description", method: "GET", path: applicationPath(name), signal });
-  const limits = (fields["limits"] ?? {}) as Record<string, unknown>;
-  return {
-    description: bytesOfJson(fields["description"]),
-    keyFormat: Number(limits["key_format"] ?? 0),
-    maxKeyBytes: Number(limits["max_key_bytes"] ?? 0),
-  };
-}
-
-/** The published model of an application, if there is one. */
-async function published(transport: Transport, name: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
-  try {
-    const path = `/v1/models/${encodeURIComponent(name)}`;
-    const headers = { Accept: "application/x-protobuf" };
-    return (await transport.send({ purpose: "model", method: "GET", path, headers, most: MODEL_BYTES, signal })).body;
-  } catch (error) {
-    if (UnspokenError.of(error).status === 404) {
-      return undefined;
-    }
-    throw error;
+function clientOptions(
+  options: OpenOptions,
+  model: Uint8Array | undefined,
+  stored: storage.Entry | undefined,
+  earlier: Earlier | undefined,
+): ClientOptions {
+  const opening: ClientOptions = { acceptInsecure: options.acceptInsecure ?? false };
+  if (model !== undefined) {
+    opening.model = model;
   }
-}
-
-function isReady(status: Record<string, unknown>): boolean {
-  return status["state"] === "ready";
-}
-
-/** Bytes of a message of JSON, which are in base64. */
-function bytesOfJson(value: unknown): Uint8Array {
-  try {
-    return Uint8Array.from(atob(value as string), (letter) => letter.charCodeAt(0));
-  } catch {
-    throw new UnspokenError("protocol", "found a message without its bytes; is this an Unspoken service?");
+  if (options.mode !== undefined) {
+    opening.mode = options.mode;
   }
+  if (stored !== undefined && options.passphrase !== undefined) {
+    opening.sealed = stored.sealed;
+    opening.passphrase = options.passphrase;
+  }
+  const description = stored?.description ?? earlier?.description;
+  if (description !== undefined) {
+    opening.earlier = description;
+  }
+  return opening;
 }
 
-function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+function freeAll(exchanges: Exchange[]): void {
+  for (const { request } of exchanges.splice(0)) {
+    request.free();
+  }
 }
 
 function attempt<T>(work: () => T): () => T {

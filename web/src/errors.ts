@@ -24,12 +24,6 @@ export class UnspokenError extends Error {
     if (thrown instanceof UnspokenError) {
       return thrown;
     }
-    if (thrown instanceof WebAssembly.RuntimeError || thrown instanceof RangeError) {
-      return new UnspokenError(
-        "memory",
-        `${thrown.message}: this page has no memory for the computation; close other tabs, and open it again`,
-      );
-    }
     if (thrown instanceof Error) {
       const code: unknown = "code" in thrown ? thrown.code : undefined;
       return new UnspokenError(typeof code === "string" ? code : "internal", thrown.message);

@@ -41,6 +41,8 @@ export interface ApplicationInfo {
   hasClear: boolean;
   /** Whether the secret was read from storage. */
   restored: boolean;
+  /** Whether the secret is stored under the passphrase. */
+  isStored: boolean;
 }
 
 /** The answers to the questions of one call, and what they took. */
@@ -90,6 +92,6 @@ export type ToWorker = { id: number; call: CallName; arguments: unknown[] } | { 
 /** From the worker to the page. */
 export type FromWorker =
   | { id: number; result: unknown }
-  | { id: number; error: { code: string; message: string; status?: number | undefined } }
+  | { id: number; error: { code: string; message: string; status?: number | undefined; isFatal: boolean } }
   | { id: number; progress: Progress }
   | { record: RequestRecord };

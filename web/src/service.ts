@@ -20,7 +20,10 @@ export interface ServiceOptions extends Omit<TransportOptions, "url"> {
   kernels?: string | undefined;
   /** Called with every request, as the service saw it. */
   onRequest?: (record: RequestRecord) => void;
-  /** Called when a call that cannot be interrupted was cancelled: all secrets in memory are gone, open the applications again. */
+  /**
+   * Called when the worker was started again, because a call that cannot be interrupted was cancelled or the module
+   * stopped: all secrets in memory are gone, open the applications again.
+   */
   onRestart?: () => void;
 }
 
@@ -31,6 +34,7 @@ export interface CallOptions {
 }
 
 interface Pending {
+  call: CallName;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
   onProgress: ((progress: Progress) => void) | undefined;
@@ -52,6 +56,7 @@ export class Service {
   readonly #options: ServiceOptions;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | undefined;
+  #ready: Promise<void> = Promise.resolve();
   #calls = 0;
 
   private constructor(url: string, options: ServiceOptions) {
@@ -68,8 +73,14 @@ export class Service {
   static async open(url: string, options: ServiceOptions = {}): Promise<Service> {
     checkSupport();
     const service = new Service(url, options);
-    await service.#start();
-    return service;
+    service.#start();
+    try {
+      await service.#ready;
+      return service;
+    } catch (error) {
+      service.close();
+      throw error;
+    }
   }
 
   /** The address. */
@@ -102,8 +113,17 @@ export class Service {
     this.#end(new UnspokenError("cancelled", "the service was closed"));
   }
 
-  /** @internal Calls the worker. */
+  /** @internal Calls the worker, once it has started. */
   async call<C extends CallName>(
+    call: C,
+    options: CallOptions,
+    ...given: Calls[C]["arguments"]
+  ): Promise<Calls[C]["result"]> {
+    await this.#ready;
+    return await this.#send(call, options, ...given);
+  }
+
+  async #send<C extends CallName>(
     call: C,
     options: CallOptions,
     ...given: Calls[C]["arguments"]
@@ -114,7 +134,7 @@ export class Service {
     }
     const id = (this.#calls += 1);
     const result = new Promise<unknown>((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject, onProgress });
+      this.#pending.set(id, { call, resolve, reject, onProgress });
     });
     const cancel = (): void => {
       this.#cancel(id);
@@ -129,7 +149,7 @@ export class Service {
     }
   }
 
-  async #start(): Promise<void> {
+  #start(): void {
     const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<FromWorker>): void => {
       this.#receive(data);
@@ -139,7 +159,9 @@ export class Service {
       this.#end(new UnspokenError("internal", `the worker failed: ${event.message || "its script cannot be loaded"}`));
     };
     this.#worker = worker;
-    await this.call("start", {}, this.#transport, this.#options.kernels);
+    this.#ready = this.#send("start", {}, this.#transport, this.#options.kernels).then(() => undefined);
+    // Every call reports it.
+    this.#ready.catch(() => undefined);
   }
 
   #post(message: ToWorker): void {
@@ -161,7 +183,13 @@ export class Service {
     if ("progress" in message) {
       pending.onProgress?.(message.progress);
     } else if ("error" in message) {
-      pending.reject(new UnspokenError(message.error.code, message.error.message, message.error.status));
+      const { code, message: text, status, isFatal } = message.error;
+      pending.reject(new UnspokenError(code, text, status));
+      this.#pending.delete(message.id);
+      // A module that cannot start would not start again either.
+      if (isFatal && pending.call !== "start") {
+        this.#restart(new UnspokenError("cancelled", "the module stopped; open the application again"));
+      }
     } else {
       pending.resolve(message.result);
     }
@@ -172,15 +200,16 @@ export class Service {
     this.#post({ cancel: id });
     setTimeout(() => {
       if (this.#pending.has(id)) {
-        this.#end(
-          new UnspokenError("cancelled", "cancelled; all secrets in memory are gone: open the application again"),
-        );
-        void this.#start().then(
-          () => this.#options.onRestart?.(),
-          () => undefined,
-        );
+        this.#restart(new UnspokenError("cancelled", "cancelled; open the application again"));
       }
     }, CANCEL_PATIENCE);
+  }
+
+  /** Ends the worker, and with it all secrets in memory, and starts another. */
+  #restart(error: UnspokenError): void {
+    this.#end(error);
+    this.#start();
+    this.#options.onRestart?.();
   }
 
   #end(error: UnspokenError): void {

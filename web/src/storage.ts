@@ -12,6 +12,8 @@ export interface Entry {
   /** The id of the key bundle at the service, and which keys it has. */
   key: string;
   contents: Uint8Array;
+  /** The description of the application that was accepted last. */
+  description: Uint8Array;
 }
 
 const DATABASE = "unspoken";

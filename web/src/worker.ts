@@ -3,8 +3,8 @@
 import { Connection } from "./connection.js";
 import { UnspokenError } from "./errors.js";
 import type { CallName, Calls, FromWorker, OpenOptions, Progress, ToWorker } from "./messages.js";
-import { Transport } from "./transport.js";
-import init, { type InitOutput, Kernels, type Question } from "./wasm/unspoken_web.js";
+import { Transport, cancelled } from "./transport.js";
+import init, { type InitOutput, Kernels, panicPlace, type Question } from "./wasm/unspoken_web.js";
 
 let module: InitOutput | undefined;
 let transport: Transport | undefined;
@@ -38,10 +38,15 @@ const handlers: {
     return names.map(String);
   },
   async open({ report, signal }, name: string, options: OpenOptions) {
-    connections.get(name)?.free();
-    connections.delete(name);
-    const connection = await Connection.open(service(), name, options, report, signal);
+    const connection = await Connection.open(service(), name, options, connections.get(name), report, signal);
+    if (signal.aborted) {
+      await connection.free();
+      throw cancelled();
+    }
+    // What was open is replaced only now: if opening fails, it stays.
+    const replaced = connections.get(name);
     connections.set(name, connection);
+    await replaced?.free();
     return connection.info;
   },
   async prepare({ report, signal }, name: string) {
@@ -81,6 +86,19 @@ function post(message: FromWorker): void {
   self.postMessage(message);
 }
 
+/** The error for a trap of the module: it panicked, or its memory ran out. Its state cannot be used after that. */
+function trap(thrown: WebAssembly.RuntimeError): UnspokenError {
+  const place = panicPlace();
+  if (place !== undefined) {
+    return new UnspokenError(
+      "internal",
+      `the module stopped at ${place} (${thrown.message}); this is a bug: please report it`,
+    );
+  }
+  const remedy = "close other tabs, or use the command line or Python";
+  return new UnspokenError("memory", `this page has no memory for the computation (${thrown.message}); ${remedy}`);
+}
+
 async function run(id: number, call: CallName, given: unknown[]): Promise<void> {
   const controller = new AbortController();
   running.set(id, controller);
@@ -94,8 +112,9 @@ async function run(id: number, call: CallName, given: unknown[]): Promise<void> 
     const handler = handlers[call] as (context: Context, ...given: unknown[]) => Promise<unknown>;
     post({ id, result: await handler(context, ...given) });
   } catch (thrown) {
-    const { code, message, status } = UnspokenError.of(thrown);
-    post({ id, error: { code, message, status } });
+    const isFatal = thrown instanceof WebAssembly.RuntimeError;
+    const { code, message, status } = isFatal ? trap(thrown) : UnspokenError.of(thrown);
+    post({ id, error: { code, message, status, isFatal } });
   } finally {
     running.delete(id);
   }

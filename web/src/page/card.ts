@@ -31,6 +31,7 @@ export class Card {
   readonly #cancel: HTMLButtonElement;
   #application: Application;
   #controller: AbortController | undefined;
+  #isLost = false;
 
   /** A card for an application; `open` opens it again after its secret is gone, `done` is called after each question. */
   constructor(application: Application, view: View, open: Open, done: () => void) {
@@ -61,22 +62,31 @@ export class Card {
     this.#showCosts();
   }
 
-  /** Replaces the application, after its secret is gone or other options were chosen. */
+  /** Replaces the application, after its secret is gone or other options were chosen. What is shown stays. */
   async reopen(): Promise<void> {
     this.#controller?.abort();
     await this.#guarded(async (options) => {
       this.#application = await this.#open(options);
-      this.#answer.replaceChildren();
     });
     this.#showCosts();
+  }
+
+  /** Remembers that the secret is gone: the next question opens the application again. */
+  lose(): void {
+    this.#isLost = true;
   }
 
   async #run(): Promise<void> {
     if (this.#controller !== undefined) {
       return;
     }
+    this.#answer.replaceChildren();
     await this.#guarded(async (options) => {
       const question = this.#view.question();
+      if (this.#isLost) {
+        this.#application = await this.#open(options);
+        this.#isLost = false;
+      }
       const start = performance.now();
       const asked = await this.#application.ask([question], options);
       const total = performance.now() - start;
@@ -106,10 +116,12 @@ export class Card {
         element("p", { class: code === "cancelled" ? "help" : "error", role: "alert" }, message),
       );
     } finally {
-      this.#controller = undefined;
-      this.#ask.disabled = false;
-      this.#cancel.hidden = true;
-      this.#progress.replaceChildren();
+      if (this.#controller === controller) {
+        this.#controller = undefined;
+        this.#ask.disabled = false;
+        this.#cancel.hidden = true;
+        this.#progress.replaceChildren();
+      }
     }
   }
 
@@ -190,7 +202,13 @@ export class Card {
       ),
     );
     const heads = ["What the service has", "Dimension", "Modulus", "Secret", "Security"];
-    const secret = element("p", { class: "help" }, "The secret key is in the memory of this page only. ");
+    const secret = element(
+      "p",
+      { class: "help" },
+      info.isStored
+        ? "The secret key is in the memory of this page, and in this browser, encrypted under your passphrase. "
+        : "The secret key is in the memory of this page only. ",
+    );
     secret.append(
       button("Show it", async () => {
         const data = await this.#application.secret();

@@ -3,7 +3,7 @@
 import { type Application, type OpenOptions, type Progress, Service, UnspokenError } from "../index.js";
 import { Card, type View } from "./card.js";
 import { digitsView } from "./digits.js";
-import { byId, element } from "./elements.js";
+import { byId, button, element } from "./elements.js";
 import { lookupView } from "./lookup.js";
 import { record, showMemory } from "./record.js";
 import { textView } from "./text.js";
@@ -27,8 +27,12 @@ function setting(name: string): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
+/** Counts the starts: what an earlier one opens late is closed. */
+let starts = 0;
+
 /** Opens the service and shows its applications. */
 async function start(): Promise<void> {
+  const number = (starts += 1);
   service?.close();
   cards.replaceChildren();
   shown = [];
@@ -38,8 +42,16 @@ async function start(): Promise<void> {
     const opened = await Service.open(location.origin, {
       token: setting("token"),
       onRequest: record,
-      onRestart: () => void Promise.all(shown.map((card) => card.reopen())),
+      onRestart: () => {
+        shown.forEach((card) => {
+          card.lose();
+        });
+      },
     });
+    if (number !== starts) {
+      opened.close();
+      return;
+    }
     service = opened;
     const names = await opened.applications();
     await Promise.all(names.map((name) => show(opened, name)));
@@ -47,6 +59,9 @@ async function start(): Promise<void> {
     status.textContent = names.length === 0 ? "This service offers nothing." : `Connected to ${opened.url}.`;
     await refreshMemory();
   } catch (error) {
+    if (number !== starts) {
+      return;
+    }
     const { code, message } = UnspokenError.of(error);
     status.className = "error";
     status.textContent = code === "unauthorized" ? `${message} Type the token under Settings.` : message;
@@ -80,10 +95,14 @@ async function show(from: Service, name: string): Promise<void> {
     shown.push(card);
     place.replaceWith(card.element);
   } catch (error) {
-    const message = UnspokenError.of(error).message;
-    place.replaceWith(
-      element("article", { class: "card" }, element("h2", {}, name), element("p", { class: "help" }, message)),
-    );
+    const message = element("p", { class: "help" }, UnspokenError.of(error).message);
+    const again = button("Try again", async () => {
+      card.remove();
+      await show(from, name);
+      arrange();
+    });
+    const card = element("article", { class: "card" }, element("h2", {}, name), message, again);
+    place.replaceWith(card);
   }
 }
 

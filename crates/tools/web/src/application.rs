@@ -46,23 +46,25 @@ pub(crate) struct Options<'a> {
     pub(crate) mode: Option<String>,
     /// A stored secret.
     pub(crate) secret: Option<&'a [u8]>,
+    /// The description with which the secret was stored, or that was accepted before.
+    pub(crate) earlier: Option<&'a [u8]>,
     /// Whether insecure presets are accepted: for tests.
     pub(crate) accept_insecure: bool,
 }
 
 /// Opens the client half of the application that a description of untrusted bytes names.
 pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn Half>, Failure> {
-    let (secret, insecure) = (options.secret, options.accept_insecure);
+    let (stored, insecure) = ((options.secret, options.earlier), options.accept_insecure);
     match application_kind(description) {
         Some("classify") => {
             let encoder = Encoder::read(ModelFiles::Memory(&options.model));
             let words = Arc::new(encoder.map_err(|error| Failure::Model(error.to_string()))?);
-            Ok(Box::new(Opened::<ClassifyClient>::open(description, words, secret, insecure)?))
+            Ok(Box::new(Opened::<ClassifyClient>::open(description, words, stored, insecure)?))
         }
-        Some("digits") => Ok(Box::new(Opened::<DigitsClient>::open(description, (), secret, insecure)?)),
+        Some("digits") => Ok(Box::new(Opened::<DigitsClient>::open(description, (), stored, insecure)?)),
         Some("retrieve") => {
             let options = RetrieveOptions::new(mode(options.mode.as_deref())?, NoCounters);
-            Ok(Box::new(Opened::<RetrieveClient>::open(description, options, secret, insecure)?))
+            Ok(Box::new(Opened::<RetrieveClient>::open(description, options, stored, insecure)?))
         }
         found => Err(Failure::Argument {
             what: "description",

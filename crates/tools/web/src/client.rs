@@ -45,6 +45,11 @@ export interface OpenOptions {
   mode?: string;
   /** A stored secret. Without this and `sealed` the client makes a new one. */
   secret?: Uint8Array;
+  /**
+   * The description that was accepted before, with which the secret was stored. A stored secret is not used for other
+   * parameters than its own, and a description that must not follow it is refused.
+   */
+  earlier?: Uint8Array;
   /** A secret that `Client.seal` has encrypted. */
   sealed?: Uint8Array;
   /** The passphrase of `sealed`. */
@@ -65,6 +70,7 @@ struct OpenOptions {
     model: Option<ByteBuf>,
     mode: Option<String>,
     secret: Option<ByteBuf>,
+    earlier: Option<ByteBuf>,
     sealed: Option<ByteBuf>,
     passphrase: Option<String>,
     accept_insecure: bool,
@@ -84,6 +90,7 @@ pub struct Client {
 #[wasm_bindgen]
 pub struct Request {
     edition: u64,
+    questions: usize,
     encoded: Encoded,
     bytes: Vec<u8>,
     answer_bytes: usize,
@@ -102,7 +109,7 @@ impl Client {
     ) -> Result<Client, JsValue> {
         let given: OpenOptions =
             if options.is_undefined() { OpenOptions::default() } else { parsed("options", options)? };
-        let OpenOptions { model, mode, secret, sealed, passphrase, accept_insecure } = given;
+        let OpenOptions { model, mode, secret, earlier, sealed, passphrase, accept_insecure } = given;
         let secret = match (secret, sealed, passphrase.map(Zeroizing::new)) {
             (secret, None, _) => secret.map(|secret| Zeroizing::new(secret.into_vec())),
             (None, Some(sealed), Some(passphrase)) => Some(unseal(&passphrase, &sealed)?),
@@ -113,8 +120,8 @@ impl Client {
             }
         };
         let model = model.map(|model| published(&model)).transpose()?.unwrap_or_default();
-        let half =
-            open(description, &Options { model, mode, secret: secret.as_ref().map(|s| &s[..]), accept_insecure })?;
+        let (secret, earlier) = (secret.as_ref().map(|secret| &secret[..]), earlier.as_ref().map(|e| &e[..]));
+        let half = open(description, &Options { model, mode, secret, earlier, accept_insecure })?;
         let kind = application_kind(description).unwrap_or_default().to_owned();
         Ok(Client { half, kind, edition: 0 })
     }
@@ -135,6 +142,12 @@ impl Client {
     #[wasm_bindgen(getter, js_name = keySet)]
     pub fn key_set(&self) -> String {
         self.half.key_set()
+    }
+
+    /// Whether the secret is the stored one, and not a new one.
+    #[wasm_bindgen(getter, js_name = isRestored)]
+    pub fn is_restored(&self) -> bool {
+        self.half.is_restored()
     }
 
     /// Length of the evaluation keys in bytes.
@@ -186,8 +199,8 @@ impl Client {
     ///
     /// # Errors
     /// None that a caller can cause.
-    pub fn secret(&self) -> Result<Vec<u8>, JsValue> {
-        Ok(self.half.secret()?.to_vec())
+    pub fn secret(&self) -> Result<Uint8Array, JsValue> {
+        Ok(Uint8Array::from(&self.half.secret()?[..]))
     }
 
     /// The secret, encrypted under a key that Argon2id derives from a passphrase. Takes some tenths of a second.
@@ -202,7 +215,7 @@ impl Client {
     /// of keys done and in total. Returns the BLAKE3 hash of all bytes. Each call makes other keys for the same secret.
     ///
     /// # Errors
-    /// What `chunk` or `progress` throws, which ends the work.
+    /// What `chunk` throws, which ends the work.
     #[wasm_bindgen(js_name = writeKeys)]
     pub fn write_keys(
         &self,
@@ -226,7 +239,8 @@ impl Client {
         Ok(sink.hasher.finalize().as_bytes().to_vec())
     }
 
-    /// Encrypts questions. The length of a request, and the time that it takes, depend on their number alone.
+    /// Encodes and encrypts questions. The length of a request depends on their number alone. The time to encode them
+    /// may depend on what they are: make all requests of a call before the first is sent.
     ///
     /// # Errors
     /// If a question cannot be asked, or there are too many.
@@ -236,7 +250,18 @@ impl Client {
     ) -> Result<Request, JsValue> {
         let questions: Vec<Question> = parsed("questions", questions)?;
         let (encoded, bytes) = self.half.ask(&questions)?;
-        Ok(Request { edition: self.edition, answer_bytes: self.half.answer_bytes(questions.len()), encoded, bytes })
+        let answer_bytes = self.half.answer_bytes(questions.len());
+        Ok(Request { edition: self.edition, questions: questions.len(), answer_bytes, encoded, bytes })
+    }
+
+    /// Checks everything in an answer that can be checked without the secret. Only after an error of this method may a
+    /// call be tried again: what decryption finds must not decide what the service sees next.
+    ///
+    /// # Errors
+    /// If the answer is malformed, or computed for another description.
+    #[wasm_bindgen(js_name = checkAnswer)]
+    pub fn check_answer(&self, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
+        Ok(self.half.check_answer(answer, request.questions)?)
     }
 
     /// Decrypts the answer to a request of this client, in the order of the questions.
@@ -264,10 +289,10 @@ impl Client {
 
 #[wasm_bindgen]
 impl Request {
-    /// The bytes to send.
-    #[wasm_bindgen(getter)]
-    pub fn bytes(&self) -> Uint8Array {
-        Uint8Array::from(&self.bytes[..])
+    /// Hands out the bytes to send; none, when called again.
+    #[wasm_bindgen(js_name = takeBytes)]
+    pub fn take_bytes(&mut self) -> Uint8Array {
+        Uint8Array::from(&std::mem::take(&mut self.bytes)[..])
     }
 
     /// Maximum length of the answer in bytes: accept no more from a service.

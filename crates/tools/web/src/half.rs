@@ -29,8 +29,12 @@ pub(crate) trait Half {
     fn expected_answer_bytes(&self, questions: usize) -> usize;
     fn objects(&self) -> Vec<SecuredObject>;
     fn preset(&self) -> String;
+    /// Whether the secret is the stored one.
+    fn is_restored(&self) -> bool;
     /// Encodes and encrypts questions.
     fn ask(&mut self, questions: &[Question]) -> Result<(Encoded, Vec<u8>), Failure>;
+    /// Checks everything in an answer to so many questions that can be checked without the secret.
+    fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), Failure>;
     /// Decrypts the answer to encoded questions of this half.
     fn read(&self, answer: &[u8], encoded: &Encoded) -> Result<Vec<Answer>, Failure>;
     /// Takes up a newer description of the same service.
@@ -42,6 +46,7 @@ pub(crate) struct Opened<H: WebApplication> {
     half: H,
     model: H::Model,
     accept_insecure: bool,
+    is_restored: bool,
 }
 
 fn failed<H: ClientHalf>(error: H::Error) -> Failure {
@@ -57,19 +62,30 @@ fn read_description<H: ClientHalf>(bytes: &[u8], accept_insecure: bool) -> Resul
 }
 
 impl<H: WebApplication> Opened<H> {
-    /// Opens the half of an application with a stored secret or with a new one.
+    /// Opens the half of an application with a stored secret or with a new one. The description must not follow the
+    /// `earlier` one that this client accepted, if that would reveal something. A stored secret of other parameters
+    /// than those of the earlier description is not used.
     pub(crate) fn open(
         description: &[u8],
         model: H::Model,
-        stored: Option<&[u8]>,
+        (stored, earlier): (Option<&[u8]>, Option<&[u8]>),
         accept_insecure: bool,
     ) -> Result<Self, Failure> {
-        let description = read_description::<H>(description, accept_insecure)?;
+        let mut description = read_description::<H>(description, accept_insecure)?;
+        // An earlier one that cannot be read belongs to another version.
+        let earlier = earlier.and_then(|earlier| read_description::<H>(earlier, accept_insecure).ok());
+        let mut stored = stored;
+        if let Some(earlier) = &earlier {
+            H::check_change(earlier, &description).map_err(failed::<H>)?;
+            description.keep_error_bound(earlier);
+            let name = |description: &H::Description| H::secret_name(description, &model);
+            stored = stored.filter(|_| name(earlier) == name(&description));
+        }
         let half = H::open(description, model.clone(), stored).map_err(failed::<H>)?;
         if stored.is_none() {
             half.begin().map_err(failed::<H>)?;
         }
-        Ok(Opened { half, model, accept_insecure })
+        Ok(Opened { half, model, accept_insecure, is_restored: stored.is_some() })
     }
 }
 
@@ -125,6 +141,10 @@ where
         H::preset(self.half.description())
     }
 
+    fn is_restored(&self) -> bool {
+        self.is_restored
+    }
+
     fn ask(&mut self, questions: &[Question]) -> Result<(Encoded, Vec<u8>), Failure> {
         let most = self.half.batch();
         if !(1..=most).contains(&questions.len()) {
@@ -137,13 +157,18 @@ where
         Ok((Box::new(encoded), query))
     }
 
-    fn read(&self, answer: &[u8], encoded: &Encoded) -> Result<Vec<Answer>, Failure> {
-        let encoded = encoded.downcast_ref::<Vec<H::Encoded>>().ok_or_else(other_request)?;
-        let most = self.half.answer_bytes(encoded.len());
+    fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), Failure> {
+        let most = self.half.answer_bytes(questions);
         if answer.len() > most {
             let found = format!("{} bytes", answer.len());
             return Err(Failure::Argument { what: "answer", found, needed: format!("at most {most} bytes") });
         }
+        self.half.check_answer(answer, questions).map_err(failed::<H>)
+    }
+
+    fn read(&self, answer: &[u8], encoded: &Encoded) -> Result<Vec<Answer>, Failure> {
+        let encoded = encoded.downcast_ref::<Vec<H::Encoded>>().ok_or_else(other_request)?;
+        self.check_answer(answer, encoded.len())?;
         let answers = self.half.read(answer, encoded).map_err(failed::<H>)?;
         Ok(answers.into_iter().map(|answer| self.half.answer(answer)).collect())
     }

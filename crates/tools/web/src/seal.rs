@@ -2,11 +2,13 @@
 //!
 //! A sealed secret is 8 bytes of magic and version, the parameters of Argon2id (memory in KiB, passes and lanes, each
 //! 4 bytes, little-endian), 16 bytes of salt, 24 bytes of nonce, and the secret under XChaCha20-Poly1305 with its tag.
-//! All bytes before the nonce are authenticated.
+//! All bytes before the nonce are authenticated. A passphrase is used in UTF-8 and the normalisation form C of Unicode,
+//! so that it is the same on every system.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use unicode_normalization::UnicodeNormalization;
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
 
@@ -101,11 +103,14 @@ fn cipher(passphrase: &str, head: &[u8]) -> Result<XChaCha20Poly1305, Failure> {
     let failed = |error: argon2::Error| {
         refuse("parameters of Argon2id", &error.to_string(), "those of a sealed secret, and memory for them")
     };
+    // Systems write the same letters in other code points.
+    let mut normal = Zeroizing::new(String::with_capacity(4 * passphrase.len()));
+    normal.extend(passphrase.nfc());
     let mut key = Zeroizing::new([0; 32]);
     let parameters = Params::new(memory, passes, lanes, Some(key.len())).map_err(failed)?;
     let salt = &head[HEAD_BYTES - SALT_BYTES..];
     Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters)
-        .hash_password_into(passphrase.as_bytes(), salt, key.as_mut_slice())
+        .hash_password_into(normal.as_bytes(), salt, key.as_mut_slice())
         .map_err(failed)?;
     XChaCha20Poly1305::new_from_slice(key.as_slice()).map_err(|_| refuse("key", "another length", "32 bytes"))
 }
@@ -134,8 +139,9 @@ mod tests {
 
     /// What `vectors/seal.json` is made of. The secret is one of retrieval, so that a client can be opened with it.
     fn vectors() -> Value {
-        // With an umlaut of one code point; another form of it is another passphrase.
-        let (passphrase, secret) = ("correct horse Stra\u{df}e \u{fc}", (0..32).collect::<Vec<u8>>());
+        // With an umlaut of one code point, and of two.
+        let (passphrase, same) = ("correct horse Stra\u{df}e \u{fc}", "correct horse Stra\u{df}e u\u{308}");
+        let secret: Vec<u8> = (0..32).collect();
         let case = |name: &str, parameters: [u32; 3]| {
             let sealed = seal_with(passphrase, &secret, parameters).unwrap();
             let refused = |name: &str, passphrase: &str, at: usize, bytes: &[u8]| {
@@ -149,11 +155,11 @@ mod tests {
             json!({
                 "name": name,
                 "passphrase": passphrase,
+                "same_passphrase": same,
                 "secret": BASE64_STANDARD.encode(&secret),
                 "sealed": BASE64_STANDARD.encode(&sealed),
                 "refused": [
                     refused("another passphrase", "correct horse", 0, &[]),
-                    refused("another form of the umlaut", "correct horse Stra\u{df}e u\u{308}", 0, &[]),
                     refused("another version", passphrase, MAGIC.len() - 1, &[2]),
                     refused("too much memory", passphrase, MAGIC.len(), &(MAX_MEMORY_KIB + 1).to_le_bytes()),
                     refused("too many passes", passphrase, MAGIC.len() + 4, &(MAX_PASSES + 1).to_le_bytes()),
@@ -187,8 +193,10 @@ mod tests {
         let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         assert_eq!((&file["format"], &file["version"]), (&json!("unspoken-vectors/seal"), &json!(1)));
         for case in file["cases"].as_array().unwrap() {
-            let passphrase = case["passphrase"].as_str().unwrap();
-            assert_eq!(unseal(passphrase, &decoded(&case["sealed"])).unwrap()[..], decoded(&case["secret"]));
+            for form in ["passphrase", "same_passphrase"] {
+                let passphrase = case[form].as_str().unwrap();
+                assert_eq!(unseal(passphrase, &decoded(&case["sealed"])).unwrap()[..], decoded(&case["secret"]));
+            }
             for refused in case["refused"].as_array().unwrap() {
                 let opened = unseal(refused["passphrase"].as_str().unwrap(), &decoded(&refused["sealed"]));
                 assert!(opened.is_err(), "{}: {}", case["name"], refused["name"]);

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
@@ -65,6 +66,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
     }
     router
         .fallback(page_or_not_found)
+        .layer(middleware::from_fn_with_state(service.clone(), refuse_other_pages))
         .layer(middleware::from_fn_with_state(service.clone(), observe))
         .with_state(service)
 }
@@ -85,6 +87,33 @@ fn cross_origin(origins: &[AllowedOrigin]) -> CorsLayer {
         ])
         .expose_headers([header::RETRY_AFTER, header::WWW_AUTHENTICATE, header(UPLOAD_OFFSET), header(REQUEST_ID)])
         .max_age(PREFLIGHT_AGE)
+}
+
+/// Refuses requests of pages of other origins that change something. Browsers send some of them without a preflight
+/// request, and only hide the answer from the page.
+async fn refuse_other_pages(
+    State(service): State<Arc<Service>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let headers = request.headers();
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if let Some(origin) = text(header::ORIGIN)
+        && !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        && !is_own_page(origin, text(header::HOST))
+        && !service.allow_origins.iter().any(|allowed| allowed.as_str() == origin)
+    {
+        let remedy = "have the service owner allow the origin, or use another client";
+        let message = "pages of this origin may not use the service";
+        return Err(Refusal::new(ProblemCode::Forbidden, message, remedy));
+    }
+    Ok(next.run(request).await)
+}
+
+/// Whether an origin has the host and port that the request was sent to.
+fn is_own_page(origin: &str, host: Option<&str>) -> bool {
+    let authority = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
 }
 
 /// The routes of the metrics listener.

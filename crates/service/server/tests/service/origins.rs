@@ -119,3 +119,26 @@ fn preflight_requests_do_not_keep_connections() {
     // Without `Connection: close`: the service closes it.
     assert_eq!(raw(service.address, request).status, 200);
 }
+
+#[test]
+fn pages_of_other_origins_change_nothing() {
+    let mut setup = Setup::new();
+    setup.config.allow_origins = vec![PAGE.parse().unwrap()];
+    let service = setup.start();
+    // Without a content type browsers send it without a preflight request. The body is no declaration.
+    let declare = |origin: &str| {
+        let headers = format!("Origin: {origin}\r\nContent-Length: 1\r\n");
+        let request = format!("POST /v1/keys HTTP/1.1\r\nHost: x:80\r\nConnection: close\r\n{headers}\r\n\u{7}");
+        raw(service.address, request)
+    };
+    for other in ["https://evil.example", "http://x", "http://x:81", "null", "", "x:80", "https://ask.example.evil"] {
+        let refused = declare(other);
+        assert_eq!(refused.status, 403, "{other:?}");
+        assert!(refused.body.contains("forbidden"), "{}", refused.body);
+    }
+    for own in ["http://x:80", "https://X:80", PAGE] {
+        assert_eq!(declare(own).status, 400, "{own:?}");
+    }
+    // Reading is for the CORS headers to allow.
+    assert_eq!(send(&service, "GET", "/v1/apps", "Origin: https://evil.example\r\n").status, 200);
+}

@@ -10,8 +10,9 @@ use unspoken_wire::v1::{ModelFile, PublishedModel};
 use super::kinds::KindOption;
 use super::offer::Offer;
 
-/// Largest file that is published, in bytes.
+/// Largest file that is published, and most bytes of all files: what pages read.
 const MAX_FILE_BYTES: u64 = 256 << 20;
+const MAX_BYTES: usize = 512 << 20;
 
 /// The option of kinds whose clients need a half of the model.
 pub const PUBLISH: KindOption = KindOption {
@@ -66,6 +67,8 @@ pub fn publish(offer: &Offer, halves: &Halves, applications: Applications) -> an
         Some(Published::All) => halves.client.iter().chain(halves.server).copied().collect(),
     };
     let model = PublishedModel { files: names.iter().map(|name| file(offer.path(), name)).collect::<Result<_, _>>()? };
+    let found: usize = model.files.iter().map(|file| file.content.len()).sum();
+    anyhow::ensure!(found < MAX_BYTES, "its files have {found} bytes, needed less than {MAX_BYTES} to publish them");
     Ok(applications.publish(offer.name(), &model))
 }
 
