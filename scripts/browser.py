@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
+from running import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".demo" / "page"
@@ -48,28 +48,17 @@ def prepare(binary: Path) -> tuple[Path, Path, Path]:
 
 
 @contextmanager
-def serving(binary: Path, words: Path, digits: Path, codes: Path) -> Iterator[str]:
+def page_service(binary: Path, words: Path, digits: Path, codes: Path) -> Iterator[str]:
     """A service of the three, with the page and new state; its URL."""
-    state = HOME / "state"
-    shutil.rmtree(state, ignore_errors=True)
+    shutil.rmtree(HOME / "data", ignore_errors=True)
     offers = [
         f"digits:digits/mnist={digits},batch=8,publish=all",
         f"classify:classify/spam={words},publish=all",
         f"pir:pir/codes={codes}",
     ]
-    command = [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", state, "--web", ROOT / "web" / "site"]
-    command += [word for offer in offers for word in ("--offer", offer)]
-    with (HOME / "service.log").open("w") as log:
-        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        if not line:
-            sys.exit((HOME / "service.log").read_text())
-        yield json.loads(line)["listening"]
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
+    options = [word for offer in offers for word in ("--offer", offer)]
+    with serving(binary, HOME, "--web", ROOT / "web" / "site", *options) as url:
+        yield url
 
 
 @contextmanager

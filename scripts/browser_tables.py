@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from browser import ROOT, ask, chromium, draw, prepare, serving
+from browser import ROOT, ask, chromium, draw, page_service, prepare
 from page import line, number, paragraph
 
 TARGET = ROOT / "docs" / "browser.md"
@@ -214,7 +214,7 @@ def main() -> None:
     binary, program = (Path(argument).resolve() for argument in sys.argv[1:3])
     directories = prepare(binary)
     outside = native(program, directories)
-    with serving(binary, *directories) as url, chromium() as browser:
+    with page_service(binary, *directories) as url, chromium() as browser:
         rows = []
         for case in CASES:
             fast, portable = (measured(browser, url, case, kernels) for kernels in ("simd128", "portable"))

@@ -13,12 +13,11 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from openapi_spec_validator import validate
+from running import serving
 
 # What is bounded: requests for each method of each path, and the time.
 EXAMPLES = 60
@@ -32,23 +31,6 @@ REFUSED = [400, 401, 403, 404, 409, 413, 415, 422]
 def configuration() -> str:
     """The settings of schemathesis that have no flag."""
     return f"[checks.positive_data_acceptance]\nexpected-statuses = {['2xx', *map(str, REFUSED)]}\n"
-
-
-@contextmanager
-def service(binary: Path, home: Path, *options: str) -> Iterator[str]:
-    """A running service; its URL."""
-    command = [binary, "serve", "--listen", "127.0.0.1:0", "--data-dir", home / "data", *options]
-    with (home / "service.log").open("a") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            sys.exit((home / "service.log").read_text())
-        yield json.loads(line)["listening"]
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
 
 
 def make_database(binary: Path, home: Path) -> str:
@@ -102,7 +84,7 @@ def main() -> None:
         token, line = made.stdout.splitlines()
         (home / "tokens").write_text(line + "\n")
         for secret, options in ((None, []), (token, ["--tokens", str(home / "tokens")])):
-            with service(binary, home, "--offer", offer, *options) as url:
+            with serving(binary, home, "--offer", offer, *options) as url:
                 with urllib.request.urlopen(f"{url}/openapi.json") as response:
                     if json.load(response) != document:
                         sys.exit("the service has another description than `unspoken openapi`")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from browser import ROOT, ask, chromium, draw, prepare, serving
+from browser import ROOT, ask, chromium, draw, page_service, prepare
 
 
 def main() -> None:
     """A picture of the page on a wide screen with all answers, and one on a phone."""
     binary = Path(sys.argv[1]).resolve()
-    with serving(binary, *prepare(binary)) as url, chromium() as browser:
+    with page_service(binary, *prepare(binary)) as url, chromium() as browser:
         page = browser.new_page(viewport={"width": 1100, "height": 800})
         page.goto(url)
         page.locator("#status", has_text="Connected").wait_for()
