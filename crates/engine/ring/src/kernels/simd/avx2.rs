@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{Vector, Wide};
+use super::vector::{Vector, Wide, even_odd_products, lanes_of_sets};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
 /// Lanes of a register.
@@ -13,22 +13,7 @@ const LANES: usize = 8;
 pub(super) struct Register(__m256i);
 
 /// For each set of lanes, its lanes in ascending order, then zeros.
-static COMPRESS: [[u32; LANES]; 1 << LANES] = {
-    let mut table = [[0; LANES]; 1 << LANES];
-    let mut set = 0;
-    while set < table.len() {
-        let (mut lane, mut place) = (0, 0);
-        while lane < LANES {
-            if set >> lane & 1 == 1 {
-                table[set][place] = lane as u32;
-                place += 1;
-            }
-            lane += 1;
-        }
-        set += 1;
-    }
-    table
-};
+static COMPRESS: [[u32; LANES]; 1 << LANES] = lanes_of_sets(0, 1);
 
 /// An operation on registers from one intrinsic.
 macro_rules! operation {
@@ -44,8 +29,6 @@ macro_rules! operation {
 impl Vector for Register {
     const LANES: usize = LANES;
     type Square = [Self; LANES];
-    /// All lanes, and the odd lanes moved to the even lanes.
-    type Operand = [Self; 2];
 
     #[inline(always)]
     unsafe fn splat(x: u32) -> Self {
@@ -91,25 +74,7 @@ impl Vector for Register {
         }
     );
 
-    #[inline(always)]
-    fn operand(self) -> [Self; 2] {
-        [self, self.odd()]
-    }
-
-    #[inline(always)]
-    fn equal_operand(self) -> [Self; 2] {
-        [self, self]
-    }
-
-    #[inline(always)]
-    fn products(a: [Self; 2], b: [Self; 2]) -> Wide<Self> {
-        Wide(a[0].mul_even(b[0]), a[1].mul_even(b[1]))
-    }
-
-    #[inline(always)]
-    fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self> {
-        Wide(t.0.mul_even(a).mul_even(b), t.1.mul_even(a).mul_even(b))
-    }
+    even_odd_products!();
 
     #[inline(always)]
     fn high_words(Wide(even, odd): Wide<Self>) -> Self {

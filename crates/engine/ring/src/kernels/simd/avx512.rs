@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{Vector, Wide};
+use super::vector::{Vector, Wide, even_odd_products};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
 /// Lanes of a register.
@@ -31,8 +31,6 @@ macro_rules! operation {
 impl Vector for Register {
     const LANES: usize = LANES;
     type Square = [Self; LANES];
-    /// All lanes, and the odd lanes moved to the even lanes.
-    type Operand = [Self; 2];
 
     #[inline(always)]
     unsafe fn splat(x: u32) -> Self {
@@ -80,25 +78,7 @@ impl Vector for Register {
     // 2^63, the difference is correct as well: it is congruent to `self`, and smaller.
     operation!(fold64(self, multiple) = _mm512_min_epu64(self.0, _mm512_sub_epi64(self.0, multiple.0)));
 
-    #[inline(always)]
-    fn operand(self) -> [Self; 2] {
-        [self, self.odd()]
-    }
-
-    #[inline(always)]
-    fn equal_operand(self) -> [Self; 2] {
-        [self, self]
-    }
-
-    #[inline(always)]
-    fn products(a: [Self; 2], b: [Self; 2]) -> Wide<Self> {
-        Wide(a[0].mul_even(b[0]), a[1].mul_even(b[1]))
-    }
-
-    #[inline(always)]
-    fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self> {
-        Wide(t.0.mul_even(a).mul_even(b), t.1.mul_even(a).mul_even(b))
-    }
+    even_odd_products!();
 
     #[inline(always)]
     fn high_words(Wide(even, odd): Wide<Self>) -> Self {

@@ -2,7 +2,7 @@
 
 use std::arch::wasm32::*;
 
-use super::vector::{Vector, Wide};
+use super::vector::{Vector, Wide, lanes_of_sets};
 use crate::automorphism::{LANES as BLOCK, Permutation};
 
 /// Lanes of a register.
@@ -13,22 +13,7 @@ const LANES: usize = 4;
 pub(super) struct Register(v128);
 
 /// For each set of lanes, the bytes of its lanes in ascending order, then zeros.
-static COMPRESS: [[u32; LANES]; 1 << LANES] = {
-    let mut table = [[0; LANES]; 1 << LANES];
-    let mut set = 0;
-    while set < table.len() {
-        let (mut lane, mut place) = (0, 0);
-        while lane < LANES {
-            if set >> lane & 1 == 1 {
-                table[set][place] = lane as u32 * LANE_BYTES + FIRST_BYTES;
-                place += 1;
-            }
-            lane += 1;
-        }
-        set += 1;
-    }
-    table
-};
+static COMPRESS: [[u32; LANES]; 1 << LANES] = lanes_of_sets(FIRST_BYTES, LANE_BYTES);
 
 /// The numbers of the bytes of lane 0, as one word.
 const FIRST_BYTES: u32 = 0x0302_0100;

@@ -110,6 +110,56 @@ pub(super) trait Vector: Copy {
     fn transpose(block: &mut Self::Square);
 }
 
+/// The wide products of a register whose instruction multiplies the even lanes, with the methods `mul_even`, and `odd`,
+/// which moves each odd lane to the even lane before it.
+#[cfg(target_arch = "x86_64")]
+macro_rules! even_odd_products {
+    () => {
+        type Operand = [Self; 2];
+
+        #[inline(always)]
+        fn operand(self) -> [Self; 2] {
+            [self, self.odd()]
+        }
+
+        #[inline(always)]
+        fn equal_operand(self) -> [Self; 2] {
+            [self, self]
+        }
+
+        #[inline(always)]
+        fn products(a: [Self; 2], b: [Self; 2]) -> Wide<Self> {
+            Wide(a[0].mul_even(b[0]), a[1].mul_even(b[1]))
+        }
+
+        #[inline(always)]
+        fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self> {
+            Wide(t.0.mul_even(a).mul_even(b), t.1.mul_even(a).mul_even(b))
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use even_odd_products;
+
+/// For each set of `L` lanes the number `first + step * lane` of each of its lanes, in ascending order, then zeros. `S`
+/// is `2^L`.
+pub(super) const fn lanes_of_sets<const L: usize, const S: usize>(first: u32, step: u32) -> [[u32; L]; S] {
+    let mut table = [[0; L]; S];
+    let mut set = 0;
+    while set < S {
+        let (mut lane, mut place) = (0, 0);
+        while lane < L {
+            if set >> lane & 1 == 1 {
+                table[set][place] = first + step * lane as u32;
+                place += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    table
+}
+
 /// The constants of one prime, in every lane.
 #[derive(Clone, Copy)]
 pub(super) struct Prime<V> {
