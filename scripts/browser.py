@@ -61,10 +61,15 @@ def page_service(binary: Path, words: Path, digits: Path, codes: Path) -> Iterat
         yield url
 
 
+def find_chromium() -> str | None:
+    """The path of Chromium, if it is installed."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 @contextmanager
 def chromium() -> Iterator[Any]:
     """A running Chromium."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = find_chromium()
     if found is None:
         sys.exit("no Chromium: run `sh scripts/install_browser.sh`")
     with sync_playwright() as driver:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -20,7 +19,7 @@ from conftest import ROOT, Service
 
 import unspoken
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the tests of the page need `pip install playwright`")
+tools = pytest.importorskip("browser", reason="the tests of the page need `pip install playwright`")
 
 SITE = Path(os.environ.get("UNSPOKEN_SITE", ROOT / "web" / "site"))
 RECORDS = {"E11.9": "Type 2 diabetes mellitus", "I10": "Essential (primary) hypertension"}
@@ -28,20 +27,9 @@ RECORDS = {"E11.9": "Type 2 diabetes mellitus", "I10": "Essential (primary) hype
 # Milliseconds for everything that computes: the machine of continuous integration is slow.
 PATIENCE = 120_000
 
-# No window, no sandbox (tests may run as root), and no requests of the browser's own.
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
 
 def chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = tools.find_chromium()
     if found is None:
         pytest.skip("NO CHROMIUM, SO THE PAGE IS NOT TESTED: run `sh scripts/install_browser.sh`")
     return found
@@ -50,8 +38,8 @@ def chromium() -> str:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     found = chromium()
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+    with tools.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=found, args=tools.ARGUMENTS)
         yield running
         running.close()
 
@@ -458,7 +446,7 @@ def test_a_browser_without_simd_is_told(context: Any, page_service: Service) -> 
 def test_a_page_without_memory_says_so_and_goes_on(browser: Any, page_service: Service) -> None:
     # 300 pages of 64 KiB: enough for a database, too few for a classifier.
     small = browser.browser_type.launch(
-        executable_path=chromium(), args=[*ARGUMENTS, "--js-flags=--wasm-max-mem-pages=300"]
+        executable_path=chromium(), args=[*tools.ARGUMENTS, "--js-flags=--wasm-max-mem-pages=300"]
     )
     page = opened(small.new_context(), page_service.url)
     card(page, "classify").locator("button.main").click()
