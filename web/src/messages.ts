@@ -59,14 +59,7 @@ export interface Asked {
 
 /** How far something is. */
 export interface Progress {
-  step:
-    | "describing"
-    | "loading the model"
-    | "opening the secret"
-    | "making keys"
-    | "sending keys"
-    | "checking keys"
-    | "asking";
+  step: "describing" | "loading the model" | "opening the secret" | "making keys" | "sending keys" | "asking";
   done: number;
   total: number;
 }
