@@ -43,7 +43,7 @@ codes! {
     MalformedKeys = "malformed_keys", 400;
     /// No bearer token, or one the server does not know.
     Unauthorized = "unauthorized", 401;
-    /// Only clients with a token may do this.
+    /// Only clients with a token may do this, or the request comes from a page of an origin that is not allowed.
     Forbidden = "forbidden", 403;
     /// No such path.
     NotFound = "not_found", 404;

@@ -50,6 +50,8 @@ impl DescribedRouter {
         H: Handler<T, Arc<Service>>,
         T: 'static,
     {
+        // Those of pages of other origins are refused, see `refuse_other_pages`.
+        let about = if method == HttpMethod::Get { about } else { about.problems(&[ProblemCode::Forbidden]) };
         let operation = about.into_operation();
         let head = (method == HttpMethod::Get).then(|| head_of(&operation));
         let documented = path.replace("{*", "{");
