@@ -197,7 +197,8 @@ export class Service {
 
   /** Cancels a call; ends the worker if it computes and does not react. */
   #cancel(id: number): void {
-    this.#post({ cancel: id });
+    const message: ToWorker = { cancel: id };
+    this.#worker?.postMessage(message);
     setTimeout(() => {
       if (this.#pending.has(id)) {
         this.#restart(new UnspokenError("cancelled", "cancelled; open the application again"));

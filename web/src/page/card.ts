@@ -1,6 +1,14 @@
 /** The card of one application: what it costs, asking, the answer, and what became of the secret. */
 
-import { type Answer, type Application, type Asked, type Progress, type Question, UnspokenError } from "../index.js";
+import {
+  type Answer,
+  type Application,
+  type Asked,
+  type CallOptions,
+  type Progress,
+  type Question,
+  UnspokenError,
+} from "../index.js";
 import { button, bytes, duration, element, facts, hex } from "./elements.js";
 
 /** What differs between applications. */
@@ -17,7 +25,7 @@ export interface View {
 }
 
 /** Opens the application of a card. */
-export type Open = (options: { onProgress: (progress: Progress) => void; signal: AbortSignal }) => Promise<Application>;
+export type Open = (options: CallOptions) => Promise<Application>;
 
 export class Card {
   readonly element: HTMLElement;
@@ -96,9 +104,7 @@ export class Card {
   }
 
   /** Runs work that may be cancelled, shows its progress, and what it throws. */
-  async #guarded(
-    work: (options: { onProgress: (progress: Progress) => void; signal: AbortSignal }) => Promise<void>,
-  ): Promise<void> {
+  async #guarded(work: (options: CallOptions) => Promise<void>): Promise<void> {
     const controller = new AbortController();
     this.#controller = controller;
     this.#ask.disabled = true;

@@ -1,6 +1,6 @@
 /** The page: one card for each application of the service, and the record of all requests. */
 
-import { type Application, type OpenOptions, type Progress, Service, UnspokenError } from "../index.js";
+import { type Application, type CallOptions, type OpenOptions, Service, UnspokenError } from "../index.js";
 import { Card, type View } from "./card.js";
 import { digitsView } from "./digits.js";
 import { byId, button, element } from "./elements.js";
@@ -16,11 +16,6 @@ const KINDS = ["digits", "classify", "retrieve"];
 
 let service: Service | undefined;
 let shown: Card[] = [];
-
-interface CallOptions {
-  onProgress?: (progress: Progress) => void;
-  signal?: AbortSignal;
-}
 
 function setting(name: string): string | undefined {
   const value = new FormData(form).get(name);
