@@ -10,7 +10,8 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
 use unspoken_llama::{Circuit, DesignOptions, Preparation, Sample, calibrate};
-use unspoken_llama_model::{ClientModel, KvCache, LoadedModel, TamedModel, Tokenizer, load};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{ClientModel, KvCache, TamedModel, Tokenizer};
 
 use crate::Target;
 use crate::embedding::repair_safetensors;

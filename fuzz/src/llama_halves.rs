@@ -3,7 +3,8 @@
 use std::fs;
 
 use ndarray::Array2;
-use unspoken_llama_model::{ClientModel, LoadedModel, TamedModel};
+use unspoken_llama_files::LoadedModel;
+use unspoken_llama_model::{ClientModel, TamedModel};
 
 use crate::Target;
 use crate::files::{self, Directory};

@@ -38,6 +38,9 @@ EMBEDDING = {"--name": "embed/words", "--preset": "n13_depth3_scale30"}
 DIGITS = {"--name": "digits/strokes", "--batch": "16"}
 
 
+STORY = "Tom and Mia went to the park. They saw a dog with a long tail, and the dog wanted to play ball. "
+
+
 class Service:
     """An `unspoken serve` process. `start` may be called again after `stop`, on the same port."""
 
@@ -70,6 +73,17 @@ class Service:
         self.process.wait(timeout=60)
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def prepared_stories(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model stories260K, prepared for texts like `STORY`."""
+    home = tmp_path_factory.mktemp("stories")
+    (home / "text.txt").write_text(STORY * 12)
+    sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]
+    files = ["--model", ROOT / "models/stories260K/stories260K.bin", "--text", home / "text.txt", "--out", home / "out"]
+    subprocess.run([binary, "llama", "prepare", *sizes, *files, "--json"], check=True, stdout=subprocess.DEVNULL)
+    return home / "out"
 
 
 @pytest.fixture(scope="session")

@@ -6,18 +6,16 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 
 import pytest
-from conftest import ROOT, Child
+from conftest import Child
 
 import unspoken
 from unspoken import Generation, GenerationStream, LlamaClient
 
 NOWHERE = "http://127.0.0.1:9"
-STORY = "Tom and Mia went to the park. They saw a dog with a long tail, and the dog wanted to play ball. "
 
 
 def quiet(model, url=NOWHERE, **options):
@@ -25,14 +23,9 @@ def quiet(model, url=NOWHERE, **options):
 
 
 @pytest.fixture(scope="session")
-def half(binary, tmp_path_factory):
+def half(prepared_stories):
     """The client half of stories260K."""
-    home = tmp_path_factory.mktemp("llama")
-    (home / "text.txt").write_text(STORY * 12)
-    sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]
-    files = ["--model", ROOT / "models/stories260K/stories260K.bin", "--text", home / "text.txt", "--out", home / "out"]
-    subprocess.run([binary, "llama", "prepare", *sizes, *files, "--json"], check=True, stdout=subprocess.DEVNULL)
-    return home / "out/client"
+    return prepared_stories / "client"
 
 
 def test_mistakes_are_named_before_anything_is_sent(half, tmp_path):

@@ -71,17 +71,34 @@ def page_service(binary: Path, model: unspoken.FastText, tmp_path_factory: pytes
     service.stop()
 
 
+@pytest.fixture(scope="module")
+def story_service(binary: Path, prepared_stories: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service that continues stories with insecure parameters, and the page; its URL."""
+    program = binary.parent / "examples" / "story"
+    if not program.exists():
+        pytest.skip("NO EXAMPLE story, SO STORIES ARE NOT TESTED: run `cargo test --release --no-run`")
+    if not (SITE / "index.html").exists():
+        pytest.skip("NO PAGE, SO IT IS NOT TESTED: run `make web`")
+    data = tmp_path_factory.mktemp("story") / "data"
+    process = subprocess.Popen([program, prepared_stories, SITE, data], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield json.loads(process.stdout.readline())["listening"]
+    process.terminate()
+    process.wait(timeout=60)
+    process.stdout.close()
+
+
 class Wire:
     """A forwarder in front of the service, which keeps every byte that a page sends."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: str) -> None:
         self.service, self.sent, self.lock = service, bytearray(), threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
-        host, port = self.service.address.split(":")
+        host, port = self.service.removeprefix("http://").split(":")
         while True:
             try:
                 near, _ = self.listener.accept()
@@ -108,7 +125,7 @@ class Wire:
 
 @pytest.fixture
 def wire(page_service: Service) -> Iterator[Wire]:
-    made = Wire(page_service)
+    made = Wire(page_service.url)
     yield made
     made.close()
 
@@ -262,6 +279,52 @@ def test_draws_types_and_looks_up(context: Any, wire: Wire) -> None:
             assert form.decode("latin1") not in kept
     # Nothing was asked of anyone else.
     assert all(url.startswith((wire.url, "blob:", "data:")) for url in urls), urls
+
+
+def accepting_insecure(context: Any) -> None:
+    """Lets the page open applications whose parameters are for tests, which it refuses."""
+
+    def handle(route: Any) -> None:
+        text = route.fetch().text()
+        changed = text.replace("passphrase: setting(", "acceptInsecure: true, passphrase: setting(")
+        assert changed != text
+        route.fulfill(content_type="text/javascript", body=changed)
+
+    context.route("**/page/main.js", handle)
+
+
+def test_continues_a_story(context: Any, story_service: str) -> None:
+    wire = Wire(story_service)
+    accepting_insecure(context)
+    page = opened(context, wire.url)
+    story = card(page, "llama")
+    public, private = story.locator("textarea").all()
+    public.fill("Tom and Mia went to the park.")
+    story.locator("input[type=number]").fill("6")
+
+    # Text that does not fit is refused before anything is sent.
+    private.fill("a dog " * 40)
+    story.locator("button.main").click()
+    story.locator("[role=alert]", has_text="shorten the text").wait_for()
+    assert b"POST /v1/keys" not in bytes(wire.sent)
+
+    private.fill("They saw a dog")
+    answer = ask(story)
+    assert "The same as in the clear" in answer
+    assert "6, " in answer
+    queries = [row for row in page.locator("#requests tr").all_inner_texts() if row.startswith("query")]
+    # The session begins and ends, and there are passes between.
+    assert len(queries) >= 3
+    everything = bytes(wire.sent)
+    assert b"saw a dog" not in everything
+    for form in forms(bytes.fromhex(secret_of(story))):
+        assert form not in everything
+    wire.close()
+
+
+def test_a_page_refuses_insecure_parameters(context: Any, story_service: str) -> None:
+    page = opened(context, story_service)
+    page.get_by_text("insecure").first.wait_for()
 
 
 def megabytes(text: str) -> float:

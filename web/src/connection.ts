@@ -2,7 +2,7 @@
 
 import { UnspokenError } from "./errors.js";
 import { deleteBundle, holdsBundle, sendBundle } from "./keys.js";
-import type { ApplicationInfo, Asked, OpenOptions, Progress } from "./messages.js";
+import type { ApplicationInfo, Asked, Continued, OpenOptions, Progress, TextToContinue } from "./messages.js";
 import { type Offer, described, published } from "./offer.js";
 import * as storage from "./storage.js";
 import { type Transport, applicationPath, cancelled } from "./transport.js";
@@ -15,12 +15,14 @@ import {
   type Request,
 } from "./wasm/unspoken_web.js";
 
-/** Longest keys that a page makes: more do not fit beside them into its memory. */
-const MOST_KEY_BYTES = 1e9;
+/** Longest keys that a page makes. They are in blobs, which browsers keep on disk where memory is short. */
+const MOST_KEY_BYTES = 2e9;
 /** Most bytes of queries and answers that one call keeps in memory. */
 const MOST_KEPT_BYTES = 256e6;
 /** Times that a description or keys are renewed for one call. */
 const RENEWALS = 1;
+/** Tokens that follow a text, if the caller does not say how many. */
+const DEFAULT_TOKENS = 32;
 
 type Report = (progress: Progress) => void;
 
@@ -156,13 +158,17 @@ export class Connection {
 
   /** Answers a question in the clear, if the whole model is published. */
   clear(question: Question): { answer: Answer; milliseconds: number } {
+    const start = performance.now();
+    const answer = this.#published().ask(question);
+    return { answer, milliseconds: performance.now() - start };
+  }
+
+  #published(): ClearModel {
     if (this.#clear === undefined) {
       const found = "the service publishes no model, so there is nothing to compare with";
       throw new UnspokenError("argument", `${this.#name}: ${found}`);
     }
-    const start = performance.now();
-    const answer = this.#clear.ask(question);
-    return { answer, milliseconds: performance.now() - start };
+    return this.#clear;
   }
 
   /**
@@ -181,6 +187,68 @@ export class Connection {
         freeAll(exchanges);
       }
     });
+  }
+
+  /**
+   * Continues a text, in as many requests as its passes need, once the service has the keys. How many there are depends
+   * on the text. If the service has lost the keys, they are sent once more.
+   */
+  async continueText(text: TextToContinue, report: Report, signal: AbortSignal): Promise<Continued> {
+    return await this.#use(async () => {
+      const both = AbortSignal.any([signal, this.#ended.signal]);
+      // Made first: a text that does not fit must not cost an upload.
+      const continuation = this.#client.continueText(...textArguments(text));
+      const total = { encryptMilliseconds: 0, decryptMilliseconds: 0, serviceMilliseconds: 0 };
+      const bytes = { queryBytes: 0, answerBytes: 0 };
+      try {
+        await this.prepare(report, both);
+        for (let renewals = 0; ;) {
+          const start = performance.now();
+          const request = this.#client.askNext(continuation);
+          if (request === undefined) {
+            return { ...continuation.told(), ...total, ...bytes };
+          }
+          const encrypted = performance.now() - start;
+          const exchange: Exchange = { request, answer: new Uint8Array(), queryBytes: 0, encrypted, answered: 0 };
+          try {
+            await this.#send(exchange, both, (done, steps) => {
+              report({ step: "asking", done, total: steps, text: continuation.told().text });
+            });
+            const received = performance.now();
+            this.#client.take(continuation, request, exchange.answer);
+            total.encryptMilliseconds += encrypted;
+            total.serviceMilliseconds += exchange.answered;
+            total.decryptMilliseconds += performance.now() - received;
+            bytes.queryBytes += exchange.queryBytes;
+            bytes.answerBytes += exchange.answer.length;
+            report({ step: "asking", done: 0, total: 1, text: continuation.told().text });
+          } catch (error) {
+            if (continuation.told().end !== undefined) {
+              // Only the session was to be ended: it expires.
+              return { ...continuation.told(), ...total, ...bytes };
+            }
+            if (renewals === RENEWALS || UnspokenError.of(error).code !== "key_not_found") {
+              throw error;
+            }
+            renewals += 1;
+            await this.#renew(error, both);
+            await this.prepare(report, both);
+            continuation.retry();
+          } finally {
+            request.free();
+          }
+        }
+      } finally {
+        continuation.free();
+      }
+    });
+  }
+
+  /** Continues a text in the clear, if the whole model is published. */
+  clearText(text: TextToContinue): { text: string; milliseconds: number } {
+    const start = performance.now();
+    const continued = this.#published().continueText(...textArguments(text));
+    return { text: continued, milliseconds: performance.now() - start };
   }
 
   /** Ends the connection, wipes the secret, and deletes the stored one and the keys at the service. */
@@ -295,7 +363,11 @@ export class Connection {
     }
   }
 
-  async #send(exchange: Exchange, signal: AbortSignal): Promise<void> {
+  async #send(
+    exchange: Exchange,
+    signal: AbortSignal,
+    progress?: (done: number, total: number) => void,
+  ): Promise<void> {
     const { request } = exchange;
     const body = request.takeBytes();
     const sent = performance.now();
@@ -309,6 +381,7 @@ export class Connection {
         Accept: "application/octet-stream, application/json;q=0.5",
       },
       most: request.answerBytes,
+      report: progress,
       signal,
     });
     Object.assign(exchange, { answer, queryBytes: body.length, answered: performance.now() - sent });
@@ -415,6 +488,11 @@ export class Connection {
       await deleteBundle(this.#transport, before.key);
     }
   }
+}
+
+/** What the module is told of a text to continue. */
+function textArguments(text: TextToContinue): [publicText: string, privateText: string, mostTokens: number] {
+  return [text.publicText ?? "", text.privateText, text.mostTokens ?? DEFAULT_TOKENS];
 }
 
 function clientOptions(

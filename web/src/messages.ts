@@ -1,6 +1,6 @@
 /** Messages between a page and its worker. */
 
-import type { Answer, Question, SecuredObject } from "./wasm/unspoken_web.js";
+import type { Answer, Question, SecuredObject, Told } from "./wasm/unspoken_web.js";
 import type { RequestRecord, TransportOptions } from "./transport.js";
 
 /** Where the secret of an application is kept. */
@@ -57,11 +57,34 @@ export interface Asked {
   answerBytes: number;
 }
 
+/** A text to continue. */
+export interface TextToContinue {
+  /** What comes first and the service reads: context, instructions. Empty by default. */
+  publicText?: string | undefined;
+  /** What follows and the service does not see. */
+  privateText: string;
+  /** Maximum number of tokens that follow; 32 by default. */
+  mostTokens?: number | undefined;
+}
+
+/** A text that was continued, and what it took. */
+export interface Continued extends Told {
+  /** Milliseconds for encryption, and for decryption, in this page. */
+  encryptMilliseconds: number;
+  decryptMilliseconds: number;
+  /** Milliseconds from sending requests to receiving their answers. */
+  serviceMilliseconds: number;
+  queryBytes: number;
+  answerBytes: number;
+}
+
 /** How far something is. */
 export interface Progress {
   step: "describing" | "loading the model" | "opening the secret" | "making keys" | "sending keys" | "asking";
   done: number;
   total: number;
+  /** The text so far, of a text that is continued. */
+  text?: string;
 }
 
 /** Calls that a page makes. */
@@ -71,6 +94,8 @@ export interface Calls {
   open: { arguments: [name: string, options: OpenOptions]; result: ApplicationInfo };
   prepare: { arguments: [name: string]; result: ApplicationInfo };
   ask: { arguments: [name: string, questions: Question[]]; result: Asked };
+  continueText: { arguments: [name: string, text: TextToContinue]; result: Continued };
+  clearText: { arguments: [name: string, text: TextToContinue]; result: { text: string; milliseconds: number } };
   clear: { arguments: [name: string, question: Question]; result: { answer: Answer; milliseconds: number } };
   secret: { arguments: [name: string]; result: Uint8Array };
   forget: { arguments: [name: string]; result: null };

@@ -6,9 +6,11 @@ import type {
   Asked,
   CallName,
   Calls,
+  Continued,
   FromWorker,
   OpenOptions,
   Progress,
+  TextToContinue,
   ToWorker,
 } from "./messages.js";
 import type { RequestRecord, TransportOptions } from "./transport.js";
@@ -255,6 +257,24 @@ export class Application {
       await this.prepare(options);
     }
     return await this.#service.call("ask", options, this.#info.name, questions);
+  }
+
+  /**
+   * Continues a text with a model of language at the service, which does not see the private part nor what follows.
+   * Each pass runs a chunk of tokens and may take a minute; `onProgress` gets the text so far. Sends keys first, if
+   * needed. The service sees how many passes there are.
+   */
+  async continueText(text: TextToContinue, options: CallOptions = {}): Promise<Continued> {
+    const continued = await this.#service.call("continueText", options, this.#info.name, text);
+    if (!this.#info.hasKeys) {
+      await this.prepare(options);
+    }
+    return continued;
+  }
+
+  /** Continues a text in the clear, in this page, if the whole model is published (`info.hasClear`). */
+  async clearText(text: TextToContinue): Promise<{ text: string; milliseconds: number }> {
+    return await this.#service.call("clearText", {}, this.info.name, text);
   }
 
   /** Answers a question in the clear, in this page, if the whole model is published (`info.hasClear`). */

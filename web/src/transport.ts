@@ -1,6 +1,7 @@
 /** HTTP requests to a service, with retries, and a record of each. It does not know what keys and queries mean. */
 
 import { UnspokenError } from "./errors.js";
+import { AnswerStream } from "./wasm/unspoken_web.js";
 
 /** One request, as the service saw it. */
 export interface RequestRecord {
@@ -41,6 +42,8 @@ interface Sent {
   headers?: Record<string, string>;
   /** Maximum length of the response in bytes. */
   most: number;
+  /** Gets the progress of an answer that the service sends while it computes it, if it does. */
+  report?: ((done: number, total: number) => void) | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -59,6 +62,10 @@ const FIRST_PAUSE = 0.5;
 const LONGEST_PAUSE = 8;
 /** Seconds for which a service that does not answer at all is tried again. */
 const UNREACHABLE_PATIENCE = 10;
+/** Media type of an answer that is sent while it is computed. */
+const PROGRESS = "application/x-unspoken-progress";
+/** Bytes beside an answer that such a stream may have: each step has some ten. */
+const STREAM_BYTES = 16 << 20;
 
 export class Transport {
   readonly #base: string;
@@ -114,6 +121,9 @@ export class Transport {
 
   async #attempt(sent: Sent): Promise<Received> {
     const headers: Record<string, string> = { ...sent.headers };
+    if (sent.report !== undefined) {
+      headers["Accept"] = `${PROGRESS}, ${headers["Accept"] ?? "*/*"}`;
+    }
     if (this.#token !== undefined && this.#token !== "") {
       headers["Authorization"] = `Bearer ${this.#token}`;
     }
@@ -142,6 +152,9 @@ export class Transport {
         referrerPolicy: "no-referrer",
       });
       record.status = response.status;
+      if (response.headers.get("Content-Type") === PROGRESS) {
+        return { body: await answerOf(response, sent, record), headers: response.headers };
+      }
       const body = await bodyOf(response, response.ok ? sent.most : CONTROL_BYTES, sent.path);
       record.received = body.length;
       if (!response.ok) {
@@ -209,14 +222,63 @@ function refusal(response: Response, body: Uint8Array, path: string): UnspokenEr
   const fields: unknown = parsed(body);
   const problem = (typeof fields === "object" && fields !== null ? fields : {}) as Record<string, unknown>;
   const text = (name: string): string => (typeof problem[name] === "string" ? problem[name] : "");
-  const message = [text("message") || `${path}: status ${response.status}`, text("remedy")].filter(Boolean).join("; ");
   const seconds = Number(response.headers.get("Retry-After") ?? Number.NaN);
   const retryAfter = Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
-  return new UnspokenError(text("code") || "refused", message, response.status, retryAfter);
+  const message = text("message") || `${path}: status ${response.status}`;
+  return refused(text("code") || "refused", message, text("remedy"), response.status, retryAfter);
+}
+
+function refused(code: string, message: string, remedy: string, status: number, retryAfter?: number): UnspokenError {
+  return new UnspokenError(code, [message, remedy].filter(Boolean).join("; "), status, retryAfter);
+}
+
+/** Reads an answer that is sent while it is computed, and reports its progress. */
+async function answerOf(response: Response, sent: Sent, record: RequestRecord): Promise<Uint8Array> {
+  const stream = new AnswerStream(sent.most);
+  let answer: Uint8Array | undefined;
+  try {
+    for await (const piece of piecesOf(response, sent.most + STREAM_BYTES, sent.path)) {
+      record.received += piece.length;
+      for (const frame of stream.push(piece)) {
+        if ("progress" in frame) {
+          sent.report?.(frame.progress.done, frame.progress.total);
+        } else if ("problem" in frame) {
+          const { code, message, remedy, status, retryAfterSeconds } = frame.problem;
+          record.status = status;
+          throw refused(code, message, remedy, status, retryAfterSeconds > 0 ? retryAfterSeconds : undefined);
+        } else {
+          answer = frame.answer;
+        }
+      }
+    }
+  } finally {
+    stream.free();
+  }
+  if (answer === undefined) {
+    throw new UnspokenError("unreachable", `${sent.path}: the connection ended before the answer; try again`);
+  }
+  return answer;
 }
 
 /** Reads a body of at most `most` bytes. */
 async function bodyOf(response: Response, most: number, path: string): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of piecesOf(response, most, path)) {
+    pieces.push(piece);
+    length += piece.length;
+  }
+  const body = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    body.set(piece, at);
+    at += piece.length;
+  }
+  return body;
+}
+
+/** The pieces of a body of at most `most` bytes. */
+async function* piecesOf(response: Response, most: number, path: string): AsyncGenerator<Uint8Array> {
   const refuse = (found: number): UnspokenError =>
     new UnspokenError(
       "too_long",
@@ -228,30 +290,26 @@ async function bodyOf(response: Response, most: number, path: string): Promise<U
     throw refuse(announced);
   }
   if (response.body === null) {
-    return new Uint8Array();
+    return;
   }
-  const pieces: Uint8Array[] = [];
   let length = 0;
   const reader = response.body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) {
-      break;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) {
+        return;
+      }
+      length += value.length;
+      if (length > most) {
+        throw refuse(length);
+      }
+      yield value;
     }
-    length += value.length;
-    if (length > most) {
-      await reader.cancel();
-      throw refuse(length);
-    }
-    pieces.push(value);
+  } finally {
+    // What is not read is not sent.
+    await reader.cancel();
   }
-  const body = new Uint8Array(length);
-  let at = 0;
-  for (const piece of pieces) {
-    body.set(piece, at);
-    at += piece.length;
-  }
-  return body;
 }
 
 function parsed(body: Uint8Array): unknown {

@@ -2,7 +2,7 @@
 
 import { Connection } from "./connection.js";
 import { UnspokenError } from "./errors.js";
-import type { CallName, Calls, FromWorker, OpenOptions, Progress, ToWorker } from "./messages.js";
+import type { CallName, Calls, FromWorker, OpenOptions, Progress, TextToContinue, ToWorker } from "./messages.js";
 import { Transport, cancelled } from "./transport.js";
 import init, { type InitOutput, Kernels, panicPlace, type Question } from "./wasm/unspoken_web.js";
 
@@ -56,6 +56,10 @@ const handlers: {
   async ask({ report, signal }, name: string, questions: Question[]) {
     return await connected(name).ask(questions, report, signal);
   },
+  async continueText({ report, signal }, name: string, text: TextToContinue) {
+    return await connected(name).continueText(text, report, signal);
+  },
+  clearText: async (_, name: string, text: TextToContinue) => connected(name).clearText(text),
   clear: async (_, name: string, question: Question) => connected(name).clear(question),
   secret: async (_, name: string) => connected(name).secret(),
   async forget(_, name: string) {

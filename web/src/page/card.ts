@@ -1,14 +1,6 @@
 /** The card of one application: what it costs, asking, the answer, and what became of the secret. */
 
-import {
-  type Answer,
-  type Application,
-  type Asked,
-  type CallOptions,
-  type Progress,
-  type Question,
-  UnspokenError,
-} from "../index.js";
+import { type Application, type Asked, type CallOptions, type Progress, UnspokenError } from "../index.js";
 import { button, bytes, duration, element, facts, hex } from "./elements.js";
 
 /** What differs between applications. */
@@ -16,13 +8,30 @@ export interface View {
   title: string;
   /** The form in which the person asks. */
   form: HTMLElement;
-  /** The question in the form. Throws an error for the person if there is none. */
-  question(): Question;
-  /** An answer for the person. */
-  show(answer: Answer): HTMLElement;
-  /** An answer as one line, to compare two. */
-  text(answer: Answer): string;
+  /** What is asked in the form now. Throws an error for the person if there is nothing. */
+  inquiry(): Inquiry;
 }
+
+/** What a person asks. */
+export interface Inquiry {
+  ask(application: Application, options: CallOptions): Promise<Outcome>;
+  /** The answer in the clear as one line, if the application publishes its model. */
+  clear(application: Application): Promise<{ text: string; milliseconds: number }>;
+}
+
+/** An answer, and what it took. */
+export interface Outcome {
+  /** The answer for the person. */
+  shown: HTMLElement;
+  /** The answer as one line, to compare two. */
+  text: string;
+  costs: Costs;
+  /** Further facts. */
+  rows: Facts;
+}
+
+type Costs = Omit<Asked, "answers">;
+type Facts = [term: string, value: Node | string][];
 
 /** Opens the application of a card. */
 export type Open = (options: CallOptions) => Promise<Application>;
@@ -90,15 +99,15 @@ export class Card {
     }
     this.#answer.replaceChildren();
     await this.#guarded(async (options) => {
-      const question = this.#view.question();
+      const inquiry = this.#view.inquiry();
       if (this.#isLost) {
         this.#application = await this.#open(options);
         this.#isLost = false;
       }
       const start = performance.now();
-      const asked = await this.#application.ask([question], options);
+      const outcome = await inquiry.ask(this.#application, options);
       const total = performance.now() - start;
-      await this.#showAnswer(question, asked, total);
+      await this.#showAnswer(inquiry, outcome, total);
     });
     this.#done();
   }
@@ -131,7 +140,10 @@ export class Card {
     }
   }
 
-  #showProgress({ step, done, total }: Progress): void {
+  #showProgress({ step, done, total, text: soFar }: Progress): void {
+    if (soFar !== undefined) {
+      this.#answer.replaceChildren(element("p", {}, soFar));
+    }
     const isBytes = step === "sending keys";
     const text = total > 1 ? `${step}: ${isBytes ? `${bytes(done)} of ${bytes(total)}` : `${done} of ${total}`}` : step;
     const bar =
@@ -147,7 +159,7 @@ export class Card {
       ? "Ask privately"
       : `Ask privately (sends ${bytes(info.keyBytes)} of keys first, once)`;
     const weakest = Math.min(...info.objects.map((object) => object.securityBits));
-    const rows: [string, Node | string][] = [
+    const rows: Facts = [
       ["A question sends", bytes(info.queryBytes)],
       ["Its answer has", bytes(info.answerBytes)],
       ["Keys", `${bytes(info.keyBytes)}, ${info.hasKeys ? "sent" : "not sent yet"}`],
@@ -159,35 +171,31 @@ export class Card {
     this.#details.replaceChildren(facts(rows), this.#more());
   }
 
-  async #showAnswer(question: Question, asked: Asked, total: number): Promise<void> {
-    const [answer] = asked.answers;
-    if (answer === undefined) {
-      return;
-    }
-    const parts: HTMLElement[] = [this.#view.show(answer)];
+  async #showAnswer(inquiry: Inquiry, { shown, text, costs, rows }: Outcome, total: number): Promise<void> {
+    const parts: HTMLElement[] = [shown];
     const { info } = this.#application;
     if (info.hasClear) {
-      const clear = await this.#application.clear(question);
-      const [a, b] = [this.#view.text(answer), this.#view.text(clear.answer)];
+      const clear = await inquiry.clear(this.#application);
       parts.push(
-        a === b
+        clear.text === text
           ? element(
               "p",
               { class: "same" },
               `The same as in the clear, computed in this page in ${duration(clear.milliseconds)}.`,
             )
-          : element("p", { class: "differs" }, `In the clear, computed in this page: ${b}.`),
+          : element("p", { class: "differs" }, `In the clear, computed in this page: ${clear.text}.`),
       );
     }
     this.#showCosts();
     parts.push(
       facts([
-        ["Encrypting here", duration(asked.encryptMilliseconds)],
-        ["Decrypting here", duration(asked.decryptMilliseconds)],
-        ["Service and network", duration(asked.serviceMilliseconds)],
+        ["Encrypting here", duration(costs.encryptMilliseconds)],
+        ["Decrypting here", duration(costs.decryptMilliseconds)],
+        ["Service and network", duration(costs.serviceMilliseconds)],
         ["Making keys here", info.keyMilliseconds > 0 ? `${duration(info.keyMilliseconds)}, once` : "none made"],
         ["All of it", duration(total)],
-        ["Sent, received", `${bytes(asked.queryBytes)}, ${bytes(asked.answerBytes)}`],
+        ["Sent, received", `${bytes(costs.queryBytes)}, ${bytes(costs.answerBytes)}`],
+        ...rows,
       ]),
     );
     this.#answer.replaceChildren(...parts);

@@ -3,6 +3,7 @@
 import type { Answer, Question, Recognised } from "../index.js";
 import type { View } from "./card.js";
 import { button, element } from "./elements.js";
+import { questionView } from "./question.js";
 
 /** Pixels of the drawing, of an image of the network, and of the box into which MNIST scales digits. */
 const DRAWN = 280;
@@ -81,7 +82,7 @@ export function digitsView(): View {
   });
   refresh();
 
-  return {
+  return questionView({
     title: "Draw a digit",
     form: element(
       "form",
@@ -114,7 +115,7 @@ export function digitsView(): View {
       return element("p", {}, "This is a ", element("strong", {}, String((answer as Recognised).digit)), ".");
     },
     text: (answer: Answer) => String((answer as Recognised).digit),
-  };
+  });
 }
 
 function context(canvas: HTMLCanvasElement): CanvasRenderingContext2D {

@@ -3,6 +3,7 @@
 import type { Answer, Question, Retrieved } from "../index.js";
 import type { View } from "./card.js";
 import { element } from "./elements.js";
+import { questionView } from "./question.js";
 
 /** The kinds of queries that a page offers. */
 const MODES = [
@@ -22,7 +23,7 @@ export function lookupView(mode: string, choose: (mode: string) => void): View {
     });
     return element("label", {}, radio, ` ${name}: ${about}`);
   });
-  return {
+  return questionView({
     title: "Look something up",
     form: element(
       "form",
@@ -40,7 +41,7 @@ export function lookupView(mode: string, choose: (mode: string) => void): View {
       return element("p", {}, element("strong", {}, text(answer)));
     },
     text,
-  };
+  });
 }
 
 function text(answer: Answer): string {

@@ -6,13 +6,14 @@ import { digitsView } from "./digits.js";
 import { byId, button, element } from "./elements.js";
 import { lookupView } from "./lookup.js";
 import { record, showMemory } from "./record.js";
+import { storyView } from "./story.js";
 import { textView } from "./text.js";
 
 const status = byId("status");
 const cards = byId("applications");
 const form = byId("settings-form") as HTMLFormElement;
 /** The kinds of applications that the page can ask, in the order of their cards. */
-const KINDS = ["digits", "classify", "retrieve"];
+const KINDS = ["digits", "classify", "retrieve", "llama"];
 
 let service: Service | undefined;
 let shown: Card[] = [];
@@ -117,6 +118,8 @@ function viewOf(kind: string, choose: (mode: string) => void): View {
       return digitsView();
     case "classify":
       return textView();
+    case "llama":
+      return storyView();
     default:
       return lookupView("packed", choose);
   }

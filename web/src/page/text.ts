@@ -3,12 +3,13 @@
 import type { Answer, Classified, Question } from "../index.js";
 import type { View } from "./card.js";
 import { element } from "./elements.js";
+import { questionView } from "./question.js";
 
 /** The view of a classifier. */
 export function textView(): View {
   const input = element("textarea", { rows: "3", maxlength: "2000", autocomplete: "off", spellcheck: "false" });
   input.value = "Congratulations! You have won a prize. Call now to claim it.";
-  return {
+  return questionView({
     title: "Classify a message",
     form: element("form", {}, element("label", {}, "Your message", input)),
     question(): Question {
@@ -21,5 +22,5 @@ export function textView(): View {
       return element("p", {}, "Label: ", element("strong", {}, (answer as Classified).label));
     },
     text: (answer: Answer) => (answer as Classified).label,
-  };
+  });
 }

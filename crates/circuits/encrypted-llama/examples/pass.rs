@@ -10,7 +10,8 @@ use std::time::Instant;
 use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, CostModel, Encoder, Evaluator, Preset, Simulator};
 use unspoken_encrypted_llama::{EncryptedMachine, PassArithmetic, Program, SimulatedMachine, WEIGHT_BITS};
 use unspoken_llama::{Preparation, Quantity};
-use unspoken_llama_model::{Generation, LoadedModel, load};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::Generation;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey, SeededSmallRingKeys};
 

@@ -9,7 +9,8 @@ use unspoken_llama::{
     Circuit, CircuitError, Clear, Comparison, Design, DesignOptions, EngineNoise, Margins, Noise, Place, Quantity,
     Ranges, Sample, Simulated, Simulation, Tensor, TensorArithmetic, calibrate,
 };
-use unspoken_llama_model::{Generation, InputError, KvCache, LoadedModel, Model, load, rotate, round_weights};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{Generation, InputError, KvCache, Model, rotate, round_weights};
 
 /// A tamed model, and stories that it tells.
 struct Setting {

@@ -43,6 +43,39 @@ pub struct LayerWeights {
 }
 
 impl Weights {
+    /// Weights whose tensors two functions give, in the order of the layers: matrices by rows and columns, vectors by
+    /// their length. Without a tensor for the head (`tied`) it is the embedding.
+    ///
+    /// # Errors
+    /// The first one of the functions.
+    pub fn read<E>(
+        config: &Config,
+        tied: bool,
+        mut matrix: impl FnMut(TensorName, usize, usize) -> Result<Array2<f32>, E>,
+        mut vector: impl FnMut(TensorName, usize) -> Result<Array1<f32>, E>,
+    ) -> Result<Self, E> {
+        let (width, query, kv, ffn) = (config.width, config.query_width(), config.kv_width(), config.ffn_width);
+        let embedding = matrix(TensorName::Embedding, config.vocabulary, width)?;
+        let layers = (0..config.layers)
+            .map(|layer| {
+                Ok(LayerWeights {
+                    attention_norm: vector(TensorName::AttentionNorm(layer), width)?,
+                    query: matrix(TensorName::Query(layer), query, width)?,
+                    key: matrix(TensorName::Key(layer), kv, width)?,
+                    value: matrix(TensorName::Value(layer), kv, width)?,
+                    output: matrix(TensorName::Output(layer), width, query)?,
+                    ffn_norm: vector(TensorName::FfnNorm(layer), width)?,
+                    gate: matrix(TensorName::Gate(layer), ffn, width)?,
+                    up: matrix(TensorName::Up(layer), ffn, width)?,
+                    down: matrix(TensorName::Down(layer), width, ffn)?,
+                })
+            })
+            .collect::<Result<_, E>>()?;
+        let norm = vector(TensorName::Norm, width)?;
+        let head = if tied { None } else { Some(matrix(TensorName::Head, config.vocabulary, width)?) };
+        Ok(Weights { embedding, layers, norm, head })
+    }
+
     /// Rows that give the logits: `vocabulary x width`.
     pub fn head(&self) -> &Array2<f32> {
         self.head.as_ref().unwrap_or(&self.embedding)
@@ -81,48 +114,31 @@ impl Sum {
     }
 }
 
-/// Reads the weights, tensor by tensor, in the order of the layers.
-pub(crate) fn read<E>(
-    config: &Config,
-    tied: bool,
-    mut matrix: impl FnMut(Tensor, usize, usize) -> Result<Array2<f32>, E>,
-    mut vector: impl FnMut(Tensor, usize) -> Result<Array1<f32>, E>,
-) -> Result<Weights, E> {
-    let (width, query, kv, ffn) = (config.width, config.query_width(), config.kv_width(), config.ffn_width);
-    let embedding = matrix(Tensor::Embedding, config.vocabulary, width)?;
-    let layers = (0..config.layers)
-        .map(|layer| {
-            Ok(LayerWeights {
-                attention_norm: vector(Tensor::AttentionNorm(layer), width)?,
-                query: matrix(Tensor::Query(layer), query, width)?,
-                key: matrix(Tensor::Key(layer), kv, width)?,
-                value: matrix(Tensor::Value(layer), kv, width)?,
-                output: matrix(Tensor::Output(layer), width, query)?,
-                ffn_norm: vector(Tensor::FfnNorm(layer), width)?,
-                gate: matrix(Tensor::Gate(layer), ffn, width)?,
-                up: matrix(Tensor::Up(layer), ffn, width)?,
-                down: matrix(Tensor::Down(layer), width, ffn)?,
-            })
-        })
-        .collect::<Result<_, E>>()?;
-    let norm = vector(Tensor::Norm, width)?;
-    let head = if tied { None } else { Some(matrix(Tensor::Head, config.vocabulary, width)?) };
-    Ok(Weights { embedding, layers, norm, head })
-}
-
 /// The tensors of a model; those of a layer with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tensor {
+pub enum TensorName {
+    /// [`Weights::embedding`].
     Embedding,
+    /// [`LayerWeights::attention_norm`].
     AttentionNorm(usize),
+    /// [`LayerWeights::query`].
     Query(usize),
+    /// [`LayerWeights::key`].
     Key(usize),
+    /// [`LayerWeights::value`].
     Value(usize),
+    /// [`LayerWeights::output`].
     Output(usize),
+    /// [`LayerWeights::ffn_norm`].
     FfnNorm(usize),
+    /// [`LayerWeights::gate`].
     Gate(usize),
+    /// [`LayerWeights::up`].
     Up(usize),
+    /// [`LayerWeights::down`].
     Down(usize),
+    /// [`Weights::norm`].
     Norm,
+    /// The field [`Weights::head`].
     Head,
 }

@@ -16,12 +16,13 @@ use unspoken_exact::ExactError;
 use unspoken_fasttext::{ModelError, TrainError};
 use unspoken_gsw::GswError;
 use unspoken_llama::{CircuitError, PreparationError};
-use unspoken_llama_model::{InputError, LoadError};
+use unspoken_llama_files::LoadError;
+use unspoken_llama_model::InputError;
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
 use unspoken_permute::PermuteError;
 use unspoken_pir::PirError;
-use unspoken_protocol::ProtocolError;
+use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_query::QueryError;
 use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
@@ -35,7 +36,7 @@ use unspoken_store::{DataError, FileError};
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite has this name.
-    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt, pir and llama")]
+    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt, pir, llama and web")]
     Suite {
         /// The name given.
         found: String,
@@ -60,6 +61,22 @@ pub enum BenchError {
         /// Largest distance allowed.
         needed: f64,
     },
+    /// Two clients read different answers.
+    #[error("{case}: the answers are {found} and {needed}; this is a bug, please report it")]
+    Differs {
+        /// What was measured.
+        case: String,
+        /// One answer.
+        found: String,
+        /// The other one.
+        needed: String,
+    },
+    /// The module for browsers is not built.
+    #[error("there is no module for browsers; needed Node.js 20 or newer, and 'make web'")]
+    Module,
+    /// A half of an application failed.
+    #[error(transparent)]
+    Application(Box<dyn ApplicationError>),
     /// No preset has the levels that the baseline needs for a table.
     #[error("a table of {found} columns; needed at most {most}: compress it with fewer (--columns)")]
     Columns {

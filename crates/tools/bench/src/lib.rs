@@ -12,6 +12,8 @@ mod matrix;
 mod peer;
 mod pir;
 mod row;
+mod untrained;
+mod web;
 
 use std::path::PathBuf;
 
@@ -36,13 +38,16 @@ pub enum Suite {
     Pir,
     /// Encrypted Llama models: linear algebra, slim polynomials, whole passes, a chain of tokens, counted blocks.
     Llama,
+    /// The module for browsers in V8: keys, encryption and decryption, against portable kernels and this process.
+    Web,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 6] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir, Suite::Llama];
+    pub const ALL: [Suite; 7] =
+        [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir, Suite::Llama, Suite::Web];
 
-    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir` or `llama`.
+    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama` or `web`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
@@ -51,6 +56,7 @@ impl Suite {
             Suite::Encrypt => "encrypt",
             Suite::Pir => "pir",
             Suite::Llama => "llama",
+            Suite::Web => "web",
         }
     }
 
@@ -63,6 +69,7 @@ impl Suite {
             Suite::Encrypt => &encrypt::PARTS,
             Suite::Pir => &pir::PARTS,
             Suite::Llama => &llama::PARTS,
+            Suite::Web => &web::PARTS,
         }
     }
 }
@@ -135,5 +142,6 @@ pub fn run(
         Suite::Encrypt => encrypt::run(&mut harness),
         Suite::Pir => pir::run(&mut harness),
         Suite::Llama => llama::run(&mut harness),
+        Suite::Web => web::run(&mut harness),
     }
 }

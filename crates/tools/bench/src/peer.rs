@@ -1,11 +1,12 @@
 //! Other libraries in child processes: one JSON object per line in each direction (`peers/protocol.py`). They time
 //! their own calls, so no time includes the pipe. This module has OpenFHE's evaluator; its submodules have SEAL,
-//! Respire, InsPIRe and YPIR, and OpenFHE's bootstrapping.
+//! Respire, InsPIRe and YPIR, OpenFHE's bootstrapping, and our module for browsers in V8.
 
 mod bootstrap;
 mod respire;
 mod seal;
 mod silent;
+mod v8;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ pub(crate) use seal::{Seal, SealCall, SealRequest, SealSetup};
 use serde::Deserialize;
 use serde_json::{Value, json};
 pub(crate) use silent::{SilentReport, SilentRetrieval};
+pub(crate) use v8::{ClientStep, V8};
 
 use crate::clock::{Clock, scaled};
 use crate::error::BenchError;
@@ -119,9 +121,16 @@ struct PeerProcess {
 }
 
 impl PeerProcess {
+    /// Starts a script in Python.
     fn open(peer: &'static str, root: &Path, name: &str) -> Result<Self, BenchError> {
-        let mut process = Command::new(python(root))
-            .arg(script(root, name))
+        let mut command = Command::new(python(root));
+        command.arg(script(root, name));
+        Self::start(peer, command)
+    }
+
+    /// Starts a program.
+    fn start(peer: &'static str, mut command: Command) -> Result<Self, BenchError> {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

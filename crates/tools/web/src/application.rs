@@ -4,16 +4,19 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unspoken_chat::LlamaClient;
 use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::Image;
 use unspoken_fasttext::Encoder;
+use unspoken_llama_model::ClientModel;
 use unspoken_pir::Mode;
 use unspoken_protocol::{CkksDescription, ClientHalf, NoCounters, application_kind};
 use unspoken_retrieve::{RetrieveClient, RetrieveOptions};
 use unspoken_store::ModelFiles;
 use zeroize::Zeroizing;
 
+use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::half::{Half, Opened};
 use crate::question::{Answer, Question};
@@ -29,6 +32,15 @@ pub(crate) trait WebApplication: ClientHalf + 'static {
 
     /// An answer for JavaScript.
     fn answer(&self, answer: Self::Answer) -> Answer;
+
+    /// Begins a text that the service continues, if the application continues texts.
+    fn continuation(&self, _: &Self::Model, _: &Beginning<'_>) -> Result<Continuation, Failure> {
+        Err(Failure::Argument {
+            what: "application",
+            found: "one that answers single questions".into(),
+            needed: "one of kind llama, which continues texts".into(),
+        })
+    }
 
     /// Name of the parameter set.
     fn preset(description: &Self::Description) -> String;
@@ -62,6 +74,11 @@ pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn 
             Ok(Box::new(Opened::<ClassifyClient>::open(description, words, stored, insecure)?))
         }
         Some("digits") => Ok(Box::new(Opened::<DigitsClient>::open(description, (), stored, insecure)?)),
+        Some("llama") => {
+            let model = ClientModel::read(ModelFiles::Memory(&options.model));
+            let model = Arc::new(model.map_err(|error| Failure::Model(error.to_string()))?);
+            Ok(Box::new(Opened::<LlamaClient>::open(description, model, stored, insecure)?))
+        }
         Some("retrieve") => {
             let options = RetrieveOptions::new(mode(options.mode.as_deref())?, NoCounters);
             Ok(Box::new(Opened::<RetrieveClient>::open(description, options, stored, insecure)?))
@@ -69,7 +86,8 @@ pub(crate) fn open(description: &[u8], options: &Options<'_>) -> Result<Box<dyn 
         found => Err(Failure::Argument {
             what: "description",
             found: found.map_or_else(|| "one that is damaged".into(), |kind| format!("one of kind {kind}")),
-            needed: "one of kind classify, digits or retrieve; use a client of the command line or of Python".into(),
+            needed: "one of kind classify, digits, llama or retrieve; use a client of the command line or of Python"
+                .into(),
         }),
     }
 }
@@ -168,5 +186,32 @@ impl WebApplication for RetrieveClient {
 
     fn objects(description: &Self::Description) -> Vec<SecuredObject> {
         description.parameters().secured_objects().into_iter().map(SecuredObject::from).collect()
+    }
+}
+
+impl WebApplication for LlamaClient {
+    type Asked = unspoken_chat::Question;
+
+    fn question(question: &Question) -> Result<Self::Asked, Failure> {
+        match question {
+            Question::Next(question) => Ok((**question).clone()),
+            other => Err(other.refused("a text to continue; use continueText")),
+        }
+    }
+
+    fn answer(&self, answer: unspoken_chat::Answer) -> Answer {
+        Answer::Next(answer)
+    }
+
+    fn continuation(&self, model: &Arc<ClientModel>, beginning: &Beginning<'_>) -> Result<Continuation, Failure> {
+        Continuation::new(self, model, beginning)
+    }
+
+    fn preset(description: &Self::Description) -> String {
+        description.parameters().name().to_owned()
+    }
+
+    fn objects(description: &Self::Description) -> Vec<SecuredObject> {
+        ckks_objects(description)
     }
 }

@@ -2,10 +2,13 @@
 
 use unspoken_digits_model::{Image, Network, digit};
 use unspoken_fasttext::Model;
+use unspoken_llama_model::{ClientModel, TamedModel};
 use unspoken_store::ModelFiles;
 use wasm_bindgen::prelude::*;
+use zeroize::Zeroizing;
 
 use crate::client::{parsed, published, written};
+use crate::continuation::{Beginning, continued_in_the_clear};
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
 
@@ -16,6 +19,7 @@ pub struct ClearModel(Known);
 enum Known {
     Text(Box<Model>),
     Digits(Box<Network>),
+    Language(Box<(TamedModel, ClientModel)>),
 }
 
 #[wasm_bindgen]
@@ -38,6 +42,15 @@ impl ClearModel {
                 let network = Network::read(files).map_err(|error| Failure::Model(error.to_string()))?;
                 Known::Digits(Box::new(network))
             }
+            "llama" if has("tamed.safetensors") => {
+                let tamed = TamedModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
+                let client = ClientModel::read(files).map_err(|error| Failure::Model(error.to_string()))?;
+                if tamed.id() != client.id() {
+                    let text = format!("model: found halves of two models, {} and {}", tamed.id(), client.id());
+                    return Err(Failure::Model(text).into());
+                }
+                Known::Language(Box::new((tamed, client)))
+            }
             _ => return Ok(None),
         };
         Ok(Some(ClearModel(model)))
@@ -53,6 +66,21 @@ impl ClearModel {
         #[wasm_bindgen(unchecked_param_type = "Question")] question: JsValue,
     ) -> Result<JsValue, JsValue> {
         written(&self.answer(&parsed("question", question)?)?)
+    }
+
+    /// Continues a text in the clear by at most `most_tokens` tokens.
+    ///
+    /// # Errors
+    /// If the model is none of language, or the text does not fit it.
+    #[wasm_bindgen(js_name = continueText)]
+    pub fn continue_text(&self, public: &str, private: String, most_tokens: usize) -> Result<String, JsValue> {
+        let private = Zeroizing::new(private);
+        let Known::Language(halves) = &self.0 else {
+            let needed = "a model of language, which continues texts".into();
+            return Err(Failure::Argument { what: "model", found: "one of another kind".into(), needed }.into());
+        };
+        let beginning = Beginning { public, private: &private, most_tokens };
+        Ok(continued_in_the_clear((&halves.0, &halves.1), &beginning)?.to_string())
     }
 }
 
@@ -71,6 +99,7 @@ impl ClearModel {
             }
             (Known::Text(_), other) => Err(other.refused("a text")),
             (Known::Digits(_), other) => Err(other.refused("pixels")),
+            (Known::Language(_), other) => Err(other.refused("a text to continue; use continueText")),
         }
     }
 }

@@ -13,9 +13,10 @@ use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::application::{Options, open};
+use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::half::{Encoded, Half, other_request};
-use crate::question::Question;
+use crate::question::{Answer, Question};
 use crate::seal::{seal, unseal};
 
 /// Bytes of a chunk of keys.
@@ -37,9 +38,17 @@ export interface Recognised { digit: number; scores: number[] }
 export interface Retrieved { record: Uint8Array | undefined; version: number }
 export type Answer = Classified | Recognised | Retrieved;
 
+/** What a continued text has so far, and why it has ended, if it has. */
+export interface Told {
+  text: string; tokens: number; passes: number;
+  /** Tokens that the client had guessed, so that the same pass gave the one behind them too. */
+  guessed: number;
+  end: "end token" | "maximum" | "context" | undefined;
+}
+
 /** What a client is opened with, besides the description. */
 export interface OpenOptions {
-  /** The client's part of the model, as `GET /v1/models/{name}` returns it. Classifiers need it. */
+  /** The client's part of the model, as `GET /v1/models/{name}` returns it. Classifiers and models of language need it. */
   model?: Uint8Array;
   /** The kind of queries to a database: `packed` (the default), `bits` or `compact`. */
   mode?: string;
@@ -126,7 +135,7 @@ impl Client {
         Ok(Client { half, kind, edition: 0 })
     }
 
-    /// The kind of the application: `classify`, `digits` or `retrieve`.
+    /// The kind of the application: `classify`, `digits`, `llama` or `retrieve`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.kind.clone()
@@ -249,9 +258,7 @@ impl Client {
         #[wasm_bindgen(unchecked_param_type = "Question[]")] questions: JsValue,
     ) -> Result<Request, JsValue> {
         let questions: Vec<Question> = parsed("questions", questions)?;
-        let (encoded, bytes) = self.half.ask(&questions)?;
-        let answer_bytes = self.half.answer_bytes(questions.len());
-        Ok(Request { edition: self.edition, questions: questions.len(), answer_bytes, encoded, bytes })
+        Ok(self.request(&questions)?)
     }
 
     /// Checks everything in an answer that can be checked without the secret. Only after an error of this method may a
@@ -270,10 +277,41 @@ impl Client {
     /// If the answer is malformed, or computed for another description or with other keys.
     #[wasm_bindgen(unchecked_return_type = "Answer[]")]
     pub fn read(&self, request: &Request, answer: &[u8]) -> Result<JsValue, JsValue> {
-        if request.edition != self.edition {
-            return Err(other_request().into());
+        written(&self.answers(request, answer)?)
+    }
+
+    /// Begins a text that the service continues by at most `most_tokens` tokens. It reads the public part, and does not
+    /// see the private one, which comes behind it, nor the tokens that follow.
+    ///
+    /// # Errors
+    /// If the application continues no texts, there is no private text, or the texts do not fit.
+    #[wasm_bindgen(js_name = continueText)]
+    pub fn continue_text(&self, public: &str, private: String, most_tokens: usize) -> Result<Continuation, JsValue> {
+        let private = Zeroizing::new(private);
+        Ok(self.half.continuation(&Beginning { public, private: &private, most_tokens })?)
+    }
+
+    /// The next request of a text that is continued; none when the text and its session have ended.
+    ///
+    /// # Errors
+    /// If its answer is outstanding, or the text is one of another description.
+    #[wasm_bindgen(js_name = askNext)]
+    pub fn ask_next(&mut self, continuation: &mut Continuation) -> Result<Option<Request>, JsValue> {
+        let Some(question) = continuation.generation.question() else { return Ok(None) };
+        Ok(Some(self.request(&[Question::Next(Box::new(question))])?))
+    }
+
+    /// Decrypts the answer to the last request of a text, and adds the tokens that follow from it.
+    ///
+    /// # Errors
+    /// As for [`Client::read`].
+    pub fn take(&self, continuation: &mut Continuation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
+        for answer in self.answers(request, answer)? {
+            if let Answer::Next(answer) = answer {
+                continuation.generation.answer(&answer).map_err(Failure::of)?;
+            }
         }
-        written(&self.half.read(answer, &request.encoded)?)
+        Ok(())
     }
 
     /// Takes up a newer description of the same service. Requests of the earlier one can no longer be read.
@@ -284,6 +322,21 @@ impl Client {
         self.half.update(description)?;
         self.edition += 1;
         Ok(())
+    }
+}
+
+impl Client {
+    fn request(&mut self, questions: &[Question]) -> Result<Request, Failure> {
+        let (encoded, bytes) = self.half.ask(questions)?;
+        let answer_bytes = self.half.answer_bytes(questions.len());
+        Ok(Request { edition: self.edition, questions: questions.len(), answer_bytes, encoded, bytes })
+    }
+
+    fn answers(&self, request: &Request, answer: &[u8]) -> Result<Vec<Answer>, Failure> {
+        if request.edition != self.edition {
+            return Err(other_request());
+        }
+        self.half.read(answer, &request.encoded)
     }
 }
 

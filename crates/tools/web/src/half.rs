@@ -8,6 +8,7 @@ use unspoken_protocol::{ApplicationDescription, ClientHalf};
 use zeroize::Zeroizing;
 
 use crate::application::WebApplication;
+use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::question::{Answer, Question};
 use crate::security::SecuredObject;
@@ -33,6 +34,8 @@ pub(crate) trait Half {
     fn is_restored(&self) -> bool;
     /// Encodes and encrypts questions.
     fn ask(&mut self, questions: &[Question]) -> Result<(Encoded, Vec<u8>), Failure>;
+    /// Begins a text that the service continues.
+    fn continuation(&self, beginning: &Beginning<'_>) -> Result<Continuation, Failure>;
     /// Checks everything in an answer to so many questions that can be checked without the secret.
     fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), Failure>;
     /// Decrypts the answer to encoded questions of this half.
@@ -155,6 +158,10 @@ where
         let encoded = self.half.encode(&asked).map_err(failed::<H>)?;
         let query = self.half.query(&encoded).map_err(failed::<H>)?;
         Ok((Box::new(encoded), query))
+    }
+
+    fn continuation(&self, beginning: &Beginning<'_>) -> Result<Continuation, Failure> {
+        self.half.continuation(&self.model, beginning)
     }
 
     fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), Failure> {

@@ -3,15 +3,19 @@
 mod application;
 mod clear;
 mod client;
+mod continuation;
 mod failure;
 mod half;
 mod kernels;
 mod panic;
+mod progress;
 mod question;
 mod seal;
 mod security;
 
 pub use clear::ClearModel;
 pub use client::{Client, Request};
+pub use continuation::Continuation;
 pub use kernels::Kernels;
 pub use panic::panic_place;
+pub use progress::AnswerStream;

@@ -31,6 +31,9 @@ pub(crate) enum Question {
     Key(Vec<u8>),
     /// The index of a record.
     Index(u64),
+    /// The next question of a text that is continued. Only [`Client::ask_next`](crate::Client::ask_next) makes it.
+    #[zeroize(skip)]
+    Next(Box<unspoken_chat::Question>),
 }
 
 impl<'de> Deserialize<'de> for Question {
@@ -52,13 +55,14 @@ impl Question {
             Question::Pixels(_) => "pixels",
             Question::Key(_) => "a key",
             Question::Index(_) => "an index",
+            Question::Next(_) => "a text to continue",
         };
         Failure::Argument { what: "question", found: found.into(), needed: needed.into() }
     }
 }
 
 /// The answer to a question, as JavaScript reads it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase", untagged)]
 pub(crate) enum Answer {
     /// The label of a text, and one score for each class.
@@ -85,6 +89,9 @@ pub(crate) enum Answer {
         /// The version of the database from which it is.
         version: u64,
     },
+    /// The answer to a question of a text that is continued, for [`Client::take`](crate::Client::take).
+    #[serde(skip)]
+    Next(unspoken_chat::Answer),
 }
 
 /// Writes bytes as a `Uint8Array`.

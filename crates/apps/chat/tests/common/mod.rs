@@ -13,7 +13,8 @@ use unspoken_chat::{
 };
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Margins, Sample, calibrate};
-use unspoken_llama_model::{ClientModel, Generation, LoadedModel, Model, TamedModel, load, rotate};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{ClientModel, Generation, Model, TamedModel, rotate};
 use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
 
 pub const PRESET: &str = "insecure_n11_boot_depth14_scale40";

@@ -14,7 +14,8 @@ use unspoken_llama::{
     Circuit, Design, DesignOptions, Function, Margins, Place, Quantity, Sample, Shape, Simulated,
     Tensor as ClearTensor, TensorArithmetic, calibrate,
 };
-use unspoken_llama_model::{Config, Generation, LayerWeights, LoadedModel, Model, Weights, load, rotate};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{Config, Generation, LayerWeights, Model, Weights, rotate};
 
 pub struct Setting {
     pub circuit: Circuit,

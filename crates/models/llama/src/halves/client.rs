@@ -192,7 +192,7 @@ fn read_tokenizer(files: ModelFiles<'_>, record: &Record) -> Result<Tokenizer, F
     if found != record.tokenizer {
         return Err(FileError::Checksum { path, found, needed: record.tokenizer.clone() });
     }
-    Tokenizer::from_json_bytes(&bytes, record.begin, &record.ends).map_err(|found| FileError::Tensor {
+    Tokenizer::from_json(&bytes, record.begin, &record.ends).map_err(|found| FileError::Tensor {
         path,
         found,
         needed: "a tokenizer.json".into(),

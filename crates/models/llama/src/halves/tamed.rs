@@ -9,12 +9,12 @@ use ndarray::{Array1, Array2};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 use unspoken_files::Access;
-use unspoken_store::{FileError, ModelId};
+use unspoken_store::{FileError, ModelFiles, ModelId};
 
 use super::{check, id_of};
 use crate::config::Config;
 use crate::forward::Model;
-use crate::weights::{self, Tensor, Weights};
+use crate::weights::{TensorName, Weights};
 
 /// Name of the file.
 const FILE: &str = "tamed.safetensors";
@@ -99,8 +99,27 @@ impl TamedModel {
     /// # Errors
     /// If a file is missing, has other dimensions than it states, or other weights than those of its id.
     pub fn load(directory: &Path) -> Result<Self, FileError> {
-        let path = directory.join(FILE);
-        let (header, bytes) = read(&path)?;
+        Self::read(directory.into())
+    }
+
+    /// As [`TamedModel::load`], of files that may be in memory.
+    ///
+    /// # Errors
+    /// As for [`TamedModel::load`].
+    pub fn read(files: ModelFiles<'_>) -> Result<Self, FileError> {
+        let path = files.path(FILE);
+        let (header, bytes) = match files {
+            ModelFiles::Directory(_) => {
+                let failed = |source| FileError::Io { operation: "read", path: path.clone(), source };
+                let file = File::open(&path).map_err(failed)?;
+                let length = file.metadata().map_err(failed)?.len();
+                read(&path, file, length)?
+            }
+            ModelFiles::Memory(_) => {
+                let bytes = files.read(FILE, u64::MAX)?;
+                read(&path, bytes.as_slice(), bytes.len() as u64)?
+            }
+        };
         let refuse = |found: String, needed: &str| wrong(&path, found, needed);
         let described = |key: &str| {
             let text = header.metadata().as_ref().and_then(|text| text.get(key));
@@ -127,47 +146,47 @@ impl TamedModel {
 type Values<'a> = Box<dyn Iterator<Item = f32> + 'a>;
 
 /// All tensors, with their shapes.
-fn all(weights: &Weights) -> Vec<(Tensor, Vec<usize>, Values<'_>)> {
-    fn matrix(tensor: Tensor, values: &Array2<f32>) -> (Tensor, Vec<usize>, Values<'_>) {
+fn all(weights: &Weights) -> Vec<(TensorName, Vec<usize>, Values<'_>)> {
+    fn matrix(tensor: TensorName, values: &Array2<f32>) -> (TensorName, Vec<usize>, Values<'_>) {
         (tensor, values.shape().to_vec(), Box::new(values.iter().copied()))
     }
-    fn vector(tensor: Tensor, values: &Array1<f32>) -> (Tensor, Vec<usize>, Values<'_>) {
+    fn vector(tensor: TensorName, values: &Array1<f32>) -> (TensorName, Vec<usize>, Values<'_>) {
         (tensor, values.shape().to_vec(), Box::new(values.iter().copied()))
     }
-    let mut tensors = vec![matrix(Tensor::Embedding, &weights.embedding), vector(Tensor::Norm, &weights.norm)];
+    let mut tensors = vec![matrix(TensorName::Embedding, &weights.embedding), vector(TensorName::Norm, &weights.norm)];
     for (number, layer) in weights.layers.iter().enumerate() {
         tensors.extend([
-            vector(Tensor::AttentionNorm(number), &layer.attention_norm),
-            matrix(Tensor::Query(number), &layer.query),
-            matrix(Tensor::Key(number), &layer.key),
-            matrix(Tensor::Value(number), &layer.value),
-            matrix(Tensor::Output(number), &layer.output),
-            vector(Tensor::FfnNorm(number), &layer.ffn_norm),
-            matrix(Tensor::Gate(number), &layer.gate),
-            matrix(Tensor::Up(number), &layer.up),
-            matrix(Tensor::Down(number), &layer.down),
+            vector(TensorName::AttentionNorm(number), &layer.attention_norm),
+            matrix(TensorName::Query(number), &layer.query),
+            matrix(TensorName::Key(number), &layer.key),
+            matrix(TensorName::Value(number), &layer.value),
+            matrix(TensorName::Output(number), &layer.output),
+            vector(TensorName::FfnNorm(number), &layer.ffn_norm),
+            matrix(TensorName::Gate(number), &layer.gate),
+            matrix(TensorName::Up(number), &layer.up),
+            matrix(TensorName::Down(number), &layer.down),
         ]);
     }
-    tensors.extend(weights.head.as_ref().map(|head| matrix(Tensor::Head, head)));
+    tensors.extend(weights.head.as_ref().map(|head| matrix(TensorName::Head, head)));
     tensors
 }
 
 /// The name of a tensor in the file.
-fn name(tensor: Tensor) -> String {
+fn name(tensor: TensorName) -> String {
     let in_layer = |layer: usize, name: &str| format!("layers.{layer}.{name}");
     match tensor {
-        Tensor::Embedding => "embedding".into(),
-        Tensor::AttentionNorm(layer) => in_layer(layer, "attention-norm"),
-        Tensor::Query(layer) => in_layer(layer, "query"),
-        Tensor::Key(layer) => in_layer(layer, "key"),
-        Tensor::Value(layer) => in_layer(layer, "value"),
-        Tensor::Output(layer) => in_layer(layer, "output"),
-        Tensor::FfnNorm(layer) => in_layer(layer, "ffn-norm"),
-        Tensor::Gate(layer) => in_layer(layer, "gate"),
-        Tensor::Up(layer) => in_layer(layer, "up"),
-        Tensor::Down(layer) => in_layer(layer, "down"),
-        Tensor::Norm => "norm".into(),
-        Tensor::Head => "head".into(),
+        TensorName::Embedding => "embedding".into(),
+        TensorName::AttentionNorm(layer) => in_layer(layer, "attention-norm"),
+        TensorName::Query(layer) => in_layer(layer, "query"),
+        TensorName::Key(layer) => in_layer(layer, "key"),
+        TensorName::Value(layer) => in_layer(layer, "value"),
+        TensorName::Output(layer) => in_layer(layer, "output"),
+        TensorName::FfnNorm(layer) => in_layer(layer, "ffn-norm"),
+        TensorName::Gate(layer) => in_layer(layer, "gate"),
+        TensorName::Up(layer) => in_layer(layer, "up"),
+        TensorName::Down(layer) => in_layer(layer, "down"),
+        TensorName::Norm => "norm".into(),
+        TensorName::Head => "head".into(),
     }
 }
 
@@ -177,10 +196,8 @@ fn wrong(path: &Path, found: impl Into<String>, needed: impl Into<String>) -> Fi
 
 /// The header and all bytes of a file, whose length is that of the weights that the header states: nothing longer is
 /// read.
-fn read(path: &Path) -> Result<(Metadata, Vec<u8>), FileError> {
+fn read(path: &Path, mut file: impl Read, length: u64) -> Result<(Metadata, Vec<u8>), FileError> {
     let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
     if length < 8 {
         return Err(wrong(path, format!("{length} bytes"), "8 or more"));
     }
@@ -201,7 +218,7 @@ fn read(path: &Path) -> Result<(Metadata, Vec<u8>), FileError> {
     }
     let config = config_of(path, &header)?;
     config.check().map_err(|(found, needed)| wrong(path, found, needed))?;
-    let tied = header.info(&name(Tensor::Head)).is_none();
+    let tied = header.info(&name(TensorName::Head)).is_none();
     let needed = 8 + count + 4 * config.parameters(tied) as u64;
     if length != needed {
         return Err(wrong(path, format!("{length} bytes"), format!("{needed} bytes, as its dimensions say")));
@@ -227,7 +244,7 @@ fn text_of<T: serde::de::DeserializeOwned>(path: &Path, header: &Metadata, key: 
 
 /// The weights, each checked against the dimensions.
 fn weights_of(path: &Path, config: &Config, tensors: &SafeTensors) -> Result<Weights, FileError> {
-    let values = |tensor: Tensor, shape: &[usize]| {
+    let values = |tensor: TensorName, shape: &[usize]| {
         let (name, needed) = (name(tensor), format!("a tensor of type F32 and shape {shape:?}"));
         let view = tensors.tensor(&name).map_err(|error| wrong(path, format!("{name}: {error}"), &*needed))?;
         if view.dtype() != Dtype::F32 || view.shape() != shape {
@@ -241,8 +258,8 @@ fn weights_of(path: &Path, config: &Config, tensors: &SafeTensors) -> Result<Wei
         }
         Ok(values)
     };
-    let tied = tensors.tensor(&name(Tensor::Head)).is_err();
-    weights::read(
+    let tied = tensors.tensor(&name(TensorName::Head)).is_err();
+    Weights::read(
         config,
         tied,
         |tensor, rows, columns| {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use unspoken_chat::ServedModel;
 use unspoken_llama::{Circuit, CircuitError, Design, DesignOptions, Margins, Quantity, Sample, calibrate};
-use unspoken_llama_model::{ClientModel, Generation, LoadedModel, Model, TamedModel, Tokenizer, load, rotate};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{ClientModel, Generation, Model, TamedModel, Tokenizer, rotate};
 
 use crate::error::BenchError;
 

@@ -1,7 +1,7 @@
 //! A circuit with keys, encrypted weights and a full batch of encrypted images.
 
 use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext, Simulator};
-use unspoken_digits_model::{CLASSES, Image, Network, PIXELS, Shape, TrainingRecord};
+use unspoken_digits_model::{CLASSES, Image, PIXELS};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
 
@@ -10,6 +10,7 @@ use super::{KEY_SWITCHES, KEY_WIRE, KEYS, LEVELS, PRODUCTS, QUERY_WIRE};
 use crate::clock::Stopwatch;
 use crate::error::{BenchError, larger_error};
 use crate::row::Metric;
+use crate::untrained::{network, pseudorandom};
 
 /// Largest allowed error of a score; scores are about 1.
 const TOLERANCE: f64 = 1e-2;
@@ -23,21 +24,6 @@ pub(super) struct CircuitFixture<C: Circuit> {
     inputs: Vec<Ciphertext>,
     key_switches: u64,
     products: u64,
-}
-
-/// A pseudorandom number in `[-1, 1)` for each `i`.
-fn pseudorandom(i: usize) -> f64 {
-    let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-}
-
-/// An untrained network whose values stay near 1: the weights do not change the time.
-pub(super) fn network(shape: Shape) -> Result<Network, BenchError> {
-    let sizes = [(shape.channels * 49, 0.3), (shape.channels, 0.5), (shape.hidden * shape.features(), 0.1)];
-    let sizes = sizes.into_iter().chain([(shape.hidden, 0.5), (CLASSES * shape.hidden, 0.3), (CLASSES, 0.5)]);
-    let widths = sizes.flat_map(|(count, width)| std::iter::repeat_n(width, count));
-    let parameters = widths.enumerate().map(|(i, width)| width * pseudorandom(i)).collect();
-    Network::new(shape, parameters, TrainingRecord::default()).map_err(BenchError::Digits)
 }
 
 fn random_images(count: usize) -> Result<Vec<Image>, BenchError> {

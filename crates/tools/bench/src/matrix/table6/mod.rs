@@ -85,7 +85,7 @@ fn known_weights(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError
         let parameters = Preset::find(preset)?.build()?;
         let batch = parameters.slots() / case.shape.features();
         harness.progress(format!("batch {batch}, weights known"));
-        let network = fixture::network(case.shape)?;
+        let network = network(case.shape)?;
         let ours = CircuitFixture::new(PlainWeightsCircuit::new(&network, &parameters, batch)?, &parameters)?;
         let label = format!("{}, weights known, batch {batch}", name(case.shape));
         let seconds = alternate(harness.repetitions(), &mut [Box::new(|| ours.time(harness.stopwatch()))])?;

@@ -9,7 +9,8 @@ use anyhow::Context;
 use unspoken_chat::{LlamaClient, PrivateGeneration, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{ServiceClient, StateDir, UsageStats};
-use unspoken_llama_model::{ClientModel, Generation, LoadedModel, TamedModel, load};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{ClientModel, Generation, TamedModel};
 
 use super::service::Service;
 use super::{print, room};

@@ -14,7 +14,7 @@ mod text;
 
 use std::path::PathBuf;
 
-use unspoken_llama_model::{LoadError, LoadedModel};
+use unspoken_llama_files::{LoadError, LoadedModel};
 
 /// Look at language models of the Llama architecture; prepare, simulate and plan their encrypted passes
 #[derive(clap::Subcommand)]
@@ -53,6 +53,6 @@ struct ModelArguments {
 
 impl ModelArguments {
     fn load(&self) -> Result<LoadedModel, LoadError> {
-        unspoken_llama_model::load(&self.model, self.tokenizer.as_deref())
+        unspoken_llama_files::load(&self.model, self.tokenizer.as_deref())
     }
 }

@@ -104,7 +104,7 @@ const GIGABYTE: f64 = 1e9;
 /// Dimensions of the model.
 fn config(arguments: &Arguments) -> anyhow::Result<Config> {
     match (&arguments.model, &arguments.shape) {
-        (Some(path), _) => Ok(unspoken_llama_model::load(path, None)?.model.config),
+        (Some(path), _) => Ok(unspoken_llama_files::load(path, None)?.model.config),
         (None, shape) => shape.as_deref().and_then(published).context("needed --model, --shape or --preparation"),
     }
 }

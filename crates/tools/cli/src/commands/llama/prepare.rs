@@ -8,7 +8,8 @@ use unspoken_llama::{
     Circuit, CircuitError, Comparison, Design, DesignOptions, Margins, Needed, Noise, Preparation, Quantity, Ranges,
     Sample, Simulation, calibrate,
 };
-use unspoken_llama_model::{ClientModel, LoadedModel, Model, TamedModel, rotate};
+use unspoken_llama_files::LoadedModel;
+use unspoken_llama_model::{ClientModel, Model, TamedModel, rotate};
 use unspoken_store::ModelId;
 
 use super::ModelArguments;

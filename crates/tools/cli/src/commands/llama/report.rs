@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use unspoken_llama_model::{LoadedModel, Step};
+use unspoken_llama_files::LoadedModel;
+use unspoken_llama_model::Step;
 
 use super::ModelArguments;
 use super::picture::{Line, residual_picture};

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_llama_model::{Generation, LoadedModel};
+use unspoken_llama_files::LoadedModel;
+use unspoken_llama_model::Generation;
 
 use super::ModelArguments;
 

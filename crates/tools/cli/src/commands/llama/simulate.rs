@@ -6,7 +6,8 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Comparison, Design, EngineNoise, Noise, Simulation};
-use unspoken_llama_model::{LoadedModel, round_weights};
+use unspoken_llama_files::LoadedModel;
+use unspoken_llama_model::round_weights;
 
 use super::ModelArguments;
 use super::preparation::load;

@@ -12,6 +12,7 @@ use unspoken_server::Applications;
 use super::kinds::{Kind, KindOption};
 use super::offer::Offer;
 use super::preset::{LLAMA_PRESET, secure};
+use super::publish::{Halves, PUBLISH, publish};
 use super::session_directory::SessionDirectory;
 use super::{KEYS, key_storage};
 use crate::commands::llama::preparation;
@@ -35,8 +36,19 @@ pub const KIND: Kind = Kind {
                     bytes they take [default: sessions end with the service]",
         },
         KEYS,
+        PUBLISH,
     ],
     load,
+};
+
+/// The halves of a model whose head is its embedding, and of one that has another.
+const TIED: Halves = Halves {
+    client: &["client/client.json", "client/client.safetensors", "client/tokenizer.json"],
+    server: &["tamed.safetensors"],
+};
+const WITH_HEAD: Halves = Halves {
+    client: &["client/client.json", "client/client.safetensors", "client/head.safetensors", "client/tokenizer.json"],
+    server: &["tamed.safetensors"],
 };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
@@ -71,7 +83,8 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     if sessions < options.sessions {
         tracing::warn!(application, asked = options.sessions, sessions, "fewer sessions: raise option mib");
     }
-    offer.add(server, applications)
+    let has_head = offer.path().join("client/head.safetensors").exists();
+    publish(offer, if has_head { &WITH_HEAD } else { &TIED }, offer.add(server, applications)?)
 }
 
 fn pass_input(offer: &Offer) -> anyhow::Result<PassInput> {

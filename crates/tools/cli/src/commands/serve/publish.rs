@@ -28,7 +28,7 @@ pub const PUBLISH_ALL: KindOption = KindOption {
             clear [default: nothing]",
 };
 
-/// The files of the halves of a model.
+/// The files of the halves of a model, as paths from its directory. They are published under their names alone.
 pub struct Halves {
     pub client: &'static [&'static str],
     pub server: &'static [&'static str],
@@ -72,7 +72,8 @@ pub fn publish(offer: &Offer, halves: &Halves, applications: Applications) -> an
     Ok(applications.publish(offer.name(), &model))
 }
 
-fn file(directory: &Path, name: &str) -> anyhow::Result<ModelFile> {
-    let content = ModelFiles::from(directory).read(name, MAX_FILE_BYTES)?;
+fn file(directory: &Path, path: &str) -> anyhow::Result<ModelFile> {
+    let content = ModelFiles::from(directory).read(path, MAX_FILE_BYTES)?;
+    let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     Ok(ModelFile { name: name.to_owned(), content })
 }

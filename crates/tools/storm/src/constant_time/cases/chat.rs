@@ -7,7 +7,8 @@ use anyhow::Context;
 use unspoken_chat::{Answer, LlamaClient, LlamaServer, PassInput, Question, ServedModel, ServerOptions, SessionId};
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Sample, calibrate};
-use unspoken_llama_model::{ClientModel, LoadedModel, TamedModel, load};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{ClientModel, TamedModel};
 use unspoken_protocol::ClientHalf;
 use zeroize::Zeroizing;
 

@@ -10,7 +10,8 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use ndarray::{Array1, Array2};
 use serde_json::{Value as Json, json};
-use unspoken_llama_model::{KvCache, LoadedModel, Model, Tokenizer, load};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{KvCache, Model, Tokenizer};
 
 const TEXT: &str = "Once upon a time, Lily and Tom saw 3 big dogs at the caf\u{e9}.";
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, Array2};
 
-use super::LoadedModel;
-use crate::config::{Config, rope_frequencies};
+use unspoken_llama_model::{Config, LayerWeights, Model, Tokenizer, Weights};
+
+use crate::LoadedModel;
 use crate::error::LoadError;
-use crate::forward::Model;
-use crate::tokenizer::{Piece, TokenKind, Tokenizer};
-use crate::weights::{LayerWeights, Weights};
+use crate::rope::rope_frequencies;
+use crate::tokenizer::{Piece, TokenKind, from_scores};
 
 /// The base of RoPE and the constant of the norms, which the format does not hold.
 const ROPE_BASE: f64 = 10_000.0;
@@ -20,7 +20,7 @@ const NORM_EPSILON: f32 = 1e-5;
 const BEGIN: u32 = 1;
 const END: u32 = 2;
 
-pub(super) fn load(path: &Path, tokenizer: Option<&Path>) -> Result<LoadedModel, LoadError> {
+pub fn load(path: &Path, tokenizer: Option<&Path>) -> Result<LoadedModel, LoadError> {
     let (config, tied) = header(path)?;
     let weights = weights(path, &config, tied)?;
     let tokenizer = match tokenizer {
@@ -184,6 +184,6 @@ fn read_tokenizer(path: &Path, vocabulary: usize) -> Result<Tokenizer, LoadError
         pieces.push(Piece { text: text.to_owned(), score: f32::from_le_bytes(*score), kind });
         rest = &rest[8 + length..];
     }
-    Tokenizer::from_scores(pieces, true, Some(BEGIN), &[BEGIN, END])
+    from_scores(pieces, true, Some(BEGIN), &[BEGIN, END])
         .map_err(|found| LoadError::content(path, found, "the tokenizer of a llama2.c model"))
 }

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use ndarray::Array2;
+use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{
-    InputError, KvCache, LoadedModel, Model, PrefixSearch, Statistics, Step, find_prefix, fold_norms, load, perplexity,
-    perplexity_behind, rotate,
+    InputError, KvCache, Model, PrefixSearch, Statistics, Step, find_prefix, fold_norms, perplexity, perplexity_behind,
+    rotate,
 };
 
 fn stories() -> LoadedModel {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ndarray::s;
-use unspoken_llama_model::{Generation, InputError, KvCache, LoadError, LoadedModel, Step, load, perplexity};
+use unspoken_llama_files::{LoadError, LoadedModel, load};
+use unspoken_llama_model::{Generation, InputError, KvCache, Step, perplexity};
 
 fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin")

@@ -1,18 +1,21 @@
-//! Model files.
+#![doc = include_str!("../README.md")]
 
 mod checkpoint;
+mod error;
 mod gguf;
 mod gguf_header;
 mod metadata;
+mod rope;
 mod safetensors;
+mod tokenizer;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::LoadError;
-use crate::forward::Model;
-use crate::tokenizer::Tokenizer;
+use unspoken_llama_model::{Model, Tokenizer};
+
+pub use error::LoadError;
 
 /// A model and its tokenizer.
 pub struct LoadedModel {

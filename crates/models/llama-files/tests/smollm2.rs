@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use unspoken_llama_model::{Generation, KvCache, LoadedModel, load};
+use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_model::{Generation, KvCache};
 
 fn smollm2() -> Option<LoadedModel> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../data/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");

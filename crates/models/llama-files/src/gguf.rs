@@ -8,19 +8,19 @@ use candle_core::Device;
 use candle_core::quantized::gguf_file::Content;
 use ndarray::{Array1, Array2};
 
-use super::LoadedModel;
-use super::gguf_header::{self, HeaderError};
-use super::metadata::Metadata;
-use crate::config::{Config, RopeScaling, rope_frequencies};
+use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
+
+use crate::LoadedModel;
 use crate::error::LoadError;
-use crate::forward::Model;
-use crate::tokenizer::{Piece, Splitting, TokenKind, Tokenizer};
-use crate::weights::{self, Tensor};
+use crate::gguf_header::{self, HeaderError};
+use crate::metadata::Metadata;
+use crate::rope::{RopeScaling, rope_frequencies};
+use crate::tokenizer::{Piece, Splitting, TokenKind, from_merges, from_scores};
 
 /// Maximum number of weights in a byte: Q2_K has 3.05.
 const MAX_WEIGHTS_PER_BYTE: u64 = 4;
 
-pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
+pub fn load(path: &Path) -> Result<LoadedModel, LoadError> {
     let file = File::open(path).map_err(LoadError::io(path))?;
     let length = file.metadata().map_err(LoadError::io(path))?.len();
     let mut reader = BufReader::new(file);
@@ -36,7 +36,7 @@ pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
     let config = config(&metadata, &mut tensors)?;
     config.check().map_err(|(found, needed)| LoadError::content(path, found, needed))?;
     let tokenizer = tokenizer(&metadata, config.vocabulary)?;
-    let tied = !content.tensor_infos.contains_key(&name(Tensor::Head));
+    let tied = !content.tensor_infos.contains_key(&name(TensorName::Head));
     // Several tensors may have the same place in a hostile file.
     let weights = config.parameters(tied);
     if weights as u64 / MAX_WEIGHTS_PER_BYTE > length {
@@ -44,7 +44,7 @@ pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
         return Err(LoadError::content(path, found, "the weights of all tensors in the file"));
     }
     let tensors = std::cell::RefCell::new(tensors);
-    let weights = weights::read(
+    let weights = Weights::read(
         &config,
         tied,
         |tensor, rows, columns| {
@@ -57,20 +57,20 @@ pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
 }
 
 /// The name of a tensor in the file.
-fn name(tensor: Tensor) -> String {
+fn name(tensor: TensorName) -> String {
     match tensor {
-        Tensor::Embedding => "token_embd.weight".into(),
-        Tensor::AttentionNorm(layer) => format!("blk.{layer}.attn_norm.weight"),
-        Tensor::Query(layer) => format!("blk.{layer}.attn_q.weight"),
-        Tensor::Key(layer) => format!("blk.{layer}.attn_k.weight"),
-        Tensor::Value(layer) => format!("blk.{layer}.attn_v.weight"),
-        Tensor::Output(layer) => format!("blk.{layer}.attn_output.weight"),
-        Tensor::FfnNorm(layer) => format!("blk.{layer}.ffn_norm.weight"),
-        Tensor::Gate(layer) => format!("blk.{layer}.ffn_gate.weight"),
-        Tensor::Up(layer) => format!("blk.{layer}.ffn_up.weight"),
-        Tensor::Down(layer) => format!("blk.{layer}.ffn_down.weight"),
-        Tensor::Norm => "output_norm.weight".into(),
-        Tensor::Head => "output.weight".into(),
+        TensorName::Embedding => "token_embd.weight".into(),
+        TensorName::AttentionNorm(layer) => format!("blk.{layer}.attn_norm.weight"),
+        TensorName::Query(layer) => format!("blk.{layer}.attn_q.weight"),
+        TensorName::Key(layer) => format!("blk.{layer}.attn_k.weight"),
+        TensorName::Value(layer) => format!("blk.{layer}.attn_v.weight"),
+        TensorName::Output(layer) => format!("blk.{layer}.attn_output.weight"),
+        TensorName::FfnNorm(layer) => format!("blk.{layer}.ffn_norm.weight"),
+        TensorName::Gate(layer) => format!("blk.{layer}.ffn_gate.weight"),
+        TensorName::Up(layer) => format!("blk.{layer}.ffn_up.weight"),
+        TensorName::Down(layer) => format!("blk.{layer}.ffn_down.weight"),
+        TensorName::Norm => "output_norm.weight".into(),
+        TensorName::Head => "output.weight".into(),
     }
 }
 
@@ -196,7 +196,7 @@ fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadEr
             let wanted = wants("tokenizer.ggml.add_bos_token", splitting == Splitting::Llama3)?;
             let begin = begin.filter(|_| wanted);
             let merges = metadata.texts("tokenizer.ggml.merges")?;
-            Tokenizer::from_merges(&tokens, &kinds, &merges, splitting, begin, &ends)
+            from_merges(&tokens, &kinds, &merges, splitting, begin, &ends)
         }
         "llama" => {
             let scores = metadata.reals("tokenizer.ggml.scores")?;
@@ -207,7 +207,7 @@ fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadEr
                 let pieces = parts.map(|((text, score), kind)| Piece { text: (*text).into(), score, kind }).collect();
                 let wanted = wants("tokenizer.ggml.add_bos_token", true)?;
                 let space_in_front = wants("tokenizer.ggml.add_space_prefix", true)?;
-                Tokenizer::from_scores(pieces, space_in_front, begin.filter(|_| wanted), &ends)
+                from_scores(pieces, space_in_front, begin.filter(|_| wanted), &ends)
             }
         }
         other => Err(format!("tokenizer {other:?}; \"gpt2\" and \"llama\" are supported")),

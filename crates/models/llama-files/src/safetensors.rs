@@ -10,17 +10,16 @@ use ndarray::{Array1, Array2};
 use safetensors::tensor::Metadata;
 use serde::Deserialize;
 
-use super::LoadedModel;
-use crate::config::{Config, RopeScaling, rope_frequencies};
+use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
+
+use crate::LoadedModel;
 use crate::error::LoadError;
-use crate::forward::Model;
-use crate::tokenizer::Tokenizer;
-use crate::weights::{self, Tensor};
+use crate::rope::{RopeScaling, rope_frequencies};
 
 /// Maximum length of the header of a file.
 const MAX_HEADER_BYTES: u64 = 100 << 20;
 
-pub(super) fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
+pub fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
     let path = directory.join("config.json");
     let text = fs::read(&path).map_err(LoadError::io(&path))?;
     let json: Json = serde_json::from_slice(&text)
@@ -29,23 +28,26 @@ pub(super) fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
     let config = config.map_err(|(found, needed)| LoadError::content(&path, found, needed))?;
     let begin = json.bos_token_id.filter(|_| json.begins_with_bos(directory));
     let ends = json.eos_token_id.as_ref().map(Ids::list).unwrap_or_default();
-    let tokenizer = Tokenizer::from_json(&directory.join("tokenizer.json"), begin, &ends)?;
+    let path = directory.join("tokenizer.json");
+    let text = fs::read(&path).map_err(LoadError::io(&path))?;
+    let tokenizer = Tokenizer::from_json(&text, begin, &ends)
+        .map_err(|found| LoadError::content(&path, found, "a tokenizer.json"))?;
     if tokenizer.vocabulary() > config.vocabulary {
         let found = format!("{} tokens", tokenizer.vocabulary());
         let needed = format!("at most {}, the vocabulary of config.json", config.vocabulary);
-        return Err(LoadError::content(directory.join("tokenizer.json"), found, needed));
+        return Err(LoadError::content(path, found, needed));
     }
     let mut files = Files::open(directory)?;
-    let tied = json.tie_word_embeddings.unwrap_or(false) || !files.contains(&name(Tensor::Head));
+    let tied = json.tie_word_embeddings.unwrap_or(false) || !files.contains(&name(TensorName::Head));
     let files = std::cell::RefCell::new(&mut files);
-    let weights = weights::read(
+    let weights = Weights::read(
         &config,
         tied,
         |tensor, rows, columns| {
             let values = files.borrow_mut().read(&name(tensor), &[rows, columns])?;
             let matrix = Array2::from_shape_vec((rows, columns), values).expect("as many numbers as entries");
             Ok(match tensor {
-                Tensor::Query(_) | Tensor::Key(_) => adjacent_pairs(&matrix, config.head_width),
+                TensorName::Query(_) | TensorName::Key(_) => adjacent_pairs(&matrix, config.head_width),
                 _ => matrix,
             })
         },
@@ -67,21 +69,21 @@ fn adjacent_pairs(matrix: &Array2<f32>, head_width: usize) -> Array2<f32> {
 }
 
 /// The name of a tensor in the files.
-fn name(tensor: Tensor) -> String {
+fn name(tensor: TensorName) -> String {
     let in_layer = |layer: usize, name: &str| format!("model.layers.{layer}.{name}.weight");
     match tensor {
-        Tensor::Embedding => "model.embed_tokens.weight".into(),
-        Tensor::AttentionNorm(layer) => in_layer(layer, "input_layernorm"),
-        Tensor::Query(layer) => in_layer(layer, "self_attn.q_proj"),
-        Tensor::Key(layer) => in_layer(layer, "self_attn.k_proj"),
-        Tensor::Value(layer) => in_layer(layer, "self_attn.v_proj"),
-        Tensor::Output(layer) => in_layer(layer, "self_attn.o_proj"),
-        Tensor::FfnNorm(layer) => in_layer(layer, "post_attention_layernorm"),
-        Tensor::Gate(layer) => in_layer(layer, "mlp.gate_proj"),
-        Tensor::Up(layer) => in_layer(layer, "mlp.up_proj"),
-        Tensor::Down(layer) => in_layer(layer, "mlp.down_proj"),
-        Tensor::Norm => "model.norm.weight".into(),
-        Tensor::Head => "lm_head.weight".into(),
+        TensorName::Embedding => "model.embed_tokens.weight".into(),
+        TensorName::AttentionNorm(layer) => in_layer(layer, "input_layernorm"),
+        TensorName::Query(layer) => in_layer(layer, "self_attn.q_proj"),
+        TensorName::Key(layer) => in_layer(layer, "self_attn.k_proj"),
+        TensorName::Value(layer) => in_layer(layer, "self_attn.v_proj"),
+        TensorName::Output(layer) => in_layer(layer, "self_attn.o_proj"),
+        TensorName::FfnNorm(layer) => in_layer(layer, "post_attention_layernorm"),
+        TensorName::Gate(layer) => in_layer(layer, "mlp.gate_proj"),
+        TensorName::Up(layer) => in_layer(layer, "mlp.up_proj"),
+        TensorName::Down(layer) => in_layer(layer, "mlp.down_proj"),
+        TensorName::Norm => "model.norm.weight".into(),
+        TensorName::Head => "lm_head.weight".into(),
     }
 }
 

@@ -1,0 +1,57 @@
+//! A service that continues stories with **insecure** parameters, for the tests of the page: the keys have some
+//! megabytes and a pass takes seconds, where those of secure parameters have 1.5 GB and take a minute.
+//!
+//! `story DIRECTORY SITE DATA` serves the model that `unspoken llama prepare --out DIRECTORY` made, and the page in
+//! SITE. Prints a line of JSON with the address, and runs until it is ended.
+
+use std::error::Error;
+use std::path::Path;
+
+use unspoken_chat::{LlamaServer, ServedModel, ServerOptions};
+use unspoken_ckks::Preset;
+use unspoken_llama::Preparation;
+use unspoken_llama_model::TamedModel;
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, shutdown_signal};
+use unspoken_wire::v1::{ModelFile, PublishedModel};
+
+const NAME: &str = "llama/stories";
+const PRESET: &str = "insecure_n11_boot_depth14_scale40";
+
+/// Files that are published, as paths from the directory.
+const FILES: [&str; 5] = [
+    "client/client.json",
+    "client/client.safetensors",
+    "client/head.safetensors",
+    "client/tokenizer.json",
+    "tamed.safetensors",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [directory, site, data] = arguments.as_slice() else {
+        return Err("needed three directories: a prepared model, a page, and one for keys".into());
+    };
+    let directory = Path::new(directory);
+    let [record, ranges] = Preparation::FILES.map(|name| std::fs::read(directory.join(name)));
+    let served = ServedModel::new(&Preparation::from_bytes(&record?, &ranges?)?, TamedModel::load(directory)?)?;
+    let options = ServerOptions { chunk: 8, chunks: 2, ..ServerOptions::default() };
+    let half = LlamaServer::new(served, &Preset::find(PRESET)?.build()?, &options)?;
+    let file = |path: &str| -> Result<ModelFile, Box<dyn Error>> {
+        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+        Ok(ModelFile { name, content: std::fs::read(directory.join(path))? })
+    };
+    let model = PublishedModel { files: FILES.into_iter().map(file).collect::<Result<_, _>>()? };
+    let applications = Applications::new().with(ProtocolApplication::new(NAME, half))?.publish(NAME, &model);
+    let config = ServerConfig {
+        listen: "127.0.0.1:0".parse()?,
+        data_dir: data.into(),
+        web: Some(site.into()),
+        ..ServerConfig::default()
+    };
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        let server = Server::bind(config, applications).await?;
+        println!("{}", serde_json::json!({ "listening": format!("http://{}", server.local_addr()?) }));
+        server.run(shutdown_signal()).await;
+        Ok(())
+    })
+}

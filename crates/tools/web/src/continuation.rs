@@ -1,0 +1,126 @@
+//! Texts that a service continues under encryption.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use unspoken_chat::{ChatError, LlamaClient, PrivateGeneration, SessionId};
+use unspoken_llama_model::{ClientModel, Generation, InputError, TamedModel};
+use unspoken_protocol::ClientHalf;
+use wasm_bindgen::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::client::written;
+use crate::failure::Failure;
+
+/// A text to continue: what the service may read, what it must not see, and how many tokens may follow.
+pub(crate) struct Beginning<'a> {
+    pub(crate) public: &'a str,
+    pub(crate) private: &'a str,
+    pub(crate) most_tokens: usize,
+}
+
+impl Beginning<'_> {
+    /// The public and the private tokens. Neither part has a token for the begin of a text: the prefix has it.
+    fn tokens(&self, model: &ClientModel) -> Result<(Vec<u32>, Zeroizing<Vec<u32>>), Failure> {
+        let encode = |text: &str| model.tokenizer().encode_behind(text).map_err(refused);
+        Ok((encode(self.public)?, Zeroizing::new(encode(self.private)?)))
+    }
+}
+
+/// What the tokenizer or the model refuses.
+fn refused(error: InputError) -> Failure {
+    Failure::of(ChatError::from(error))
+}
+
+/// A text that a service continues without seeing its private part: which question is next, and the tokens so far.
+#[wasm_bindgen]
+pub struct Continuation {
+    pub(crate) generation: PrivateGeneration,
+    model: Arc<ClientModel>,
+    /// Number of tokens before the generated ones.
+    prompt: usize,
+}
+
+/// How far a continuation is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    text: &'a str,
+    tokens: usize,
+    passes: usize,
+    guessed: usize,
+    end: Option<String>,
+}
+
+impl Continuation {
+    /// Begins a text at a service.
+    pub(crate) fn new(
+        client: &LlamaClient,
+        model: &Arc<ClientModel>,
+        beginning: &Beginning<'_>,
+    ) -> Result<Self, Failure> {
+        let (public, private) = beginning.tokens(model)?;
+        let texts = (model.prefix(), public.as_slice(), private.as_slice());
+        let session = SessionId::random().map_err(Failure::of)?;
+        let ends = model.tokenizer().ends();
+        let generation = PrivateGeneration::new(client.description(), session, texts, ends, beginning.most_tokens);
+        let generation = generation.map_err(Failure::of)?;
+        let prompt = generation.text().len();
+        Ok(Continuation { generation, model: Arc::clone(model), prompt })
+    }
+
+    /// The text of the generated tokens.
+    fn text(&self) -> Result<Zeroizing<String>, Failure> {
+        let (prompt, generated) = self.generation.text().split_at(self.prompt);
+        text_behind(&self.model, prompt, generated)
+    }
+}
+
+#[wasm_bindgen]
+impl Continuation {
+    /// What was generated so far, and why it has ended, if it has: all tokens are known then, though the session may
+    /// still be open at the service.
+    ///
+    /// # Errors
+    /// If the model gave a token that its tokenizer does not have.
+    #[wasm_bindgen(unchecked_return_type = "Told")]
+    pub fn told(&self) -> Result<JsValue, JsValue> {
+        let (statistics, text) = (self.generation.statistics(), self.text()?);
+        written(&Told {
+            text: &text,
+            tokens: statistics.tokens,
+            passes: statistics.passes,
+            guessed: statistics.guessed,
+            end: self.generation.end().map(|end| end.to_string()),
+        })
+    }
+
+    /// Asks the last question once more, after a failure that passes.
+    pub fn retry(&mut self) {
+        self.generation.retry();
+    }
+}
+
+/// The text of tokens behind others, whose own text is not in it.
+fn text_behind(model: &ClientModel, before: &[u32], tokens: &[u32]) -> Result<Zeroizing<String>, Failure> {
+    let mut stream = model.tokenizer().stream(before).map_err(refused)?;
+    let pieces: Vec<Zeroizing<String>> = tokens
+        .iter()
+        .map(|token| stream.push(*token).map(Zeroizing::new).map_err(refused))
+        .collect::<Result<_, _>>()?;
+    let mut text = Zeroizing::new(String::with_capacity(pieces.iter().map(|piece| piece.len()).sum()));
+    pieces.iter().for_each(|piece| text.push_str(piece));
+    Ok(text)
+}
+
+/// Continues a text in the clear.
+pub(crate) fn continued_in_the_clear(
+    (tamed, client): (&TamedModel, &ClientModel),
+    beginning: &Beginning<'_>,
+) -> Result<Zeroizing<String>, Failure> {
+    let (public, private) = beginning.tokens(client)?;
+    let prompt = Zeroizing::new([client.prefix(), &public, &private].concat());
+    let generation = Generation::new(tamed.model(), &prompt, client.tokenizer().ends()).map_err(refused)?;
+    let tokens = Zeroizing::new(generation.take(beginning.most_tokens).collect::<Vec<u32>>());
+    text_behind(client, &prompt, &tokens)
+}
