@@ -109,6 +109,12 @@ async function sendBytes(
       }
       at = next;
     } catch (error) {
+      if (error instanceof DOMException && error.name === "NotReadableError") {
+        throw new UnspokenError(
+          "memory",
+          `keys: this browser has no room for their ${bytes.size} bytes; use a window that is not private, in which it may keep them on disk, or the command line or Python`,
+        );
+      }
       const { code } = UnspokenError.of(error);
       resumptions += 1;
       if (!["offset_mismatch", "body_timeout"].includes(code) || resumptions > MOST_RESUMPTIONS) {

@@ -75,7 +75,7 @@ pub enum BenchError {
     #[error("there is no module for browsers; needed Node.js 20 or newer, and 'make web'")]
     Module,
     /// A half of an application failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Application(Box<dyn ApplicationError>),
     /// No preset has the levels that the baseline needs for a table.
     #[error("a table of {found} columns; needed at most {most}: compress it with fewer (--columns)")]

@@ -27,7 +27,7 @@ use crate::untrained::network;
 pub(crate) const PARTS: [&str; 3] = ["digits", "retrieve", "module"];
 
 const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
-/// Images of a query: as many as the page sends, or the service's default for it.
+/// Images of a query, at most.
 const BATCH: usize = 8;
 
 /// Records of the database, and their bytes.
@@ -64,7 +64,7 @@ fn failed(error: impl ApplicationError) -> BenchError {
 
 fn digits(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let parameters = Preset::find(DIGITS_PRESET)?.build()?;
-    let server = DigitsServer::new(&network(Shape::default())?, &parameters, Some(BATCH)).map_err(failed)?;
+    let server = DigitsServer::new(&network(Shape::FULL)?, &parameters, Some(BATCH)).map_err(failed)?;
     let drawn: Vec<u8> = (0..PIXELS).map(|at| if at % 28 == 14 { 255 } else { 0 }).collect();
     let image = Image::new(&drawn).map_err(BenchError::Image)?;
     let told = |answer: &Recognised| json!({ "digit": answer.digit });
@@ -98,13 +98,18 @@ fn measure<S: ServerHalf, C: ClientHalf>(
     case: &str,
     mut native: Native<'_, S, C>,
     asked: &Value,
-) -> Result<(), BenchError> {
+) -> Result<(), BenchError>
+where
+    C: Send,
+    C::Encoded: Send,
+    C::Question: Sync,
+{
     harness.progress(case);
     let mut opening = native.opening()?;
     if let (Some(opening), Some(asked)) = (opening.as_object_mut(), asked.as_object()) {
         opening.extend(asked.clone());
     }
-    let mut open = |kernels| V8::start(&harness.options.root, kernels, &opening);
+    let open = |kernels| V8::start(&harness.options.root, kernels, &opening);
     let (mut ours, mut portable) = (open("simd128")?, open("portable")?);
     // Each has an answer to decrypt, and all say the same.
     let needed = native.ask()?;

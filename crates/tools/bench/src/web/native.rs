@@ -14,7 +14,7 @@ pub(super) struct Native<'a, S: ServerHalf, C: ClientHalf> {
     keys: <S as KeyLoader>::Keys,
     client: C,
     question: &'a C::Question,
-    told: &'a dyn Fn(&C::Answer) -> Value,
+    told: &'a (dyn Fn(&C::Answer) -> Value + Sync),
     /// The last question and its answer.
     asked: Option<(Vec<C::Encoded>, Vec<u8>)>,
     answered: u8,
@@ -26,7 +26,7 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
         server: &'a S,
         model: C::Model,
         question: &'a C::Question,
-        told: &'a dyn Fn(&C::Answer) -> Value,
+        told: &'a (dyn Fn(&C::Answer) -> Value + Sync),
     ) -> Result<Self, BenchError> {
         let description = C::Description::read(&server.describe(), false);
         let client = C::open(description.map_err(failed)?, model, None).map_err(failed)?;

@@ -18,6 +18,7 @@ use crate::clock::{Clock, Stopwatch, alternate, scaled};
 use crate::error::BenchError;
 use crate::harness::{Harness, pool};
 use crate::row::{Metric, params};
+use crate::untrained::network;
 
 const TIME: Metric = Metric::less("time", "ms");
 const PER_IMAGE: Metric = Metric::less("time_per_image", "ms");
