@@ -33,7 +33,8 @@ function published(files) {
 }
 
 /** The client's half of the files. */
-const half = (files) => Object.fromEntries(Object.entries(files).filter(([name]) => name.startsWith("client.")));
+const half = (files) =>
+  Object.fromEntries(Object.entries(files).filter(([name]) => /^(client\.|head\.|tokenizer\.)/.test(name)));
 
 const asked = ({ pixels, ...question }) => (pixels === undefined ? question : { pixels: bytesOf(pixels) });
 
@@ -49,7 +50,7 @@ function damaged({ flip, cut, bytes }, sound) {
 
 function open(kind, { description, secret, model, options }, changed = {}) {
   const opened = { secret: bytesOf(secret), acceptInsecure: true, ...options, ...changed.options };
-  if (kind === "classify") {
+  if (kind === "classify" || kind === "llama") {
     opened.model = published(half(model));
   }
   return Client.open(changed.description ?? bytesOf(description), opened);
@@ -75,16 +76,54 @@ function assertClose(found, expected, tolerance) {
   });
 }
 
-for (const kind of ["classify", "digits", "retrieve"]) {
+function cases(kind) {
   const file = vectors(kind);
   assert.deepEqual([file.format, file.version], [`unspoken-vectors/${kind}`, 1]);
-  for (const vector of file.cases) {
+  return file.cases;
+}
+
+/** A client with the stored secret. */
+function opened(kind, vector) {
+  const client = open(kind, vector);
+  assert.equal(client.kind, kind);
+  assert.equal(client.preset, vector.server.preset);
+  assert.deepEqual(client.secret(), bytesOf(vector.secret));
+  assert.deepEqual(client.bundleContents(), bytesOf(vector.bundle_contents));
+  return client;
+}
+
+/** Checks all inputs to refuse. `read` reads an answer with a client. */
+function assertRefused(kind, vector, client, read) {
+  assert.throws(() => open(kind, vector, { options: { acceptInsecure: false } }), /a secure one/);
+  for (const refused of vector.refused) {
+    const input = damaged(refused, vector[refused.field]);
+    const message = { message: new RegExp(refused.error) };
+    switch (refused.field) {
+      case "description":
+        assert.throws(() => open(kind, vector, { description: input }), message);
+        break;
+      case "secret":
+        // A malformed one is refused at once, another one with the answer.
+        assert.throws(() => read(open(kind, vector, { options: { secret: input } }), bytesOf(vector.answer)), message);
+        break;
+      case "answer":
+        assert.throws(() => read(client, input), message);
+        break;
+      default:
+        // Clients do not read queries.
+        assert.equal(refused.field, "query");
+    }
+  }
+}
+
+for (const kind of ["classify", "digits", "retrieve"]) {
+  for (const vector of cases(kind)) {
     test(`${kind}: ${vector.name}`, () => {
-      const client = open(kind, vector);
-      assert.equal(client.kind, kind);
-      assert.equal(client.preset, vector.server.preset);
-      assert.deepEqual(client.secret(), bytesOf(vector.secret));
-      assert.deepEqual(client.bundleContents(), bytesOf(vector.bundle_contents));
+      if (vector.options?.mode === "session") {
+        assert.throws(() => open(kind, vector), /session queries need counters/);
+        return;
+      }
+      const client = opened(kind, vector);
       // The secret alone opens an answer: a new request with the same questions does for the stored one.
       const questions = vector.questions.map(asked);
       const request = client.ask(questions);
@@ -101,33 +140,54 @@ for (const kind of ["classify", "digits", "retrieve"]) {
         );
       }
 
-      assert.throws(() => open(kind, vector, { options: { acceptInsecure: false } }), /a secure one/);
-      for (const refused of vector.refused) {
-        const input = damaged(refused, vector[refused.field]);
-        switch (refused.field) {
-          case "description":
-            assert.throws(() => open(kind, vector, { description: input }), { message: new RegExp(refused.error) });
-            break;
-          case "secret":
-            // A malformed one is refused at once, another one with the answer.
-            assert.throws(
-              () => {
-                const other = open(kind, vector, { options: { secret: input } });
-                other.read(other.ask(questions), bytesOf(vector.answer));
-              },
-              { message: new RegExp(refused.error) },
-            );
-            break;
-          case "answer":
-            assert.throws(() => client.read(request, input), { message: new RegExp(refused.error) });
-            break;
-          default:
-            // Clients do not read queries.
-            assert.equal(refused.field, "query");
-        }
-      }
+      assertRefused(kind, vector, client, (client, answer) => client.read(client.ask(questions), answer));
     });
   }
+}
+
+for (const vector of cases("llama")) {
+  test(`llama: ${vector.name}`, () => {
+    const client = opened("llama", vector);
+    const [question] = vector.questions;
+    const { vocab } = JSON.parse(Buffer.from(vector.model["tokenizer.json"], "base64")).model;
+    const words = Object.entries(vocab)
+      .sort(([, a], [, b]) => a - b)
+      .map(([word]) => word);
+    const text = (tokens) => tokens.map((token) => words[token]).join(" ");
+    const texts = [text(question.public), text(question.tokens), 1];
+    const { begin, end, lost } = vector.session;
+    const ask = (client, continuation, query, answer) => {
+      const request = client.askNext(continuation);
+      assert.equal(request.takeBytes().length, bytesOf(query).length);
+      client.take(continuation, request, answer);
+    };
+    // Answers do not name the session: those of the stored one do for that of a new text.
+    const read = (client, answer) => {
+      const continuation = client.continueText(...texts);
+      ask(client, continuation, begin.query, bytesOf(begin.answer));
+      ask(client, continuation, vector.query, answer);
+      ask(client, continuation, end.query, bytesOf(end.answer));
+      assert.equal(client.askNext(continuation), undefined);
+      return continuation.told();
+    };
+    const told = read(client, bytesOf(vector.answer));
+    for (const { logits } of [...vector.answers, ...vector.clear.answers]) {
+      const last = logits.at(-1);
+      assert.equal(told.text.trim(), words[last.indexOf(Math.max(...last))]);
+    }
+    assert.deepEqual([told.tokens, told.passes, told.end], [1, 1, "maximum"]);
+    assert.equal(ClearModel.open("llama", published(vector.model)).continueText(...texts), told.text);
+
+    // A client whose session is lost begins again.
+    const continuation = client.continueText(...texts);
+    ask(client, continuation, begin.query, bytesOf(begin.answer));
+    ask(client, continuation, vector.query, bytesOf(lost.answer));
+    ask(client, continuation, begin.query, bytesOf(begin.answer));
+    ask(client, continuation, vector.query, bytesOf(vector.answer));
+    assert.equal(continuation.told().text, told.text);
+
+    assertRefused("llama", vector, client, read);
+  });
 }
 
 for (const { name, passphrase, same_passphrase, secret, sealed, refused } of vectors("seal").cases) {

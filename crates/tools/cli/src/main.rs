@@ -61,6 +61,8 @@ enum Command {
     /// Plan permutations of encrypted slots, and draw them
     #[command(subcommand)]
     Permute(commands::permute::Command),
+    #[command(subcommand)]
+    Cluster(commands::cluster::Command),
     /// Show the plans of a lookup and their costs
     Plan(commands::plan::Arguments),
     #[command(hide = true, disable_help_flag = true)]
@@ -114,6 +116,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),
+        Command::Cluster(command) => commands::cluster::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
         Command::Audit(arguments) => commands::moved::exit("audit", "unspoken-bench audit", &arguments),
         Command::Bench(arguments) => commands::moved::exit("bench", "unspoken-bench", &arguments),

@@ -8,6 +8,7 @@ mod exact;
 mod exact_pool;
 mod failure;
 mod head;
+mod hosting;
 mod interruptible;
 mod llama;
 mod matrix;
@@ -42,6 +43,10 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<exact_pool::ExactPool>()?;
     module.add_class::<connections::LayerConnection>()?;
     module.add_class::<head::Head>()?;
+    module.add_class::<hosting::HostedApplication>()?;
+    module.add_class::<hosting::HostedKeys>()?;
+    module.add_class::<hosting::ServiceGateway>()?;
+    module.add_class::<hosting::Work>()?;
     module.add_class::<llama::LlamaConnection>()?;
     module.add_class::<llama::LlamaGeneration>()?;
     module.add_class::<llama::LlamaModel>()?;

@@ -48,7 +48,7 @@ export interface Told {
 
 /** What a client is opened with, besides the description. */
 export interface OpenOptions {
-  /** The client's part of the model, as `GET /v1/models/{name}` returns it. Classifiers and models of language need it. */
+  /** The client's part of the model, as `GET /v1/models/{name}` returns it: for classifiers and models of language. */
   model?: Uint8Array;
   /** The kind of queries to a database: `packed` (the default), `bits` or `compact`. */
   mode?: string;

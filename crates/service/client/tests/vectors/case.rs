@@ -19,9 +19,6 @@ use unspoken_protocol::{
 pub static GO: AtomicBool = AtomicBool::new(false);
 pub const CLIENT: ClientId = ClientId::new([1; 16]);
 
-/// Numbers that were decrypted from the same answer with the same secret differ by less.
-const TOLERANCE: f64 = 1e-12;
-
 /// Bytes, in base64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bytes(pub Vec<u8>);
@@ -75,7 +72,37 @@ pub struct Case {
     /// What the model answers in the clear, and a bound of the difference to encrypted answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clear: Option<Clear>,
+    /// The session of the query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
     pub refused: Vec<Refused>,
+}
+
+/// What a client asks before and behind a query in a session. None of it is random.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    pub begin: Exchange,
+    pub end: Exchange,
+    /// What a service answers to the query of the case when the session has ended.
+    pub lost: Lost,
+}
+
+/// An answer, and what it says.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lost {
+    pub answer: Bytes,
+    pub answers: Vec<Value>,
+}
+
+/// A query, its answer, and what that says.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exchange {
+    pub query: Bytes,
+    pub answer: Bytes,
+    pub answers: Vec<Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -145,8 +172,11 @@ pub trait Known {
     /// A question that is owned.
     type Asked: Borrow<<Self::Client as ClientHalf>::Question>;
 
-    /// Whether a client notices that an answer is for another secret.
-    const NOTICES_OTHER_SECRET: bool = true;
+    /// Numbers that were decrypted from the same answer with the same secret differ by less.
+    const TOLERANCE: f64 = 1e-12;
+
+    /// Part of the message about an answer that is for another secret, if a client notices that.
+    const OTHER_SECRET: Option<&'static str> = Some("this secret key does not open");
 
     /// Cases to make: name, options of the server half and of the client half, questions, and the files of the model.
     fn plans() -> Vec<Plan>;
@@ -157,6 +187,14 @@ pub trait Known {
     /// The answers in the clear, and the bound of the error that the client knows.
     fn clear(_case: &Case, _client: &Self::Client) -> Option<Clear> {
         None
+    }
+    /// The questions that begin and end the session of a question.
+    fn session(_question: &Value) -> Option<[Self::Asked; 2]> {
+        None
+    }
+    /// Inputs to refuse, besides those that every application has.
+    fn refused(_case: &Case) -> Vec<Refused> {
+        Vec::new()
     }
 }
 
@@ -228,6 +266,15 @@ fn new_query<K: Known>(case: &Case, client: &mut K::Client) -> Vec<u8> {
     client.query(&encoded).unwrap()
 }
 
+/// Asks a question of a session.
+fn exchange<K: Known>(client: &mut K::Client, question: &K::Asked, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> Exchange {
+    let encoded = client.encode(std::slice::from_ref(question)).unwrap();
+    let query = client.query(&encoded).unwrap();
+    let answer = answer(&query);
+    let answers = client.read(&answer, &encoded).unwrap().into_iter().map(K::answer).collect();
+    Exchange { query: Bytes(query), answer: Bytes(answer), answers }
+}
+
 fn loaded_keys<K: Known>(server: &K::Server, client: &K::Client) -> <K::Server as KeyLoader>::Keys {
     let mut bundle = Vec::new();
     client.write_keys(&mut bundle, |_, _| {}, &GO).unwrap();
@@ -257,8 +304,9 @@ fn make<K: Known>(plan: Plan) -> Case {
         query: empty(),
         answer: empty(),
         answers: Vec::new(),
-        tolerance: TOLERANCE,
+        tolerance: K::TOLERANCE,
         clear: None,
+        session: None,
         refused: Vec::new(),
     };
     let server = K::server(&case);
@@ -268,7 +316,17 @@ fn make<K: Known>(plan: Plan) -> Case {
     case.bundle_contents = Bytes(client.bundle_contents());
     case.query = Bytes(new_query::<K>(&case, &mut client));
     let keys = loaded_keys::<K>(&server, &client);
-    case.answer = Bytes(server.answer(CLIENT, &keys, &case.query.0, &GO).unwrap());
+    let answer = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap();
+    if let Some([begin, end]) = K::session(&case.questions[0]) {
+        let begin = exchange::<K>(&mut client, &begin, answer);
+        case.answer = Bytes(answer(&case.query.0));
+        let end = exchange::<K>(&mut client, &end, answer);
+        let lost = answer(&case.query.0);
+        let answers = read_answer::<K>(&case, &client, &lost).unwrap();
+        case.session = Some(Session { begin, end, lost: Lost { answer: Bytes(lost), answers } });
+    } else {
+        case.answer = Bytes(answer(&case.query.0));
+    }
     case.answers = read_answer::<K>(&case, &client, &case.answer.0).unwrap();
     case.clear = K::clear(&case, &client);
     case.refused = vec![
@@ -278,11 +336,12 @@ fn make<K: Known>(plan: Plan) -> Case {
         Refused::flipped("query", &case.query),
         Refused::flipped("answer", &case.answer),
     ];
-    if K::NOTICES_OTHER_SECRET {
+    if let Some(error) = K::OTHER_SECRET {
         let another = open::<K>(&case, &case.description.0, None).unwrap().secret_bytes().unwrap();
         let bytes = Some(Bytes(another.to_vec()));
-        case.refused.push(Refused { bytes, ..Refused::new("secret", "this secret key does not open") });
+        case.refused.push(Refused { bytes, ..Refused::new("secret", error) });
     }
+    case.refused.extend(K::refused(&case));
     case
 }
 
@@ -318,9 +377,20 @@ fn check_case<K: Known>(case: &Case) {
     let keys = loaded_keys::<K>(&server, &client);
     let fresh = new_query::<K>(case, &mut client);
     assert_eq!(fresh.len(), case.query.0.len(), "{name}");
+    let answer_to = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap();
+    let session = case.session.as_ref().zip(K::session(&case.questions[0]));
+    assert_eq!(session.is_some(), case.session.is_some(), "{name}");
     for query in [&case.query.0, &fresh] {
-        let answer = server.answer(CLIENT, &keys, query, &GO).unwrap();
+        if let Some((Session { begin, .. }, [question, _])) = &session {
+            assert_eq!(exchange::<K>(&mut client, question, answer_to), *begin, "{name}");
+        }
+        let answer = answer_to(query);
         assert_close(name, &read_answer::<K>(case, &client, &answer).unwrap(), expected, error);
+        if let Some((Session { end, lost, .. }, [_, question])) = &session {
+            assert_eq!(exchange::<K>(&mut client, question, answer_to), *end, "{name}");
+            assert_eq!(answer_to(query), lost.answer.0, "{name}");
+            assert_eq!(read_answer::<K>(case, &client, &lost.answer.0).unwrap(), lost.answers, "{name}");
+        }
     }
 
     for refused in &case.refused {

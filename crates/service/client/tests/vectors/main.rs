@@ -4,10 +4,13 @@
 //! `UNSPOKEN_WRITE_VECTORS=1 cargo test --release -p unspoken-client --test vectors` writes the files, with new secrets
 //! and ciphertexts.
 
+mod arrays;
 mod case;
 mod classify;
 mod digits;
 mod embed;
 mod layer;
+mod llama;
 mod retrieve;
 mod sums;
+mod unseal;

@@ -1,7 +1,9 @@
 //! `vectors/retrieve.json`.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map, Value, json};
 use unspoken_pir::layout::Bucket;
@@ -9,15 +11,34 @@ use unspoken_pir::{
     Database, DatabaseVersion, Layout, Length, Mode, PirParameters, Planes, Preset, TableKind, Tables,
     VersionedDatabase,
 };
-use unspoken_protocol::NoCounters;
+use unspoken_protocol::DurableCounters;
 use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 
-use crate::case::{Bytes, Case, Known, Plan, check};
+use crate::case::{Bytes, Case, Known, Plan, Refused, check};
 
 struct Retrieve;
 
 const PRESET: &str = "insecure_n11_pir256";
 const VERSION: u64 = 9;
+
+/// Bytes of the checksum of a request.
+const CHECKSUM_BYTES: usize = 8;
+
+/// The first number of the session queries of a client that has made the query of a case.
+const NEXT: u32 = 100;
+
+/// Numbers of session queries, in memory. Those of a client must be on a disk.
+struct Numbers(AtomicU32);
+
+impl DurableCounters for Numbers {
+    fn start(&self, _session: &[u8; 16]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn take(&self, _session: &[u8; 16], count: u32) -> io::Result<u32> {
+        Ok(self.0.fetch_add(count, Ordering::Relaxed))
+    }
+}
 
 /// One version of a database, in memory.
 struct Records {
@@ -119,7 +140,7 @@ impl Known for Retrieve {
     type Asked = Question;
 
     /// Records have no sum of their own.
-    const NOTICES_OTHER_SECRET: bool = false;
+    const OTHER_SECRET: Option<&'static str> = None;
 
     fn plans() -> Vec<Plan> {
         let index = json!({
@@ -153,6 +174,7 @@ impl Known for Retrieve {
         vec![
             plan("packed query by index", "packed", &index, &numbers[2..]),
             plan("compact query by index", "compact", &index, &numbers),
+            plan("session query by index", "session", &index, &numbers),
             plan("bits query by index", "bits", &index, &numbers[..1]),
             plan("packed query by key", "packed", &key, &names[..1]),
             plan("compact query by key", "compact", &key, &names),
@@ -172,7 +194,9 @@ impl Known for Retrieve {
 
     fn model(case: &Case) -> RetrieveOptions {
         let mode: Mode = case.options["mode"].as_str().unwrap().parse().unwrap();
-        RetrieveOptions::new(mode, NoCounters)
+        // No number may be used twice.
+        let next = if case.query.0.is_empty() { 0 } else { NEXT };
+        RetrieveOptions::new(mode, Numbers(AtomicU32::new(next)))
     }
 
     fn question(question: &Value) -> Question {
@@ -185,6 +209,19 @@ impl Known for Retrieve {
 
     fn answer(Answer { record, version }: Answer) -> Value {
         json!({ "record": record.map(|record| Bytes(record.to_vec())), "version": version })
+    }
+
+    /// The number of a session query, with another body.
+    fn refused(case: &Case) -> Vec<Refused> {
+        if case.options["mode"] != "session" {
+            return Vec::new();
+        }
+        let mut query = case.query.0[..case.query.0.len() - CHECKSUM_BYTES].to_vec();
+        let body = query.len() - size_of::<u32>();
+        query[body] ^= 1;
+        let checksum = blake3::derive_key("unspoken 2026 request of private retrieval, session queries", &query);
+        query.extend(&checksum[..CHECKSUM_BYTES]);
+        vec![Refused { bytes: Some(Bytes(query)), ..Refused::new("query", "a number that was never used") }]
     }
 }
 

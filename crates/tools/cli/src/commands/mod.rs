@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod classify;
+pub mod cluster;
 pub mod connection;
 pub mod demo;
 pub mod digits;

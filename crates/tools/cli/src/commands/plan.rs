@@ -4,7 +4,7 @@ use unspoken_ckks::{CostModel, Preset};
 use unspoken_lookup::{Explanation, OutputForm, Task, estimates};
 
 use crate::commands::plan_bootstrap;
-use crate::commands::serve::DEFAULT_PRESET;
+use unspoken_offers::DEFAULT_PRESET;
 
 /// Show the plans of a lookup and their costs, or the requirements and precision of a bootstrap
 #[derive(clap::Args)]

@@ -8,8 +8,8 @@ mod story;
 
 use std::path::PathBuf;
 
-use crate::commands::serve::DEFAULT_PRESET;
 use crate::interrupt;
+use unspoken_offers::DEFAULT_PRESET;
 
 /// Number of bytes of a query to show.
 const SAMPLE_BYTES: usize = 48;

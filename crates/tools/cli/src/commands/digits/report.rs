@@ -9,7 +9,7 @@ use unspoken_protocol::{CkksServerHalf, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use super::read;
-use crate::commands::serve::{DIGITS_PRESET, secure};
+use unspoken_offers::{DIGITS_PRESET, secure};
 
 /// Report a network's accuracy and the cost of a private query to it
 #[derive(clap::Args)]

@@ -3,7 +3,6 @@
 mod picture;
 mod plan;
 mod polynomial;
-pub mod preparation;
 mod prepare;
 mod report;
 mod run;

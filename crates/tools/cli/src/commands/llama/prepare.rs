@@ -13,12 +13,12 @@ use unspoken_llama_model::{ClientModel, Model, TamedModel, rotate};
 use unspoken_store::ModelId;
 
 use super::ModelArguments;
-use super::preparation::{client_directory, make, save};
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
 use super::text::{SampleArguments, TamingArguments, named, prefix_line};
 use crate::progress::Bars;
+use unspoken_offers::preparation::{client_directory, make, save};
 
 /// Factor by which margins are larger than those that held-out text needs, unless they are given.
 const SPARE: f64 = 1.1;

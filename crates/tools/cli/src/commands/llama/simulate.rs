@@ -10,12 +10,12 @@ use unspoken_llama_files::LoadedModel;
 use unspoken_llama_model::round_weights;
 
 use super::ModelArguments;
-use super::preparation::load;
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
 use super::text::SampleArguments;
 use crate::progress::Bars;
+use unspoken_offers::preparation::load;
 
 /// Predict how well a prepared model does when it is encrypted
 ///

@@ -14,8 +14,6 @@ mod shard;
 mod upload;
 mod verify;
 
-pub use seal::read_key;
-
 /// Build, change and maintain databases for private retrieval
 ///
 /// A database is a directory, created by `build` and served with `serve --database`. Records can be added, changed

@@ -1,12 +1,11 @@
 //! `unspoken pir seal-key`, and sealing of records before they are stored.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_database::{Record, SealingId, Writer};
 use unspoken_files::{Access, replace_file};
 use unspoken_sealed::{MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
-use zeroize::Zeroizing;
 
 /// Make the secret key of a sealed database
 ///
@@ -48,12 +47,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the secret key of a sealed database.
-pub fn read_key(path: &Path) -> anyhow::Result<ServiceKey> {
-    let bytes = std::fs::read(path).map(Zeroizing::new).with_context(|| format!("cannot read {}", path.display()))?;
-    ServiceKey::from_bytes(&bytes).with_context(|| format!("cannot use {}", path.display()))
-}
-
 /// Bytes of a sealed record.
 fn sealed_bytes(key: &ServiceKey) -> usize {
     OVERHEAD_BYTES + key.sealing().record_bytes() as usize
@@ -62,7 +55,7 @@ fn sealed_bytes(key: &ServiceKey) -> usize {
 impl SealOption {
     /// Reads the key, if one is named.
     pub fn open(&self) -> anyhow::Result<Sealer> {
-        Ok(Sealer(self.seal.as_deref().map(read_key).transpose()?))
+        Ok(Sealer(self.seal.as_deref().map(unspoken_offers::read_key).transpose()?))
     }
 
     /// Reads the key for a database, which must be the one that its records are sealed with, or none.

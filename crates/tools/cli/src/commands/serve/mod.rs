@@ -1,43 +1,16 @@
 //! `unspoken serve`
 
-mod classify;
-mod digits;
-mod embed;
-mod kinds;
-mod llama;
-mod matrix;
-mod offer;
-mod pir;
-mod pir_encrypted;
-mod pir_router;
-mod pir_shard;
-mod preset;
-mod private_directory;
-mod publish;
-mod session_directory;
-mod shard_service;
 mod shorthands;
-mod sum_directory;
-mod sums;
-mod unseal;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
-use kinds::KindOption;
-use offer::Offer;
-pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
-use unspoken_lookup::{Plan, Precision};
-use unspoken_protocol::{CkksServerHalf, KeyLoader, ServerHalf, WithKeyStorage};
-use unspoken_query::QueryForm;
-use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_server::{
-    AllowedOrigin, Applications, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging,
-    resolve_listen_address, shutdown_signal,
+    AllowedOrigin, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address,
+    shutdown_signal,
 };
 
 /// Time to wait for requests that do not stop when asked to.
@@ -49,7 +22,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 /// of them may be combined. Once it listens, the service prints one line of JSON with its address on standard output;
 /// its log goes to standard error. All other flags override the configuration file.
 #[derive(clap::Args)]
-#[command(after_long_help = kinds::help())]
+#[command(after_long_help = help())]
 pub struct Arguments {
     /// Serve an application; may be given several times. KIND is its kind, NAME its name in the service's URL, DIR
     /// the directory of its files; kinds and their options are listed below
@@ -122,7 +95,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = configuration(arguments)?;
     // Check before loading the models, which can take long.
     config.check()?;
-    let applications = offer::load(config.offers.clone())?;
+    let applications = unspoken_offers::load(config.offers.clone())?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -137,120 +110,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     });
     runtime.shutdown_timeout(LAST_WAIT);
     served
-}
-
-/// Options shared by several kinds.
-const QUERY: KindOption = KindOption {
-    name: "query",
-    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of one to \
-            three seconds on the service), or one-hot (the baseline) [default: direct]",
-};
-const PLAN: KindOption = KindOption {
-    name: "plan",
-    about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
-};
-
-const ERROR: KindOption = KindOption {
-    name: "error",
-    about: "largest error of a number of an answer, in the model's units, such as 2^-12 or 0.001: the cheapest preset \
-            and plan whose simulated error is smaller are taken, which takes some seconds for each preset \
-            [default: what preset and plan give]",
-};
-
-const SMALL: KindOption = KindOption {
-    name: "small",
-    about: "small queries for few questions, on or off. Direct queries: on takes more keys, once, and the length of a \
-            query shows the number of questions, up to a factor of two. Compact queries: on are short ones of up to \
-            4096 tokens times subtables and under 1 GB of keys in memory, off are full ones, eight times as large, \
-            and 3 GB of keys [default: on]",
-};
-
-const KEYS: KindOption = KindOption {
-    name: "keys",
-    about: "storage of clients' keys in memory: expanded, or seeded (half of the memory, slower answers) \
-            [default: expanded]",
-};
-
-/// Adds an application of encrypted vectors, with the storage of keys given in the offer.
-fn add_with_keys<H>(offer: &Offer, half: H, applications: Applications) -> anyhow::Result<Applications>
-where
-    H: CkksServerHalf + ServerHalf + KeyLoader<Keys = EvaluationKeys>,
-{
-    offer.add(WithKeyStorage::new(half, key_storage(offer)?), applications)
-}
-
-/// The storage of keys given in the offer.
-fn key_storage(offer: &Offer) -> anyhow::Result<KeyStorage> {
-    match offer.option::<String>("keys")?.as_deref() {
-        None | Some("expanded") => Ok(KeyStorage::Expanded),
-        Some("seeded") => Ok(KeyStorage::Seeded),
-        Some(other) => anyhow::bail!("option keys is {other:?}; it can be expanded or seeded"),
-    }
-}
-
-/// Whether the offer wants small queries.
-fn small_queries(offer: &Offer) -> anyhow::Result<bool> {
-    match offer.option::<String>("small")?.as_deref() {
-        None | Some("on") => Ok(true),
-        Some("off") => Ok(false),
-        Some(other) => anyhow::bail!("option small is {other:?}; it can be on or off"),
-    }
-}
-
-/// Logs whether clients may send small queries.
-fn report_small_queries(offer: &Offer, (form, wanted): (QueryForm, bool), offered: bool) {
-    let application = offer.name();
-    match (form, wanted, offered) {
-        (QueryForm::Compact, true, _) => tracing::info!(application, "clients send short compact queries"),
-        (_, _, true) => tracing::info!(application, "clients with few questions send small queries"),
-        (_, true, false) => tracing::info!(application, "no small queries: the form or precision does not allow them"),
-        (_, false, false) => {}
-    }
-}
-
-/// The largest error of a number of an answer: a positive number, or a power of two such as 2^-12.
-#[derive(Clone, Copy, Debug)]
-struct LargestError(f64);
-
-impl FromStr for LargestError {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = match text.strip_prefix("2^") {
-            Some(exponent) => exponent.parse().map(f64::exp2).ok(),
-            None => text.parse().ok(),
-        };
-        let positive = number.filter(|error: &f64| *error > 0.0 && error.is_finite());
-        positive.map(LargestError).ok_or_else(|| "needed a positive number, such as 2^-12 or 0.001".into())
-    }
-}
-
-/// Logs the preset and the plan that were chosen for an error.
-fn report_choice(offer: &Offer, LargestError(error): LargestError, half: &impl CkksServerHalf) {
-    let (preset, plan) = (half.header().parameters().name(), half.header().plan());
-    tracing::info!(application = offer.name(), preset, plan, "chosen for an error of at most {error:.1e}");
-}
-
-/// The plan given in the offer; `None` if the planner is to choose.
-fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
-    match offer.option::<String>("plan")?.as_deref() {
-        None | Some("auto") => Ok(None),
-        Some(_) => offer.option("plan"),
-    }
-}
-
-/// Logs how a table's numbers compare with the error of the encryption.
-fn report_precision(offer: &Offer, precision: Option<Precision>) {
-    let application = offer.name();
-    match precision {
-        None => tracing::info!(application, "the error bound of compact queries is not known"),
-        Some(precision) if precision.is_low() => tracing::warn!(
-            application,
-            "{precision}: answers that depend on them may be wrong; use a preset with a larger scale (unspoken \
-             params), or a table without such large differences"
-        ),
-        Some(precision) => tracing::info!(application, "{precision}"),
-    }
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
@@ -292,3 +151,25 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     config.offers.extend(arguments.shorthands.offers()?);
     Ok(config)
 }
+
+/// The kinds of offers, and examples.
+fn help() -> String {
+    unspoken_offers::help() + EXAMPLES
+}
+
+const EXAMPLES: &str = "
+Examples:
+  unspoken serve --offer classify:classify/spam=model
+  unspoken serve --offer classify:classify/spam=spam,query=compact --offer embed=glove --offer pir:pir/codes=codes
+  unspoken serve --offer embed:embed/sentiment=glove,layer=head.safetensors
+  unspoken serve --offer pir-shard=shards/shard-1 --listen 10.0.0.1:8080
+  unspoken serve --offer pir-router:pir/codes=shards.toml
+  unspoken serve --config service.toml --metrics-listen 127.0.0.1:9464
+
+The same in a configuration file:
+  [[offer]]
+  kind = \"classify\"
+  name = \"classify/spam\"
+  path = \"spam\"
+  query = \"compact\"
+";

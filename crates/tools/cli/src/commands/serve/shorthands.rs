@@ -8,8 +8,6 @@ use anyhow::Context;
 use unspoken_query::QueryForm;
 use unspoken_server::OfferConfig;
 
-use super::{classify, digits, embed, llama, matrix, pir, pir_router, pir_shard};
-
 /// Flags that are each short for one offer.
 #[derive(clap::Args)]
 pub struct Shorthands {
@@ -81,10 +79,10 @@ impl FromStr for NamedPath {
 }
 
 /// A flag and the kind that it offers.
-const MODEL: (&str, &str) = ("--model", classify::KIND.name);
-const EMBEDDING: (&str, &str) = ("--embedding", embed::KIND.name);
-const DIGITS: (&str, &str) = ("--digits", digits::KIND.name);
-const LLAMA: (&str, &str) = ("--llama", llama::KIND.name);
+const MODEL: (&str, &str) = ("--model", "classify");
+const EMBEDDING: (&str, &str) = ("--embedding", "embed");
+const DIGITS: (&str, &str) = ("--digits", "digits");
+const LLAMA: (&str, &str) = ("--llama", "llama");
 
 impl Shorthands {
     /// The offers that the flags are short for.
@@ -114,10 +112,10 @@ impl Shorthands {
         let named = |kind: &'static str| {
             move |named: &NamedPath| OfferConfig { name: named.name.clone(), ..OfferConfig::new(kind, &named.path) }
         };
-        offers.extend(self.arrays.iter().map(named(matrix::KIND.name)));
-        offers.extend(self.database.iter().map(named(pir::KIND.name)));
-        offers.extend(self.shard.iter().map(named(pir_shard::KIND.name)));
-        offers.extend(self.router.iter().map(named(pir_router::KIND.name)));
+        offers.extend(self.arrays.iter().map(named("matrix")));
+        offers.extend(self.database.iter().map(named("pir")));
+        offers.extend(self.shard.iter().map(named("pir-shard")));
+        offers.extend(self.router.iter().map(named("pir-router")));
         Ok(offers)
     }
 }

@@ -10,8 +10,7 @@ mod send;
 use std::path::Path;
 
 use anyhow::Context;
-use unspoken_protocol::ApplicationDescription;
-use unspoken_sums::{CollectorKey, Description};
+use unspoken_sums::CollectorKey;
 use zeroize::Zeroizing;
 
 /// Add up what many clients send encrypted: exact counts, sums and means
@@ -38,12 +37,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Count(arguments) => fetch::count(arguments),
         Command::Fetch(arguments) => fetch::fetch(arguments),
     }
-}
-
-/// Reads the public file of a collection.
-pub fn read_public(path: &Path) -> anyhow::Result<Description> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Description::read(&bytes, false).with_context(|| format!("cannot use {} as a public file", path.display()))
 }
 
 /// Reads the private file of a collection.

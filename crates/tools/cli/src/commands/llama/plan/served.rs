@@ -9,7 +9,7 @@ use unspoken_encrypted_llama::{ExplainedStep, Layout};
 use unspoken_llama_model::TamedModel;
 
 use super::{Arguments, GIGABYTE};
-use crate::commands::llama::preparation;
+use unspoken_offers::preparation;
 
 /// A pass, and what a service needs for it.
 struct Planned {

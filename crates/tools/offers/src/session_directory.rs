@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use unspoken_chat::SessionStore;
 use unspoken_files::{Access, is_temporary_of, replace_file_with, sync_directory};
 
-use super::private_directory;
+use crate::private_directory;
 
 /// A directory that only its owner can enter, used by one service at a time. Each entry is a file, which is replaced
 /// atomically.

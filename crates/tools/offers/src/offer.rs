@@ -9,8 +9,8 @@ use unspoken_protocol::ServerHalf;
 use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
 
-use super::kinds::{KINDS, Kind};
-use super::{pir, pir_encrypted, pir_router, pir_shard};
+use crate::kinds::{KINDS, Kind};
+use crate::{pir, pir_encrypted, pir_router, pir_shard};
 
 /// An offer whose kind, name and options are valid.
 pub struct Offer {

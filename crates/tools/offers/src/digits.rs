@@ -4,11 +4,11 @@ use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
 use unspoken_server::Applications;
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
-use super::preset::{DIGITS_PRESET, secure};
-use super::publish::{Halves, PUBLISH_ALL, publish};
-use super::{KEYS, add_with_keys};
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
+use crate::preset::{DIGITS_PRESET, secure};
+use crate::publish::{Halves, PUBLISH_ALL, publish};
+use crate::shared::{KEYS, add_with_keys};
 
 pub const KIND: Kind = Kind {
     name: "digits",

@@ -1,15 +1,15 @@
 //! Exact sums of what many clients send encrypted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use unspoken_protocol::ApplicationDescription;
 use unspoken_server::Applications;
-use unspoken_sums::SumsServer;
+use unspoken_sums::{Description, SumsServer};
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
-use super::sum_directory::SumDirectory;
-use crate::commands::sums::read_public;
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
+use crate::sum_directory::SumDirectory;
 
 pub const KIND: Kind = Kind {
     name: "sums",
@@ -22,6 +22,15 @@ pub const KIND: Kind = Kind {
     }],
     load,
 };
+
+/// Reads the public file of a collection.
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub fn read_public(path: &Path) -> anyhow::Result<Description> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Description::read(&bytes, false).with_context(|| format!("cannot use {} as a public file", path.display()))
+}
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let description = read_public(offer.path())?;

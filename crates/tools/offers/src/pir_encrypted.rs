@@ -7,8 +7,8 @@ use unspoken_pir::{DatabaseVersion, VersionedDatabase};
 use unspoken_retrieve::EncryptedServer;
 use unspoken_server::Applications;
 
-use super::kinds::Kind;
-use super::offer::Offer;
+use crate::kinds::Kind;
+use crate::offer::Offer;
 
 pub const KIND: Kind = Kind {
     name: "pir-encrypted",

@@ -12,8 +12,6 @@ use unspoken_pir::KEY_FORMAT;
 use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
 use unspoken_wire::ProblemCode;
 
-use crate::commands::connection::choose_application;
-
 /// Time limit of a look at a shard.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -25,6 +23,20 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// Number of bundles whose ids are kept. Sending a bundle again that the shard has costs a short message.
 const MOST_IDS: usize = 1 << 14;
+
+/// The named application, or the only one of a service.
+fn choose_application(transport: &Transport, asked: Option<&str>) -> anyhow::Result<String> {
+    if let Some(name) = asked {
+        return Ok(name.into());
+    }
+    let mut names = transport.applications(&Cancel::new())?;
+    anyhow::ensure!(
+        names.len() == 1,
+        "the service offers {}; name one of them: application = \"NAME\"",
+        if names.is_empty() { "no application".to_owned() } else { names.join(", ") }
+    );
+    Ok(names.swap_remove(0))
+}
 
 /// How long a router waits for a shard.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +79,7 @@ impl ShardService {
         looking.connect_timeout = LOOK_TIMEOUT;
         looking.retry.patience = Duration::ZERO;
         let (asking, looking) = (Transport::new(asking)?, Transport::new(looking)?);
-        let application = choose_application(&asking, application, &Cancel::new())
+        let application = choose_application(&asking, application)
             .with_context(|| format!("cannot use the shard at {}", asking.url()))?;
         let (ids, complaint) = (Mutex::default(), Mutex::default());
         Ok(ShardService { router: router.into(), application, asking, looking, ids, complaint })

@@ -7,8 +7,8 @@ use unspoken_server::Applications;
 use unspoken_store::ModelFiles;
 use unspoken_wire::v1::{ModelFile, PublishedModel};
 
-use super::kinds::KindOption;
-use super::offer::Offer;
+use crate::kinds::KindOption;
+use crate::offer::Offer;
 
 /// Largest file that is published, and most bytes of all files: what pages read.
 const MAX_FILE_BYTES: u64 = 256 << 20;

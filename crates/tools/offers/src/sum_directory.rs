@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use unspoken_files::{Access, is_temporary_of, replace_file, sync_directory};
 use unspoken_sums::SumStore;
 
-use super::private_directory;
+use crate::private_directory;
 
 /// A directory that only its owner can enter, used by one service at a time: a file with the encrypted sum, which is
 /// replaced atomically, and one with the ids of its contributions, which grows.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Deserialize;
 use unspoken_client::transport::TransportConfig;
-use unspoken_retrieve::{RetrieveRouter, Shards};
-use unspoken_server::Applications;
+use unspoken_retrieve::{RetrieveRouter, ShardAccess, Shards};
+use unspoken_server::{Applications, ProtocolApplication};
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
-use super::shard_service::{Patience, ShardService};
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
+use crate::shard_service::{Patience, ShardService};
 
 /// Interval between looks at the shards.
 const LOOK: Duration = Duration::from_secs(1);
@@ -54,7 +54,6 @@ struct ShardEntry {
     insecure_http: bool,
 }
 
-/// Adds the database. A thread looks at its shards as long as it is served.
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let seconds = |name: &str, default: f64| -> anyhow::Result<Duration> {
         let found: f64 = offer.option(name)?.unwrap_or(default);
@@ -68,10 +67,20 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         ShardService::connect(offer.name(), config(entry)?, entry.application.as_deref(), patience)
     };
     let shards: Vec<ShardService> = file.shard.iter().map(service).collect::<anyhow::Result<_>>()?;
+    route(offer.name(), shards, applications)
+}
+
+/// Adds a database whose shards are served elsewhere, as one application of this name. A thread looks at the shards as
+/// long as it is served: a later version is used once all of them have it.
+///
+/// # Errors
+/// If the name is not valid, a shard does not answer, or they do not fit each other.
+pub fn route<A: ShardAccess>(name: &str, shards: Vec<A>, applications: Applications) -> anyhow::Result<Applications> {
+    let count = shards.len();
     let shards = Arc::new(Shards::new(shards)?);
-    tracing::info!(application = offer.name(), version = shards.version(), shards = file.shard.len(), "shards found");
-    let follower = (offer.name().to_owned(), Arc::downgrade(&shards));
-    let applications = offer.add(RetrieveRouter::new(shards), applications)?;
+    tracing::info!(application = name, version = shards.version(), shards = count, "shards found");
+    let follower = (name.to_owned(), Arc::downgrade(&shards));
+    let applications = applications.with(ProtocolApplication::new(name, RetrieveRouter::new(shards)))?;
     std::thread::Builder::new().name("follow-shards".into()).spawn(move || follow(&follower))?;
     Ok(applications)
 }
@@ -93,7 +102,7 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Looks at the shards, as long as they are served: for readiness, and for a later version.
-fn follow((name, shards): &(String, Weak<Shards<ShardService>>)) {
+fn follow<A: ShardAccess>((name, shards): &(String, Weak<Shards<A>>)) {
     let mut complaint = String::new();
     while let Some(shards) = shards.upgrade() {
         match shards.look() {

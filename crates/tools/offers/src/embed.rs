@@ -11,10 +11,10 @@ use unspoken_protocol::CkksServerHalf;
 use unspoken_query::QueryForm;
 use unspoken_server::Applications;
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
-use super::preset::{for_scores, secure};
-use super::{
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
+use crate::preset::{for_scores, secure};
+use crate::shared::{
     ERROR, KEYS, LargestError, PLAN, QUERY, SMALL, add_with_keys, chosen_plan, report_choice, report_precision,
     report_small_queries, small_queries,
 };

@@ -8,8 +8,8 @@ use unspoken_pir::{DatabaseVersion, TableKind};
 use unspoken_retrieve::RetrieveServer;
 use unspoken_server::Applications;
 
-use super::kinds::Kind;
-use super::offer::Offer;
+use crate::kinds::Kind;
+use crate::offer::Offer;
 
 /// Interval between checks for changes.
 const LOOK: Duration = Duration::from_secs(1);

@@ -9,13 +9,13 @@ use unspoken_chat::{LlamaServer, PassInput, ServedModel, ServerOptions};
 use unspoken_llama_model::TamedModel;
 use unspoken_server::Applications;
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
-use super::preset::{LLAMA_PRESET, secure};
-use super::publish::{Halves, PUBLISH, publish};
-use super::session_directory::SessionDirectory;
-use super::{KEYS, key_storage};
-use crate::commands::llama::preparation;
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
+use crate::preparation;
+use crate::preset::{LLAMA_PRESET, secure};
+use crate::publish::{Halves, PUBLISH, publish};
+use crate::session_directory::SessionDirectory;
+use crate::shared::{KEYS, key_storage};
 
 pub const KIND: Kind = Kind {
     name: "llama",

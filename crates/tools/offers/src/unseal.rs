@@ -1,11 +1,15 @@
 //! Keys of the records of a sealed database.
 
+use std::path::Path;
+
+use anyhow::Context;
+use unspoken_sealed::ServiceKey;
 use unspoken_server::Applications;
 use unspoken_unseal::{Allowance, UnsealServer};
+use zeroize::Zeroizing;
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
-use crate::commands::pir::read_key;
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
 
 /// Keys that a client may ask for, unless the offer says otherwise.
 const EVALUATIONS: u32 = 1000;
@@ -24,6 +28,15 @@ pub const KIND: Kind = Kind {
     ],
     load,
 };
+
+/// Reads the secret key of a sealed database.
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub fn read_key(path: &Path) -> anyhow::Result<ServiceKey> {
+    let bytes = std::fs::read(path).map(Zeroizing::new).with_context(|| format!("cannot read {}", path.display()))?;
+    ServiceKey::from_bytes(&bytes).with_context(|| format!("cannot use {}", path.display()))
+}
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let evaluations = offer.option("evaluations")?.unwrap_or(EVALUATIONS);

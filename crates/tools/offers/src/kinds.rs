@@ -1,11 +1,11 @@
-//! The kinds of applications that `unspoken serve` offers.
+//! The kinds of applications.
 
 use std::fmt::Write;
 
 use unspoken_server::Applications;
 
-use super::offer::Offer;
-use super::{classify, digits, embed, llama, matrix, pir, pir_encrypted, pir_router, pir_shard, sums, unseal};
+use crate::offer::Offer;
+use crate::{classify, digits, embed, llama, matrix, pir, pir_encrypted, pir_router, pir_shard, sums, unseal};
 
 /// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-/// Help text: the kinds, their options, and examples.
+/// The kinds and their options, for a help text.
 pub fn help() -> String {
     let mut text = String::from("Kinds of offers, and their options:\n");
     for kind in KINDS {
@@ -72,22 +72,5 @@ pub fn help() -> String {
             let _ = writeln!(text, "    {:9}{}", option.name, option.about);
         }
     }
-    text + EXAMPLES
+    text
 }
-
-const EXAMPLES: &str = "
-Examples:
-  unspoken serve --offer classify:classify/spam=model
-  unspoken serve --offer classify:classify/spam=spam,query=compact --offer embed=glove --offer pir:pir/codes=codes
-  unspoken serve --offer embed:embed/sentiment=glove,layer=head.safetensors
-  unspoken serve --offer pir-shard=shards/shard-1 --listen 10.0.0.1:8080
-  unspoken serve --offer pir-router:pir/codes=shards.toml
-  unspoken serve --config service.toml --metrics-listen 127.0.0.1:9464
-
-The same in a configuration file:
-  [[offer]]
-  kind = \"classify\"
-  name = \"classify/spam\"
-  path = \"spam\"
-  query = \"compact\"
-";

@@ -5,8 +5,8 @@ use unspoken_pir::DatabaseShard;
 use unspoken_retrieve::ShardServer;
 use unspoken_server::Applications;
 
-use super::kinds::Kind;
-use super::offer::Offer;
+use crate::kinds::Kind;
+use crate::offer::Offer;
 
 pub const KIND: Kind = Kind {
     name: "pir-shard",

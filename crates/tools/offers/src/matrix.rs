@@ -3,8 +3,8 @@
 use unspoken_arrays::MatrixServer;
 use unspoken_server::Applications;
 
-use super::kinds::{Kind, KindOption};
-use super::offer::Offer;
+use crate::kinds::{Kind, KindOption};
+use crate::offer::Offer;
 
 pub const KIND: Kind = Kind {
     name: "matrix",

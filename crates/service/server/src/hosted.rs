@@ -1,0 +1,110 @@
+//! Applications apart from a service, for programs that move keys, queries and answers themselves.
+
+use std::io::Read;
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+use unspoken_protocol::{AnswerProgress, ClientId, KeySetId};
+
+use crate::application::{AnyKeys, ApplicationError, ApplicationLimits, Applications, RegisteredApplication};
+
+/// An application without a service around it. It answers one query at a time for each call; the caller limits how many
+/// there are.
+#[derive(Clone)]
+pub struct Hosted {
+    name: String,
+    registered: RegisteredApplication,
+}
+
+/// The loaded keys of a client.
+#[derive(Clone)]
+pub struct HostedKeys(AnyKeys);
+
+impl Applications {
+    /// All applications, one by one.
+    pub fn hosted(&self) -> Vec<Hosted> {
+        let each = |(name, registered): (&str, &RegisteredApplication)| Hosted {
+            name: name.to_owned(),
+            registered: registered.clone(),
+        };
+        self.iter().map(each).collect()
+    }
+}
+
+impl Hosted {
+    /// Name in a service's URL.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The description for clients, as it is now.
+    pub fn describe(&self) -> Vec<u8> {
+        self.registered.application.describe()
+    }
+
+    /// Limits on keys, queries and answers.
+    pub fn limits(&self) -> ApplicationLimits {
+        self.registered.limits()
+    }
+
+    /// Identifies the parameters and the kind of the keys.
+    pub fn key_set(&self) -> KeySetId {
+        self.registered.key_set
+    }
+
+    /// The model that its owner publishes, the bytes of a `PublishedModel`.
+    pub fn published(&self) -> Option<Bytes> {
+        self.registered.published.clone()
+    }
+
+    /// Bytes of memory that the application uses for as long as it exists.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.registered.prepared_bytes()
+    }
+
+    /// Bytes of memory that one answer needs, beyond the query and the keys.
+    pub fn work_bytes(&self) -> u64 {
+        self.registered.work_bytes()
+    }
+
+    /// Whether answers are computed from the newest data, as far as known.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub fn check_ready(&self) -> Result<(), String> {
+        self.registered.application.check_ready()
+    }
+
+    /// Bytes of memory that loaded keys need, from the first bytes of their bundle.
+    ///
+    /// # Errors
+    /// If they are no bundle of this application.
+    pub fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
+        self.registered.application.loaded_key_bytes(header)
+    }
+
+    /// Parses and checks a bundle of untrusted bytes.
+    ///
+    /// # Errors
+    /// If it is malformed, or does not fit.
+    pub fn load_keys(&self, bundle: &mut dyn Read) -> Result<HostedKeys, ApplicationError> {
+        let _in_use = self.registered.in_use();
+        self.registered.application.load_keys(bundle).map(HostedKeys)
+    }
+
+    /// Computes the answer to a query of untrusted bytes, and reports how far it is; stops soon after `cancel` is set.
+    ///
+    /// # Errors
+    /// Any but [`ApplicationError::Read`].
+    pub fn answer(
+        &self,
+        client: ClientId,
+        keys: &HostedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        let _in_use = self.registered.in_use();
+        self.registered.application.answer_with_progress(client, &keys.0, query, cancel, progress)
+    }
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod classify;
+mod digits;
+mod embed;
+mod kinds;
+mod llama;
+mod matrix;
+mod offer;
+mod pir;
+mod pir_encrypted;
+mod pir_router;
+mod pir_shard;
+pub mod preparation;
+mod preset;
+mod private_directory;
+mod publish;
+mod session_directory;
+mod shard_service;
+mod shared;
+mod sum_directory;
+mod sums;
+mod unseal;
+
+pub use kinds::help;
+pub use offer::load;
+pub use pir_router::route;
+pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
+pub use sums::read_public;
+pub use unseal::read_key;

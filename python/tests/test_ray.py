@@ -1,0 +1,176 @@
+"""Services on a small Ray cluster: clients cannot tell them from others, and nothing is lost when something dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspoken
+
+ray = pytest.importorskip("ray", reason='the tests of unspoken.ray need `pip install "unspoken[ray]"`')
+
+import unspoken.ray as cluster  # noqa: E402 - only where Ray is
+
+DIGITS = {"preset": "n14_real_depth8_scale30", "batch": "4"}
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[None]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def saved(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ray") / "network"
+    network.save(path)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serving(saved: Path, home: Path, **options: Any) -> cluster.Service:
+    offer = cluster.Offer("digits", saved, options=DIGITS, replicas=options.pop("replicas", 1))
+    return cluster.serve([offer], listen=f"127.0.0.1:{free_port()}", data_dir=home / "data", **options)
+
+
+def client(service: cluster.Service, state: Path) -> unspoken.DigitsClient:
+    return unspoken.DigitsClient(service.url, state_dir=state, progress=False)
+
+
+@pytest.mark.usefixtures("started")
+def test_answers_as_a_plain_service(saved: Path, home: Path, network: Any, strokes: Any) -> None:
+    images, _ = strokes
+    with serving(saved, home, replicas=2, metrics_listen="127.0.0.1:0") as service:
+        asked = client(service, home / "state")
+        assert (asked.recognise(images[:9])[0] == network.predict(images[:9])).all()
+        # The keys are sent once, and another client of the same state needs none.
+        assert client(service, home / "state").recognise(images[:1])[0] == network.predict(images[:1])
+        with urllib.request.urlopen(str(service.metrics_url)) as response:
+            metrics = response.read().decode()
+        assert 'application="digits/mnist"' in metrics
+
+
+def processes(name: str) -> list[int]:
+    """The processes of Ray's actors whose title begins with a name."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = (line.split(maxsplit=1) for line in listed.splitlines()[1:])
+    return [int(row[0]) for row in rows if len(row) == 2 and row[1].startswith(f"ray::{name}")]
+
+
+def kill(name: str) -> None:
+    """Kills one process of an actor, and waits until Ray has started another."""
+    before = processes(name)
+    os.kill(before[0], signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while len(set(processes(name)) - {before[0]}) < len(before):
+        assert time.monotonic() < deadline, processes(name)
+        time.sleep(0.2)
+
+
+@pytest.mark.usefixtures("started")
+def test_killed_replicas_and_gateways_give_no_wrong_answer(saved: Path, home: Path, network: Any, strokes: Any) -> None:
+    images, _ = strokes
+    needed = network.predict(images[:4])
+    wrong, answers, done = [], [], threading.Event()
+
+    def ask(number: int) -> None:
+        asked = client(service, home / f"state-{number}")
+        while not done.is_set():
+            found = asked.recognise(images[:4])[0]
+            (answers if (found == needed).all() else wrong).append(number)
+
+    with serving(saved, home, replicas=2) as service:
+        key_bundles = home / "data" / "keys"
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        while len(answers) < 2:
+            time.sleep(0.1)
+        bundles = sorted(path.name for path in key_bundles.iterdir())
+        for name in ("ServeReplica", "Gateway", "ServeReplica"):
+            kill(name)
+            known = len(answers)
+            while len(answers) < known + 3:
+                time.sleep(0.1)
+        done.set()
+        for thread in threads:
+            thread.join(timeout=120)
+        assert not wrong
+        # No client had to send its keys again.
+        assert sorted(path.name for path in key_bundles.iterdir()) == bundles
+
+
+@pytest.mark.usefixtures("started")
+def test_keys_outlive_the_disk_of_a_gateway(saved: Path, home: Path, network: Any, strokes: Any) -> None:
+    images, _ = strokes
+    store = home / "store"
+    with serving(saved, home, keys=f"file://{store}") as service:
+        client(service, home / "state").recognise(images[:1])[0]
+        port = service.url.rsplit(":", 1)[1]
+    (bundle,) = store.iterdir()
+    assert sorted(path.name for path in bundle.iterdir()) == ["complete", "data", "meta.json"]
+    offer = cluster.Offer("digits", saved, options=DIGITS)
+    new = home / "new"
+    with cluster.serve([offer], listen=f"127.0.0.1:{port}", data_dir=new, keys=f"file://{store}") as service:
+        assert [path.name for path in (new / "keys").iterdir()] == [bundle.name]
+        asked = client(service, home / "state")
+        assert asked.recognise(images[:1])[0] == network.predict(images[:1])
+        assert asked.usage.key_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("offer", "message"),
+    [
+        ({"replicas": (3, 2)}, "the smaller number first"),
+        ({"replicas": 0}, "1 or more"),
+        ({"cpus": 0}, "1 or more"),
+        ({"kind": "sums", "replicas": 2}, "its state is on one disk"),
+    ],
+)
+def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:
+    with pytest.raises(unspoken.ConfigurationError, match=message):
+        cluster.Offer(**{"kind": "digits", "path": "anywhere", **offer})
+
+
+@pytest.mark.usefixtures("started")
+def test_a_missing_model_is_named(home: Path) -> None:
+    with pytest.raises(unspoken.ConfigurationError, match=r"digits\.json"):
+        serving(home / "nothing", home)
+
+
+def test_without_ray_the_package_works_and_says_what_is_missing() -> None:
+    code = """
+import sys
+sys.modules["ray"] = None
+import unspoken
+try:
+    import unspoken.ray
+except ImportError as error:
+    print(error)
+"""
+    printed = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert 'pip install "unspoken[ray]"' in printed

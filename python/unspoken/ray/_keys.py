@@ -1,0 +1,60 @@
+"""Key bundles in an object store, so that they outlive the disk of the gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+class KeyMirror:
+    """Copies finished key bundles to a directory of ``fsspec``, and back to a new disk.
+
+    A bundle is copied before the client is told that it is complete. It may contain no secret: evaluation keys are for
+    the service.
+    """
+
+    def __init__(self, data_dir: Path, url: str, options: dict[str, Any]) -> None:
+        self._keys = data_dir / "keys"
+        self._url, self._options = url, options
+
+    def _store(self) -> tuple[Any, str]:
+        import fsspec
+
+        system, root = fsspec.core.url_to_fs(self._url, **self._options)
+        return system, root.rstrip("/")
+
+    def restore(self) -> None:
+        """Fetch the bundles that this disk lacks."""
+        system, root = self._store()
+        if not system.exists(root):
+            return
+        for entry in system.ls(root, detail=False):
+            bundle = entry.rstrip("/").rsplit("/", 1)[-1]
+            # The mark is written last: a bundle without it was not complete.
+            if (self._keys / bundle).exists() or not system.exists(f"{root}/{bundle}/{_MARK}"):
+                continue
+            part = self._keys.parent / "restoring" / bundle
+            part.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for name in _FILES:
+                system.get_file(f"{root}/{bundle}/{name}", str(part / name))
+            self._keys.mkdir(parents=True, exist_ok=True, mode=0o700)
+            part.rename(self._keys / bundle)
+
+    def stored(self, path: str, bundle: str) -> None:
+        """Copy a finished bundle, whose files are still in the directory ``path``."""
+        system, root = self._store()
+        system.makedirs(f"{root}/{bundle}", exist_ok=True)
+        for name in _FILES:
+            system.put_file(str(Path(path) / name), f"{root}/{bundle}/{name}")
+        system.pipe_file(f"{root}/{bundle}/{_MARK}", b"")
+
+    def removed(self, _path: str, bundle: str) -> None:
+        """Delete a bundle that was deleted or has expired."""
+        system, root = self._store()
+        if system.exists(f"{root}/{bundle}"):
+            system.rm(f"{root}/{bundle}", recursive=True)
+
+
+#: The files of a bundle, and the mark of a complete one.
+_FILES = ("meta.json", "data")
+_MARK = "complete"

@@ -1,0 +1,122 @@
+"""What is offered, and with which resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unspoken.errors import ConfigurationError
+
+#: Kinds whose state is on one disk: they cannot have a second replica.
+_SINGLE = frozenset({"sums"})
+
+#: Kinds whose answers take long, so that clients are told how far they are.
+_SLOW = frozenset({"llama"})
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An application to serve, as ``unspoken serve --offer KIND:NAME=PATH,OPTION=VALUE`` names it.
+
+    Parameters
+    ----------
+    kind : str
+        The kind: ``classify``, ``embed``, ``digits``, ``matrix``, ``pir``, ``unseal``, ``sums`` or ``llama``;
+        ``unspoken serve --help`` describes them.
+    path : str or Path
+        Directory or file, which every node must reach under this path.
+    name : str, optional
+        Name in the address of the service; by default that of the kind.
+    options : mapping of str to str
+        Options of the kind.
+    replicas : int or (int, int)
+        Number of replicas, or the smallest and the largest between which Ray scales them by the number of waiting
+        queries.
+    cpus : int
+        Cores of a replica; an answer uses all of them.
+    memory : int, optional
+        Bytes of memory that Ray reserves on the node of a replica, for placement.
+    key_cache : int
+        Bytes of evaluation keys that a replica keeps in memory, expanded; more are loaded again from the object store.
+    """
+
+    kind: str
+    path: str | Path
+    name: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    replicas: int | tuple[int, int] = 1
+    cpus: int = 1
+    memory: int | None = None
+    key_cache: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the files."""
+        least, most = self.bounds
+        if not 1 <= least <= most:
+            raise ConfigurationError(
+                f"replicas={self.replicas!r}: found {least} to {most}, needed 1 or more, the smaller number first"
+            )
+        if self.kind in _SINGLE and most > 1:
+            raise ConfigurationError(
+                f"replicas={self.replicas!r}: found {most} replicas of kind {self.kind}, needed 1: its state is on one "
+                "disk"
+            )
+        if self.cpus < 1:
+            raise ConfigurationError(f"cpus={self.cpus!r}: needed 1 or more")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest number of replicas."""
+        return self.replicas if isinstance(self.replicas, tuple) else (self.replicas, self.replicas)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether clients are told how far an answer is."""
+        return self.kind in _SLOW
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A database in shards, as ``unspoken pir shard`` makes them: each is served by its own replicas.
+
+    A query goes to one replica of every shard; the gateway adds their partial answers. If a shard is missing nothing is
+    answered, and a later version is used once all shards have it.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        The directories of the shards, which the nodes of their replicas must reach under these paths.
+    name : str
+        Name in the address of the service, such as ``pir/codes``.
+    replicas : int
+        Number of replicas of each shard.
+    cpus : int
+        Cores of a replica.
+    memory : int, optional
+        Bytes of memory that Ray reserves on the node of a replica: 1.5 times the bytes of its records, and room for
+        keys.
+    key_cache : int
+        Bytes of evaluation keys that a replica keeps in memory.
+    """
+
+    paths: Sequence[str | Path]
+    name: str
+    replicas: int = 1
+    cpus: int = 1
+    memory: int | None = None
+    key_cache: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the files."""
+        if not self.paths:
+            raise ConfigurationError(f"shards of {self.name}: found no paths, needed those of all shards")
+        self.offers()
+
+    def offers(self) -> list[Offer]:
+        """Return the offers of the shards, one by one."""
+        rest = {"replicas": self.replicas, "cpus": self.cpus, "memory": self.memory, "key_cache": self.key_cache}
+        return [
+            Offer("pir-shard", path, f"{self.name}-{number}", **rest)  # type: ignore[arg-type]
+            for number, path in enumerate(self.paths, 1)
+        ]

@@ -1,0 +1,214 @@
+"""A service on a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import ray
+from ray import serve as ray_serve
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from unspoken.errors import ConfigurationError
+from unspoken.ray._gateway import Gateway, Placed
+from unspoken.ray._keys import KeyMirror
+from unspoken.ray._offer import Offer, Shards
+from unspoken.ray._replica import Replica
+
+#: Seconds to wait for what the gateway answers at once.
+_CONTROL_SECONDS = 60.0
+#: Queries that wait for all replicas of an application, for each replica that it may have.
+_QUEUED = 64
+
+
+class Service:
+    """A running service. Close it, or use it as a context manager."""
+
+    def __init__(self, name: str, gateway: Any, placing: _Placing) -> None:
+        self._name, self._gateway, self._placing = name, gateway, placing
+        self._urls: tuple[str, str | None] = ray.get(gateway.urls.remote(), timeout=_CONTROL_SECONDS)
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return self._urls[0]
+
+    @property
+    def metrics_url(self) -> str | None:
+        """The address of the gateway's metrics, if there is one. Ray exports those of the replicas."""
+        return self._urls[1]
+
+    def close(self) -> None:
+        """End the gateway and all replicas. The clients' keys stay where they are stored."""
+        try:
+            ray.get(self._gateway.close.remote(), timeout=_CONTROL_SECONDS)
+        finally:
+            ray.kill(self._gateway)
+            self._placing.delete()
+
+    def __enter__(self) -> Service:
+        """Return the service."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the service."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Name and address."""
+        return f"<Service {self._name} at {self.url}>"
+
+
+def serve(
+    offers: Sequence[Offer | Shards],
+    *,
+    listen: str = "127.0.0.1:8080",
+    data_dir: str | Path = "unspoken-data",
+    keys: str | None = None,
+    keys_options: Mapping[str, Any] | None = None,
+    tokens: str | Path | None = None,
+    metrics_listen: str | None = None,
+    web: str | Path | None = None,
+    config: str = "",
+    name: str = "unspoken",
+) -> Service:
+    """Serve applications on the Ray cluster of this process.
+
+    Parameters
+    ----------
+    offers : sequence of Offer or Shards
+        The applications.
+    listen : str
+        Address of the gateway, ``HOST:PORT``, on the node of this process. Name a port: after a failure the gateway
+        listens there again.
+    data_dir : str or Path
+        Directory of that node for the clients' keys.
+    keys : str, optional
+        Where complete key bundles are copied to before a client is told that they are stored: a URL of ``fsspec``, such
+        as ``s3://bucket/keys`` or a directory that all nodes share. With it, a gateway on another disk finds them.
+    keys_options : mapping, optional
+        Options of ``fsspec`` for ``keys``, such as credentials.
+    tokens, metrics_listen, web
+        As for ``unspoken serve``: file of access tokens, address of the metrics, directory of a page.
+    config : str
+        Further lines of the configuration file, in TOML: limits, timeouts, certificates.
+    name : str
+        Name of the service in the cluster; a second one needs another.
+
+    Returns
+    -------
+    Service
+        The service, whose applications are loaded.
+    """
+    if not offers:
+        raise ConfigurationError("found no offers, needed one or more: there is nothing to serve")
+    if not ray.is_initialized():
+        raise ConfigurationError('found no Ray cluster; connect to one first: ray.init(address="auto"), or ray.init()')
+    # The gateway speaks HTTP; Ray's own proxies are not needed. A running Serve keeps its options.
+    ray_serve.start(proxy_location="Disabled")
+    placing = _Placing(name)
+    applications = [placing.place(offer) for offer in offers if isinstance(offer, Offer)]
+    databases = [
+        (offer.name, [placing.place(shard) for shard in offer.offers()])
+        for offer in offers
+        if isinstance(offer, Shards)
+    ]
+    names = sorted([*(placed.facts["name"] for placed in applications), *(database for database, _ in databases)])
+    if len(set(names)) < len(names):
+        placing.delete()
+        raise ConfigurationError(f"two offers have the same name: {', '.join(names)}; name them")
+    directory = Path(data_dir).absolute()
+    mirror = None if keys is None else KeyMirror(directory, keys, dict(keys_options or {}))
+    lines = _lines(listen=listen, data_dir=directory, tokens=tokens, metrics_listen=metrics_listen, web=web)
+    node = ray.get_runtime_context().get_node_id()
+    gateway: Any = (
+        ray.remote(Gateway)
+        .options(
+            name=f"{name}-gateway",
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=4,
+            num_cpus=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=keys is not None),
+        )
+        .remote("\n".join([*lines, config]), applications, databases, mirror)
+    )
+    try:
+        return Service(name, gateway, placing)
+    except Exception:
+        ray.kill(gateway)
+        placing.delete()
+        raise
+
+
+_DEPLOYMENT = "Replica"
+
+
+class _Placing:
+    """The applications of Ray Serve of one service."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._apps: list[str] = []
+
+    def place(self, offer: Offer) -> Placed:
+        """Start the replicas of an offer, and wait until one has loaded it."""
+        app = f"{self._name}-{len(self._apps)}"
+        self._apps.append(app)
+        try:
+            handle = ray_serve.run(_deployment(offer).bind(offer), name=app, route_prefix=None)
+            facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
+        except Exception as error:
+            reason = _reason(app) or str(error)
+            self.delete()
+            raise ConfigurationError(f"{offer.kind} {offer.path}: no replica could load it: {reason}") from error
+        return Placed(app, _DEPLOYMENT, facts, offer.is_slow)
+
+    def delete(self) -> None:
+        """End all replicas."""
+        for app in self._apps:
+            ray_serve.delete(app)
+
+
+def _reason(app: str) -> str | None:
+    """Return why the replicas of an application did not start: the last line of what the last one raised."""
+    status = ray_serve.status().applications.get(app)
+    messages = [deployment.message for deployment in status.deployments.values()] if status else []
+    lines = [line.strip() for message in messages for line in message.splitlines()]
+    raised = [line for line in lines if "Error: " in line]
+    return raised[-1].split("Error: ", 1)[1] if raised else None
+
+
+def _deployment(offer: Offer) -> Any:
+    """Return the deployment of an offer: where its replicas run, and how many there are."""
+    least, most = offer.bounds
+    resources: dict[str, Any] = {"num_cpus": offer.cpus}
+    if offer.memory is not None:
+        resources["memory"] = offer.memory
+    scale: dict[str, Any] = {"num_replicas": least}
+    if most > least:
+        scale = {"autoscaling_config": {"min_replicas": least, "max_replicas": most, "target_ongoing_requests": 1}}
+    return ray_serve.deployment(
+        name=_DEPLOYMENT,
+        ray_actor_options=resources,
+        # One answer at a time: it uses all cores of the replica.
+        max_ongoing_requests=1,
+        max_queued_requests=_QUEUED * most,
+        health_check_period_s=2,
+        health_check_timeout_s=30,
+        **scale,
+    )(Replica)
+
+
+def _lines(**settings: str | Path | None) -> list[str]:
+    """Lines of a configuration file in TOML."""
+    return [f"{name} = {_quoted(str(value))}" for name, value in settings.items() if value is not None]
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
