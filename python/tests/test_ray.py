@@ -27,7 +27,7 @@ DIGITS = {"preset": "n14_real_depth8_scale30", "batch": "4"}
 @pytest.fixture(scope="module")
 def started() -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False)
+    ray.init(num_cpus=6, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False)
     yield
     ray.shutdown()
 
@@ -140,6 +140,57 @@ def test_keys_outlive_the_disk_of_a_gateway(saved: Path, home: Path, network: An
         asked = client(service, home / "state")
         assert asked.recognise(images[:1])[0] == network.predict(images[:1])
         assert asked.usage.key_bytes == 0
+
+
+def record(number: int, version: int = 1) -> str:
+    return f"{version} {number} " + "x" * 1900
+
+
+def cut(binary: Path, home: Path, version: int) -> list[Path]:
+    """A database of dense tables in two shards, whose record 7 depends on the version."""
+    whole, out = home / f"whole-{version}", home / f"shards-{version}"
+    rows = [record(number, version if number == 7 else 1) for number in range(2500)]
+    (home / "rows.csv").write_text("value\n" + "\n".join(rows) + "\n")
+    build = ["build", "--from", home / "rows.csv", "--value", "value", "--tables", "dense", whole]
+    for command in (build, ["shard", whole, "--of", "2", out]):
+        subprocess.run([binary, "pir", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
+    return [out / "shard-1", out / "shard-2"]
+
+
+@pytest.mark.usefixtures("started")
+def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary: Path, home: Path) -> None:
+    listen = f"127.0.0.1:{free_port()}"
+    shards = cluster.Shards(cut(binary, home, 1), "pir/rows")
+    with cluster.serve([shards], listen=listen, data_dir=home / "data") as service:
+        asked = unspoken.RetrievalClient(service.url, state_dir=home / "state", progress=False)
+        for number in (0, 7, 2049, 2499):
+            assert asked.get_index(number) == record(number).encode()
+        kill("ServeReplica")
+        assert asked.get_index(2049) == record(2049).encode()
+
+        later = cluster.Shards(cut(binary, home, 2), "pir/rows")
+        found: list[bytes] = []
+        done = threading.Event()
+
+        def ask() -> None:
+            while not done.is_set():
+                found.append(asked.get_index(7))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        service.update(later)
+        deadline = time.monotonic() + 60
+        while record(7, 2).encode() not in found:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        done.set()
+        asking.join(timeout=60)
+        # One version and then the other, and nothing else.
+        assert set(found) == {record(7).encode(), record(7, 2).encode()}
+        assert found == sorted(found)
+        assert asked.get_index(8) == record(8).encode()
+        with pytest.raises(unspoken.ConfigurationError, match="no application"):
+            service.update(cluster.Shards(later.paths, "pir/others"))
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,16 @@ class Placed:
     is_slow: bool
 
 
+def _handle(placed: Placed) -> Any:
+    return serve.get_deployment_handle(placed.deployment, app_name=placed.app)
+
+
 def _host(placed: Placed) -> Host:
-    handle = serve.get_deployment_handle(placed.deployment, app_name=placed.app)
-    return Host(handle, placed.facts, placed.is_slow)
+    return Host(_handle(placed), placed.facts, placed.is_slow)
+
+
+def _all(applications: list[Placed], databases: list[tuple[str, list[Placed]]]) -> list[Placed]:
+    return [*applications, *(placed for _, shards in databases for placed in shards)]
 
 
 class Gateway:
@@ -39,12 +46,19 @@ class Gateway:
     ) -> None:
         if mirror is not None:
             mirror.restore()
+        self._hosts = {placed.facts["name"]: _host(placed) for placed in _all(applications, databases)}
+        hosts = self._hosts
         self._service = ServiceGateway(
             config,
-            [(placed.facts, _host(placed)) for placed in applications],
-            [(name, [_host(placed) for placed in shards]) for name, shards in databases],
+            [(placed.facts, hosts[placed.facts["name"]]) for placed in applications],
+            [(name, [hosts[placed.facts["name"]] for placed in shards]) for name, shards in databases],
             mirror,
         )
+
+    def move(self, placed: list[Placed]) -> None:
+        """Pass later queries to these replicas."""
+        for each in placed:
+            self._hosts[each.facts["name"]].move(_handle(each), each.facts)
 
     def urls(self) -> tuple[str, str | None]:
         """Return the address, and that of the metrics."""

@@ -42,16 +42,24 @@ class Host:
     def __init__(self, handle: Any, facts: dict[str, Any], is_slow: bool) -> None:
         self._handle = handle
         self._facts = facts
-        self._is_slow = is_slow
+        self.is_slow = is_slow
         threading.Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
+            handle = self._handle
             try:
-                self._facts = self._handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
+                facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
             except Exception as error:
-                self._facts = {**self._facts, "complaint": f"no replica answers: {type(error).__name__}"}
+                facts = {**self._facts, "complaint": f"no replica answers: {type(error).__name__}"}
+            # It may have moved meanwhile.
+            if handle is self._handle:
+                self._facts = facts
+
+    def move(self, handle: Any, facts: dict[str, Any]) -> None:
+        """Pass later queries to other replicas. Those that wait are answered by the replicas that have them."""
+        self._handle, self._facts = handle, facts
 
     def facts(self) -> dict[str, Any]:
         """Return what is known of the application."""
@@ -90,15 +98,19 @@ class Host:
 
     def ask(self, client: bytes, keys: Keys, query: bytes) -> Asked:
         """Pass a query to a replica, if possible to one that has the keys already."""
-        return Asked(self._handle, self._is_slow, (client, keys.id, [keys.reference], query))
+        return Asked(self, (client, keys.id, [keys.reference], query))
+
+    @property
+    def handle(self) -> Any:
+        """Return the replicas that queries go to now."""
+        return self._handle.options(stream=True) if self.is_slow else self._handle
 
 
 class Asked:
     """A query that a replica has, and its answer once it is there."""
 
-    def __init__(self, handle: Any, is_slow: bool, arguments: tuple[bytes, str, list[Any], bytes]) -> None:
-        self._handle = handle.options(stream=is_slow)
-        self._is_slow = is_slow
+    def __init__(self, host: Host, arguments: tuple[bytes, str, list[Any], bytes]) -> None:
+        self._host = host
         self._arguments = arguments
         self._deadline = time.monotonic() + _PATIENCE
         self._outcome: Outcome | None = None
@@ -138,11 +150,11 @@ class Asked:
                 return
 
     def _attempt(self) -> Outcome:
-        if not self._is_slow:
-            self._response = self._handle.answer.remote(*self._arguments)
+        if not self._host.is_slow:
+            self._response = self._host.handle.answer.remote(*self._arguments)
             outcome: Outcome = self._response.result()
             return outcome
-        self._response = self._handle.answer_in_steps.remote(*self._arguments)
+        self._response = self._host.handle.answer_in_steps.remote(*self._arguments)
         for step in self._response:
             if len(step) == 3:
                 outcome = step

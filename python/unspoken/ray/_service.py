@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,13 +40,29 @@ class Service:
         """The address of the gateway's metrics, if there is one. Ray exports those of the replicas."""
         return self._urls[1]
 
+    def update(self, offer: Offer | Shards) -> None:
+        """Replace an application by another one of the same name, with other files, options or replicas.
+
+        The new replicas are started beside the old ones. Once all of them are ready, later queries go to them, and the
+        old ones end when they have answered. Clients read the new description when they need it; of a database in
+        shards, nothing is answered for a second until the gateway has seen that all shards have the same version.
+        """
+        offers = offer.offers() if isinstance(offer, Shards) else [offer]
+        placed = [self._placing.place(each) for each in offers]
+        unknown = [each.facts["name"] for each in placed if each.facts["name"] not in self._placing]
+        if unknown:
+            self._placing.delete(each.app for each in placed)
+            raise ConfigurationError(f"found no application {unknown[0]} to replace; use the name with which it began")
+        ray.get(self._gateway.move.remote(placed), timeout=_CONTROL_SECONDS)
+        self._placing.delete(self._placing.adopt(placed))
+
     def close(self) -> None:
         """End the gateway and all replicas. The clients' keys stay where they are stored."""
         try:
             ray.get(self._gateway.close.remote(), timeout=_CONTROL_SECONDS)
         finally:
             ray.kill(self._gateway)
-            self._placing.delete()
+            self._placing.delete_all()
 
     def __enter__(self) -> Service:
         """Return the service."""
@@ -111,16 +127,11 @@ def serve(
     # The gateway speaks HTTP; Ray's own proxies are not needed. A running Serve keeps its options.
     ray_serve.start(proxy_location="Disabled")
     placing = _Placing(name)
-    applications = [placing.place(offer) for offer in offers if isinstance(offer, Offer)]
-    databases = [
-        (offer.name, [placing.place(shard) for shard in offer.offers()])
-        for offer in offers
-        if isinstance(offer, Shards)
-    ]
-    names = sorted([*(placed.facts["name"] for placed in applications), *(database for database, _ in databases)])
-    if len(set(names)) < len(names):
-        placing.delete()
-        raise ConfigurationError(f"two offers have the same name: {', '.join(names)}; name them")
+    try:
+        applications, databases = _placed(placing, offers)
+    except Exception:
+        placing.delete_all()
+        raise
     directory = Path(data_dir).absolute()
     mirror = None if keys is None else KeyMirror(directory, keys, dict(keys_options or {}))
     lines = _lines(listen=listen, data_dir=directory, tokens=tokens, metrics_listen=metrics_listen, web=web)
@@ -141,7 +152,7 @@ def serve(
         return Service(name, gateway, placing)
     except Exception:
         ray.kill(gateway)
-        placing.delete()
+        placing.delete_all()
         raise
 
 
@@ -152,26 +163,59 @@ class _Placing:
     """The applications of Ray Serve of one service."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        self._apps: list[str] = []
+        self._name, self._count = name, 0
+        #: The application of Ray Serve for the name of each of ours.
+        self._apps: dict[str, str] = {}
+
+    def __contains__(self, name: object) -> bool:
+        """Check whether an application of ours is served."""
+        return name in self._apps
 
     def place(self, offer: Offer) -> Placed:
-        """Start the replicas of an offer, and wait until one has loaded it."""
-        app = f"{self._name}-{len(self._apps)}"
-        self._apps.append(app)
+        """Start the replicas of an offer, and wait until they have loaded it."""
+        app = f"{self._name}-{self._count}"
+        self._count += 1
         try:
             handle = ray_serve.run(_deployment(offer).bind(offer), name=app, route_prefix=None)
             facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
         except Exception as error:
             reason = _reason(app) or str(error)
-            self.delete()
+            self.delete([app])
             raise ConfigurationError(f"{offer.kind} {offer.path}: no replica could load it: {reason}") from error
         return Placed(app, _DEPLOYMENT, facts, offer.is_slow)
 
-    def delete(self) -> None:
-        """End all replicas."""
-        for app in self._apps:
+    def adopt(self, placed: Sequence[Placed]) -> list[str]:
+        """Take these as the applications of their names, and return those of Ray Serve that they replace."""
+        replaced = [self._apps[each.facts["name"]] for each in placed if each.facts["name"] in self._apps]
+        self._apps.update({each.facts["name"]: each.app for each in placed})
+        return replaced
+
+    def delete(self, apps: Iterable[str]) -> None:
+        """End replicas, once they have answered."""
+        for app in apps:
             ray_serve.delete(app)
+
+    def delete_all(self) -> None:
+        """End all replicas."""
+        self.delete(self._apps.values())
+        self._apps = {}
+
+
+def _placed(placing: _Placing, offers: Sequence[Offer | Shards]) -> tuple[list[Placed], list[tuple[str, list[Placed]]]]:
+    """Start the replicas of all offers: applications, and databases with their shards."""
+    applications: list[Placed] = []
+    databases: list[tuple[str, list[Placed]]] = []
+    for offer in offers:
+        placed = [placing.place(each) for each in (offer.offers() if isinstance(offer, Shards) else [offer])]
+        taken = placing.adopt(placed)
+        if taken:
+            placing.delete(taken)
+            raise ConfigurationError(f"two offers have the name {placed[0].facts['name']}; name one of them")
+        if isinstance(offer, Shards):
+            databases.append((offer.name, placed))
+        else:
+            applications += placed
+    return applications, databases
 
 
 def _reason(app: str) -> str | None:

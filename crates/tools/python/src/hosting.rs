@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use numpy::PyReadonlyArray1;
@@ -173,14 +173,21 @@ impl HostedApplication {
 }
 
 /// An application that runs elsewhere. The Python object `host` has the methods `check_header(header)` and
-/// `put_keys(bundle)`, and `ask(client, keys, query)`, which returns at once an object with `wait(seconds)` and
+/// `put_keys(bundle)`, `facts()`, and `ask(client, keys, query)`, which returns at once an object with `wait(seconds)` and
 /// `cancel()`.
 struct Elsewhere {
     name: String,
-    description: Vec<u8>,
     key_set: KeySetId,
-    limits: ApplicationLimits,
+    /// What was known last.
+    known: RwLock<Known>,
     host: Py<PyAny>,
+}
+
+/// What may change while an application is served.
+#[derive(Clone)]
+struct Known {
+    description: Vec<u8>,
+    limits: ApplicationLimits,
 }
 
 /// What keeps the keys of a client elsewhere, until it is dropped.
@@ -195,32 +202,50 @@ enum Waited {
 
 impl Elsewhere {
     fn new(facts: &Bound<'_, PyDict>, host: Py<PyAny>) -> PyResult<(Self, Option<PublishedModel>)> {
-        let field = |name: &str| {
-            facts
-                .get_item(name)?
-                .ok_or_else(|| PyValueError::new_err(format!("facts of an application without {name}")))
-        };
-        let limits = ApplicationLimits {
-            key_format: field("key_format")?.extract()?,
-            header_bytes: field("header_bytes")?.extract()?,
-            max_key_bytes: field("max_key_bytes")?.extract()?,
-            // The bundle passes through this process.
-            key_memory_bytes: field("max_key_bytes")?.extract()?,
-            max_query_bytes: field("max_query_bytes")?.extract()?,
-            max_answer_bytes: field("max_answer_bytes")?.extract()?,
-        };
-        let published: Option<Vec<u8>> = field("published")?.extract()?;
+        let published: Option<Vec<u8>> = field(facts, "published")?.extract()?;
         let published = published.map(|bytes| decode::<PublishedModel>(&bytes, bytes.len())).transpose();
-        let key_set: String = field("key_set")?.extract()?;
+        let key_set: String = field(facts, "key_set")?.extract()?;
         let elsewhere = Elsewhere {
-            name: field("name")?.extract()?,
-            description: field("description")?.extract()?,
+            name: field(facts, "name")?.extract()?,
             // Equal for applications whose own key sets are equal.
             key_set: KeySetId::new(&key_set, &[0; 16]),
-            limits,
+            known: RwLock::new(Known::of(facts)?),
             host,
         };
         Ok((elsewhere, published.map_err(|error| PyValueError::new_err(error.to_string()))?))
+    }
+}
+
+impl Elsewhere {
+    /// What is known now; what was known last, if the Python object does not say.
+    fn known(&self) -> Known {
+        let now = Python::attach(|py| {
+            let facts = self.host.call_method0(py, "facts")?.into_bound(py);
+            Known::of(facts.cast::<PyDict>()?)
+        });
+        if let Ok(now) = now {
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn field<'py>(facts: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    facts.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("facts of an application without {name}")))
+}
+
+impl Known {
+    fn of(facts: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let limits = ApplicationLimits {
+            key_format: field(facts, "key_format")?.extract()?,
+            header_bytes: field(facts, "header_bytes")?.extract()?,
+            max_key_bytes: field(facts, "max_key_bytes")?.extract()?,
+            // The bundle passes through this process.
+            key_memory_bytes: field(facts, "max_key_bytes")?.extract()?,
+            max_query_bytes: field(facts, "max_query_bytes")?.extract()?,
+            max_answer_bytes: field(facts, "max_answer_bytes")?.extract()?,
+        };
+        Ok(Known { description: field(facts, "description")?.extract()?, limits })
     }
 }
 
@@ -237,11 +262,11 @@ impl Application for Elsewhere {
     }
 
     fn describe(&self) -> Vec<u8> {
-        self.description.clone()
+        self.known().description
     }
 
     fn limits(&self) -> ApplicationLimits {
-        self.limits
+        self.known().limits
     }
 
     fn key_set(&self) -> KeySetId {
@@ -259,7 +284,7 @@ impl Application for Elsewhere {
             self.host.call_method1(py, "check_header", (header,))?.extract::<(String, Vec<u8>, u32)>(py)
         });
         of_outcome(checked.map_err(raised)?)?;
-        Ok(self.limits.max_key_bytes)
+        Ok(self.known().limits.max_key_bytes)
     }
 
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<KeysElsewhere, ApplicationError> {
@@ -270,11 +295,12 @@ impl Application for Elsewhere {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.description.len() as u64
+        self.known().description.len() as u64
     }
 
     fn working_bytes(&self) -> u64 {
-        (self.limits.max_query_bytes + self.limits.max_answer_bytes) as u64
+        let limits = self.known().limits;
+        (limits.max_query_bytes + limits.max_answer_bytes) as u64
     }
 
     fn waits_for_others(&self) -> bool {
