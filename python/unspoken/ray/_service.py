@@ -124,6 +124,10 @@ def serve(
         raise ConfigurationError("found no offers, needed one or more: there is nothing to serve")
     if not ray.is_initialized():
         raise ConfigurationError('found no Ray cluster; connect to one first: ray.init(address="auto"), or ray.init()')
+    if _exists(f"{name}-gateway"):
+        raise ConfigurationError(
+            f"name={name!r}: a service of this name runs in the cluster; close it, or name this one"
+        )
     # The gateway speaks HTTP; Ray's own proxies are not needed. A running Serve keeps its options.
     ray_serve.start(proxy_location="Disabled")
     placing = _Placing(name)
@@ -154,6 +158,14 @@ def serve(
         ray.kill(gateway)
         placing.delete_all()
         raise
+
+
+def _exists(actor: str) -> bool:
+    try:
+        ray.get_actor(actor)
+    except ValueError:
+        return False
+    return True
 
 
 _DEPLOYMENT = "Replica"
