@@ -173,8 +173,8 @@ impl HostedApplication {
 }
 
 /// An application that runs elsewhere. The Python object `host` has the methods `check_header(header)` and
-/// `put_keys(bundle)`, `facts()`, and `ask(client, keys, query)`, which returns at once an object with `wait(seconds)` and
-/// `cancel()`.
+/// `put_keys(bundle)`, `facts()`, and `ask(client, keys, query)`, which returns at once an object with `wait(seconds)`
+/// and `cancel()`.
 struct Elsewhere {
     name: String,
     key_set: KeySetId,
@@ -480,7 +480,8 @@ pub(crate) struct ServiceGateway {
 #[pymethods]
 impl ServiceGateway {
     /// Starts a service. `config` is the text of a configuration file, in TOML; each application is a pair of its facts
-    /// and its host, each database its name and the hosts of its shards. `mirror` has the methods `stored(path, bundle)` and `removed(path, bundle)`.
+    /// and its host, each database its name and the hosts of its shards. `mirror` has the methods `stored(path, bundle)`
+    /// and `removed(path, bundle)`.
     #[new]
     #[pyo3(signature = (config, applications, databases, mirror=None))]
     fn new(
