@@ -479,9 +479,9 @@ pub(crate) struct ServiceGateway {
 
 #[pymethods]
 impl ServiceGateway {
-    /// Starts a service. `config` is the text of a configuration file, in TOML; each application is a pair of its facts
-    /// and its host, each database its name and the hosts of its shards. `mirror` has the methods `stored(path, bundle)`
-    /// and `removed(path, bundle)`.
+    /// Starts a service. `config` is the text of a configuration file, in TOML. Each application is a pair of its facts
+    /// and its host, each database its name and the hosts of its shards. `mirror` has the methods
+    /// `stored(path, bundle)` and `removed(path, bundle)`.
     #[new]
     #[pyo3(signature = (config, applications, databases, mirror=None))]
     fn new(
