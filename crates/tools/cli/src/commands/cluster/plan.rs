@@ -8,8 +8,8 @@ use super::rates::{AnswerRates, STORIES};
 
 /// Plan machines, memory, shards and replicas for a demand
 ///
-/// Computes with what `unspoken-bench` measured on one machine with two cores (docs/benchmarks.md) and with a network of
-/// the given speed. The result is a prediction, not a measurement. For other applications name what your own service
+/// Computes with what `unspoken-bench` measured on one machine with two cores (docs/benchmarks.md) and with a network
+/// of the given speed. The result is a prediction, not a measurement. For other applications name what your own service
 /// measures: its metrics have the seconds of answers, and its description the bytes.
 #[derive(clap::Args)]
 pub struct Arguments {
