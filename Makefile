@@ -101,6 +101,11 @@ check-api: build
 	$(VENV)/bin/pip install --quiet --requirement scripts/check_api.txt
 	$(VENV)/bin/python scripts/check_api.py $(BIN)
 
+# Kills replicas, gateways and nodes of a service on Ray under load; ten minutes.
+.PHONY: storm-ray
+storm-ray: python-env
+	$(VENV)/bin/python -W ignore scripts/ray_storm.py
+
 # Checks licences and advisories of every dependency.
 audit:
 	cargo install --locked cargo-deny

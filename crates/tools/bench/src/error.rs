@@ -36,7 +36,7 @@ use unspoken_store::{DataError, FileError};
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite has this name.
-    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt, pir, llama and web")]
+    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt, pir, llama, web and cluster")]
     Suite {
         /// The name given.
         found: String,
@@ -74,6 +74,9 @@ pub enum BenchError {
     /// The module for browsers is not built.
     #[error("there is no module for browsers; needed Node.js 20 or newer, and 'make web'")]
     Module,
+    /// There is no Python package with Ray, or no command.
+    #[error("there are no services on Ray; needed 'make python-env' and 'cargo build --release -p unspoken-cli'")]
+    Cluster,
     /// A half of an application failed.
     #[error("{0}")]
     Application(Box<dyn ApplicationError>),

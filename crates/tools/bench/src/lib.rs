@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
+mod cluster;
 mod encrypt;
 mod engine;
 mod error;
@@ -40,14 +41,24 @@ pub enum Suite {
     Llama,
     /// The module for browsers in V8: keys, encryption and decryption, against portable kernels and this process.
     Web,
+    /// Services on Ray, against one without it: latency at one replica, and a database in shards.
+    Cluster,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 7] =
-        [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir, Suite::Llama, Suite::Web];
+    pub const ALL: [Suite; 8] = [
+        Suite::Engine,
+        Suite::Lookup,
+        Suite::Matrix,
+        Suite::Encrypt,
+        Suite::Pir,
+        Suite::Llama,
+        Suite::Web,
+        Suite::Cluster,
+    ];
 
-    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama` or `web`.
+    /// `engine`, `lookup`, `matrix`, `encrypt`, `pir`, `llama`, `web` or `cluster`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
@@ -57,6 +68,7 @@ impl Suite {
             Suite::Pir => "pir",
             Suite::Llama => "llama",
             Suite::Web => "web",
+            Suite::Cluster => "cluster",
         }
     }
 
@@ -70,6 +82,7 @@ impl Suite {
             Suite::Pir => &pir::PARTS,
             Suite::Llama => &llama::PARTS,
             Suite::Web => &web::PARTS,
+            Suite::Cluster => &cluster::PARTS,
         }
     }
 }
@@ -143,5 +156,6 @@ pub fn run(
         Suite::Pir => pir::run(&mut harness),
         Suite::Llama => llama::run(&mut harness),
         Suite::Web => web::run(&mut harness),
+        Suite::Cluster => cluster::run(&mut harness),
     }
 }

@@ -1,8 +1,9 @@
 //! Other libraries in child processes: one JSON object per line in each direction (`peers/protocol.py`). They time
 //! their own calls, so no time includes the pipe. This module has OpenFHE's evaluator; its submodules have SEAL,
-//! Respire, InsPIRe and YPIR, OpenFHE's bootstrapping, and our module for browsers in V8.
+//! Respire, InsPIRe and YPIR, OpenFHE's bootstrapping, our module for browsers in V8, and our services on Ray.
 
 mod bootstrap;
+mod cluster;
 mod respire;
 mod seal;
 mod silent;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 pub(crate) use bootstrap::{BootstrapRequest, PeerBootstrap};
+pub(crate) use cluster::RayCluster;
 pub(crate) use respire::Respire;
 pub(crate) use seal::{Seal, SealCall, SealRequest, SealSetup};
 use serde::Deserialize;

@@ -93,14 +93,15 @@ fn retrieve(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 
 /// Measures each step of three clients with one secret in turn: the module with its vector kernels, the module with
 /// portable ones, and this process.
-fn measure<S: ServerHalf, C: ClientHalf>(
+fn measure<S, C>(
     harness: &mut Harness<'_>,
     case: &str,
     mut native: Native<'_, S, C>,
     asked: &Value,
 ) -> Result<(), BenchError>
 where
-    C: Send,
+    S: ServerHalf,
+    C: ClientHalf + Send,
     C::Encoded: Send,
     C::Question: Sync,
 {

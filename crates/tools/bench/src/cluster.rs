@@ -1,0 +1,78 @@
+//! Services on Ray: what they cost beside a plain service, and a database in several shards.
+
+use std::cell::RefCell;
+
+use serde_json::json;
+
+use crate::clock::{TimedOperation, alternate};
+use crate::error::BenchError;
+use crate::harness::Harness;
+use crate::peer::RayCluster;
+use crate::row::{Metric, params};
+
+pub(crate) const PARTS: [&str; 2] = ["overhead", "shards"];
+
+const LATENCY: Metric = Metric::less("latency", "s");
+
+/// Numbers of shards.
+const COUNTS: [usize; 3] = [1, 2, 4];
+
+/// Bytes of a record of the database.
+const RECORD_BYTES: u64 = 2048;
+
+pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    if !RayCluster::is_set_up(&harness.options.root) {
+        return Err(BenchError::Cluster);
+    }
+    if harness.includes("overhead") {
+        overhead(harness)?;
+    }
+    if harness.includes("shards") {
+        shards(harness)?;
+    }
+    Ok(())
+}
+
+/// A question to a recogniser of digits with one replica on Ray, beside one without Ray.
+fn overhead(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    harness.progress("a recogniser of digits with and without Ray");
+    let cluster = RayCluster::start(&harness.options.root, json!({ "part": "overhead" }))?;
+    measure(harness, cluster, &[("digits, one replica", "digits ray")], "digits plain", 0)
+}
+
+/// A question to a database in shards on Ray, beside the whole one without Ray.
+fn shards(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    // Four shards need four blocks of 2,048 rows.
+    let records: u64 = if harness.options.quick { 1 << 13 } else { 1 << 17 };
+    harness.progress(format!("a database of {records} records in shards"));
+    let counts: Vec<usize> = std::iter::once(0).chain(COUNTS).collect();
+    let part = json!({ "part": "shards", "records": records, "counts": counts });
+    let cluster = RayCluster::start(&harness.options.root, part)?;
+    let cases = [("1 shard", "shards 1"), ("2 shards", "shards 2"), ("4 shards", "shards 4")];
+    measure(harness, cluster, &cases, "shards 0", records * RECORD_BYTES)
+}
+
+/// Asks services on Ray and one without it in turn.
+fn measure(
+    harness: &mut Harness<'_>,
+    cluster: RayCluster,
+    cases: &[(&str, &'static str)],
+    plain: &'static str,
+    bytes: u64,
+) -> Result<(), BenchError> {
+    let setup = cluster.setup.clone();
+    let cluster = RefCell::new(cluster);
+    let names = cases.iter().map(|(_, name)| *name).chain([plain]);
+    let mut asking: Vec<TimedOperation<'_>> =
+        names.map(|name| Box::new(|| cluster.borrow_mut().seconds(name)) as TimedOperation<'_>).collect();
+    let samples = alternate(harness.repetitions(), &mut asking)?;
+    let Some((plain, on_ray)) = samples.split_last() else { return Ok(()) };
+    for ((case, _), times) in cases.iter().zip(on_ray) {
+        let params = params! {
+            "clock": "wall", "threads": setup.cores, "repetitions": times.len(), "ray": setup.ray,
+            "record_bytes": bytes, "machines": 1,
+        };
+        harness.row(LATENCY, *case, times, Some(("a service without Ray", plain)), params);
+    }
+    Ok(())
+}
