@@ -6,6 +6,7 @@ records in each number of shards of `counts` on Ray, and whole without it, which
 `op`: "digits plain", "digits ray" or "shards NUMBER". Needs the package with its extra: `pip install "unspoken[ray]"`.
 """
 
+import logging
 import os
 import shutil
 import subprocess
@@ -46,6 +47,7 @@ class Cluster:
     def setup(self, command):
         """Start Ray, and the services of a part."""
         self.binary = Path(command["binary"])
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)
         ray.init(num_cpus=LOGICAL_CPUS, include_dashboard=False, object_store_memory=512 << 20, log_to_driver=False)
         if command["part"] == "overhead":
             self.digits()

@@ -218,7 +218,7 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
         ({"replicas": (3, 2)}, "the smaller number first"),
         ({"replicas": 0}, "1 or more"),
         ({"cpus": 0}, "1 or more"),
-        ({"kind": "sums", "replicas": 2}, "its state is on one disk"),
+        ({"kind": "sums", "replicas": 2}, "its state is in that replica"),
     ],
 )
 def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:

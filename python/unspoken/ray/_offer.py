@@ -8,8 +8,8 @@ from pathlib import Path
 
 from unspoken.errors import ConfigurationError
 
-#: Kinds whose state is on one disk: they cannot have a second replica.
-_SINGLE = frozenset({"sums"})
+#: Kinds whose replicas have a state that others lack, a sum or sessions: they cannot have a second one.
+_SINGLE = frozenset({"llama", "sums"})
 
 #: Kinds whose answers take long, so that clients are told how far they are.
 _SLOW = frozenset({"llama"})
@@ -59,8 +59,8 @@ class Offer:
             )
         if self.kind in _SINGLE and most > 1:
             raise ConfigurationError(
-                f"replicas={self.replicas!r}: found {most} replicas of kind {self.kind}, needed 1: its state is on one "
-                "disk"
+                f"replicas={self.replicas!r}: found {most} replicas of kind {self.kind}, needed 1: its state is in "
+                "that replica"
             )
         if self.cpus < 1:
             raise ConfigurationError(f"cpus={self.cpus!r}: needed 1 or more")
