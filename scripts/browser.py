@@ -61,6 +61,52 @@ def page_service(binary: Path, words: Path, digits: Path, codes: Path) -> Iterat
         yield url
 
 
+NAMES = ("Tom", "Lily", "Sam", "Mia", "Ben", "Anna")
+ANIMALS = ("dog", "cat", "bird", "frog", "bear", "fish")
+
+
+def prepare_stories(binary: Path) -> Path:
+    """The directory of stories260K, prepared for stories that it tells itself; made once."""
+    target = HOME / "stories"
+    if target.exists():
+        return target
+    HOME.mkdir(parents=True, exist_ok=True)
+    model = ["--model", ROOT / "models" / "stories260K" / "stories260K.bin"]
+    told = HOME / "stories.txt"
+    with told.open("w") as file:
+        for prompt in (f"One day, {name} and a {animal} went to the park." for name in NAMES for animal in ANIMALS):
+            command = [binary, "llama", "run", *model, "--max-tokens", "200", "--prompt", prompt]
+            subprocess.run(list(map(str, command)), check=True, stdout=file)
+    sizes = ["--public", "48", "--private", "48", "--chunk", "16", "--tokens", "2000"]
+    command = [binary, "llama", "prepare", *model, "--text", told, *sizes, "--out", target]
+    subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
+    return target
+
+
+@contextmanager
+def story_service(binary: Path, stories: Path) -> Iterator[str]:
+    """A service that continues stories, with the page and new state; its URL."""
+    home = HOME / "story-service"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    offer = f"llama:llama/stories={stories},publish=all"
+    with serving(binary, home, "--web", ROOT / "web" / "site", "--memory-mib", "14000", "--offer", offer) as url:
+        yield url
+
+
+@contextmanager
+def window() -> Iterator[Any]:
+    """A window of Chromium that is not private: it may keep what is large on disk."""
+    with sync_playwright() as driver:
+        shutil.rmtree(HOME / "profile", ignore_errors=True)
+        found = find_chromium()
+        running = driver.chromium.launch_persistent_context(HOME / "profile", executable_path=found, args=ARGUMENTS)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
 def find_chromium() -> str | None:
     """The path of Chromium, if it is installed."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

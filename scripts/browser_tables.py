@@ -22,7 +22,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from browser import ROOT, ask, chromium, draw, page_service, prepare
+from browser import (
+    ROOT,
+    ask,
+    chromium,
+    draw,
+    page_service,
+    prepare,
+    prepare_stories,
+    story_service,
+    window,
+)
 from page import line, number, paragraph
 
 TARGET = ROOT / "docs" / "browser.md"
@@ -127,6 +137,45 @@ def first_digit(browser: Any, url: str) -> float:
     return time.perf_counter() - start
 
 
+# One turn in a story, with the making and sending of the keys.
+STORY_MEASURE = """async () => {
+    const { Service } = await import("/index.js");
+    const service = await Service.open(location.origin);
+    const start = performance.now();
+    const application = await service.application("llama/stories");
+    await application.prepare();
+    const prepared = performance.now();
+    const text = { publicText: "One day, Tom and a dog went to the park.", privateText: " They saw", mostTokens: 1 };
+    const told = await application.continueText(text);
+    const end = performance.now();
+    const clear = await application.clearText(text);
+    const memory = await service.memory();
+    service.close();
+    const times = { sent: prepared - start, turn: end - prepared };
+    return { ...times, told, memory, info: application.info, same: clear.text === told.text };
+}"""
+
+
+def story(binary: Path) -> str:
+    """A paragraph about one turn in a story."""
+    with story_service(binary, prepare_stories(binary)) as url, window() as browser:
+        page = browser.new_page()
+        page.set_default_timeout(1_200_000)
+        page.goto(f"{url}/style.css")
+        found = page.evaluate(STORY_MEASURE)
+    if not found["same"]:
+        sys.exit("the story is another one than in the clear")
+    info, told = found["info"], found["told"]
+    return paragraph(
+        f"One turn in a story (stories260K, a pass of 16 tokens, in a window that is not private): keys of "
+        f"{info['keyBytes'] / 1e9:.2f} GB are made in {number(info['keyMilliseconds'] / 1e3)} s, and made and sent in "
+        f"{number(found['sent'] / 1e3)} s. The turn takes {number(found['turn'] / 1e3)} s, of which the page encrypts "
+        f"{number(told['encryptMilliseconds'])} ms and decrypts {number(told['decryptMilliseconds'])} ms; it sends "
+        f"{told['queryBytes']:,} bytes and receives {told['answerBytes']:,}. The module has "
+        f"{found['memory'] / 1e6:.0f} MB of memory then. The token is the one in the clear."
+    )
+
+
 @contextmanager
 def files(directory: Path) -> Iterator[str]:
     """Serves the files of a directory on this machine."""
@@ -177,7 +226,7 @@ def sizes(rows: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]
     return "\n".join(lines)
 
 
-def document(rows: list[Any], first: list[float], seal: float | None, version: str) -> str:
+def document(rows: list[Any], first: list[float], seal: float | None, version: str, turn: str) -> str:
     """The page."""
     module = ROOT / "web" / "site" / "wasm" / "unspoken_web_bg.wasm"
     brotli = module.with_name(module.name + ".br").stat().st_size
@@ -206,7 +255,7 @@ def document(rows: list[Any], first: list[float], seal: float | None, version: s
                 "times."
             )
         )
-    return "\n".join(parts)
+    return "\n".join([*parts, turn])
 
 
 def main() -> None:
@@ -221,7 +270,8 @@ def main() -> None:
             rows.append((case[0], fast, portable, outside[case[0]]))
             print(case[0], {step: (fast[step], portable[step]) for step in ("keys", "encrypt", "decrypt")}, flush=True)
         first = [first_digit(browser, url) for _ in range(5)]
-        TARGET.write_text(document(rows, first, seal_time(browser), browser.version))
+        seal, version = seal_time(browser), browser.version
+    TARGET.write_text(document(rows, first, seal, version, story(binary)))
     print(f"wrote {TARGET.relative_to(ROOT)}")
 
 

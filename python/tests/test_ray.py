@@ -208,6 +208,9 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
         assert set(found) == {record(7).encode(), record(7, 2).encode()}
         assert found == sorted(found)
         assert asked.get_index(8) == record(8).encode()
+        # A gateway that starts again knows where the shards are now.
+        kill("Gateway")
+        assert asked.get_index(7) == record(7, 2).encode()
         with pytest.raises(unspoken.ConfigurationError, match="no application"):
             service.update(cluster.Shards(later.paths, "pir/others"))
 

@@ -43,19 +43,23 @@ class Host:
         self._handle = handle
         self._facts = facts
         self.is_slow = is_slow
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._look_on, daemon=True).start()
 
-    def _look(self) -> None:
+    def _look_on(self) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
-            handle = self._handle
-            try:
-                facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
-            except Exception as error:
-                facts = {**self._facts, "complaint": f"no replica answers: {type(error).__name__}"}
-            # It may have moved meanwhile.
-            if handle is self._handle:
-                self._facts = facts
+            self.look()
+
+    def look(self) -> None:
+        """Ask a replica what the application is now."""
+        handle = self._handle
+        try:
+            facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
+        except Exception as error:
+            facts = {**self._facts, "complaint": f"no replica answers: {type(error).__name__}"}
+        # It may have moved meanwhile.
+        if handle is self._handle:
+            self._facts = facts
 
     def move(self, handle: Any, facts: dict[str, Any]) -> None:
         """Pass later queries to other replicas. Those that wait are answered by the replicas that have them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from ray import serve as ray_serve
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from unspoken.errors import ConfigurationError
-from unspoken.ray._gateway import Gateway, Placed
+from unspoken.ray._gateway import Gateway, Moves, Placed
 from unspoken.ray._keys import KeyMirror
 from unspoken.ray._offer import Offer, Shards
 from unspoken.ray._replica import Replica
@@ -49,7 +50,7 @@ class Service:
         """
         offers = offer.offers() if isinstance(offer, Shards) else [offer]
         placed = [self._placing.place(each) for each in offers]
-        unknown = [each.facts["name"] for each in placed if each.facts["name"] not in self._placing]
+        unknown = [each.name for each in placed if each.name not in self._placing]
         if unknown:
             self._placing.delete(each.app for each in placed)
             raise ConfigurationError(f"found no application {unknown[0]} to replace; use the name with which it began")
@@ -150,7 +151,7 @@ def serve(
             num_cpus=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=keys is not None),
         )
-        .remote("\n".join([*lines, config]), applications, databases, mirror)
+        .remote("\n".join([*lines, config]), Moves(directory, uuid.uuid4().hex), applications, databases, mirror)
     )
     try:
         return Service(name, gateway, placing)
@@ -198,8 +199,8 @@ class _Placing:
 
     def adopt(self, placed: Sequence[Placed]) -> list[str]:
         """Take these as the applications of their names, and return those of Ray Serve that they replace."""
-        replaced = [self._apps[each.facts["name"]] for each in placed if each.facts["name"] in self._apps]
-        self._apps.update({each.facts["name"]: each.app for each in placed})
+        replaced = [self._apps[each.name] for each in placed if each.name in self._apps]
+        self._apps.update({each.name: each.app for each in placed})
         return replaced
 
     def delete(self, apps: Iterable[str]) -> None:
@@ -222,7 +223,7 @@ def _placed(placing: _Placing, offers: Sequence[Offer | Shards]) -> tuple[list[P
         taken = placing.adopt(placed)
         if taken:
             placing.delete(taken)
-            raise ConfigurationError(f"two offers have the name {placed[0].facts['name']}; name one of them")
+            raise ConfigurationError(f"two offers have the name {placed[0].name}; name one of them")
         if isinstance(offer, Shards):
             databases.append((offer.name, placed))
         else:
