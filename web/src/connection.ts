@@ -223,6 +223,9 @@ export class Connection {
             bytes.answerBytes += exchange.answer.length;
             report({ step: "asking", done: 0, total: 1, text: continuation.told().text });
           } catch (error) {
+            if (error instanceof WebAssembly.RuntimeError) {
+              throw error;
+            }
             if (continuation.told().end !== undefined) {
               // Only the session was to be ended: it expires.
               return { ...continuation.told(), ...total, ...bytes };
@@ -235,11 +238,11 @@ export class Connection {
             await this.prepare(report, both);
             continuation.retry();
           } finally {
-            request.free();
+            freed(request);
           }
         }
       } finally {
-        continuation.free();
+        freed(continuation);
       }
     });
   }
@@ -521,7 +524,16 @@ function clientOptions(
 
 function freeAll(exchanges: Exchange[]): void {
   for (const { request } of exchanges.splice(0)) {
-    request.free();
+    freed(request);
+  }
+}
+
+/** Frees an object of the module. After a trap it cannot be freed, and the module ends with its worker. */
+function freed(object: { free(): void }): void {
+  try {
+    object.free();
+  } catch {
+    // The trap is reported.
   }
 }
 

@@ -267,7 +267,8 @@ export class Application {
   async continueText(text: TextToContinue, options: CallOptions = {}): Promise<Continued> {
     const continued = await this.#service.call("continueText", options, this.#info.name, text);
     if (!this.#info.hasKeys) {
-      await this.prepare(options);
+      // Only to know what the keys took: the text is there.
+      await this.prepare(options).catch(() => undefined);
     }
     return continued;
   }

@@ -1,7 +1,7 @@
 /** HTTP requests to a service, with retries, and a record of each. It does not know what keys and queries mean. */
 
 import { UnspokenError } from "./errors.js";
-import { AnswerStream } from "./wasm/unspoken_web.js";
+import { type AnswerFrame, AnswerStream } from "./wasm/unspoken_web.js";
 
 /** One request, as the service saw it. */
 export interface RequestRecord {
@@ -47,6 +47,11 @@ interface Sent {
   signal?: AbortSignal | undefined;
 }
 
+/** When a service gave its newest sign of life, in milliseconds. */
+interface Life {
+  newest: number;
+}
+
 /** A response with a status below 400. */
 export interface Received {
   body: Uint8Array;
@@ -89,14 +94,16 @@ export class Transport {
   /** Sends a request, again while the service is busy or cannot be reached. */
   async send(sent: Sent): Promise<Received> {
     const start = performance.now();
+    const life = { newest: start };
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       try {
-        return await this.#attempt(sent);
+        return await this.#attempt(sent, life);
       } catch (error) {
-        const seconds = (performance.now() - start) / 1000;
+        const isLost = error instanceof UnspokenError && error.code === "unreachable";
+        // A long answer that breaks off is lost since its last sign of life.
+        const seconds = (performance.now() - (isLost ? life.newest : start)) / 1000;
         const wait = again(error, pause);
-        const most =
-          error instanceof UnspokenError && error.code === "unreachable" ? UNREACHABLE_PATIENCE : this.#patience;
+        const most = isLost ? UNREACHABLE_PATIENCE : this.#patience;
         if (wait === undefined || seconds + wait > Math.min(most, this.#patience)) {
           throw error;
         }
@@ -119,7 +126,7 @@ export class Transport {
     return value as Record<string, unknown>;
   }
 
-  async #attempt(sent: Sent): Promise<Received> {
+  async #attempt(sent: Sent, life: Life): Promise<Received> {
     const headers: Record<string, string> = { ...sent.headers };
     if (sent.report !== undefined) {
       headers["Accept"] = `${PROGRESS}, ${headers["Accept"] ?? "*/*"}`;
@@ -152,8 +159,9 @@ export class Transport {
         referrerPolicy: "no-referrer",
       });
       record.status = response.status;
+      life.newest = performance.now();
       if (response.headers.get("Content-Type") === PROGRESS) {
-        return { body: await answerOf(response, sent, record), headers: response.headers };
+        return { body: await answerOf(response, sent, record, life), headers: response.headers };
       }
       const body = await bodyOf(response, response.ok ? sent.most : CONTROL_BYTES, sent.path);
       record.received = body.length;
@@ -162,7 +170,8 @@ export class Transport {
       }
       return { body, headers: response.headers };
     } catch (error) {
-      if (error instanceof UnspokenError) {
+      // A trap of the module ends the worker.
+      if (error instanceof UnspokenError || error instanceof WebAssembly.RuntimeError) {
         throw error;
       }
       if (sent.signal?.aborted) {
@@ -233,13 +242,14 @@ function refused(code: string, message: string, remedy: string, status: number, 
 }
 
 /** Reads an answer that is sent while it is computed, and reports its progress. */
-async function answerOf(response: Response, sent: Sent, record: RequestRecord): Promise<Uint8Array> {
+async function answerOf(response: Response, sent: Sent, record: RequestRecord, life: Life): Promise<Uint8Array> {
   const stream = new AnswerStream(sent.most);
   let answer: Uint8Array | undefined;
   try {
     for await (const piece of piecesOf(response, sent.most + STREAM_BYTES, sent.path)) {
       record.received += piece.length;
-      for (const frame of stream.push(piece)) {
+      life.newest = performance.now();
+      for (const frame of framesOf(stream, piece)) {
         if ("progress" in frame) {
           sent.report?.(frame.progress.done, frame.progress.total);
         } else if ("problem" in frame) {
@@ -258,6 +268,17 @@ async function answerOf(response: Response, sent: Sent, record: RequestRecord): 
     throw new UnspokenError("unreachable", `${sent.path}: the connection ended before the answer; try again`);
   }
   return answer;
+}
+
+function framesOf(stream: AnswerStream, piece: Uint8Array): AnswerFrame[] {
+  try {
+    return stream.push(piece);
+  } catch (error) {
+    if (error instanceof WebAssembly.RuntimeError) {
+      throw error;
+    }
+    throw new UnspokenError("protocol", UnspokenError.of(error).message);
+  }
 }
 
 /** Reads a body of at most `most` bytes. */

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray import serve
 
 from unspoken._unspoken import ServiceGateway
 from unspoken.ray._host import Host
 from unspoken.ray._keys import KeyMirror
+
+_log = logging.getLogger("unspoken.ray")
+
+#: Pauses between attempts to start again, in seconds: the first one, and the longest.
+_PAUSES = (0.5, 10.0)
+#: File that says where applications were moved.
+_MOVES = "ray-moves.json"
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class Placed:
     app: str
     deployment: str
     facts: dict[str, Any]
+    published: bytes | None
     is_slow: bool
 
     @property
@@ -31,25 +43,32 @@ class Placed:
 
 
 class Moves:
-    """Where applications were moved since a service was started: a file, for a gateway that starts again."""
+    """Where applications were moved since a service was started, for a gateway that starts again, also elsewhere."""
 
-    def __init__(self, data_dir: Path, run: str) -> None:
-        self._path, self._run = data_dir / "ray-moves.json", run
+    def __init__(self, data_dir: Path, mirror: KeyMirror | None, run: str) -> None:
+        self._path, self._mirror, self._run = data_dir / _MOVES, mirror, run
 
     def load(self) -> dict[str, str]:
         """Return the applications of Ray Serve by name; none of an earlier service."""
-        try:
-            saved = json.loads(self._path.read_text())
-        except FileNotFoundError:
+        if self._mirror is not None:
+            text = self._mirror.load(_MOVES)
+        else:
+            text = self._path.read_text() if self._path.exists() else None
+        if text is None:
             return {}
+        saved = json.loads(text)
         moved: dict[str, str] = saved["moved"]
         return moved if saved["run"] == self._run else {}
 
     def save(self, placed: list[Placed]) -> None:
         """Remember these, and all that were moved before."""
         moved = {**self.load(), **{each.name: each.app for each in placed}}
+        text = json.dumps({"run": self._run, "moved": moved})
+        if self._mirror is not None:
+            self._mirror.save(_MOVES, text)
+            return
         part = self._path.with_suffix(".part")
-        part.write_text(json.dumps({"run": self._run, "moved": moved}))
+        part.write_text(text)
         part.replace(self._path)
 
 
@@ -72,25 +91,39 @@ class Gateway:
         databases: list[tuple[str, list[Placed]]],
         mirror: KeyMirror | None,
     ) -> None:
-        if mirror is not None:
-            mirror.restore()
         self._moves = moves
-        # Ray starts a gateway again with the arguments of the first start.
-        moved = moves.load()
-        now = [replace(placed, app=moved.get(placed.name, placed.app)) for placed in _all(applications, databases)]
-        self._hosts = {placed.name: Host(_handle(placed), placed.facts, placed.is_slow) for placed in now}
-        hosts = self._hosts
-        for host in hosts.values():
-            host.look()
-        self._service = ServiceGateway(
-            config,
-            [(hosts[placed.name].facts(), hosts[placed.name]) for placed in applications],
-            [(name, [hosts[placed.name] for placed in shards]) for name, shards in databases],
-            mirror,
-        )
+        self._placed = {placed.name: placed for placed in _all(applications, databases)}
+        self._hosts: dict[str, Host] = {}
+
+        def start() -> ServiceGateway:
+            if mirror is not None:
+                mirror.restore()
+            moved = moves.load()
+            for name, placed in self._placed.items():
+                now = replace(placed, app=moved.get(name, placed.app))
+                self._hosts[name] = Host(_handle(now), now.facts, now.is_slow)
+                self._hosts[name].look()
+            hosts = self._hosts
+            return ServiceGateway(
+                config,
+                [(hosts[placed.name].facts(), placed.published, hosts[placed.name]) for placed in applications],
+                [(name, [hosts[placed.name] for placed in shards]) for name, shards in databases],
+                mirror,
+            )
+
+        # Ray does not start an actor again whose constructor raised: what may pass is tried until it has.
+        is_again = ray.get_runtime_context().was_current_actor_reconstructed
+        self._service = _persistently(start) if is_again else start()
 
     def move(self, placed: list[Placed]) -> None:
         """Pass later queries to these replicas."""
+        for each in placed:
+            before = self._placed[each.name]
+            if (each.published, each.facts["key_set"]) != (before.published, before.facts["key_set"]):
+                raise ValueError(
+                    f"{each.name}: found another published model or other parameters, needed those of before; clients "
+                    "would have to begin again: close the service and serve it anew"
+                )
         self._moves.save(placed)
         for each in placed:
             self._hosts[each.name].move(_handle(each), each.facts)
@@ -102,3 +135,14 @@ class Gateway:
     def close(self) -> None:
         """End the service: requests that run may end first."""
         self._service.close()
+
+
+def _persistently(start: Callable[[], ServiceGateway]) -> ServiceGateway:
+    pause, longest = _PAUSES
+    while True:
+        try:
+            return start()
+        except Exception as error:
+            _log.warning("the gateway cannot start again yet: %s", error)
+            time.sleep(pause)
+            pause = min(2 * pause, longest)

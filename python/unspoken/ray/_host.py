@@ -5,27 +5,30 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import ray
-from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError, RayTaskError
-from ray.serve.exceptions import BackPressureError, RayServeException
+from ray.exceptions import ObjectStoreFullError, OwnerDiedError, RayActorError, RayTaskError
+from ray.serve.exceptions import RayServeException
 
 from unspoken.ray._replica import Outcome
 
-#: Seconds for which a query is passed to other replicas when one dies.
+#: Seconds for which something is passed to other replicas after the first one died or had no room.
 _PATIENCE = 30.0
-#: Seconds to wait for what replicas answer at once.
+#: Seconds to wait for what replicas answer at once, and for the loading of keys.
 _CONTROL_SECONDS = 30.0
+_LOAD_SECONDS = 300.0
 #: Seconds between two looks at what an application is now: databases change while they are served.
 _LOOK_SECONDS = 2.0
-#: Pauses between attempts, in seconds.
+#: Pause between attempts, in seconds.
 _PAUSE = 0.2
+#: First bytes of bundles that were accepted, of which so many are remembered.
+_MOST_HEADERS = 4096
 
-#: What a replica, its node, or the object store may raise when something dies.
-_LOST = (RayActorError, ObjectLostError, OwnerDiedError)
+#: What is raised when a replica or its node dies, or has no room: another attempt may succeed.
+_PASSING = (RayActorError, OwnerDiedError, ObjectStoreFullError, RayServeException)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Host:
     def __init__(self, handle: Any, facts: dict[str, Any], is_slow: bool) -> None:
         self._handle = handle
         self._facts = facts
+        self._lock = threading.Lock()
+        self._headers: set[bytes] = set()
         self.is_slow = is_slow
         threading.Thread(target=self._look_on, daemon=True).start()
 
@@ -57,13 +62,15 @@ class Host:
             facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
         except Exception as error:
             facts = {**self._facts, "complaint": f"no replica answers: {type(error).__name__}"}
-        # It may have moved meanwhile.
-        if handle is self._handle:
-            self._facts = facts
+        with self._lock:
+            # It may have moved meanwhile.
+            if handle is self._handle:
+                self._facts = facts
 
     def move(self, handle: Any, facts: dict[str, Any]) -> None:
         """Pass later queries to other replicas. Those that wait are answered by the replicas that have them."""
-        self._handle, self._facts = handle, facts
+        with self._lock:
+            self._handle, self._facts = handle, facts
 
     def facts(self) -> dict[str, Any]:
         """Return what is known of the application."""
@@ -71,11 +78,11 @@ class Host:
 
     def description(self) -> bytes | None:
         """Return the description as it is now; none if no replica answers."""
-        try:
-            described: bytes = self._handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)["description"]
-        except Exception:
-            return None
-        return described
+        self.look()
+        facts = self._facts
+        description: bytes = facts["description"]
+        is_old = str(facts.get("complaint") or "").startswith("no replica answers")
+        return None if is_old else description
 
     def complaint(self) -> str | None:
         """Say why answers may be old or late, if they may."""
@@ -84,24 +91,30 @@ class Host:
 
     def check_header(self, header: bytes) -> Outcome:
         """Check whether the first bytes of a bundle are those of keys for this application."""
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                outcome: Outcome = self._handle.check_header.remote(header).result(timeout_s=_CONTROL_SECONDS)
-            except (*_LOST, RayServeException, TimeoutError) as error:
-                if time.monotonic() > deadline:
-                    return _busy(error)
-                time.sleep(_PAUSE)
-            else:
-                return outcome
+        # They are checked again before each use of the keys.
+        if header in self._headers:
+            return "answer", b"", 0
+        outcome = _patiently(lambda: self._handle.check_header.remote(header).result(timeout_s=_CONTROL_SECONDS))
+        if outcome[0] == "answer":
+            if len(self._headers) >= _MOST_HEADERS:
+                self._headers.clear()
+            self._headers.add(header)
+        return outcome
 
-    def put_keys(self, bundle: bytes) -> Keys:
-        """Put a bundle into the object store, where replicas of all nodes read it."""
-        array = np.frombuffer(bundle, dtype=np.uint8)
-        return Keys(hashlib.blake2b(bundle, digest_size=16).hexdigest(), ray.put(array))
+    def put_keys(self, bundle: Any) -> tuple[Keys | None, Outcome]:
+        """Put a bundle into the object store, where replicas of all nodes read it, and let one load it."""
+        key = hashlib.blake2b(bundle, digest_size=16).hexdigest()
+        try:
+            keys = Keys(key, ray.put(bundle))
+        except ObjectStoreFullError as error:
+            return None, _busy(error)
+        outcome = _patiently(
+            lambda: self._handle.load_keys.remote(key, [keys.reference]).result(timeout_s=_LOAD_SECONDS)
+        )
+        return keys, outcome
 
     def ask(self, client: bytes, keys: Keys, query: bytes) -> Asked:
-        """Pass a query to a replica, if possible to one that has the keys already."""
+        """Pass a query to a replica."""
         return Asked(self, (client, keys.id, [keys.reference], query))
 
     @property
@@ -116,7 +129,6 @@ class Asked:
     def __init__(self, host: Host, arguments: tuple[bytes, str, list[Any], bytes]) -> None:
         self._host = host
         self._arguments = arguments
-        self._deadline = time.monotonic() + _PATIENCE
         self._outcome: Outcome | None = None
         self._newest: tuple[int, int] | None = None
         self._changed = threading.Condition()
@@ -134,32 +146,33 @@ class Asked:
 
     def cancel(self) -> None:
         """Stop the work."""
-        self._is_cancelled = True
-        if self._response is not None:
-            self._response.cancel()
+        with self._changed:
+            self._is_cancelled = True
+            response = self._response
+        if response is not None:
+            response.cancel()
 
     def _run(self) -> None:
-        while not self._is_cancelled:
-            try:
-                self._finish(self._attempt())
-            except (*_LOST, BackPressureError) as error:
-                # Its replica died, or all are busy; the same query may be answered by another one.
-                if time.monotonic() > self._deadline:
-                    self._finish(_busy(error))
-                time.sleep(_PAUSE)
-            except Exception as error:
-                cause = error.cause if isinstance(error, RayTaskError) else error
-                self._finish(("internal", f"{type(cause).__name__}: {cause}".encode(), 0))
-            if self._outcome is not None:
-                return
+        try:
+            outcome = _patiently(self._attempt)
+        except Exception as error:
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            outcome = ("internal", f"{type(cause).__name__}: {cause}".encode(), 0)
+        with self._changed:
+            self._outcome = outcome
+            self._changed.notify_all()
 
     def _attempt(self) -> Outcome:
+        handle = self._host.handle
+        send = handle.answer_in_steps if self._host.is_slow else handle.answer
+        with self._changed:
+            if self._is_cancelled:
+                return "cancelled", b"", 0
+            self._response = response = send.remote(*self._arguments)
         if not self._host.is_slow:
-            self._response = self._host.handle.answer.remote(*self._arguments)
-            outcome: Outcome = self._response.result()
+            outcome: Outcome = response.result()
             return outcome
-        self._response = self._host.handle.answer_in_steps.remote(*self._arguments)
-        for step in self._response:
+        for step in response:
             if len(step) == 3:
                 outcome = step
                 break
@@ -170,10 +183,19 @@ class Asked:
             outcome = ("internal", b"a replica ended without an answer", 0)
         return outcome
 
-    def _finish(self, outcome: Outcome) -> None:
-        with self._changed:
-            self._outcome = outcome
-            self._changed.notify_all()
+
+def _patiently(attempt: Callable[[], Outcome]) -> Outcome:
+    """Return what an attempt gives. Other replicas are tried while one dies or all are busy."""
+    deadline: float | None = None
+    while True:
+        try:
+            return attempt()
+        except (*_PASSING, TimeoutError) as error:
+            now = time.monotonic()
+            deadline = deadline or now + _PATIENCE
+            if now > deadline:
+                return _busy(error)
+            time.sleep(_PAUSE)
 
 
 def _busy(error: Exception) -> Outcome:

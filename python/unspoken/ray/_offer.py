@@ -8,8 +8,12 @@ from pathlib import Path
 
 from unspoken.errors import ConfigurationError
 
-#: Kinds whose replicas have a state that others lack, a sum or sessions: they cannot have a second one.
-_SINGLE = frozenset({"llama", "sums"})
+#: Kinds whose replicas have a state that others lack (a sum, sessions, what clients have used up): they cannot have a
+#: second one.
+_SINGLE = frozenset({"llama", "pir-encrypted", "sums", "unseal"})
+
+#: Kinds whose replicas lock a directory.
+_LOCKED = frozenset({"pir-encrypted", "sums"})
 
 #: Kinds whose answers take long, so that clients are told how far they are.
 _SLOW = frozenset({"llama"})
@@ -69,6 +73,11 @@ class Offer:
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest number of replicas."""
         return self.replicas if isinstance(self.replicas, tuple) else (self.replicas, self.replicas)
+
+    @property
+    def has_own_directory(self) -> bool:
+        """Whether a replica locks a directory, so that a second one cannot start beside it."""
+        return self.kind in _LOCKED or "keep" in self.options
 
     @property
     def is_slow(self) -> bool:

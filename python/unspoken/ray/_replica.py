@@ -22,7 +22,7 @@ _REPORT_SECONDS = 0.25
 
 
 class Replica:
-    """Answers queries, several at once if Ray passes several; each uses all cores of the replica."""
+    """Answers queries one after the other: each uses all cores of the replica. What is short is answered meanwhile."""
 
     def __init__(self, offer: Offer) -> None:
         # The threads of the Rust core are started by its first work.
@@ -30,20 +30,31 @@ class Replica:
         options = {str(name): str(value) for name, value in offer.options.items()}
         self._application = HostedApplication.load(offer.kind, str(offer.path), offer.name, options)
         self._cache = KeyCache(self._application, offer.key_cache)
+        self._turn = asyncio.Semaphore(1)
 
     async def facts(self) -> dict[str, Any]:
         """Return what the gateway must know of the application, as it is now."""
         return {**self._application.facts(), "complaint": self._application.complaint()}
 
+    async def published(self) -> bytes | None:
+        """Return the model that its owner publishes."""
+        return self._application.published()
+
     async def check_header(self, header: bytes) -> Outcome:
         """Check whether the first bytes of a bundle are those of keys for this application."""
         return self._application.check_header(header)
+
+    async def load_keys(self, key: str, keys: list[Any]) -> Outcome:
+        """Load a bundle, so that a malformed one is refused before it is asked with."""
+        async with self._turn:
+            _, outcome = await asyncio.to_thread(self._cache.get, key, keys[0])
+        return outcome
 
     async def answer(self, client: bytes, key: str, keys: list[Any], query: bytes) -> Outcome:
         """Answer a query; ``keys`` has the reference of the bundle ``key`` in the object store."""
         work = Work()
         try:
-            return await asyncio.to_thread(self._answer, client, key, keys[0], query, work)
+            return await self._in_turn(client, key, keys[0], query, work)
         finally:
             # The request may have been cancelled.
             work.cancel()
@@ -53,7 +64,7 @@ class Replica:
     ) -> AsyncIterator[Outcome | tuple[int, int]]:
         """Answer a query, and report how far the answer is until it is there."""
         work = Work()
-        answer = asyncio.ensure_future(asyncio.to_thread(self._answer, client, key, keys[0], query, work))
+        answer = asyncio.ensure_future(self._in_turn(client, key, keys[0], query, work))
         reported = None
         try:
             while not (await asyncio.wait([answer], timeout=_REPORT_SECONDS))[0]:
@@ -63,6 +74,10 @@ class Replica:
             yield answer.result()
         finally:
             work.cancel()
+
+    async def _in_turn(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
+        async with self._turn:
+            return await asyncio.to_thread(self._answer, client, key, reference, query, work)
 
     def _answer(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
         loaded, failure = self._cache.get(key, reference)
@@ -92,8 +107,10 @@ class KeyCache:
                     return self._keys[key], ("answer", b"", 0)
             # A view of the object store of this node.
             loaded, outcome = self._application.load_keys(ray.get(reference))
-            if loaded is not None:
-                with self._lock:
+            with self._lock:
+                if loaded is None:
+                    self._loading.pop(key, None)
+                else:
                     self._keys[key] = loaded
                     while len(self._keys) > self._most:
                         gone, _ = self._keys.popitem(last=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,6 +22,15 @@ from unspoken.ray._replica import Replica
 
 #: Seconds to wait for what the gateway answers at once.
 _CONTROL_SECONDS = 60.0
+#: Seconds in which it starts, with keys to fetch.
+_START_SECONDS = 3600.0
+_log = logging.getLogger("unspoken.ray")
+
+#: Queries of one replica that the gateway waits for at once, and what a replica has at once: one that is answered,
+#: others that wait, and short questions.
+_WAITING = 16
+#: Seconds in which old replicas may answer what they have.
+_LAST_SECONDS = 600
 #: Queries that wait for all replicas of an application, for each replica that it may have.
 _QUEUED = 64
 
@@ -29,7 +40,7 @@ class Service:
 
     def __init__(self, name: str, gateway: Any, placing: _Placing) -> None:
         self._name, self._gateway, self._placing = name, gateway, placing
-        self._urls: tuple[str, str | None] = ray.get(gateway.urls.remote(), timeout=_CONTROL_SECONDS)
+        self._urls: tuple[str, str | None] = ray.get(gateway.urls.remote(), timeout=_START_SECONDS)
 
     @property
     def url(self) -> str:
@@ -49,12 +60,21 @@ class Service:
         shards, nothing is answered for a second until the gateway has seen that all shards have the same version.
         """
         offers = offer.offers() if isinstance(offer, Shards) else [offer]
-        placed = [self._placing.place(each) for each in offers]
-        unknown = [each.name for each in placed if each.name not in self._placing]
-        if unknown:
-            self._placing.delete(each.app for each in placed)
-            raise ConfigurationError(f"found no application {unknown[0]} to replace; use the name with which it began")
-        ray.get(self._gateway.move.remote(placed), timeout=_CONTROL_SECONDS)
+        locked = [each.kind for each in offers if each.has_own_directory]
+        if locked:
+            raise ConfigurationError(
+                f"found an offer of kind {locked[0]} with a directory of its own, which two replicas cannot use; close "
+                "the service and serve it anew"
+            )
+        with self._placing.trial() as placed:
+            placed += [self._placing.place(each) for each in offers]
+            unknown = [each.name for each in placed if each.name not in self._placing]
+            if unknown:
+                raise ConfigurationError(f"found no application {unknown[0]} to replace; use the name that it had")
+            try:
+                ray.get(self._gateway.move.remote(placed), timeout=_CONTROL_SECONDS)
+            except ValueError as error:
+                raise ConfigurationError(str(error).strip().splitlines()[-1]) from error
         self._placing.delete(self._placing.adopt(placed))
 
     def close(self) -> None:
@@ -132,26 +152,35 @@ def serve(
     # The gateway speaks HTTP; Ray's own proxies are not needed. A running Serve keeps its options.
     ray_serve.start(proxy_location="Disabled")
     placing = _Placing(name)
+    placing.delete_left_over()
+    directory = Path(data_dir).absolute()
+    mirror = None if keys is None else KeyMirror(directory, keys, dict(keys_options or {}))
+    lines = [
+        *_lines(listen=listen, data_dir=directory, metrics_listen=metrics_listen, tokens=_absolute(tokens)),
+        *_lines(web=_absolute(web)),
+        # Workers of the gateway only wait for replicas.
+        f"workers = {_WAITING * sum(_most_replicas(offer) for offer in offers)}",
+    ]
+    node = ray.get_runtime_context().get_node_id()
     try:
         applications, databases = _placed(placing, offers)
     except Exception:
         placing.delete_all()
         raise
-    directory = Path(data_dir).absolute()
-    mirror = None if keys is None else KeyMirror(directory, keys, dict(keys_options or {}))
-    lines = _lines(listen=listen, data_dir=directory, tokens=tokens, metrics_listen=metrics_listen, web=web)
-    node = ray.get_runtime_context().get_node_id()
     gateway: Any = (
         ray.remote(Gateway)
         .options(
             name=f"{name}-gateway",
+            namespace=_NAMESPACE,
             max_restarts=-1,
             max_task_retries=-1,
             max_concurrency=4,
             num_cpus=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=keys is not None),
         )
-        .remote("\n".join([*lines, config]), Moves(directory, uuid.uuid4().hex), applications, databases, mirror)
+        .remote(
+            "\n".join([*lines, config]), Moves(directory, mirror, uuid.uuid4().hex), applications, databases, mirror
+        )
     )
     try:
         return Service(name, gateway, placing)
@@ -161,9 +190,18 @@ def serve(
         raise
 
 
+def _absolute(path: str | Path | None) -> Path | None:
+    """Return a path that does not depend on the working directory of Ray's processes."""
+    return None if path is None else Path(path).absolute()
+
+
+def _most_replicas(offer: Offer | Shards) -> int:
+    return offer.bounds[1] if isinstance(offer, Offer) else offer.replicas
+
+
 def _exists(actor: str) -> bool:
     try:
-        ray.get_actor(actor)
+        ray.get_actor(actor, namespace=_NAMESPACE)
     except ValueError:
         return False
     return True
@@ -171,13 +209,18 @@ def _exists(actor: str) -> bool:
 
 _DEPLOYMENT = "Replica"
 
+#: Gateways of all jobs are in one namespace, so that two services of one name notice each other.
+_NAMESPACE = "unspoken"
+
 
 class _Placing:
     """The applications of Ray Serve of one service."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._count = name, 0
-        #: The application of Ray Serve for the name of each of ours.
+        self._prefix = f"{name}--"
+        self._run, self._count = uuid.uuid4().hex[:8], 0
+        #: All that were started and not deleted, and those that are used, by the names of our applications.
+        self._started: list[str] = []
         self._apps: dict[str, str] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -186,16 +229,17 @@ class _Placing:
 
     def place(self, offer: Offer) -> Placed:
         """Start the replicas of an offer, and wait until they have loaded it."""
-        app = f"{self._name}-{self._count}"
+        app = f"{self._prefix}{self._run}-{self._count}"
         self._count += 1
+        self._started.append(app)
         try:
             handle = ray_serve.run(_deployment(offer).bind(offer), name=app, route_prefix=None)
             facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
+            published = handle.published.remote().result(timeout_s=_CONTROL_SECONDS)
         except Exception as error:
             reason = _reason(app) or str(error)
-            self.delete([app])
             raise ConfigurationError(f"{offer.kind} {offer.path}: no replica could load it: {reason}") from error
-        return Placed(app, _DEPLOYMENT, facts, offer.is_slow)
+        return Placed(app, _DEPLOYMENT, facts, published, offer.is_slow)
 
     def adopt(self, placed: Sequence[Placed]) -> list[str]:
         """Take these as the applications of their names, and return those of Ray Serve that they replace."""
@@ -203,15 +247,34 @@ class _Placing:
         self._apps.update({each.name: each.app for each in placed})
         return replaced
 
+    @contextmanager
+    def trial(self) -> Iterator[list[Placed]]:
+        """Delete what is started in the block, if it fails."""
+        before = set(self._started)
+        try:
+            yield []
+        except BaseException:
+            self.delete([app for app in self._started if app not in before])
+            raise
+
     def delete(self, apps: Iterable[str]) -> None:
         """End replicas, once they have answered."""
-        for app in apps:
-            ray_serve.delete(app)
+        for app in list(apps):
+            try:
+                ray_serve.delete(app)
+            except Exception as error:
+                _log.warning("the replicas of %s cannot be ended: %s", app, error)
+            if app in self._started:
+                self._started.remove(app)
 
     def delete_all(self) -> None:
         """End all replicas."""
-        self.delete(self._apps.values())
+        self.delete(self._started)
         self._apps = {}
+
+    def delete_left_over(self) -> None:
+        """End the replicas of an earlier service of this name, whose process has gone."""
+        self.delete(app for app in ray_serve.status().applications if app.startswith(self._prefix))
 
 
 def _placed(placing: _Placing, offers: Sequence[Offer | Shards]) -> tuple[list[Placed], list[tuple[str, list[Placed]]]]:
@@ -252,8 +315,8 @@ def _deployment(offer: Offer) -> Any:
     return ray_serve.deployment(
         name=_DEPLOYMENT,
         ray_actor_options=resources,
-        # One answer at a time: it uses all cores of the replica.
-        max_ongoing_requests=1,
+        max_ongoing_requests=_WAITING,
+        graceful_shutdown_timeout_s=_LAST_SECONDS,
         max_queued_requests=_QUEUED * most,
         health_check_period_s=2,
         health_check_timeout_s=30,

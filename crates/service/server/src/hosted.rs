@@ -57,16 +57,6 @@ impl Hosted {
         self.registered.published.clone()
     }
 
-    /// Bytes of memory that the application uses for as long as it exists.
-    pub fn prepared_bytes(&self) -> u64 {
-        self.registered.prepared_bytes()
-    }
-
-    /// Bytes of memory that one answer needs, beyond the query and the keys.
-    pub fn work_bytes(&self) -> u64 {
-        self.registered.work_bytes()
-    }
-
     /// Whether answers are computed from the newest data, as far as known.
     ///
     /// # Errors

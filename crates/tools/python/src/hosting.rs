@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use numpy::PyReadonlyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use unspoken_protocol::{AnswerProgress, ClientId, KeySetId};
 use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
 use unspoken_server::{
@@ -26,7 +27,7 @@ use unspoken_wire::v1::PublishedModel;
 const LOOK_SECONDS: f64 = 0.25;
 
 /// Bundles of keys that a router keeps elsewhere; when there are more, they are put there again.
-const MOST_KEYS: usize = 1 << 12;
+const MOST_KEYS: usize = 1 << 10;
 
 /// Time that a gateway waits for work which does not stop when it is asked to.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -126,16 +127,18 @@ impl HostedApplication {
         facts.set_item("name", self.0.name())?;
         facts.set_item("description", PyBytes::new(py, &self.0.describe()))?;
         facts.set_item("key_set", self.0.key_set().to_string())?;
-        facts.set_item("published", self.0.published().map(|model| PyBytes::new(py, &model)))?;
         facts.set_item("key_format", limits.key_format)?;
         facts.set_item("header_bytes", limits.header_bytes)?;
         facts.set_item("max_key_bytes", limits.max_key_bytes)?;
         facts.set_item("key_memory_bytes", limits.key_memory_bytes)?;
         facts.set_item("max_query_bytes", limits.max_query_bytes)?;
         facts.set_item("max_answer_bytes", limits.max_answer_bytes)?;
-        facts.set_item("prepared_bytes", self.0.prepared_bytes())?;
-        facts.set_item("work_bytes", self.0.work_bytes())?;
         Ok(facts)
+    }
+
+    /// The model that its owner publishes, the bytes of a `PublishedModel`.
+    fn published<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.0.published().map(|model| PyBytes::new(py, &model))
     }
 
     /// Why answers may be old, if they may.
@@ -201,9 +204,7 @@ enum Waited {
 }
 
 impl Elsewhere {
-    fn new(facts: &Bound<'_, PyDict>, host: Py<PyAny>) -> PyResult<(Self, Option<PublishedModel>)> {
-        let published: Option<Vec<u8>> = field(facts, "published")?.extract()?;
-        let published = published.map(|bytes| decode::<PublishedModel>(&bytes, bytes.len())).transpose();
+    fn new(facts: &Bound<'_, PyDict>, host: Py<PyAny>) -> PyResult<Self> {
         let key_set: String = field(facts, "key_set")?.extract()?;
         let elsewhere = Elsewhere {
             name: field(facts, "name")?.extract()?,
@@ -212,7 +213,7 @@ impl Elsewhere {
             known: RwLock::new(Known::of(facts)?),
             host,
         };
-        Ok((elsewhere, published.map_err(|error| PyValueError::new_err(error.to_string()))?))
+        Ok(elsewhere)
     }
 }
 
@@ -290,8 +291,7 @@ impl Application for Elsewhere {
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<KeysElsewhere, ApplicationError> {
         let mut bytes = Vec::new();
         bundle.read_to_end(&mut bytes)?;
-        let put = Python::attach(|py| self.host.call_method1(py, "put_keys", (PyBytes::new(py, &bytes),)));
-        put.map(KeysElsewhere).map_err(raised)
+        put_keys(&self.host, bytes)
     }
 
     fn prepared_bytes(&self) -> u64 {
@@ -329,6 +329,17 @@ impl Application for Elsewhere {
     }
 }
 
+/// Puts a bundle where replicas find it, and lets one of them load it.
+fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewhere, ApplicationError> {
+    let (keys, outcome) = Python::attach(|py| {
+        let put = host.call_method1(py, "put_keys", (PyArray1::from_vec(py, bundle),))?;
+        put.extract::<(Py<PyAny>, (String, Vec<u8>, u32))>(py)
+    })
+    .map_err(raised)?;
+    of_outcome(outcome)?;
+    Ok(KeysElsewhere(keys))
+}
+
 /// Passes a query on, and waits for the answer or until it is cancelled.
 fn asked(
     host: &Py<PyAny>,
@@ -355,12 +366,14 @@ fn asked(
 /// A shard of a database that is served elsewhere.
 struct ShardElsewhere {
     host: Py<PyAny>,
-    /// What keeps the keys of clients there, by the hash of their bundle.
-    keys: Mutex<HashMap<[u8; 32], Arc<KeysElsewhere>>>,
+    keys: SharedKeys,
 }
 
+/// What keeps the keys of clients elsewhere, by the hash of their bundle, for all shards of a database.
+type SharedKeys = Arc<Mutex<HashMap<[u8; 32], Arc<KeysElsewhere>>>>;
+
 impl ShardElsewhere {
-    fn keys(&self, keys: &ForwardedKeys) -> PyResult<Arc<KeysElsewhere>> {
+    fn keys(&self, keys: &ForwardedKeys) -> Result<Arc<KeysElsewhere>, ApplicationError> {
         let mut known = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = known.get(&keys.id()) {
             return Ok(Arc::clone(there));
@@ -368,8 +381,7 @@ impl ShardElsewhere {
         if known.len() >= MOST_KEYS {
             known.clear();
         }
-        let put = Python::attach(|py| self.host.call_method1(py, "put_keys", (PyBytes::new(py, keys.bundle()),)))?;
-        let there = Arc::new(KeysElsewhere(put));
+        let there = Arc::new(put_keys(&self.host, keys.bundle().to_vec())?);
         known.insert(keys.id(), Arc::clone(&there));
         Ok(there)
     }
@@ -443,6 +455,7 @@ impl Disk for MirroredDisk {
         match (bundle_of(from), bundle_of(to)) {
             (_, Some(("keys", bundle))) => self.call("stored", from, bundle)?,
             (Some(("keys", bundle)), Some(("trash", _))) => self.call("removed", from, bundle)?,
+            (Some(("keys", bundle)), Some(("uploads", _))) => self.call("removed", from, bundle)?,
             _ => {}
         }
         LocalDisk.rename(from, to)
@@ -472,37 +485,46 @@ impl Disk for MirroredDisk {
 /// A service whose applications run elsewhere.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct ServiceGateway {
-    running: Mutex<Option<(Runtime, oneshot::Sender<()>)>>,
+    running: Mutex<Option<Running>>,
     url: String,
     metrics_url: Option<String>,
 }
 
+/// A service that runs: what stops it, and its end.
+struct Running {
+    runtime: Runtime,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
 #[pymethods]
 impl ServiceGateway {
-    /// Starts a service. `config` is the text of a configuration file, in TOML. Each application is a pair of its facts
-    /// and its host, each database its name and the hosts of its shards. `mirror` has the methods
-    /// `stored(path, bundle)` and `removed(path, bundle)`.
+    /// Starts a service. `config` is the text of a configuration file, in TOML. Each application has its facts, the
+    /// model that its owner publishes, and its host; each database its name and the hosts of its shards. `mirror` has
+    /// the methods `stored(path, bundle)` and `removed(path, bundle)`.
     #[new]
     #[pyo3(signature = (config, applications, databases, mirror=None))]
     fn new(
         py: Python<'_>,
         config: &str,
-        applications: Vec<(Bound<'_, PyDict>, Py<PyAny>)>,
+        applications: Vec<(Bound<'_, PyDict>, Option<Vec<u8>>, Py<PyAny>)>,
         databases: Vec<(String, Vec<Py<PyAny>>)>,
         mirror: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let config = ServerConfig::from_toml(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let mut offered = Applications::new();
-        for (facts, host) in applications {
-            let (application, published) = Elsewhere::new(&facts, host)?;
+        for (facts, published, host) in applications {
+            let application = Elsewhere::new(&facts, host)?;
             let name = application.name.clone();
             offered = offered.with(application).map_err(|error| PyValueError::new_err(error.to_string()))?;
-            if let Some(model) = published {
-                offered = offered.publish(&name, &model);
+            if let Some(bytes) = published {
+                let model = decode::<PublishedModel>(&bytes, bytes.len());
+                offered = offered.publish(&name, &model.map_err(|error| PyValueError::new_err(error.to_string()))?);
             }
         }
         for (name, hosts) in databases {
-            let shards = hosts.into_iter().map(|host| ShardElsewhere { host, keys: Mutex::default() }).collect();
+            let keys = SharedKeys::default();
+            let shards = hosts.into_iter().map(|host| ShardElsewhere { host, keys: Arc::clone(&keys) }).collect();
             let routed = py.detach(|| unspoken_offers::route::<ShardElsewhere>(&name, shards, offered));
             offered = routed.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
         }
@@ -521,14 +543,15 @@ impl ServiceGateway {
             let url = format!("{scheme}://{}", server.local_addr().map_err(|error| text(&error))?);
             let metrics = server.metrics_addr().map_err(|error| text(&error))?;
             let (stop, stopped) = oneshot::channel::<()>();
-            runtime.spawn(server.run(async {
+            let ended = runtime.spawn(server.run(async {
                 // An error means that the sender was dropped, which also means to stop.
                 let _ = stopped.await;
             }));
-            Ok((runtime, stop, url, metrics.map(|address| format!("http://{address}/metrics"))))
+            let running = Running { runtime, stop, ended };
+            Ok((running, url, metrics.map(|address| format!("http://{address}/metrics"))))
         });
-        let (runtime, stop, url, metrics_url) = started.map_err(PyRuntimeError::new_err)?;
-        Ok(ServiceGateway { running: Mutex::new(Some((runtime, stop))), url, metrics_url })
+        let (running, url, metrics_url) = started.map_err(PyRuntimeError::new_err)?;
+        Ok(ServiceGateway { running: Mutex::new(Some(running)), url, metrics_url })
     }
 
     /// The address.
@@ -546,9 +569,11 @@ impl ServiceGateway {
     /// Ends the service. Requests that run may end first.
     fn close(&self, py: Python<'_>) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((runtime, stop)) = running {
+        if let Some(Running { runtime, stop, ended }) = running {
             py.detach(|| {
                 drop(stop);
+                // It fails only if the service has panicked, and has ended then, too.
+                let _ = runtime.block_on(ended);
                 runtime.shutdown_timeout(LAST_WAIT);
             });
         }

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::demand::{Demand, Machine, Need, application, database};
+use super::demand::{Database, Demand, Machine, Need, application, database, least_latency};
 use super::rates::{AnswerRates, STORIES};
 
 /// Plan machines, memory, shards and replicas for a demand
@@ -25,6 +25,10 @@ pub struct Arguments {
     /// Records are found by keys, not by indices
     #[arg(long)]
     by_key: bool,
+    /// Shards answer queries that wait together in one pass, as those of `unspoken serve --shard` do; replicas on Ray
+    /// answer each alone
+    #[arg(long)]
+    together: bool,
     /// Number of clients
     #[arg(long, default_value_t = 1e6)]
     clients: f64,
@@ -101,10 +105,19 @@ impl Arguments {
             ("--cores", self.cores),
             ("--memory-gib", self.memory_gib),
             ("--network-gbit", self.network_gbit),
+            ("--message-bytes", self.message_bytes),
+            ("--answer-core-seconds", self.answer_core_seconds.unwrap_or(1.0)),
+            ("--key-memory-bytes", self.key_memory_bytes.unwrap_or(1.0)),
         ];
         for (name, number) in numbers {
             anyhow::ensure!(number.is_finite() && number > 0.0, "{name}: found {number}, needed a positive number");
         }
+        let least = least_latency(&self.machine());
+        anyhow::ensure!(
+            self.kind != Kind::Pir || self.latency > least,
+            "--latency: found {}, needed more than {least:.4}: the expansion of a query and two messages",
+            self.latency
+        );
         Ok(())
     }
 
@@ -120,7 +133,10 @@ impl Arguments {
     fn need(&self, records: f64, clients: f64) -> Need {
         let demand = Demand { clients, questions_per_hour: self.questions_per_hour, latency: self.latency };
         match self.kind {
-            Kind::Pir => database(records, self.record_bytes, self.by_key, &demand, &self.machine()),
+            Kind::Pir => {
+                let (record_bytes, by_key, together) = (self.record_bytes, self.by_key, self.together);
+                database(&Database { records, record_bytes, by_key, together }, &demand, &self.machine())
+            }
             Kind::Stories => application(&STORIES, &demand, &self.machine()),
             Kind::Other => application(&self.other(), &demand, &self.machine()),
         }
@@ -164,20 +180,21 @@ impl Arguments {
 
     fn print(&self, records: f64, clients: f64, need: &Need) {
         let what = if self.kind == Kind::Pir { format!("{records:.0} records, ") } else { String::new() };
+        let slow = if need.seconds > self.latency { ", slower than asked" } else { "" };
         println!("{what}{clients:.0} clients, {} questions an hour each", self.questions_per_hour);
         println!(
-            "  machines      {:.0}: {:.0} shards, {:.0} of each, and {:.0} gateways",
+            "  machines      {:.0} (shards: {:.0}, replicas of each: {:.0}, gateways: {:.0})",
             need.machines(),
             need.shards,
             need.replicas,
             need.gateways
         );
         println!("  memory        {:.1} GB used of {:.0} GiB in a machine", need.machine_memory / 1e9, self.memory_gib);
-        println!("  answer        {:.3} s while nobody waits", need.seconds);
+        println!("  answer        {:.3} s while nobody waits{slow}", need.seconds);
         println!("  cost          {:.1} core-hours for a million questions", need.core_hours_per_million);
         println!("  keys          {:.1} GB on disk", need.key_disk / 1e9);
         println!("  network       {:.3} GB/s through the gateways", need.traffic / 1e9);
         println!("  breaks first  {}", need.limit);
-        println!("  rates         {} (docs/benchmarks.md)", self.source());
+        println!("  rates         {} (docs/benchmarks.md); more than two cores are extrapolated", self.source());
     }
 }

@@ -52,8 +52,28 @@ pub mod dense {
     pub const ANSWER_BYTES: f64 = 4_736.0;
     /// Seconds for adding the partial answers of eight shards ("pir: shards").
     pub const MERGE_SECONDS: f64 = 1.0e-4 / 8.0;
-    /// Bytes of a client's keys ("pir: answers", packed).
+    /// Bytes of a client's keys: sent ("pir: answers", packed), and in memory (what the service reserves for them).
     pub const KEY_BYTES: f64 = 2.704e6;
+    pub const KEY_MEMORY: f64 = 6.930e6;
 
     const GIB: f64 = (1u64 << 30) as f64;
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_pir::{Mode, PreparedKeys, Preset, SeededKeys};
+
+    use super::dense;
+
+    #[test]
+    fn lengths_of_keys_are_those_of_the_parameters() {
+        let parameters = Preset::N11.build().unwrap();
+        let lengths = [
+            (SeededKeys::byte_len(&parameters, Mode::Packed), dense::KEY_BYTES),
+            (PreparedKeys::memory_bytes(&parameters, Mode::Packed), dense::KEY_MEMORY),
+        ];
+        for (needed, found) in lengths {
+            assert!((needed as f64 / found - 1.0).abs() < 0.01, "{needed} {found}");
+        }
+    }
 }
