@@ -490,6 +490,9 @@ pub(crate) struct ServiceGateway {
     metrics_url: Option<String>,
 }
 
+/// An application for a gateway: its facts, the model that its owner publishes, and its host.
+type Offered<'py> = (Bound<'py, PyDict>, Option<Vec<u8>>, Py<PyAny>);
+
 /// A service that runs: what stops it, and its end.
 struct Running {
     runtime: Runtime,
@@ -507,7 +510,7 @@ impl ServiceGateway {
     fn new(
         py: Python<'_>,
         config: &str,
-        applications: Vec<(Bound<'_, PyDict>, Option<Vec<u8>>, Py<PyAny>)>,
+        applications: Vec<Offered<'_>>,
         databases: Vec<(String, Vec<Py<PyAny>>)>,
         mirror: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
