@@ -370,20 +370,30 @@ struct ShardElsewhere {
 }
 
 /// What keeps the keys of clients elsewhere, by the hash of their bundle, for all shards of a database.
-type SharedKeys = Arc<Mutex<HashMap<[u8; 32], Arc<KeysElsewhere>>>>;
+type SharedKeys = Arc<Mutex<HashMap<[u8; 32], PutKeys>>>;
+
+/// The keys of a client elsewhere, once they have been put there. Held while they are put.
+type PutKeys = Arc<Mutex<Option<Arc<KeysElsewhere>>>>;
 
 impl ShardElsewhere {
     fn keys(&self, keys: &ForwardedKeys) -> Result<Arc<KeysElsewhere>, ApplicationError> {
-        let mut known = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(there) = known.get(&keys.id()) {
+        let place = self.place(keys);
+        // Other clients do not wait while they are put.
+        let mut there = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = &*there {
             return Ok(Arc::clone(there));
         }
-        if known.len() >= MOST_KEYS {
+        let put = Arc::new(put_keys(&self.host, keys.bundle().to_vec())?);
+        *there = Some(Arc::clone(&put));
+        Ok(put)
+    }
+
+    fn place(&self, keys: &ForwardedKeys) -> PutKeys {
+        let mut known = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KEYS && !known.contains_key(&keys.id()) {
             known.clear();
         }
-        let there = Arc::new(put_keys(&self.host, keys.bundle().to_vec())?);
-        known.insert(keys.id(), Arc::clone(&there));
-        Ok(there)
+        Arc::clone(known.entry(keys.id()).or_default())
     }
 }
 
