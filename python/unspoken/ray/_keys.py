@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from pathlib import Path
 from typing import Any
+
+from unspoken.errors import ConfigurationError
 
 _log = logging.getLogger("unspoken.ray")
 
@@ -17,6 +20,8 @@ class KeyMirror:
     """
 
     def __init__(self, data_dir: Path, url: str, options: dict[str, Any]) -> None:
+        if importlib.util.find_spec("fsspec") is None:
+            raise ConfigurationError(f'keys={url!r}: found no fsspec, which copies them; pip install "unspoken[ray]"')
         self._keys = data_dir / "keys"
         self._url, self._options = url, options
 
