@@ -11,7 +11,6 @@ import argparse
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,6 +24,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 import numpy as np
 import ray
 from ray.cluster_utils import Cluster
+from running import actors
 
 import unspoken
 import unspoken.ray
@@ -34,13 +34,6 @@ LONGEST_WAIT = 120.0
 
 # Seconds between two kills.
 PAUSES = (0.5, 4.0)
-
-
-def processes(name: str) -> list[int]:
-    """The processes of Ray's actors whose title begins with a name."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    rows = (line.split(maxsplit=1) for line in listed.splitlines()[1:])
-    return [int(row[0]) for row in rows if len(row) == 2 and row[1].startswith(f"ray::{name}")]
 
 
 class Asker(threading.Thread):
@@ -78,7 +71,7 @@ def storm(kills: int, askers: list[Asker], cluster: Cluster, worker: Any, draw: 
             cluster.remove_node(worker, allow_graceful=False)
             worker = cluster.add_node(num_cpus=1)
         else:
-            running = processes(what)
+            running = actors(what)
             if not running:
                 continue
             os.kill(draw.choice(running), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A service that a script starts on this machine."""
+"""Processes that scripts and tests start on this machine: a service, and the actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -26,3 +26,10 @@ def serving(binary: Path, home: Path, *options: str | Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=60)
+
+
+def actors(name: str) -> list[int]:
+    """The processes of Ray's actors whose title begins with a name."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = (line.split(maxsplit=1) for line in listed.splitlines()[1:])
+    return [int(row[0]) for row in rows if len(row) == 2 and row[1].startswith(f"ray::{name}")]

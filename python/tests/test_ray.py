@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import actors
 
 import unspoken
 
@@ -89,20 +90,13 @@ def test_answers_as_a_plain_service(two_replicas: cluster.Service, home: Path, n
     assert 'application="digits/mnist"' in metrics
 
 
-def processes(name: str) -> list[int]:
-    """The processes of Ray's actors whose title begins with a name."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    rows = (line.split(maxsplit=1) for line in listed.splitlines()[1:])
-    return [int(row[0]) for row in rows if len(row) == 2 and row[1].startswith(f"ray::{name}")]
-
-
 def kill(name: str) -> None:
     """Kills one process of an actor, and waits until Ray has started another."""
-    before = processes(name)
+    before = actors(name)
     os.kill(before[0], signal.SIGKILL)
     deadline = time.monotonic() + 60
-    while len(set(processes(name)) - {before[0]}) < len(before):
-        assert time.monotonic() < deadline, processes(name)
+    while len(set(actors(name)) - {before[0]}) < len(before):
+        assert time.monotonic() < deadline, actors(name)
         time.sleep(0.2)
 
 

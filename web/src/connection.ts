@@ -2,7 +2,7 @@
 
 import { UnspokenError } from "./errors.js";
 import { deleteBundle, holdsBundle, sendBundle } from "./keys.js";
-import type { ApplicationInfo, Asked, Continued, OpenOptions, Progress, TextToContinue } from "./messages.js";
+import type { ApplicationInfo, Asked, Continued, Costs, OpenOptions, Progress, TextToContinue } from "./messages.js";
 import { type Offer, described, published } from "./offer.js";
 import * as storage from "./storage.js";
 import { type Transport, applicationPath, cancelled } from "./transport.js";
@@ -10,6 +10,7 @@ import {
   type Answer,
   ClearModel,
   Client,
+  type Continuation,
   type OpenOptions as ClientOptions,
   type Question,
   type Request,
@@ -198,53 +199,66 @@ export class Connection {
       const both = AbortSignal.any([signal, this.#ended.signal]);
       // Made first: a text that does not fit must not cost an upload.
       const continuation = this.#client.continueText(...textArguments(text));
-      const total = { encryptMilliseconds: 0, decryptMilliseconds: 0, serviceMilliseconds: 0 };
-      const bytes = { queryBytes: 0, answerBytes: 0 };
       try {
         await this.prepare(report, both);
-        for (let renewals = 0; ;) {
-          const start = performance.now();
-          const request = this.#client.askNext(continuation);
-          if (request === undefined) {
-            return { ...continuation.told(), ...total, ...bytes };
+        const turns: Costs[] = [];
+        const renewals = { left: RENEWALS };
+        for (;;) {
+          const turn = await this.#turn(continuation, renewals, report, both);
+          if (turn === undefined) {
+            return { ...continuation.told(), ...summed(turns) };
           }
-          const encrypted = performance.now() - start;
-          const exchange: Exchange = { request, answer: new Uint8Array(), queryBytes: 0, encrypted, answered: 0 };
-          try {
-            await this.#send(exchange, both, (done, steps) => {
-              report({ step: "asking", done, total: steps, text: continuation.told().text });
-            });
-            const received = performance.now();
-            this.#client.take(continuation, request, exchange.answer);
-            total.encryptMilliseconds += encrypted;
-            total.serviceMilliseconds += exchange.answered;
-            total.decryptMilliseconds += performance.now() - received;
-            bytes.queryBytes += exchange.queryBytes;
-            bytes.answerBytes += exchange.answer.length;
-            report({ step: "asking", done: 0, total: 1, text: continuation.told().text });
-          } catch (error) {
-            if (error instanceof WebAssembly.RuntimeError) {
-              throw error;
-            }
-            if (continuation.told().end !== undefined) {
-              // Only the session was to be ended: it expires.
-              return { ...continuation.told(), ...total, ...bytes };
-            }
-            if (renewals === RENEWALS || UnspokenError.of(error).code !== "key_not_found") {
-              throw error;
-            }
-            renewals += 1;
-            await this.#renew(error, both);
-            await this.prepare(report, both);
-            continuation.retry();
-          } finally {
-            freed(request);
-          }
+          turns.push(turn);
         }
       } finally {
         freed(continuation);
       }
     });
+  }
+
+  /** Asks the next question of a text and takes its answer. Returns what it took; nothing if the text has ended. */
+  async #turn(
+    continuation: Continuation,
+    renewals: { left: number },
+    report: Report,
+    signal: AbortSignal,
+  ): Promise<Costs | undefined> {
+    const { text, end } = continuation.told();
+    report({ step: "asking", done: 0, total: 1, text });
+    const start = performance.now();
+    const request = this.#client.askNext(continuation);
+    if (request === undefined) {
+      return undefined;
+    }
+    const encrypted = performance.now() - start;
+    const exchange: Exchange = { request, answer: new Uint8Array(), queryBytes: 0, encrypted, answered: 0 };
+    try {
+      await this.#send(exchange, signal, (done, total) => {
+        report({ step: "asking", done, total, text });
+      });
+      const received = performance.now();
+      this.#client.take(continuation, request, exchange.answer);
+      return costs(exchange, performance.now() - received);
+    } catch (error) {
+      // After a trap the module cannot be used.
+      if (error instanceof WebAssembly.RuntimeError) {
+        throw error;
+      }
+      // Only the session was to be ended: it expires.
+      if (end !== undefined) {
+        return undefined;
+      }
+      if (renewals.left === 0 || UnspokenError.of(error).code !== "key_not_found") {
+        throw error;
+      }
+      renewals.left -= 1;
+      await this.#renew(error, signal);
+      await this.prepare(report, signal);
+      continuation.retry();
+    } finally {
+      freed(request);
+    }
+    return await this.#turn(continuation, renewals, report, signal);
   }
 
   /** Continues a text in the clear, if the whole model is published. */
@@ -397,14 +411,11 @@ export class Connection {
     // All of them, before an error ends it.
     const read = exchanges.map(({ request, answer }) => attempt(() => this.#client.read(request, answer)));
     const answers = read.flatMap((result) => result());
-    const sum = (of: (exchange: Exchange) => number): number => exchanges.reduce((total, next) => total + of(next), 0);
+    const decrypted = performance.now() - start;
     return {
       answers,
-      encryptMilliseconds: sum(({ encrypted }) => encrypted),
-      decryptMilliseconds: performance.now() - start,
-      serviceMilliseconds: sum(({ answered }) => answered),
-      queryBytes: sum(({ queryBytes }) => queryBytes),
-      answerBytes: sum(({ answer }) => answer.length),
+      ...summed(exchanges.map((exchange) => costs(exchange, 0))),
+      decryptMilliseconds: decrypted,
     };
   }
 
@@ -491,6 +502,28 @@ export class Connection {
       await deleteBundle(this.#transport, before.key);
     }
   }
+}
+
+/** What a request took. */
+function costs({ encrypted, answered, queryBytes, answer }: Exchange, decrypted: number): Costs {
+  return {
+    encryptMilliseconds: encrypted,
+    decryptMilliseconds: decrypted,
+    serviceMilliseconds: answered,
+    queryBytes,
+    answerBytes: answer.length,
+  };
+}
+
+function summed(all: Costs[]): Costs {
+  const sum = (of: (each: Costs) => number): number => all.reduce((total, each) => total + of(each), 0);
+  return {
+    encryptMilliseconds: sum((each) => each.encryptMilliseconds),
+    decryptMilliseconds: sum((each) => each.decryptMilliseconds),
+    serviceMilliseconds: sum((each) => each.serviceMilliseconds),
+    queryBytes: sum((each) => each.queryBytes),
+    answerBytes: sum((each) => each.answerBytes),
+  };
 }
 
 /** What the module is told of a text to continue. */

@@ -45,9 +45,8 @@ export interface ApplicationInfo {
   isStored: boolean;
 }
 
-/** The answers to the questions of one call, and what they took. */
-export interface Asked {
-  answers: Answer[];
+/** What the questions of a call took. */
+export interface Costs {
   /** Milliseconds for encryption, and for decryption, in this page. */
   encryptMilliseconds: number;
   decryptMilliseconds: number;
@@ -55,6 +54,11 @@ export interface Asked {
   serviceMilliseconds: number;
   queryBytes: number;
   answerBytes: number;
+}
+
+/** The answers to the questions of one call, and what they took. */
+export interface Asked extends Costs {
+  answers: Answer[];
 }
 
 /** A text to continue. */
@@ -68,15 +72,7 @@ export interface TextToContinue {
 }
 
 /** A text that was continued, and what it took. */
-export interface Continued extends Told {
-  /** Milliseconds for encryption, and for decryption, in this page. */
-  encryptMilliseconds: number;
-  decryptMilliseconds: number;
-  /** Milliseconds from sending requests to receiving their answers. */
-  serviceMilliseconds: number;
-  queryBytes: number;
-  answerBytes: number;
-}
+export interface Continued extends Told, Costs {}
 
 /** How far something is. */
 export interface Progress {

@@ -93,17 +93,18 @@ class Gateway:
     ) -> None:
         self._moves = moves
         self._placed = {placed.name: placed for placed in _all(applications, databases)}
-        self._hosts: dict[str, Host] = {}
+        hosts = self._hosts = {
+            name: Host(_handle(placed), placed.facts, placed.is_slow) for name, placed in self._placed.items()
+        }
 
         def start() -> ServiceGateway:
             if mirror is not None:
                 mirror.restore()
-            moved = moves.load()
-            for name, placed in self._placed.items():
-                now = replace(placed, app=moved.get(name, placed.app))
-                self._hosts[name] = Host(_handle(now), now.facts, now.is_slow)
-                self._hosts[name].look()
-            hosts = self._hosts
+            for name, app in moves.load().items():
+                placed = self._placed[name]
+                hosts[name].move(_handle(replace(placed, app=app)), placed.facts)
+            for host in hosts.values():
+                host.look()
             return ServiceGateway(
                 config,
                 [(hosts[placed.name].facts(), placed.published, hosts[placed.name]) for placed in applications],

@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -132,7 +133,8 @@ def serve(
     tokens, metrics_listen, web
         As for ``unspoken serve``: file of access tokens, address of the metrics, directory of a page.
     config : str
-        Further lines of the configuration file, in TOML: limits, timeouts, certificates.
+        Further lines of the configuration file, in TOML: limits, timeouts, certificates. Paths in it, and in options of
+        offers, are absolute: Ray's processes have other working directories.
     name : str
         Name of the service in the cluster; a second one needs another.
 
@@ -233,6 +235,8 @@ class _Placing:
         self._count += 1
         self._started.append(app)
         try:
+            # The working directory of Ray's processes is another one.
+            offer = replace(offer, path=Path(offer.path).absolute())
             handle = ray_serve.run(_deployment(offer).bind(offer), name=app, route_prefix=None)
             facts = handle.facts.remote().result(timeout_s=_CONTROL_SECONDS)
             published = handle.published.remote().result(timeout_s=_CONTROL_SECONDS)

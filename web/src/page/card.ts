@@ -1,6 +1,6 @@
 /** The card of one application: what it costs, asking, the answer, and what became of the secret. */
 
-import { type Application, type Asked, type CallOptions, type Progress, UnspokenError } from "../index.js";
+import { type Application, type CallOptions, type Costs, type Progress, UnspokenError } from "../index.js";
 import { button, bytes, duration, element, facts, hex } from "./elements.js";
 
 /** What differs between applications. */
@@ -30,7 +30,6 @@ export interface Outcome {
   rows: Facts;
 }
 
-type Costs = Omit<Asked, "answers">;
 type Facts = [term: string, value: Node | string][];
 
 /** Opens the application of a card. */

@@ -37,7 +37,8 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 fn overhead(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     harness.progress("a recogniser of digits with and without Ray");
     let cluster = RayCluster::start(&harness.options.root, json!({ "part": "overhead" }))?;
-    measure(harness, cluster, &[("digits, one replica", "digits ray")], "digits plain", 0)
+    let case = ("digits, one replica".to_owned(), "digits ray".to_owned());
+    measure(harness, cluster, &[case], "digits plain", 0)
 }
 
 /// A question to a database in shards on Ray, beside the whole one without Ray.
@@ -48,7 +49,7 @@ fn shards(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let counts: Vec<usize> = std::iter::once(0).chain(COUNTS).collect();
     let part = json!({ "part": "shards", "records": records, "counts": counts });
     let cluster = RayCluster::start(&harness.options.root, part)?;
-    let cases = [("1 shard", "shards 1"), ("2 shards", "shards 2"), ("4 shards", "shards 4")];
+    let cases = COUNTS.map(|count| (format!("{count} shards"), format!("shards {count}")));
     measure(harness, cluster, &cases, "shards 0", records * RECORD_BYTES)
 }
 
@@ -56,13 +57,13 @@ fn shards(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 fn measure(
     harness: &mut Harness<'_>,
     cluster: RayCluster,
-    cases: &[(&str, &'static str)],
-    plain: &'static str,
+    cases: &[(String, String)],
+    plain: &str,
     bytes: u64,
 ) -> Result<(), BenchError> {
     let setup = cluster.setup.clone();
     let cluster = RefCell::new(cluster);
-    let names = cases.iter().map(|(_, name)| *name).chain([plain]);
+    let names = cases.iter().map(|(_, name)| name.as_str()).chain([plain]);
     let mut asking: Vec<TimedOperation<'_>> =
         names.map(|name| Box::new(|| cluster.borrow_mut().seconds(name)) as TimedOperation<'_>).collect();
     let samples = alternate(harness.repetitions(), &mut asking)?;
@@ -72,7 +73,7 @@ fn measure(
             "clock": "wall", "threads": setup.cores, "repetitions": times.len(), "ray": setup.ray,
             "record_bytes": bytes, "machines": 1,
         };
-        harness.row(LATENCY, *case, times, Some(("a service without Ray", plain)), params);
+        harness.row(LATENCY, case.as_str(), times, Some(("a service without Ray", plain)), params);
     }
     Ok(())
 }

@@ -34,8 +34,11 @@ pub const KIND: Kind = Kind {
     load,
 };
 
-const HALVES: Halves =
-    Halves { client: &["client.json", "client.safetensors"], server: &["server.json", "server.safetensors"] };
+const HALVES: Halves = Halves {
+    client: &["client.json", "client.safetensors"],
+    optional: &[],
+    server: &["server.json", "server.safetensors"],
+};
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let query = offer.option("query")?.unwrap_or(QueryForm::Direct);

@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
     load,
 };
 
-const HALVES: Halves = Halves { client: &[], server: &["digits.json", "digits.safetensors"] };
+const HALVES: Halves = Halves { client: &[], optional: &[], server: &["digits.json", "digits.safetensors"] };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| DIGITS_PRESET.into()))?;

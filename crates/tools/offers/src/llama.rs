@@ -41,13 +41,10 @@ pub const KIND: Kind = Kind {
     load,
 };
 
-/// The halves of a model whose head is its embedding, and of one that has another.
-const TIED: Halves = Halves {
+/// A head that is the embedding has no file of its own.
+const HALVES: Halves = Halves {
     client: &["client/client.json", "client/client.safetensors", "client/tokenizer.json"],
-    server: &["tamed.safetensors"],
-};
-const WITH_HEAD: Halves = Halves {
-    client: &["client/client.json", "client/client.safetensors", "client/head.safetensors", "client/tokenizer.json"],
+    optional: &["client/head.safetensors"],
     server: &["tamed.safetensors"],
 };
 
@@ -83,8 +80,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     if sessions < options.sessions {
         tracing::warn!(application, asked = options.sessions, sessions, "fewer sessions: raise option mib");
     }
-    let has_head = offer.path().join("client/head.safetensors").exists();
-    publish(offer, if has_head { &WITH_HEAD } else { &TIED }, offer.add(server, applications)?)
+    publish(offer, &HALVES, offer.add(server, applications)?)
 }
 
 fn pass_input(offer: &Offer) -> anyhow::Result<PassInput> {

@@ -31,6 +31,8 @@ pub const PUBLISH_ALL: KindOption = KindOption {
 /// The files of the halves of a model, as paths from its directory. They are published under their names alone.
 pub struct Halves {
     pub client: &'static [&'static str],
+    /// Files of the client's half that not every model has.
+    pub optional: &'static [&'static str],
     pub server: &'static [&'static str],
 }
 
@@ -55,6 +57,7 @@ impl FromStr for Published {
 
 /// Publishes the files of an offer that its option names.
 pub fn publish(offer: &Offer, halves: &Halves, applications: Applications) -> anyhow::Result<Applications> {
+    let optional = halves.optional.iter().filter(|name| offer.path().join(name).exists());
     let names: Vec<&str> = match offer.option::<Published>(PUBLISH.name)? {
         None => return Ok(applications),
         Some(Published::Client) => {
@@ -62,9 +65,9 @@ pub fn publish(offer: &Offer, halves: &Halves, applications: Applications) -> an
                 !halves.client.is_empty(),
                 "clients of this kind need no model; needed publish=all, or none"
             );
-            halves.client.to_vec()
+            halves.client.iter().chain(optional).copied().collect()
         }
-        Some(Published::All) => halves.client.iter().chain(halves.server).copied().collect(),
+        Some(Published::All) => halves.client.iter().chain(optional).chain(halves.server).copied().collect(),
     };
     let model = PublishedModel { files: names.iter().map(|name| file(offer.path(), name)).collect::<Result<_, _>>()? };
     let found: usize = model.files.iter().map(|file| file.content.len()).sum();

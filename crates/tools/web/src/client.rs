@@ -294,10 +294,20 @@ impl Client {
     /// The next request of a text that is continued; none when the text and its session have ended.
     ///
     /// # Errors
-    /// If its answer is outstanding, or the text is one of another description.
+    /// If the answer to the last one is outstanding: take it, or retry.
     #[wasm_bindgen(js_name = askNext)]
     pub fn ask_next(&mut self, continuation: &mut Continuation) -> Result<Option<Request>, JsValue> {
-        let Some(question) = continuation.generation.question() else { return Ok(None) };
+        let Some(question) = continuation.generation.question() else {
+            return match continuation.generation.end() {
+                Some(_) => Ok(None),
+                None => Err(Failure::Argument {
+                    what: "text",
+                    found: "one whose last request has no answer yet".into(),
+                    needed: "its answer, or another try of it".into(),
+                }
+                .into()),
+            };
+        };
         Ok(Some(self.request(&[Question::Next(Box::new(question))])?))
     }
 
@@ -307,9 +317,8 @@ impl Client {
     /// As for [`Client::read`].
     pub fn take(&self, continuation: &mut Continuation, request: &Request, answer: &[u8]) -> Result<(), JsValue> {
         for answer in self.answers(request, answer)? {
-            if let Answer::Next(answer) = answer {
-                continuation.generation.answer(&answer).map_err(Failure::of)?;
-            }
+            let Answer::Next(answer) = answer else { return Err(other_request().into()) };
+            continuation.generation.answer(&answer).map_err(Failure::of)?;
         }
         Ok(())
     }

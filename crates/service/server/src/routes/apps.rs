@@ -35,6 +35,8 @@ pub(super) async fn describe(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let offer = service.application(&name)?;
+    // First: the limits may change with it.
+    let description = offer.application.describe();
     let limits = offer.limits();
     let limits = Limits {
         key_format: limits.key_format,
@@ -42,7 +44,6 @@ pub(super) async fn describe(
         max_query_bytes: limits.max_query_bytes as u64,
         max_answer_bytes: limits.max_answer_bytes as u64,
     };
-    let description = offer.application.describe();
     let message = ApplicationDescription { name, limits: Some(limits), description };
     Ok(message_response(&message, wants_json(&headers)))
 }

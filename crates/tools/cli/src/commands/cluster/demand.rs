@@ -172,8 +172,8 @@ pub fn application(rates: &AnswerRates, demand: &Demand, machine: &Machine) -> N
         replicas,
         machine_memory: rates.model_memory + demand.active() * rates.key_memory / replicas,
         gateways,
-        seconds: rates.seconds * (2.0 / machine.cores).max(rates.core_seconds / rates.seconds / machine.cores)
-            + machine.round_trip,
+        // Measured on two cores.
+        seconds: rates.seconds * 2.0 / machine.cores + machine.round_trip,
         core_hours_per_million: rates.core_seconds * 1e6 / HOUR,
         key_disk: demand.clients * rates.key_bytes,
         traffic,

@@ -50,7 +50,8 @@ pub struct Arguments {
     /// Core-seconds of an answer of --kind other
     #[arg(long, required_if_eq("kind", "other"))]
     answer_core_seconds: Option<f64>,
-    /// Bytes of a client's keys in memory, of --kind other
+    /// Bytes of a client's keys in memory, of --kind other; half as many are counted on disk, where seeds stand for one
+    /// of the two halves of a key
     #[arg(long, required_if_eq("kind", "other"))]
     key_memory_bytes: Option<f64>,
     /// Bytes of query and answer together, of --kind other

@@ -1,0 +1,122 @@
+//! Server halves without a service.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use unspoken_protocol::{AnswerProgress, ClientId};
+use unspoken_server::{Hosted, HostedKeys as Loaded, OfferConfig};
+
+use super::outcome::{Outcome, outcome};
+
+/// The server half of one application, with its model, in this process.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct HostedApplication(Hosted);
+
+/// The loaded keys of a client.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct HostedKeys(Loaded);
+
+/// Stops an answer that is being computed.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+#[derive(Default)]
+pub(crate) struct Work {
+    cancel: AtomicBool,
+    progress: AnswerProgress,
+}
+
+#[pymethods]
+impl Work {
+    #[new]
+    fn new() -> Self {
+        Work::default()
+    }
+
+    /// Stops it soon.
+    fn cancel(&self) {
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Steps done and in total, if the application has reported any.
+    #[getter]
+    fn progress(&self) -> Option<(u32, u32)> {
+        self.progress.newest()
+    }
+}
+
+#[pymethods]
+impl HostedApplication {
+    /// Loads an application: what `unspoken serve --offer` takes.
+    #[staticmethod]
+    #[pyo3(signature = (kind, path, name=None, options=BTreeMap::new()))]
+    fn load(
+        py: Python<'_>,
+        kind: String,
+        path: PathBuf,
+        name: Option<String>,
+        options: BTreeMap<String, String>,
+    ) -> PyResult<Self> {
+        let config = OfferConfig { kind, name, path, options };
+        let loaded = py.detach(|| unspoken_offers::load(vec![config]));
+        let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
+        let hosted = applications.hosted().into_iter().next();
+        hosted.map(HostedApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))
+    }
+
+    /// What a service must know of it.
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (facts, limits) = (PyDict::new(py), self.0.limits());
+        facts.set_item("name", self.0.name())?;
+        facts.set_item("description", PyBytes::new(py, &self.0.describe()))?;
+        facts.set_item("key_set", self.0.key_set().to_string())?;
+        facts.set_item("key_format", limits.key_format)?;
+        facts.set_item("header_bytes", limits.header_bytes)?;
+        facts.set_item("max_key_bytes", limits.max_key_bytes)?;
+        facts.set_item("key_memory_bytes", limits.key_memory_bytes)?;
+        facts.set_item("max_query_bytes", limits.max_query_bytes)?;
+        facts.set_item("max_answer_bytes", limits.max_answer_bytes)?;
+        Ok(facts)
+    }
+
+    /// The model that its owner publishes, the bytes of a `PublishedModel`.
+    fn published<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.0.published().map(|model| PyBytes::new(py, &model))
+    }
+
+    /// Why answers may be old, if they may.
+    fn complaint(&self) -> Option<String> {
+        self.0.check_ready().err()
+    }
+
+    /// Whether the first bytes of a bundle are those of keys for this application: `("answer", b"", 0)`, or an error.
+    fn check_header(&self, header: &[u8]) -> Outcome {
+        outcome(self.0.loaded_key_bytes(header).map(|_| Vec::new()))
+    }
+
+    /// Parses a bundle, which is not copied: the keys, or an error.
+    fn load_keys(&self, py: Python<'_>, bundle: PyReadonlyArray1<'_, u8>) -> PyResult<(Option<HostedKeys>, Outcome)> {
+        let mut bytes = bundle.as_slice()?;
+        Ok(py.detach(|| match self.0.load_keys(&mut bytes) {
+            Ok(keys) => (Some(HostedKeys(keys)), outcome(Ok(Vec::new()))),
+            Err(error) => (None, outcome(Err(error))),
+        }))
+    }
+
+    /// Answers a query of a client, whose id has 16 bytes.
+    fn answer(
+        &self,
+        py: Python<'_>,
+        client: [u8; 16],
+        keys: &HostedKeys,
+        query: &[u8],
+        work: &Work,
+    ) -> (&'static str, Py<PyBytes>, u32) {
+        let answer = py.detach(|| self.0.answer(ClientId::new(client), &keys.0, query, &work.cancel, &work.progress));
+        let (name, bytes, wait) = outcome(answer);
+        (name, PyBytes::new(py, &bytes).unbind(), wait)
+    }
+}

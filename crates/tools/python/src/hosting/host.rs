@@ -1,0 +1,63 @@
+//! Calls of the Python object that passes keys and queries on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use unspoken_protocol::{AnswerProgress, ClientId};
+use unspoken_server::ApplicationError;
+
+use super::outcome::{FarOutcome, of_outcome};
+
+/// Seconds between two looks at an answer and at whether it is still wanted.
+const LOOK_SECONDS: f64 = 0.25;
+
+/// What keeps the keys of a client elsewhere, until it is dropped.
+pub(super) struct KeysElsewhere(Py<PyAny>);
+
+/// What `wait` returns: an outcome, or how far the answer is, or nothing new.
+#[derive(FromPyObject)]
+enum Waited {
+    Ended(String, Vec<u8>, u32),
+    Reached(u32, u32),
+}
+
+/// What the Python object raises is an error inside the service.
+pub(super) fn raised(error: PyErr) -> ApplicationError {
+    ApplicationError::Internal(error.to_string())
+}
+
+/// Puts a bundle where replicas find it, and lets one of them load it.
+pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewhere, ApplicationError> {
+    let (keys, outcome) = Python::attach(|py| {
+        let put = host.call_method1(py, "put_keys", (PyArray1::from_vec(py, bundle),))?;
+        put.extract::<(Py<PyAny>, FarOutcome)>(py)
+    })
+    .map_err(raised)?;
+    of_outcome(outcome)?;
+    Ok(KeysElsewhere(keys))
+}
+
+/// Passes a query on, and waits for the answer or until it is cancelled.
+pub(super) fn asked(
+    host: &Py<PyAny>,
+    (client, keys, query): (ClientId, &KeysElsewhere, &[u8]),
+    cancel: &AtomicBool,
+    progress: &AnswerProgress,
+) -> Result<Vec<u8>, ApplicationError> {
+    Python::attach(|py| {
+        let arguments = (PyBytes::new(py, &client.to_bytes()), keys.0.clone_ref(py), PyBytes::new(py, query));
+        let asked = host.bind(py).call_method1("ask", arguments).map_err(raised)?;
+        while !cancel.load(Ordering::Relaxed) {
+            let waited = asked.call_method1("wait", (LOOK_SECONDS,));
+            match waited.and_then(|waited| waited.extract::<Option<Waited>>()).map_err(raised)? {
+                Some(Waited::Ended(name, bytes, wait)) => return of_outcome((name, bytes, wait)),
+                Some(Waited::Reached(done, total)) => progress.report(done, total),
+                None => {}
+            }
+        }
+        asked.call_method0("cancel").map_err(raised)?;
+        Err(ApplicationError::Cancelled)
+    })
+}

@@ -1,0 +1,12 @@
+//! Server halves without a service, and a service whose applications run elsewhere: what `unspoken.ray` schedules.
+
+mod application;
+mod disk;
+mod elsewhere;
+mod gateway;
+mod host;
+mod outcome;
+mod shard;
+
+pub(crate) use application::{HostedApplication, HostedKeys, Work};
+pub(crate) use gateway::ServiceGateway;
