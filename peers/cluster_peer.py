@@ -48,7 +48,8 @@ class Cluster:
         """Start Ray, and the services of a part."""
         self.binary = Path(command["binary"])
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
-        ray.init(num_cpus=LOGICAL_CPUS, include_dashboard=False, object_store_memory=512 << 20, log_to_driver=False)
+        options = {"num_cpus": LOGICAL_CPUS, "include_dashboard": False, "log_to_driver": False}
+        ray.init("local", object_store_memory=512 << 20, **options)
         if command["part"] == "overhead":
             self.digits()
         else:

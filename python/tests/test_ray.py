@@ -31,7 +31,8 @@ DIGITS = {"preset": "n14_real_depth8_scale30", "batch": "4"}
 @pytest.fixture(scope="module")
 def started() -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(num_cpus=6, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False)
+    # A cluster of its own, also where an earlier one was killed: its address is still in Ray's directory.
+    ray.init("local", num_cpus=6, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False)
     yield
     ray.shutdown()
 
