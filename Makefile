@@ -35,6 +35,7 @@ data/icd10/icd10cm.csv:
 WASM := target/wasm32-unknown-unknown/web/unspoken_web.wasm
 .PHONY: web
 web:
+	@if command -v rustup > /dev/null; then rustup target add wasm32-unknown-unknown || true; fi
 	cargo build --profile web --target wasm32-unknown-unknown -p unspoken-web
 	cargo run --manifest-path web/bindgen/Cargo.toml --target-dir target/bindgen -- $(WASM) web/src/wasm
 	cd web && npm ci --no-audit --no-fund && npm run --silent check && npm run --silent build
@@ -71,6 +72,7 @@ test: data lint
 
 # Tests of the engine on WebAssembly, with its vector kernels. Needs Node.js 20 or newer.
 test-wasm:
+	@if command -v rustup > /dev/null; then rustup target add wasm32-wasip1 || true; fi
 	$(WASI) cargo test --release --target wasm32-wasip1 -p unspoken-ring -p unspoken-rlwe --lib --tests
 	$(WASI) cargo test --release --target wasm32-wasip1 -p unspoken-ckks --lib
 
