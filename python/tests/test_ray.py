@@ -17,6 +17,7 @@ import pytest
 from running import actors
 
 import unspoken
+from unspoken import batches
 
 ray = pytest.importorskip("ray", reason='the tests of unspoken.ray need `pip install "unspoken[ray]"`')
 
@@ -222,6 +223,40 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
 def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:
     with pytest.raises(unspoken.ConfigurationError, match=message):
         cluster.Offer(**{"kind": "digits", "path": "anywhere", **offer})
+
+
+@pytest.mark.usefixtures("started")
+def test_files_of_questions_are_answered_through_kills(
+    saved: Path, home: Path, network: Any, strokes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, _ = strokes
+    store = f"file://{home / 'store'}"
+    monkeypatch.setattr(batches, "FILE_BYTES", 1)
+    offer = cluster.Offer("digits", saved, options=DIGITS, replicas=2)
+    with serving(saved, home, keys=store) as service:
+        asked = client(service, home / "state")
+        assert batches.encrypt(asked, images, home / "questions") == len(images)
+        reports: list[batches.Report] = []
+        places = {"questions": home / "questions", "answers": f"file://{home / 'answers'}", "keys": store}
+        answering = threading.Thread(target=lambda: reports.append(cluster.answer_files(offer, **places)))
+        answering.start()
+        answers = Path(home / "answers")
+        deadline = time.monotonic() + 60
+        while not list(answers.glob("*.parquet")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(actors("MapWorker")[0], signal.SIGKILL)
+        answering.join(timeout=120)
+        (report,) = reports
+        assert (report.files, report.refused, report.problems) == (len(images) // 4, 0, {})
+        found, _ = batches.decrypt(asked, images, home / "answers")
+        assert (found == network.predict(images)).all()
+        # A later call has nothing left to do, or what is missing.
+        (answers / "part-000003.parquet").unlink()
+        report = cluster.answer_files(offer, **places)
+        assert (report.files, report.before) == (1, len(images) // 4 - 1)
+        with pytest.raises(unspoken.ConfigurationError, match="needed one of classify"):
+            cluster.answer_files(cluster.Offer("sums", saved), **places)
 
 
 def test_a_second_service_needs_a_name(two_replicas: cluster.Service, saved: Path, home: Path) -> None:

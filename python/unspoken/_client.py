@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._fasttext import FastText
-from unspoken._texts import text_list, warn_of_texts
+from unspoken._texts import labelled, text_list, warn_of_texts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -136,6 +136,15 @@ class Client(PreparingClient[_unspoken.Connection]):
     def labels(self) -> list[str]:
         """Label names, in the order of the scores."""
         return self._words.labels
+
+    def _listed(self, _connection: _unspoken.Connection, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return texts."""
+        return text_list(questions, "messages")
+
+    def _joined(self, _connection: _unspoken.Connection, questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return labels and scores."""
+        warn_of_texts(self._words.coverage(list(questions))["warnings"], 3)
+        return labelled(read, len(self.labels))
 
     def _open(self) -> _unspoken.Connection:
         """Make keys and upload them, unless the service has them."""

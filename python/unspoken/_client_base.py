@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from os import PathLike
@@ -342,3 +342,11 @@ class PreparingClient(ServiceClient[ConnectionT]):
             raise ConfigurationError(f"make a client: found burst={burst}, pool_bytes={pool_bytes}; needed 0 or more")
         super().__init__(url, application=application, **options)
         self._ready = (burst, pool_bytes)
+
+    @abstractmethod
+    def _listed(self, connection: ConnectionT, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return questions as the compiled module takes them."""
+
+    @abstractmethod
+    def _joined(self, connection: ConnectionT, questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return what the decrypted answers to all queries are together."""

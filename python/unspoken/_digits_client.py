@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +110,15 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         rows = image_rows(images)
         with self._use_connection() as connection:
             scores = connection.recognise(rows, bits, self._progress)
+        return scores.argmax(axis=1), scores
+
+    def _listed(self, _connection: _unspoken.DigitsConnection, questions: Sequence[Any]) -> Any:
+        """Return images as rows."""
+        return image_rows(np.asarray(questions))
+
+    def _joined(self, _connection: _unspoken.DigitsConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return digits and scores."""
+        scores = np.concatenate([np.empty((0, 10)), *read])
         return scores.argmax(axis=1), scores
 
     def _open(self) -> _unspoken.DigitsConnection:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,14 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
     def tokens(self) -> list[str]:
         """The tokens that can be looked up, in the order of the table's rows."""
         return self._codes.tokens
+
+    def _listed(self, _connection: _unspoken.EmbeddingConnection, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return the rows of tokens."""
+        return self._codes.ids(text_list(questions, "tokens"))
+
+    def _joined(self, _connection: _unspoken.EmbeddingConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return embeddings."""
+        return np.concatenate(read) if read else np.empty((0, 0))
 
     def _open(self) -> _unspoken.EmbeddingConnection:
         """Make keys and upload them, unless the service has them."""

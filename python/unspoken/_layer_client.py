@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._table import CompressedTable, codes_of
-from unspoken._texts import text_list, warn_of_texts
+from unspoken._texts import labelled, text_list, warn_of_texts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -152,6 +152,15 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         # After the last answer: the time between requests must not depend on the texts.
         warn_of_texts(self._codes.coverage(given, max_tokens)["warnings"], 3)
         return np.array(labels, dtype=np.str_), scores
+
+    def _listed(self, _connection: _unspoken.LayerConnection, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return texts."""
+        return text_list(questions, "texts")
+
+    def _joined(self, connection: _unspoken.LayerConnection, questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return labels and scores."""
+        warn_of_texts(self._codes.coverage(list(questions), connection.max_tokens)["warnings"], 3)
+        return labelled(read, len(connection.labels))
 
     def _open(self) -> _unspoken.LayerConnection:
         """Make keys and upload them, unless the service has them."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -101,6 +104,16 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
             signature = MatrixSignature(connection.signature())
             inputs = named_matrices(signature.inputs, arrays)
             return connection.compute(inputs, bits, self._progress).reshape(signature.shape)
+
+    def _listed(self, connection: _unspoken.MatrixConnection, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return the inputs of computations."""
+        inputs = MatrixSignature(connection.signature()).inputs
+        return [named_matrices(inputs, arrays) for arrays in questions]
+
+    def _joined(self, connection: _unspoken.MatrixConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
+        """Return the results of all computations."""
+        shape = MatrixSignature(connection.signature()).shape
+        return [result.reshape(shape) for results in read for result in results]
 
     def _open(self) -> _unspoken.MatrixConnection:
         """Make keys and upload them, unless the service has them."""

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from unspoken import _unspoken
 
 TextKind = Literal["tab", "csv", "enron-spam", "drug-reviews"]
@@ -92,6 +95,22 @@ def text_list(texts: Iterable[str], name: str) -> list[str]:
             kind = type(text).__name__
             raise TypeError(f"read {name}: found {kind} at position {position}, needed str; convert or drop it")
     return found
+
+
+def labelled(
+    read: Iterable[tuple[list[str], npt.NDArray[np.float64]]], classes: int
+) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+    """Return the labels of all texts, and their scores, of so many classes.
+
+    Examples
+    --------
+    >>> labelled([(["a"], np.ones((1, 2))), (["b"], np.zeros((1, 2)))], 2)[0]
+    array(['a', 'b'], dtype='<U1')
+    """
+    read = list(read)
+    labels = [label for labels, _ in read for label in labels]
+    scores = np.concatenate([np.empty((0, classes)), *(scores for _, scores in read)])
+    return np.array(labels, dtype=np.str_), scores
 
 
 def warn_of_texts(messages: list[str], stacklevel: int) -> None:

@@ -17,9 +17,10 @@ try:
 except ImportError as error:
     raise ImportError('unspoken.ray needs Ray Serve: pip install "unspoken[ray]"') from error
 
+from unspoken.ray._files import answer_files
 from unspoken.ray._offer import Offer, Shards
 from unspoken.ray._service import Service, serve
 
 del _ray, _serve
 
-__all__ = ["Offer", "Service", "Shards", "serve"]
+__all__ = ["Offer", "Service", "Shards", "answer_files", "serve"]

@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import ObjectStoreFullError, OwnerDiedError, RayActorError, RayTaskError
 from ray.serve.exceptions import RayServeException
 
-from unspoken.ray._replica import Outcome
+from unspoken._key_cache import Outcome
 
 #: Seconds for which something is passed to other replicas after the first one died or had no room.
 _PATIENCE = 30.0

@@ -15,6 +15,9 @@ _SINGLE = frozenset({"llama", "pir-encrypted", "sums", "unseal"})
 #: Kinds whose replicas lock a directory.
 _LOCKED = frozenset({"pir-encrypted", "sums"})
 
+#: Queries that one computation of a shard answers.
+_OF_A_SHARD = 16
+
 #: Kinds whose answers take long, so that clients are told how far they are.
 _SLOW = frozenset({"llama"})
 
@@ -80,6 +83,11 @@ class Offer:
         return self.kind in _LOCKED or "keep" in self.options
 
     @property
+    def queries_at_once(self) -> int:
+        """The number of queries that a replica should have."""
+        return _OF_A_SHARD if self.kind == "pir-shard" else 1
+
+    @property
     def is_slow(self) -> bool:
         """Whether clients are told how far an answer is."""
         return self.kind in _SLOW
@@ -98,8 +106,9 @@ class Shards:
         The directories of the shards, which the nodes of their replicas must reach under these paths.
     name : str
         Name in the address of the service, such as ``pir/codes``.
-    replicas : int
-        Number of replicas of each shard.
+    replicas : int or (int, int)
+        Number of replicas of each shard, or the smallest and the largest between which Ray scales them. Queries that
+        wait for a replica are answered by one pass over its table, up to 16 of them.
     cpus : int
         Cores of a replica.
     memory : int, optional
@@ -111,7 +120,7 @@ class Shards:
 
     paths: Sequence[str | Path]
     name: str
-    replicas: int = 1
+    replicas: int | tuple[int, int] = 1
     cpus: int = 1
     memory: int | None = None
     key_cache: int = 4 << 30

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Awaitable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable
 
 import ray
 
-from unspoken._unspoken import HostedApplication, HostedKeys, Work
+from unspoken._key_cache import KeyCache, Outcome
+from unspoken._unspoken import HostedApplication, Work
+from unspoken.ray._meters import Meters
 from unspoken.ray._offer import Offer
-
-#: How a call ended: a name, the answer or the text of an error, and seconds to wait before the next attempt.
-Outcome = tuple[str, bytes, int]
 
 #: Seconds between two reports of how far an answer is.
 _REPORT_SECONDS = 0.25
 
 
 class Replica:
-    """Answers queries one after the other: each uses all cores of the replica. What is short is answered meanwhile."""
+    """Answers queries one after the other: each uses all cores of the replica. What is short is answered meanwhile.
+
+    Where one computation answers several queries, those that wait are answered by the next one together.
+    """
 
     def __init__(self, offer: Offer) -> None:
         # The threads of the Rust core are started by its first work.
@@ -30,7 +32,10 @@ class Replica:
         options = {str(name): str(value) for name, value in offer.options.items()}
         self._application = HostedApplication.load(offer.kind, str(offer.path), offer.name, options)
         self._cache = KeyCache(self._application, offer.key_cache)
-        self._turn = asyncio.Semaphore(1)
+        together = self._application.facts()["most_together"]
+        self._turn = asyncio.Semaphore(together)
+        self._threads = ThreadPoolExecutor(together)
+        self._meters = Meters(self._application.facts()["name"])
 
     async def facts(self) -> dict[str, Any]:
         """Return what the gateway must know of the application, as it is now."""
@@ -47,7 +52,7 @@ class Replica:
     async def load_keys(self, key: str, keys: list[Any]) -> Outcome:
         """Load a bundle, so that a malformed one is refused before it is asked with."""
         async with self._turn:
-            _, outcome = await asyncio.to_thread(self._cache.get, key, keys[0])
+            _, outcome = await self._threaded(self._cache.get, key, lambda: ray.get(keys[0]))
         return outcome
 
     async def answer(self, client: bytes, key: str, keys: list[Any], query: bytes) -> Outcome:
@@ -76,43 +81,16 @@ class Replica:
             work.cancel()
 
     async def _in_turn(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
+        start = time.monotonic()
         async with self._turn:
-            return await asyncio.to_thread(self._answer, client, key, reference, query, work)
+            outcome = await self._threaded(self._answer, client, key, reference, query, work)
+        self._meters.answered(outcome[0], time.monotonic() - start, len(self._cache))
+        return outcome
+
+    def _threaded(self, call: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
 
     def _answer(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
-        loaded, failure = self._cache.get(key, reference)
+        # A view of the object store of this node.
+        loaded, failure = self._cache.get(key, lambda: ray.get(reference))
         return failure if loaded is None else self._application.answer(client, loaded, query, work)
-
-
-class KeyCache:
-    """The loaded keys of the clients that asked last."""
-
-    def __init__(self, application: HostedApplication, capacity: int) -> None:
-        self._application = application
-        self._each = application.facts()["key_memory_bytes"]
-        self._most = max(1, capacity // max(1, self._each))
-        self._keys: OrderedDict[str, HostedKeys] = OrderedDict()
-        self._lock = threading.Lock()
-        self._loading: dict[str, threading.Lock] = {}
-
-    def get(self, key: str, reference: Any) -> tuple[HostedKeys | None, Outcome]:
-        """Return the keys of a bundle, loaded if they are not there; or an error."""
-        with self._lock:
-            own = self._loading.setdefault(key, threading.Lock())
-        # Others that need the same keys wait, and do not load them too.
-        with own:
-            with self._lock:
-                if key in self._keys:
-                    self._keys.move_to_end(key)
-                    return self._keys[key], ("answer", b"", 0)
-            # A view of the object store of this node.
-            loaded, outcome = self._application.load_keys(ray.get(reference))
-            with self._lock:
-                if loaded is None:
-                    self._loading.pop(key, None)
-                else:
-                    self._keys[key] = loaded
-                    while len(self._keys) > self._most:
-                        gone, _ = self._keys.popitem(last=False)
-                        self._loading.pop(gone, None)
-            return loaded, outcome

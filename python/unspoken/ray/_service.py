@@ -27,9 +27,9 @@ _CONTROL_SECONDS = 60.0
 _START_SECONDS = 3600.0
 _log = logging.getLogger("unspoken.ray")
 
-#: Queries of one replica that the gateway waits for at once, and what a replica has at once: one that is answered,
-#: others that wait, and short questions.
-_WAITING = 16
+#: Queries of one replica that the gateway waits for at once, and what a replica has at once: those that one computation
+#: answers, others that wait for the next one, and short questions.
+_WAITING = 40
 #: Seconds in which old replicas may answer what they have.
 _LAST_SECONDS = 600
 #: Queries that wait for all replicas of an application, for each replica that it may have.
@@ -315,7 +315,13 @@ def _deployment(offer: Offer) -> Any:
         resources["memory"] = offer.memory
     scale: dict[str, Any] = {"num_replicas": least}
     if most > least:
-        scale = {"autoscaling_config": {"min_replicas": least, "max_replicas": most, "target_ongoing_requests": 1}}
+        scale = {
+            "autoscaling_config": {
+                "min_replicas": least,
+                "max_replicas": most,
+                "target_ongoing_requests": offer.queries_at_once,
+            }
+        }
     return ray_serve.deployment(
         name=_DEPLOYMENT,
         ray_actor_options=resources,

@@ -304,4 +304,40 @@ impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
     pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
         self.half.prepare(needs).map_err(ClientError::of_application)
     }
+
+    /// Encrypts one to [`batch`](ClientHalf::batch) questions as a query, and sends nothing: for answers that are
+    /// computed later and elsewhere, which [`ServiceClient::decrypt`] reads. Encrypting the same questions again gives
+    /// another query.
+    ///
+    /// # Errors
+    /// If a question cannot be encoded, or there are none or too many.
+    pub fn encrypt<Q: Borrow<H::Question>>(&mut self, questions: &[Q]) -> Result<Vec<u8>, ClientError> {
+        let encoded = self.encode(questions)?;
+        let start = Instant::now();
+        let query = self.half.query(&encoded).map_err(ClientError::of_application)?;
+        self.usage.client_seconds += start.elapsed().as_secs_f64();
+        self.usage.query_bytes += query.len() as u64;
+        self.usage.questions += questions.len();
+        Ok(query)
+    }
+
+    /// Decrypts the answer to a query of [`ServiceClient::encrypt`] with these questions. They are encoded again, which
+    /// gives the same for applications of this kind.
+    ///
+    /// # Errors
+    /// If the answer is malformed, or was computed for another description, with other keys or for another number of
+    /// questions.
+    pub fn decrypt<Q: Borrow<H::Question>>(
+        &mut self,
+        questions: &[Q],
+        answer: &[u8],
+    ) -> Result<Vec<H::Answer>, ClientError> {
+        let encoded = self.encode(questions)?;
+        let start = Instant::now();
+        self.half.check_answer(answer, encoded.len()).map_err(ClientError::of_application)?;
+        let read = self.half.read(answer, &encoded).map_err(ClientError::of_application)?;
+        self.usage.client_seconds += start.elapsed().as_secs_f64();
+        self.usage.answer_bytes += answer.len() as u64;
+        Ok(read)
+    }
 }

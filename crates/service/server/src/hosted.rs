@@ -1,15 +1,16 @@
 //! Applications apart from a service, for programs that move keys, queries and answers themselves.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use unspoken_protocol::{AnswerProgress, ClientId, KeySetId};
 
 use crate::application::{AnyKeys, ApplicationError, ApplicationLimits, Applications, RegisteredApplication};
+use crate::gather::Parcel;
 
-/// An application without a service around it. It answers one query at a time for each call; the caller limits how many
-/// there are.
+/// An application without a service around it. Each call answers one query; the caller limits how many there are.
 #[derive(Clone)]
 pub struct Hosted {
     name: String,
@@ -82,7 +83,14 @@ impl Hosted {
         self.registered.application.load_keys(bundle).map(HostedKeys)
     }
 
+    /// Number of queries that may wait in [`Hosted::answer`] at once, because one computation answers several of them:
+    /// those that arrive while another one runs. 1 if each is computed alone.
+    pub fn most_together(&self) -> usize {
+        self.registered.application.most_together()
+    }
+
     /// Computes the answer to a query of untrusted bytes, and reports how far it is; stops soon after `cancel` is set.
+    /// Of an application that answers several queries together one computation runs at a time, and the others wait.
     ///
     /// # Errors
     /// Any but [`ApplicationError::Read`].
@@ -90,11 +98,16 @@ impl Hosted {
         &self,
         client: ClientId,
         keys: &HostedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
+        query: Bytes,
+        cancel: &Arc<AtomicBool>,
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
         let _in_use = self.registered.in_use();
-        self.registered.application.answer_with_progress(client, &keys.0, query, cancel, progress)
+        let application = &self.registered.application;
+        let Some(gathering) = &self.registered.gathering else {
+            return application.answer_with_progress(client, &keys.0, &query, cancel, progress);
+        };
+        let parcel = Parcel { client, keys: Arc::clone(&keys.0), query, cancel: Arc::clone(cancel) };
+        gathering.answer(application.as_ref(), 1, parcel, |_| {})
     }
 }

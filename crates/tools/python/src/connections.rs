@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use unspoken_classify::ClassifyClient;
+use pyo3::types::{PyBytes, PyDict};
+use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir, UsageStats};
-use unspoken_digits::DigitsClient;
+use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::CLASSES;
 use unspoken_embed::EmbedClient;
 use unspoken_encrypt::Needs;
-use unspoken_layer::{LayerClient, LayerModel};
+use unspoken_layer::{LayerClient, LayerModel, ScoredText};
 use unspoken_protocol::{CkksClientHalf, ClientHalf};
 
 use crate::digits::image_list;
@@ -23,6 +23,7 @@ use crate::embedding::Codes;
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::model::{Words, matrix};
+use crate::offline::{decrypt, encrypt};
 use crate::progress::Reporter;
 
 /// Address of a service and credentials of the client. Nothing is sent before the first call of a method.
@@ -135,10 +136,29 @@ impl Connection {
         let answers = ask_to_share(py, &mut self.client, &messages, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;
-        let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
-        let scores =
-            matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.half().labels().len())?;
-        Ok((labels, scores))
+        self.labelled(py, answers)
+    }
+
+    /// A query of one batch at most, to be answered later.
+    fn encrypt<'py>(&mut self, py: Python<'py>, messages: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
+        encrypt(py, &mut self.client, &messages)
+    }
+
+    /// What `classify` returns, from the answer to a query of `encrypt` with these messages.
+    fn decrypt<'py>(
+        &mut self,
+        py: Python<'py>,
+        messages: Vec<String>,
+        answer: &[u8],
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+        let answers = decrypt(py, &mut self.client, &messages, answer)?;
+        self.labelled(py, answers)
+    }
+
+    /// The id of the keys at the service.
+    #[getter]
+    fn key(&self) -> &str {
+        self.client.key().as_str()
     }
 
     #[getter]
@@ -161,6 +181,19 @@ impl Connection {
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
+    }
+}
+
+impl Connection {
+    fn labelled<'py>(
+        &self,
+        py: Python<'py>,
+        answers: Vec<Classified>,
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+        let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
+        let scores =
+            matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.half().labels().len())?;
+        Ok((labels, scores))
     }
 }
 
@@ -214,8 +247,30 @@ impl EmbeddingConnection {
             let mut report = |step: Progress| report(step.into());
             client.ask(&ids, &mut report, cancel).map_err(ClientError::into)
         })?;
-        let (rows, width) = (embeddings.len(), self.client.description().width());
-        matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
+        self.rows(py, embeddings)
+    }
+
+    /// A query of one batch at most, to be answered later.
+    fn encrypt<'py>(&mut self, py: Python<'py>, ids: Vec<usize>) -> PyResult<Bound<'py, PyBytes>> {
+        encrypt(py, &mut self.client, &ids)
+    }
+
+    /// What `embed` returns, from the answer to a query of `encrypt` with these ids.
+    fn decrypt<'py>(&mut self, py: Python<'py>, ids: Vec<usize>, answer: &[u8]) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let embeddings = decrypt(py, &mut self.client, &ids, answer)?;
+        self.rows(py, embeddings)
+    }
+
+    /// Number of tokens in one query.
+    #[getter]
+    fn batch(&self) -> usize {
+        self.client.half().batch()
+    }
+
+    /// The id of the keys at the service.
+    #[getter]
+    fn key(&self) -> &str {
+        self.client.key().as_str()
     }
 
     #[getter]
@@ -227,6 +282,13 @@ impl EmbeddingConnection {
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
+    }
+}
+
+impl EmbeddingConnection {
+    fn rows<'py>(&self, py: Python<'py>, embeddings: Vec<Vec<f64>>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (rows, width) = (embeddings.len(), self.client.description().width());
+        matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
     }
 }
 
@@ -286,9 +348,35 @@ impl LayerConnection {
         let answers = ask_to_share(py, &mut self.client, &texts, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;
-        let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
-        let scores = matrix(py, scores.concat(), labels.len(), self.client.description().classes().len())?;
-        Ok((labels, scores))
+        self.labelled(py, answers)
+    }
+
+    /// A query of one batch at most, to be answered later.
+    fn encrypt<'py>(&mut self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyBytes>> {
+        encrypt(py, &mut self.client, &texts)
+    }
+
+    /// What `classify` returns, from the answer to a query of `encrypt` with these texts.
+    fn decrypt<'py>(
+        &mut self,
+        py: Python<'py>,
+        texts: Vec<String>,
+        answer: &[u8],
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+        let answers = decrypt(py, &mut self.client, &texts, answer)?;
+        self.labelled(py, answers)
+    }
+
+    /// Number of texts in one query.
+    #[getter]
+    fn batch(&self) -> usize {
+        self.client.half().batch()
+    }
+
+    /// The id of the keys at the service.
+    #[getter]
+    fn key(&self) -> &str {
+        self.client.key().as_str()
     }
 
     /// Names of the classes, in the order of the scores.
@@ -312,6 +400,18 @@ impl LayerConnection {
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
+    }
+}
+
+impl LayerConnection {
+    fn labelled<'py>(
+        &self,
+        py: Python<'py>,
+        answers: Vec<ScoredText>,
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+        let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
+        let scores = matrix(py, scores.concat(), labels.len(), self.client.description().classes().len())?;
+        Ok((labels, scores))
     }
 }
 
@@ -390,8 +490,35 @@ impl DigitsConnection {
         let answers = ask_to_share(py, &mut self.client, &images, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;
-        let rows = answers.len();
-        matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)
+        score_rows(py, answers)
+    }
+
+    /// A query of one batch at most, to be answered later.
+    fn encrypt<'py>(&mut self, py: Python<'py>, images: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyBytes>> {
+        encrypt(py, &mut self.client, &image_list(&images)?)
+    }
+
+    /// What `recognise` returns, from the answer to a query of `encrypt` with these images.
+    fn decrypt<'py>(
+        &mut self,
+        py: Python<'py>,
+        images: PyReadonlyArray2<'py, u8>,
+        answer: &[u8],
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let answers = decrypt(py, &mut self.client, &image_list(&images)?, answer)?;
+        score_rows(py, answers)
+    }
+
+    /// Number of images in one query.
+    #[getter]
+    fn batch(&self) -> usize {
+        self.client.half().batch()
+    }
+
+    /// The id of the keys at the service.
+    #[getter]
+    fn key(&self) -> &str {
+        self.client.key().as_str()
     }
 
     #[getter]
@@ -404,6 +531,11 @@ impl DigitsConnection {
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
     }
+}
+
+fn score_rows<'py>(py: Python<'py>, answers: Vec<Recognised>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let rows = answers.len();
+    matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)
 }
 
 /// Connects to an application as a client with the model that `model` returns, and gets it ready. Returns the

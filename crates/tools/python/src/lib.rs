@@ -15,6 +15,7 @@ mod matrix;
 mod matrix_connection;
 mod matrix_graph;
 mod model;
+mod offline;
 mod presets;
 mod progress;
 mod records;
@@ -61,6 +62,7 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<matrix_graph::MatrixOperation>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
+    module.add_class::<progress::Counter>()?;
     module.add_class::<progress::Progress>()?;
     module.add_class::<records::RecordReader>()?;
     module.add_class::<records::RecordSource>()?;

@@ -5,15 +5,24 @@ use std::path::PathBuf;
 use ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use unspoken_arrays::{MatrixClient, NamedArrays};
 use unspoken_client::{ClientError, Progress, ServiceClient};
+use unspoken_protocol::ClientHalf;
 
 use crate::connections::{Service, connect, predicted_cost, prepare, usage_dict};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::matrix::MatrixSignature;
+use crate::offline::{decrypt, encrypt};
 use crate::progress::Reporter;
+
+/// Arrays of shape (batch, rows, columns) by name.
+type Inputs<'py> = Vec<(String, PyReadonlyArray3<'py, f64>)>;
+
+fn named(inputs: Inputs<'_>) -> NamedArrays {
+    inputs.into_iter().map(|(name, values)| (name, values.as_array().to_owned())).collect()
+}
 
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct MatrixConnection {
@@ -54,12 +63,11 @@ impl MatrixConnection {
     fn compute<'py>(
         &mut self,
         py: Python<'py>,
-        inputs: Vec<(String, PyReadonlyArray3<'py, f64>)>,
+        inputs: Inputs<'py>,
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray3<f64>>> {
-        let inputs: NamedArrays =
-            inputs.into_iter().map(|(name, values)| (name, values.as_array().to_owned())).collect();
+        let inputs = named(inputs);
         let client = &mut self.client;
         let result = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
@@ -71,6 +79,35 @@ impl MatrixConnection {
             }
         })?;
         Ok(result.into_pyarray(py))
+    }
+
+    /// A query with the inputs of one computation, to be answered later.
+    fn encrypt<'py>(&mut self, py: Python<'py>, computations: Vec<Inputs<'py>>) -> PyResult<Bound<'py, PyBytes>> {
+        encrypt(py, &mut self.client, &computations.into_iter().map(named).collect::<Vec<_>>())
+    }
+
+    /// What `compute` returns, from the answer to a query of `encrypt` with these inputs.
+    fn decrypt<'py>(
+        &mut self,
+        py: Python<'py>,
+        computations: Vec<Inputs<'py>>,
+        answer: &[u8],
+    ) -> PyResult<Vec<Bound<'py, PyArray3<f64>>>> {
+        let computations: Vec<NamedArrays> = computations.into_iter().map(named).collect();
+        let results = decrypt(py, &mut self.client, &computations, answer)?;
+        Ok(results.into_iter().map(|result| result.into_pyarray(py)).collect())
+    }
+
+    /// Number of computations in one query.
+    #[getter]
+    fn batch(&self) -> usize {
+        self.client.half().batch()
+    }
+
+    /// The id of the keys at the service.
+    #[getter]
+    fn key(&self) -> &str {
+        self.client.key().as_str()
     }
 
     /// The client's description of the program.

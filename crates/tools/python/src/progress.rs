@@ -237,6 +237,31 @@ impl Reporter {
     }
 }
 
+/// Progress of work that Python counts.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct Counter {
+    reporter: Reporter,
+    stage: Stage,
+}
+
+#[pymethods]
+impl Counter {
+    #[new]
+    fn new(progress: &Bound<'_, PyAny>, stage: &str) -> PyResult<Self> {
+        let stage = match stage {
+            "encrypting" => Stage::Asking("encrypting"),
+            "decrypting" => Stage::Asking("decrypting"),
+            _ => Stage::Asking("answering files"),
+        };
+        Ok(Counter { reporter: Reporter::from_argument(progress)?, stage })
+    }
+
+    /// Shows how much is done. The total is 0 while it is unknown.
+    fn show(&mut self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
+        self.reporter.show(py, Event::new(self.stage, done, total))
+    }
+}
+
 fn draw(current: &mut Option<(Stage, ProgressBar)>, event: Event) {
     let Event { stage, done, total, note, .. } = event;
     if current.as_ref().is_none_or(|&(shown, _)| shown != stage) {

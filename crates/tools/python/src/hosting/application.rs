@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -25,7 +27,7 @@ pub(crate) struct HostedKeys(Loaded);
 #[pyclass(frozen, module = "unspoken._unspoken")]
 #[derive(Default)]
 pub(crate) struct Work {
-    cancel: AtomicBool,
+    cancel: Arc<AtomicBool>,
     progress: AnswerProgress,
 }
 
@@ -77,6 +79,7 @@ impl HostedApplication {
         facts.set_item("header_bytes", limits.header_bytes)?;
         facts.set_item("max_key_bytes", limits.max_key_bytes)?;
         facts.set_item("key_memory_bytes", limits.key_memory_bytes)?;
+        facts.set_item("most_together", self.0.most_together())?;
         facts.set_item("max_query_bytes", limits.max_query_bytes)?;
         facts.set_item("max_answer_bytes", limits.max_answer_bytes)?;
         Ok(facts)
@@ -106,7 +109,7 @@ impl HostedApplication {
         }))
     }
 
-    /// Answers a query of a client, whose id has 16 bytes.
+    /// Answers a query of a client, whose id has 16 bytes. As many threads as `most_together` may wait for that.
     fn answer(
         &self,
         py: Python<'_>,
@@ -115,7 +118,8 @@ impl HostedApplication {
         query: &[u8],
         work: &Work,
     ) -> (&'static str, Py<PyBytes>, u32) {
-        let answer = py.detach(|| self.0.answer(ClientId::new(client), &keys.0, query, &work.cancel, &work.progress));
+        let (client, query) = (ClientId::new(client), Bytes::copy_from_slice(query));
+        let answer = py.detach(|| self.0.answer(client, &keys.0, query, &work.cancel, &work.progress));
         let (name, bytes, wait) = outcome(answer);
         (name, PyBytes::new(py, &bytes).unbind(), wait)
     }

@@ -1,0 +1,262 @@
+"""Many questions in files: encrypt them, answer the files somewhere else, and decrypt the answers.
+
+Files are Parquet, in a directory or an object store that ``fsspec`` reaches. Needs ``pip install
+"unspoken[batches]"``.
+
+Examples
+--------
+>>> import unspoken, unspoken.batches
+>>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+...     unspoken.batches.encrypt(client, messages, "questions")
+>>> unspoken.batches.answer("classify", "model", "questions", "answers", keys="data/keys")  # doctest: +SKIP
+>>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+...     labels, scores = unspoken.batches.decrypt(client, messages, "answers")
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Callable
+
+from unspoken import _batch_answers
+from unspoken._batch_answers import Answered, FileAnswerer, Place
+from unspoken._batch_files import FILE_BYTES, Directory, Query
+from unspoken._client_base import PreparingClient
+from unspoken._unspoken import Counter, Progress
+from unspoken.errors import ConfigurationError, UnspokenError
+
+__all__ = ["Report", "answer", "decrypt", "encrypt"]
+
+
+def encrypt(client: PreparingClient[Any], questions: Iterable[Any], path: str | PathLike[str]) -> int:
+    """Encrypt questions into files, and send none of them. The keys are sent to the service of the client, once.
+
+    The files show the number of questions and the id of the keys, and nothing else of them. Keep the questions:
+    decrypting needs them in the same order.
+
+    Parameters
+    ----------
+    client : Client, DigitsClient, EmbeddingClient, LayerClient or MatrixClient
+        A client of the application that will answer.
+    questions : iterable
+        What the client asks: texts, images, tokens, or mappings with the arrays of a computation by name. They are read
+        one batch after the other, so there may be any number.
+    path : path or URL
+        A directory without files of questions, of this machine or of ``fsspec``.
+
+    Returns
+    -------
+    int
+        Number of questions.
+
+    Raises
+    ------
+    ConfigurationError
+        If the directory has files already, or `client` is of another kind.
+    UnspokenError, ValueError
+        As for the client's own questions. Complete files stay; delete them before you begin again.
+
+    Examples
+    --------
+    >>> unspoken.batches.encrypt(client, ["win a free prize"], "questions")  # doctest: +SKIP
+    1
+    """
+    directory = Directory(path)
+    if directory.names():
+        raise ConfigurationError(f"encrypt into {path}: found files of questions, needed a directory without any")
+    directory.remove_unfinished()
+    total = len(questions) if isinstance(questions, Sized) else 0
+    with _checked(client)._use_connection() as connection:
+        shown = Counter(client._progress, "encrypting")
+        rest = _queries(client, connection, questions)
+        done, number = 0, 0
+        for query in rest:
+            size = 0
+            with directory.write_questions(f"part-{number:06}.parquet") as add:
+                for each in itertools.chain([query], rest):
+                    add(each)
+                    done, size = done + each.count, size + len(each.query)
+                    shown.show(done, total)
+                    if size >= FILE_BYTES:
+                        break
+            number += 1
+    return done
+
+
+def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | PathLike[str]) -> Any:
+    """Decrypt the answers to all questions that were encrypted.
+
+    Parameters
+    ----------
+    client : as for `encrypt`
+        A client with the same state directory, service and application.
+    questions : sequence
+        The same questions, in the same order.
+    path : path or URL
+        The directory of the answers.
+
+    Returns
+    -------
+    array or tuple
+        What the client's own method returns for all questions: of `Client.classify`, `LayerClient.classify`,
+        `DigitsClient.recognise` or `EmbeddingClient.embed`. For `MatrixClient` a list of results. The numbers carry the
+        error of the encryption, which depends on the secret key: do not share them.
+
+    Raises
+    ------
+    UnspokenError
+        If answers are missing, do not fit the questions, or were refused; the message says how many, and why the first.
+
+    Examples
+    --------
+    >>> labels, scores = unspoken.batches.decrypt(client, ["win a free prize"], "answers")  # doctest: +SKIP
+    """
+    directory = Directory(path)
+    names = directory.names()
+    _check_complete(directory, names, len(questions))
+    with _checked(client)._use_connection() as connection:
+        listed = client._listed(connection, questions)
+        shown = Counter(client._progress, "decrypting")
+        read = []
+        for answer in itertools.chain.from_iterable(map(directory.answers, names)):
+            end = answer.first + answer.count
+            read.append(connection.decrypt(listed[answer.first : end], answer.answer))
+            shown.show(end, len(questions))
+        return client._joined(connection, listed, read)
+
+
+@dataclass
+class Report:
+    """What became of the files of questions.
+
+    Attributes
+    ----------
+    files, queries : int
+        Number of files and of queries that were answered now.
+    refused : int
+        Number of queries without an answer, because they are malformed or their keys are gone; `decrypt` says why.
+    before : int
+        Number of files that had been answered before.
+    problems : dict of str to str
+        Files that could not be read or written, and why. A later call tries them again.
+    seconds : float
+        Seconds of computation, of all replicas together.
+    """
+
+    files: int = 0
+    queries: int = 0
+    refused: int = 0
+    before: int = 0
+    seconds: float = 0.0
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def add(self, answered: Answered) -> None:
+        """Count a file."""
+        self.seconds += answered.seconds
+        if answered.problem is not None:
+            self.problems[answered.name] = answered.problem
+            return
+        self.files += 1
+        self.queries += answered.queries
+        self.refused += answered.refused
+
+
+def answer(
+    kind: str,
+    path: str | PathLike[str],
+    questions: str | PathLike[str],
+    answers: str | PathLike[str],
+    *,
+    keys: str | PathLike[str],
+    options: Mapping[str, str] | None = None,
+    key_cache: int = 4 << 30,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: bool | Callable[[Progress], object] = True,
+) -> Report:
+    """Answer files of encrypted questions on this machine. `unspoken.ray.answer_files` does it on a cluster.
+
+    An interrupted call is resumed by the next one: files that have been answered are left out.
+
+    Parameters
+    ----------
+    kind : str
+        ``classify``, ``embed``, ``digits`` or ``matrix``, as for ``unspoken serve --offer``.
+    path : path
+        Model, table or program: the one that the service of the clients has.
+    questions, answers : path or URL
+        Directories of files, of this machine or of ``fsspec``. Each file of answers has the name of its questions.
+    keys : path or URL
+        Keys of the clients: ``keys`` in the data directory of their service, or what `unspoken.ray.serve` has as `keys`.
+    options : mapping, optional
+        Options of the kind: the same as at the service.
+    key_cache : int
+        Bytes of loaded keys that stay in memory.
+    storage_options : mapping, optional
+        Options of ``fsspec``, such as credentials.
+    progress : bool or callable
+        As for clients.
+
+    Raises
+    ------
+    ConfigurationError
+        If there are no files of questions, or a package is missing.
+    ValueError
+        If the model cannot be loaded.
+
+    Examples
+    --------
+    >>> unspoken.batches.answer("digits", "network", "questions", "answers", keys="data/keys")  # doctest: +SKIP
+    """
+    place = Place.of(questions, answers, keys, storage_options)
+    names, before = place.missing()
+    answerer = FileAnswerer(_batch_answers.load(kind, path, options or {}), place, key_cache)
+    shown = Counter(progress, "answering files")
+    report = Report(before=before)
+    for done, name in enumerate(names, 1):
+        report.add(answerer.answer(name))
+        shown.show(done, len(names))
+    if not report.problems:
+        Directory(answers, storage_options).remove_unfinished()
+    return report
+
+
+def _checked(client: PreparingClient[Any]) -> PreparingClient[Any]:
+    if not isinstance(client, PreparingClient):
+        raise ConfigurationError(
+            f"found a {type(client).__name__}, needed a client of a classifier, a table, a recogniser or a program"
+        )
+    return client
+
+
+def _queries(client: PreparingClient[Any], connection: Any, questions: Iterable[Any]) -> Iterator[Query]:
+    """Encrypt one batch after the other."""
+    rest, first = iter(questions), 0
+    while batch := list(itertools.islice(rest, connection.batch)):
+        query = connection.encrypt(client._listed(connection, batch))
+        yield Query(first, len(batch), connection.key, query)
+        first += len(batch)
+
+
+def _check_complete(directory: Directory, names: list[str], questions: int) -> None:
+    """Check that every question has one answer."""
+    found, refused, reason = 0, 0, None
+    for answer in itertools.chain.from_iterable(map(directory.errors, names)):
+        if answer.first != found or answer.count < 1:
+            raise UnspokenError(
+                f"decrypt: found no answers to questions {found} to {answer.first}, needed those of all files; answer "
+                "the files again, which goes on where it stopped"
+            )
+        found += answer.count
+        if answer.error is not None:
+            refused += answer.count
+            reason = reason or answer.error
+    if found != questions:
+        raise UnspokenError(
+            f"decrypt: found answers to {found} questions, needed {questions}; answer the files again, which goes on "
+            "where it stopped, and give the questions that were encrypted"
+        )
+    if refused:
+        raise UnspokenError(f"decrypt: {refused} of {questions} questions have no answer; the first: {reason}")
