@@ -94,7 +94,7 @@ python-checks: python-env web-if-possible
 python-env:
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --upgrade pip
-	$(VENV)/bin/pip install --quiet ".[dev]"
+	MATURIN_PEP517_ARGS="--features like-the-workspace" $(VENV)/bin/pip install --quiet ".[dev]"
 
 # Starts a service and compares its responses to valid and invalid requests with its OpenAPI description; two minutes.
 .PHONY: check-api

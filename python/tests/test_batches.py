@@ -52,9 +52,7 @@ def test_digits(digits_case: Case, network: Any, tmp_path: Path) -> None:
     assert scores.shape == (20, 10)
 
 
-def test_messages(
-    service: Service, model: unspoken.FastText, texts: list[str], state: Path, tmp_path: Path
-) -> None:
+def test_messages(service: Service, model: unspoken.FastText, texts: list[str], state: Path, tmp_path: Path) -> None:
     client = unspoken.Client(service.url, model=model, state_dir=state, progress=False)
     case = Case("classify", service, client, texts[:7], CLASSIFIER)
     batches.encrypt(client, iter(case.questions), tmp_path / "questions")
@@ -64,9 +62,7 @@ def test_messages(
     np.testing.assert_allclose(scores, client.classify(case.questions)[1], atol=1e-2)
 
 
-def test_tokens(
-    embedding_service: Service, table: unspoken.CompressedTable, state: Path, tmp_path: Path
-) -> None:
+def test_tokens(embedding_service: Service, table: unspoken.CompressedTable, state: Path, tmp_path: Path) -> None:
     client = unspoken.EmbeddingClient(embedding_service.url, table=table, state_dir=state, progress=False)
     case = Case("embed", embedding_service, client, ["w3", "w98", "no such"], EMBEDDING)
     batches.encrypt(client, case.questions, tmp_path / "questions")
@@ -154,9 +150,14 @@ def test_files_of_another_kind_are_named(digits_case: Case, tmp_path: Path) -> N
 
 def test_an_unfinished_file_is_none(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
-    with pytest.raises(KeyboardInterrupt), directory.write_questions("part-000000.parquet") as add:
-        add(Query(0, 1, "0" * 32, b"query"))
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with directory.write_questions("part-000000.parquet") as add:
+            add(Query(0, 1, "0" * 32, b"query"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert directory.names() == []
     assert len(list(tmp_path.iterdir())) == 1
     directory.remove_unfinished()

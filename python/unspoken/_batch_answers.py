@@ -87,7 +87,7 @@ class FileAnswerer:
                     outcome, text, _ = self._outcome(query)
                     good = outcome == "answer"
                     error = None if good else f"{outcome}: {text.decode(errors='replace')}"
-                    add(Answer(query.first, query.count, text if good else None, error))
+                    add(Answer(query.first, query.size, text if good else None, error))
                     queries += 1
                     refused += not good
             problem = None

@@ -22,7 +22,7 @@ class Query(NamedTuple):
     """A row of a file of questions: an encrypted query, and which questions it has."""
 
     first: int
-    count: int
+    size: int
     key: str
     query: bytes
 
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     """A row of a file of answers: an encrypted answer, or why there is none."""
 
     first: int
-    count: int
+    size: int
     answer: bytes | None
     error: str | None
 
@@ -59,18 +59,18 @@ class Directory:
 
     def questions(self, name: str) -> Iterator[Query]:
         """Read a file of questions, row by row."""
-        for row in self._rows(name, _QUESTIONS, ["first", "count", "key", "query"]):
+        for row in self._rows(name, _QUESTIONS, ["first", "size", "key", "query"]):
             yield Query(*row)
 
     def answers(self, name: str) -> Iterator[Answer]:
         """Read a file of answers, row by row."""
-        for row in self._rows(name, _ANSWERS, ["first", "count", "answer", "error"]):
+        for row in self._rows(name, _ANSWERS, ["first", "size", "answer", "error"]):
             yield Answer(*row)
 
     def errors(self, name: str) -> Iterator[Answer]:
         """Read a file of answers without the answers."""
-        for first, count, error in self._rows(name, _ANSWERS, ["first", "count", "error"]):
-            yield Answer(first, count, None, error)
+        for first, size, error in self._rows(name, _ANSWERS, ["first", "size", "error"]):
+            yield Answer(first, size, None, error)
 
     @contextlib.contextmanager
     def write_questions(self, name: str) -> Iterator[Any]:
@@ -106,7 +106,7 @@ class Directory:
         arrow, parquet = _parquet()
         types = {
             "first": arrow.int64(),
-            "count": arrow.int64(),
+            "size": arrow.int64(),
             "key": arrow.string(),
             "query": arrow.large_binary(),
             "answer": arrow.large_binary(),
@@ -117,13 +117,13 @@ class Directory:
         part = f"{self._root}/{name}.{uuid.uuid4().hex}.part"
         self._system.makedirs(self._root, exist_ok=True)
         # Encrypted bytes cannot be compressed.
-        with self._system.open(part, "wb") as target:
-            with parquet.ParquetWriter(target, schema, compression="none", use_dictionary=False) as writer:
+        options = {"compression": "none", "use_dictionary": False}
+        with self._system.open(part, "wb") as target, parquet.ParquetWriter(target, schema, **options) as writer:
 
-                def add(row: Any) -> None:
-                    writer.write_batch(arrow.record_batch([[value] for value in row], schema=schema))
+            def add(row: Any) -> None:
+                writer.write_batch(arrow.record_batch([[value] for value in row], schema=schema))
 
-                yield add
+            yield add
         self._system.mv(part, f"{self._root}/{name}")
 
 

@@ -72,17 +72,16 @@ def encrypt(client: PreparingClient[Any], questions: Iterable[Any], path: str | 
     with _checked(client)._use_connection() as connection:
         shown = Counter(client._progress, "encrypting")
         rest = _queries(client, connection, questions)
-        done, number = 0, 0
-        for query in rest:
+        done = 0
+        for number, query in enumerate(rest):
             size = 0
             with directory.write_questions(f"part-{number:06}.parquet") as add:
                 for each in itertools.chain([query], rest):
                     add(each)
-                    done, size = done + each.count, size + len(each.query)
+                    done, size = done + each.size, size + len(each.query)
                     shown.show(done, total)
                     if size >= FILE_BYTES:
                         break
-            number += 1
     return done
 
 
@@ -122,7 +121,7 @@ def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | 
         shown = Counter(client._progress, "decrypting")
         read = []
         for answer in itertools.chain.from_iterable(map(directory.answers, names)):
-            end = answer.first + answer.count
+            end = answer.first + answer.size
             read.append(connection.decrypt(listed[answer.first : end], answer.answer))
             shown.show(end, len(questions))
         return client._joined(connection, listed, read)
@@ -189,7 +188,7 @@ def answer(
     questions, answers : path or URL
         Directories of files, of this machine or of ``fsspec``. Each file of answers has the name of its questions.
     keys : path or URL
-        Keys of the clients: ``keys`` in the data directory of their service, or what `unspoken.ray.serve` has as `keys`.
+        Keys of the clients: ``keys`` in the data directory of their service, or the `keys` of `unspoken.ray.serve`.
     options : mapping, optional
         Options of the kind: the same as at the service.
     key_cache : int
@@ -244,14 +243,14 @@ def _check_complete(directory: Directory, names: list[str], questions: int) -> N
     """Check that every question has one answer."""
     found, refused, reason = 0, 0, None
     for answer in itertools.chain.from_iterable(map(directory.errors, names)):
-        if answer.first != found or answer.count < 1:
+        if answer.first != found or answer.size < 1:
             raise UnspokenError(
                 f"decrypt: found no answers to questions {found} to {answer.first}, needed those of all files; answer "
                 "the files again, which goes on where it stopped"
             )
-        found += answer.count
+        found += answer.size
         if answer.error is not None:
-            refused += answer.count
+            refused += answer.size
             reason = reason or answer.error
     if found != questions:
         raise UnspokenError(

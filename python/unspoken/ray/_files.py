@@ -89,8 +89,9 @@ def _answered(offer: Offer, place: Place, names: list[str]) -> Any:
         resources["memory"] = offer.memory
     # A block for each file: a file is given to one replica, and given again if that dies.
     files = ray.data.from_items([{"name": name} for name in names], override_num_blocks=len(names))
+    worker: Any = _Worker
     return files.map(
-        _Worker,
+        worker,
         fn_constructor_args=(offer, place),
         compute=ray.data.ActorPoolStrategy(min_size=least, max_size=min(most, max(least, len(names)))),
         **resources,

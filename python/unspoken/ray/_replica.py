@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 import ray
 
@@ -15,6 +15,8 @@ from unspoken._key_cache import KeyCache, Outcome
 from unspoken._unspoken import HostedApplication, Work
 from unspoken.ray._meters import Meters
 from unspoken.ray._offer import Offer
+
+ResultT = TypeVar("ResultT")
 
 #: Seconds between two reports of how far an answer is.
 _REPORT_SECONDS = 0.25
@@ -52,7 +54,7 @@ class Replica:
     async def load_keys(self, key: str, keys: list[Any]) -> Outcome:
         """Load a bundle, so that a malformed one is refused before it is asked with."""
         async with self._turn:
-            _, outcome = await self._threaded(self._cache.get, key, lambda: ray.get(keys[0]))
+            _, outcome = await self._threaded(lambda: self._cache.get(key, lambda: ray.get(keys[0])))
         return outcome
 
     async def answer(self, client: bytes, key: str, keys: list[Any], query: bytes) -> Outcome:
@@ -83,12 +85,12 @@ class Replica:
     async def _in_turn(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
         start = time.monotonic()
         async with self._turn:
-            outcome = await self._threaded(self._answer, client, key, reference, query, work)
+            outcome = await self._threaded(lambda: self._answer(client, key, reference, query, work))
         self._meters.answered(outcome[0], time.monotonic() - start, len(self._cache))
         return outcome
 
-    def _threaded(self, call: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+    def _threaded(self, call: Callable[[], ResultT]) -> Awaitable[ResultT]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _answer(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
         # A view of the object store of this node.

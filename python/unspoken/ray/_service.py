@@ -198,7 +198,7 @@ def _absolute(path: str | Path | None) -> Path | None:
 
 
 def _most_replicas(offer: Offer | Shards) -> int:
-    return offer.bounds[1] if isinstance(offer, Offer) else offer.replicas
+    return (offer if isinstance(offer, Offer) else offer.offers()[0]).bounds[1]
 
 
 def _exists(actor: str) -> bool:
