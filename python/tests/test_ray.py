@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,33 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 DIGITS = {"preset": "n14_real_depth8_scale30", "batch": "4"}
 
 
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @pytest.fixture(scope="module")
-def started() -> Iterator[None]:
+def exporter() -> str:
+    """The address of Ray's metrics."""
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture(scope="module")
+def started(exporter: str) -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # A cluster of its own, also where an earlier one was killed: its address is still in Ray's directory.
-    ray.init("local", num_cpus=6, include_dashboard=False, object_store_memory=300 << 20, log_to_driver=False)
+    ray.init(
+        "local",
+        num_cpus=6,
+        include_dashboard=False,
+        object_store_memory=300 << 20,
+        log_to_driver=False,
+        _metrics_export_port=int(exporter.split(":")[1]),
+        _system_config={"metrics_report_interval_ms": 500},
+    )
     yield
     ray.shutdown()
 
@@ -48,14 +71,6 @@ def saved(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def serving(saved: Path, home: Path, **options: Any) -> cluster.Service:
@@ -79,7 +94,15 @@ def two_replicas(
         yield service
 
 
-def test_answers_as_a_plain_service(two_replicas: cluster.Service, home: Path, network: Any, strokes: Any) -> None:
+def fetched(url: str) -> str:
+    with urllib.request.urlopen(url) as response:
+        text: str = response.read().decode()
+    return text
+
+
+def test_answers_as_a_plain_service(
+    two_replicas: cluster.Service, exporter: str, home: Path, network: Any, strokes: Any
+) -> None:
     images, _ = strokes
     asked = client(two_replicas, home / "state")
     assert (asked.recognise(images[:9])[0] == network.predict(images[:9])).all()
@@ -87,9 +110,15 @@ def test_answers_as_a_plain_service(two_replicas: cluster.Service, home: Path, n
     again = client(two_replicas, home / "state")
     assert again.recognise(images[:1])[0] == network.predict(images[:1])
     assert again.usage.key_bytes == 0
-    with urllib.request.urlopen(str(two_replicas.metrics_url)) as response:
-        metrics = response.read().decode()
-    assert 'application="digits/mnist"' in metrics
+    assert 'application="digits/mnist"' in fetched(str(two_replicas.metrics_url))
+    # Ray exports the metrics of the replicas, which name no client.
+    deadline = time.monotonic() + 30
+    while "unspoken_replica_seconds_count{" not in fetched(f"http://{exporter}/metrics"):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    lines = [line for line in fetched(f"http://{exporter}/metrics").splitlines() if "unspoken_replica" in line]
+    assert any("digits/mnist" in line for line in lines)
+    print("\n".join(lines))
 
 
 def kill(name: str) -> None:
@@ -180,6 +209,16 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
         asked = unspoken.RetrievalClient(service.url, state_dir=home / "state", progress=False)
         for number in (0, 7, 2049, 2499):
             assert asked.get_index(number) == record(number).encode()
+        # Several at once, which passes over the shards answer together.
+        with ThreadPoolExecutor(6) as threads:
+            numbers = range(0, 2500, 250)
+
+            def fetch(number: int) -> bytes:
+                client = unspoken.RetrievalClient(service.url, state_dir=home / "state", progress=False)
+                found: bytes = client.get_index(number)
+                return found
+
+            assert list(threads.map(fetch, numbers)) == [record(number).encode() for number in numbers]
         kill("ServeReplica")
         assert asked.get_index(2049) == record(2049).encode()
 
