@@ -3,7 +3,8 @@
 The protocol is in protocol.py. `setup` starts a Ray cluster on this machine. Its field `binary` is the command
 `unspoken`; `part` is "overhead": a recogniser of digits on Ray and without it, or "shards": a database of `records`
 records in each number of shards of `counts` on Ray, and whole without it, which is number 0. `time` asks a question of
-`op`: "digits plain", "digits ray" or "shards NUMBER". Needs the package with its extra: `pip install "unspoken[ray]"`.
+`op`: "digits plain", "digits ray" or "shards NUMBER"; of "shards NUMBER at once" eight clients ask one each. Needs the
+package with its extra: `pip install "unspoken[ray]"`.
 """
 
 import logging
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -30,6 +32,8 @@ import unspoken.ray  # noqa: E402
 
 PRESET = {"preset": "n14_real_depth8_scale30", "batch": "4"}
 RECORD_BYTES = 2048
+# Those that ask at once.
+CLIENTS = 8
 # Logical ones: Ray places replicas by them, and all of them share the real ones.
 LOGICAL_CPUS = 32
 
@@ -40,6 +44,7 @@ class Cluster:
     def __init__(self):
         self.stack = ExitStack()
         self.home = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.threads = self.stack.enter_context(ThreadPoolExecutor(CLIENTS))
         self.questions = {}
         self.binary = None
         self.database = None
@@ -93,6 +98,16 @@ class Cluster:
         ask(made)
         self.questions[op] = (ask, made)
 
+    def add_many(self, op, url, ask):
+        """Connect further clients with the same keys, which ask at the same time."""
+        state = self.home / f"state {op}"
+        made = [unspoken.RetrievalClient(url, state_dir=state, progress=False).connect() for _ in range(CLIENTS)]
+
+        def ask_all(clients):
+            list(self.threads.map(ask, clients))
+
+        self.questions[f"{op} at once"] = (ask_all, made)
+
     def shards(self, count, records):
         """Serve a database in shards on Ray, or whole without it."""
         cores = os.cpu_count()
@@ -118,6 +133,7 @@ class Cluster:
             threads = max(1, cores // count)
             url = self.on_ray(f"shards-{count}", unspoken.ray.Shards(paths, "pir/rows", cpus=threads))
         self.add(f"shards {count}", unspoken.RetrievalClient, url, ask)
+        self.add_many(f"shards {count}", url, ask)
 
     def run(self, *command):
         """Run the command `unspoken`."""

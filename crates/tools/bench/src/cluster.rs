@@ -38,31 +38,33 @@ fn overhead(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     harness.progress("a recogniser of digits with and without Ray");
     let cluster = RayCluster::start(&harness.options.root, json!({ "part": "overhead" }))?;
     let case = ("digits, one replica".to_owned(), "digits ray".to_owned());
-    measure(harness, cluster, &[case], "digits plain", 0)
+    measure(harness, &RefCell::new(cluster), &[case], "digits plain", 0)
 }
 
-/// A question to a database in shards on Ray, beside the whole one without Ray.
+/// A question to a database in shards on Ray, beside the whole one without Ray; and the questions of several clients at
+/// once, which passes over the tables answer together.
 fn shards(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     // Four shards need four blocks of 2,048 rows.
     let records: u64 = if harness.options.quick { 1 << 13 } else { 1 << 17 };
     harness.progress(format!("a database of {records} records in shards"));
     let counts: Vec<usize> = std::iter::once(0).chain(COUNTS).collect();
     let part = json!({ "part": "shards", "records": records, "counts": counts });
-    let cluster = RayCluster::start(&harness.options.root, part)?;
+    let cluster = RefCell::new(RayCluster::start(&harness.options.root, part)?);
     let cases = COUNTS.map(|count| (format!("{count} shards"), format!("shards {count}")));
-    measure(harness, cluster, &cases, "shards 0", records * RECORD_BYTES)
+    measure(harness, &cluster, &cases, "shards 0", records * RECORD_BYTES)?;
+    let cases = COUNTS.map(|count| (format!("{count} shards, 8 clients"), format!("shards {count} at once")));
+    measure(harness, &cluster, &cases, "shards 0 at once", records * RECORD_BYTES)
 }
 
 /// Asks services on Ray and one without it in turn.
 fn measure(
     harness: &mut Harness<'_>,
-    cluster: RayCluster,
+    cluster: &RefCell<RayCluster>,
     cases: &[(String, String)],
     plain: &str,
     bytes: u64,
 ) -> Result<(), BenchError> {
-    let setup = cluster.setup.clone();
-    let cluster = RefCell::new(cluster);
+    let setup = cluster.borrow().setup.clone();
     let names = cases.iter().map(|(_, name)| name.as_str()).chain([plain]);
     let mut asking: Vec<TimedOperation<'_>> =
         names.map(|name| Box::new(|| cluster.borrow_mut().seconds(name)) as TimedOperation<'_>).collect();
