@@ -50,9 +50,10 @@ fn shards(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let counts: Vec<usize> = std::iter::once(0).chain(COUNTS).collect();
     let part = json!({ "part": "shards", "records": records, "counts": counts });
     let cluster = RefCell::new(RayCluster::start(&harness.options.root, part)?);
-    let cases = COUNTS.map(|count| (format!("{count} shards"), format!("shards {count}")));
+    let named = |count: usize| if count == 1 { "whole".to_owned() } else { format!("{count} shards") };
+    let cases = COUNTS.map(|count| (named(count), format!("shards {count}")));
     measure(harness, &cluster, &cases, "shards 0", records * RECORD_BYTES)?;
-    let cases = COUNTS.map(|count| (format!("{count} shards, 8 clients"), format!("shards {count} at once")));
+    let cases = COUNTS.map(|count| (format!("{}, 8 clients", named(count)), format!("shards {count} at once")));
     measure(harness, &cluster, &cases, "shards 0 at once", records * RECORD_BYTES)
 }
 
