@@ -13,8 +13,9 @@ from conftest import CLASSIFIER, DIGITS, EMBEDDING, Service
 
 import unspoken
 from unspoken import batches
-from unspoken._batch_files import Answer, Directory, Query
+from unspoken._batch_files import Answer, Directory, Query, Source
 
+pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet", reason='the tests of batches need `pip install "unspoken[batches]"`')
 
 
@@ -85,83 +86,153 @@ def test_matrices(matrix_service: Service, state: Path, tmp_path: Path) -> None:
 def test_files_are_answered_once_and_bad_ones_do_not_stop_the_others(
     digits_case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, questions = digits_case, Directory(tmp_path / "questions")
+    case, questions = digits_case, tmp_path / "questions"
     monkeypatch.setattr(batches, "FILE_BYTES", 1)
-    batches.encrypt(case.client, case.questions, tmp_path / "questions")
-    assert questions.names() == ["part-000000.parquet", "part-000001.parquet"]
+    batches.encrypt(case.client, case.questions, questions)
+    first, second = Directory(questions).names()
     with pytest.raises(unspoken.ConfigurationError, match="without any"):
-        batches.encrypt(case.client, case.questions, tmp_path / "questions")
-    whole = (tmp_path / "questions/part-000001.parquet").read_bytes()
-    (tmp_path / "questions/part-000001.parquet").write_bytes(whole[:-100])
+        batches.encrypt(case.client, case.questions, questions)
+    whole = (questions / second).read_bytes()
+    (questions / second).write_bytes(whole[:-100])
     report = case.answer(tmp_path)
-    assert (report.files, list(report.problems)) == (1, ["part-000001.parquet"])
-    assert "damaged" in report.problems["part-000001.parquet"]
+    assert (report.files, list(report.problems)) == (1, [second])
+    assert "damaged" in report.problems[second]
+    assert [path.name for path in (tmp_path / "answers").iterdir()] == [first]
     with pytest.raises(unspoken.UnspokenError, match="found answers to 16 questions, needed 20"):
         batches.decrypt(case.client, case.questions, tmp_path / "answers")
-    (tmp_path / "questions/part-000001.parquet").write_bytes(whole)
+    (questions / second).write_bytes(whole)
     report = case.answer(tmp_path)
     assert (report.before, report.files, report.problems) == (1, 1, {})
-    assert sorted(path.name for path in (tmp_path / "answers").iterdir()) == questions.names()
+    assert sorted(path.name for path in (tmp_path / "answers").iterdir()) == [first, second]
     assert len(batches.decrypt(case.client, case.questions, tmp_path / "answers")[0]) == 20
-    # Answers of another part are not taken for these.
-    shutil.move(tmp_path / "answers/part-000001.parquet", tmp_path / "answers/part-000000.parquet")
+
+
+def test_answers_are_not_taken_for_those_to_other_questions(
+    digits_case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, answers = digits_case, tmp_path / "answers"
+    monkeypatch.setattr(batches, "FILE_BYTES", 1)
+    batches.encrypt(case.client, case.questions, tmp_path / "questions")
+    case.answer(tmp_path)
+    for wrong in (case.questions[::-1], np.concatenate([case.questions[1:], case.questions[:1]])):
+        with pytest.raises(unspoken.UnspokenError, match=r"other questions than 0 to 16.*2 of 2 failed"):
+            batches.decrypt(case.client, wrong, answers)
+    # Files of another call.
+    before = Directory(answers).names()
+    shutil.rmtree(tmp_path / "questions")
+    batches.encrypt(case.client, case.questions, tmp_path / "questions")
+    assert case.answer(tmp_path).before == 0
+    with pytest.raises(unspoken.UnspokenError, match="found answers to 2 calls of encrypt"):
+        batches.decrypt(case.client, case.questions, answers)
+    for name in before:
+        (answers / name).unlink()
+    first, second = Directory(answers).names()
+    shutil.copy(answers / second, answers / first)
     with pytest.raises(unspoken.UnspokenError, match="no answers to questions 0 to 16"):
-        batches.decrypt(case.client, case.questions, tmp_path / "answers")
+        batches.decrypt(case.client, case.questions, answers)
 
 
-def test_hostile_rows_are_refused_one_by_one(digits_case: Case, tmp_path: Path) -> None:
+def foreign(path: Path, source: Source, values: list[list[Any]], compression: str = "none") -> None:
+    """Writes a file of questions as another program may write it."""
+    types = [pyarrow.int64(), pyarrow.int64(), pyarrow.binary(), pyarrow.large_binary()]
+    columns = [pyarrow.array(column, kind) for column, kind in zip(values, types)]
+    table = pyarrow.table(columns, names=["first", "size", "tag", "query"])
+    table = table.replace_schema_metadata({"unspoken": "questions 1", **source._asdict()})
+    parquet.write_table(table, path, compression=compression, use_dictionary=False)
+
+
+def test_hostile_rows_and_files_are_refused_one_by_one(digits_case: Case, tmp_path: Path) -> None:
     case, questions = digits_case, Directory(tmp_path / "questions")
     batches.encrypt(case.client, case.questions[:1], tmp_path / "honest")
-    (honest,) = Directory(tmp_path / "honest").questions("part-000000.parquet")
+    honest_file = Directory(tmp_path / "honest").names()[0]
+    source = Directory(tmp_path / "honest").source(honest_file)
+    (honest,) = Directory(tmp_path / "honest").questions(honest_file, 1 << 30)
     rows = [
         honest,
         honest._replace(first=1, query=honest.query[:-1]),
-        honest._replace(first=2, key="../../etc/passwd"),
-        honest._replace(first=3, key="0" * 32),
-        honest._replace(first=4, query=b""),
+        honest._replace(first=2, query=b""),
+        honest._replace(first=3, tag=b""),
     ]
-    with questions.write_questions("part-000000.parquet") as add:
+    with questions.write_questions("a.parquet", source) as add:
         for row in rows:
             add(row)
+    others = {
+        "unknown keys": source._replace(key="0" * 32),
+        "no keys": source._replace(key="../../etc/passwd"),
+        "no call": source._replace(call="x"),
+    }
+    for name, other in others.items():
+        with questions.write_questions(f"{name}.parquet", other) as add:
+            add(honest)
+    columns: dict[str, list[list[Any]]] = {
+        "null query": [[0], [1], [b""], [None]],
+        "no size": [[0], [None], [b""], [b""]],
+        "negative": [[-1], [1], [b""], [b""]],
+        "two rows": [[0, 1], [1, 1], [b"", b""], [b"", b""]],
+        "large": [[0], [1], [b""], [bytes(1 << 24)]],
+    }
+    for name, values in columns.items():
+        foreign(tmp_path / f"questions/{name}.parquet", source, values)
+    foreign(tmp_path / "questions/packed.parquet", source, [[0], [1], [b""], [bytes(1 << 20)]], "zstd")
+    strange = pyarrow.table({"first": ["0"], "size": [1], "tag": [b""], "query": [b""]})
+    marks = {"unspoken": "questions 1", **source._asdict()}
+    parquet.write_table(strange.replace_schema_metadata(marks), tmp_path / "questions/strange.parquet")
+
     report = case.answer(tmp_path)
-    assert (report.queries, report.refused) == (5, 4)
-    answers = list(Directory(tmp_path / "answers").answers("part-000000.parquet"))
-    assert [(row.error or "answer").split(":")[0] for row in answers] == [
-        "answer", "malformed", "malformed", "no keys", "malformed",
-    ]  # fmt: skip
-    assert [row.answer is None for row in answers] == [False, True, True, True, True]
-    with pytest.raises(unspoken.UnspokenError, match="4 of 5 questions have no answer; the first: malformed"):
-        batches.decrypt(case.client, case.questions[:5], tmp_path / "answers")
+    assert {name.split(".")[0] for name in report.problems} == {*others, *columns, "packed", "strange"}
+    assert (report.files, report.queries, report.refused) == (1, 4, 2)
+    assert "expired" in report.problems["unknown keys.parquet"]
+    assert "needed 'questions 1' with the columns" in report.problems["strange.parquet"]
+    answers = list(Directory(tmp_path / "answers").answers("a.parquet"))
+    assert [(row.error or "answer").split(":")[0] for row in answers] == ["answer", "malformed", "malformed", "answer"]
+    assert [row.answer is None for row in answers] == [False, True, True, False]
+    assert [path.name for path in (tmp_path / "answers").iterdir()] == ["a.parquet"]
+    with pytest.raises(unspoken.UnspokenError, match=r"other questions than 1 to 2.*3 of 4 failed"):
+        batches.decrypt(case.client, case.questions[:4], tmp_path / "answers")
 
 
-def test_files_of_another_kind_are_named(digits_case: Case, tmp_path: Path) -> None:
+def test_mistakes_are_named(digits_case: Case, tmp_path: Path) -> None:
     with pytest.raises(unspoken.ConfigurationError, match="no files of questions"):
         digits_case.answer(tmp_path)
-    with Directory(tmp_path / "questions").write_answers("part-000000.parquet") as add:
-        add(Answer(0, 1, b"", None))
-    assert "needed 'questions 1'" in digits_case.answer(tmp_path).problems["part-000000.parquet"]
+    source = Source("0" * 32, "0" * 32)
+    with Directory(tmp_path / "questions").write_answers("a.parquet", source) as add:
+        add(Answer(0, 1, b"", b"", None))
+    assert list(digits_case.answer(tmp_path).problems) == ["a.parquet"]
     with pytest.raises(unspoken.ConfigurationError, match="needed one of classify"):
         batches.answer("llama", "model", tmp_path / "questions", tmp_path / "answers", keys=tmp_path)
     with pytest.raises(unspoken.ConfigurationError, match="needed two directories"):
         batches.answer("digits", "network", tmp_path, tmp_path, keys=tmp_path)
     with pytest.raises(unspoken.ConfigurationError, match="RetrievalClient"):
         batches.encrypt(unspoken.RetrievalClient("http://127.0.0.1:1"), [1], tmp_path / "new")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="found one str"):
+        batches.encrypt(digits_case.client, "0123", tmp_path / "new")
 
 
-def test_an_unfinished_file_is_none(tmp_path: Path) -> None:
+def test_an_interrupted_file_leaves_nothing(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
 
     def interrupted() -> None:
-        with directory.write_questions("part-000000.parquet") as add:
-            add(Query(0, 1, "0" * 32, b"query"))
+        with directory.write_questions("a.parquet", Source("0" * 32, "0" * 32)) as add:
+            add(Query(0, 1, b"", b"query"))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert directory.names() == []
-    assert len(list(tmp_path.iterdir())) == 1
-    directory.remove_unfinished()
     assert list(tmp_path.iterdir()) == []
+    # What a killed process leaves is deleted once the file is complete.
+    for name in ("a.parquet.0.part", "b.parquet.0.part"):
+        (tmp_path / name).touch()
+    directory.remove_unfinished(["a.parquet"])
+    assert [path.name for path in tmp_path.iterdir()] == ["b.parquet.0.part"]
+
+
+def test_answers_are_fetched_from_other_places(tmp_path: Path) -> None:
+    far = Directory(f"memory://{tmp_path.name}")
+    with far.write_answers("a.parquet", Source("0" * 32, "1" * 32)) as add:
+        add(Answer(0, 1, b"tag", b"answer", None))
+    near = far.fetch(str(tmp_path))
+    assert near.source("a.parquet") == Source("0" * 32, "1" * 32)
+    assert list(near.answers("a.parquet")) == [Answer(0, 1, b"tag", b"answer", None)]
 
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,7 +291,7 @@ def test_files_of_questions_are_answered_through_kills(
         found, _ = batches.decrypt(asked, images, home / "answers")
         assert (found == network.predict(images)).all()
         # A later call has nothing left to do, or what is missing.
-        (answers / "part-000003.parquet").unlink()
+        min(answers.iterdir()).unlink()
         report = cluster.answer_files(offer, **places)
         assert (report.files, report.before) == (1, len(images) // 4 - 1)
         with pytest.raises(unspoken.ConfigurationError, match="needed one of classify"):

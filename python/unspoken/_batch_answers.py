@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,24 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unspoken._batch_files import Answer, Directory, Query, read_bytes
-from unspoken._key_cache import KeyCache, Outcome
+from unspoken._key_cache import KeyCache
 from unspoken._unspoken import HostedApplication, HostedKeys, Work
 from unspoken.errors import ConfigurationError, UnspokenError
 
 #: Kinds whose answers depend on nothing but query, keys and files.
 KINDS = ("classify", "embed", "digits", "matrix")
 
-#: The id of a bundle: nothing else becomes a part of a path.
-_ID = re.compile("[0-9a-f]{32}")
+#: Outcomes that are the same whenever a query is answered.
+_FINAL = ("malformed", "does not fit")
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Where files of questions, answers and keys are."""
 
     questions: str
     answers: str
     keys: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(repr=False)
 
     @classmethod
     def of(
@@ -56,6 +57,11 @@ class Place(NamedTuple):
         missing = [name for name in asked if name not in there]
         return missing, len(asked) - len(missing)
 
+    def clean(self) -> None:
+        """Delete what interrupted work has left of files that are answered now."""
+        answers = Directory(self.answers, self.options)
+        answers.remove_unfinished(answers.names())
+
 
 class Answered(NamedTuple):
     """What became of one file."""
@@ -80,38 +86,46 @@ class FileAnswerer:
     def answer(self, name: str) -> Answered:
         """Answer a file. The file of answers appears when it is complete; an error is a part of the result."""
         start = time.monotonic()
-        queries = refused = 0
+        queries, refused, problem = 0, 0, None
         try:
-            with self._answers.write_answers(name) as add:
-                for query in self._questions.questions(name):
-                    outcome, text, _ = self._outcome(query)
-                    good = outcome == "answer"
-                    error = None if good else f"{outcome}: {text.decode(errors='replace')}"
-                    add(Answer(query.first, query.size, text if good else None, error))
+            source = self._questions.source(name)
+            keys = self._keys(source.key)
+            most = self._application.facts()["max_query_bytes"]
+            with self._answers.write_answers(name, source) as add:
+                for query in self._questions.questions(name, most):
+                    answer = self._answered(keys, source.key, query)
+                    add(answer)
                     queries += 1
-                    refused += not good
-            problem = None
-        except (OSError, UnspokenError) as error:
-            problem = str(error)
+                    refused += answer.answer is None
+        except Exception as error:
+            # Whatever a file causes, the others are answered.
+            problem = str(error) or type(error).__name__
         return Answered(name, queries, refused, time.monotonic() - start, problem)
 
-    def _outcome(self, query: Query) -> Outcome:
-        keys, failure = self._keys(query.key)
-        return failure if keys is None else self._application.answer(bytes(16), keys, query.query, Work())
+    def _answered(self, keys: HostedKeys, key: str, query: Query) -> Answer:
+        # The keys are all that is known of the client.
+        outcome, content, _ = self._application.answer(bytes.fromhex(key), keys, query.query, Work())
+        if outcome == "answer":
+            return Answer(query.first, query.size, query.tag, content, None)
+        text = content.decode(errors="replace")
+        if outcome not in _FINAL:
+            raise UnspokenError(f"answer query of question {query.first}: {outcome}: {text}")
+        return Answer(query.first, query.size, query.tag, None, f"{outcome}: {text}")
 
-    def _keys(self, key: str) -> tuple[HostedKeys | None, Outcome]:
-        if _ID.fullmatch(key) is None:
-            return None, ("malformed", b"found an id of keys that is none; encrypt the questions again", 0)
-        try:
-            return self._cache.get(key, lambda: self._bundle(key))
-        except FileNotFoundError:
-            return None, ("no keys", b"found no keys of this id; they may have expired: encrypt the questions again", 0)
+    def _keys(self, key: str) -> HostedKeys:
+        def fetch() -> Any:
+            content = read_bytes(f"{self._place.keys}/{key}/data", self._place.options)
+            if content is None:
+                raise UnspokenError(
+                    f"found no keys {key} in {self._place.keys}; they are in another place, or have expired: then the "
+                    "client encrypts again"
+                )
+            return np.frombuffer(content, dtype=np.uint8)
 
-    def _bundle(self, key: str) -> Any:
-        content = read_bytes(f"{self._place.keys}/{key}/data", self._place.options)
-        if content is None:
-            raise FileNotFoundError(key)
-        return np.frombuffer(content, dtype=np.uint8)
+        keys, (outcome, text, _) = self._cache.get(key, fetch)
+        if keys is None:
+            raise UnspokenError(f"load keys {key}: {outcome}: {text.decode(errors='replace')}")
+        return keys
 
 
 def load(kind: str, path: str | PathLike[str], options: Mapping[str, str]) -> HostedApplication:

@@ -1,11 +1,16 @@
-"""Files of encrypted questions and of answers: Parquet, in a directory of this machine or of an object store."""
+"""Files of encrypted questions and of answers: Parquet, in a directory of this machine or of an object store.
+
+A file belongs to one call of `encrypt`, whose random name is in the names of its files, and to the keys of one client.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspoken.errors import ConfigurationError, UnspokenError
@@ -13,17 +18,29 @@ from unspoken.errors import ConfigurationError, UnspokenError
 #: Bytes of queries after which another file begins.
 FILE_BYTES = 64 << 20
 
-_MARK = b"unspoken"
-_QUESTIONS = b"questions 1"
-_ANSWERS = b"answers 1"
+#: Names of a call of `encrypt` and of keys: nothing else becomes a part of a path.
+_ID = re.compile("[0-9a-f]{32}")
+
+#: What a file of questions or answers says of itself.
+_QUESTIONS, _ANSWERS = "questions 1", "answers 1"
+
+#: Queries of one call, at most.
+_MOST = 1 << 48
+
+
+class Source(NamedTuple):
+    """Where a file of questions comes from: a call of `encrypt`, and the id of the keys that it needs."""
+
+    call: str
+    key: str
 
 
 class Query(NamedTuple):
-    """A row of a file of questions: an encrypted query, and which questions it has."""
+    """A row of a file of questions: an encrypted query, which questions it has, and what only the client can make."""
 
     first: int
     size: int
-    key: str
+    tag: bytes
     query: bytes
 
 
@@ -32,6 +49,7 @@ class Answer(NamedTuple):
 
     first: int
     size: int
+    tag: bytes
     answer: bytes | None
     error: str | None
 
@@ -47,84 +65,122 @@ class Directory:
 
     def names(self) -> list[str]:
         """Return the names of the complete files, in the order of their questions."""
-        if not self._system.exists(self._root):
-            return []
-        entries = (entry.rstrip("/").rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False))
-        return sorted(name for name in entries if name.endswith(".parquet"))
+        return sorted(name for name in self._entries() if name.endswith(".parquet"))
 
-    def remove_unfinished(self) -> None:
-        """Delete what interrupted work has left."""
-        for entry in self._system.glob(f"{self._root}/*.part"):
-            self._system.rm_file(entry)
+    def remove_unfinished(self, names: list[str]) -> None:
+        """Delete what interrupted work has left of files that are complete now."""
+        for entry in self._entries():
+            if entry.endswith(".part") and any(entry.startswith(f"{name}.") for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    self._system.rm_file(f"{self._root}/{entry}")
 
-    def questions(self, name: str) -> Iterator[Query]:
-        """Read a file of questions, row by row."""
-        for row in self._rows(name, _QUESTIONS, ["first", "size", "key", "query"]):
-            yield Query(*row)
+    def fetch(self, home: str) -> Directory:
+        """Return this directory if it is on this machine, else a copy of its complete files in the directory `home`."""
+        if self._is_local():
+            return self
+        for name in self.names():
+            self._system.get_file(f"{self._root}/{name}", f"{home}/{name}")
+        return Directory(home)
+
+    def source(self, name: str) -> Source:
+        """Return what a file of questions or answers says of its source."""
+        with self._opened(name) as file:
+            metadata = file.schema_arrow.metadata or {}
+        call, key = (metadata.get(field, b"").decode("ascii", "replace") for field in (b"call", b"key"))
+        if _ID.fullmatch(call) is None or _ID.fullmatch(key) is None:
+            raise UnspokenError(f"read {name}: found no ids of its call and keys; encrypt the questions again")
+        return Source(call, key)
+
+    def questions(self, name: str, most_bytes: int) -> Iterator[Query]:
+        """Read a file of questions, row by row; a query has so many bytes at most."""
+        for row in self._rows(name, _QUESTIONS, Query, most_bytes):
+            query = Query(*row)
+            if query.query is None:
+                raise UnspokenError(f"read {name}: found a row without a query; encrypt the questions again")
+            yield query
 
     def answers(self, name: str) -> Iterator[Answer]:
         """Read a file of answers, row by row."""
-        for row in self._rows(name, _ANSWERS, ["first", "size", "answer", "error"]):
-            yield Answer(*row)
-
-    def errors(self, name: str) -> Iterator[Answer]:
-        """Read a file of answers without the answers."""
-        for first, size, error in self._rows(name, _ANSWERS, ["first", "size", "error"]):
-            yield Answer(first, size, None, error)
+        for row in self._rows(name, _ANSWERS, Answer, None):
+            answer = Answer(*row)
+            if (answer.answer is None) == (answer.error is None):
+                raise UnspokenError(f"read {name}: found a row with neither answer nor error; answer the file again")
+            yield answer
 
     @contextlib.contextmanager
-    def write_questions(self, name: str) -> Iterator[Any]:
+    def write_questions(self, name: str, source: Source) -> Iterator[Any]:
         """Write a file of questions: yields a function that adds a row. The file appears when it is complete."""
-        with self._writing(name, _QUESTIONS, Query) as add:
+        with self._writing(name, _QUESTIONS, Query, source) as add:
             yield add
 
     @contextlib.contextmanager
-    def write_answers(self, name: str) -> Iterator[Any]:
+    def write_answers(self, name: str, source: Source) -> Iterator[Any]:
         """Write a file of answers, likewise."""
-        with self._writing(name, _ANSWERS, Answer) as add:
+        with self._writing(name, _ANSWERS, Answer, source) as add:
             yield add
 
-    def _rows(self, name: str, mark: bytes, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    def _entries(self) -> list[str]:
+        if not self._system.exists(self._root):
+            return []
+        return [entry.rstrip("/").rsplit("/", 1)[-1] for entry in self._system.ls(self._root, detail=False)]
+
+    def _is_local(self) -> bool:
+        return isinstance(self._system, _fsspec().get_filesystem_class("file"))
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[Any]:
+        """Open a file. What its bytes may cause is an error of this package."""
         arrow, parquet = _parquet()
         with self._system.open(f"{self._root}/{name}", "rb") as source:
             try:
-                file = parquet.ParquetFile(source)
-                found = (file.schema_arrow.metadata or {}).get(_MARK)
-                if found != mark:
-                    raise UnspokenError(
-                        f"read {name}: found {_text(found)}, needed {_text(mark)}; questions are written by "
-                        "unspoken.batches.encrypt, and answers from them"
-                    )
-                for batch in file.iter_batches(batch_size=1, columns=columns):
-                    values = batch.to_pydict()
-                    yield from zip(*(values[column] for column in columns))
-            except (arrow.ArrowException, KeyError) as error:
+                yield parquet.ParquetFile(source, thrift_string_size_limit=1 << 20)
+            except (arrow.ArrowException, ValueError, TypeError, KeyError, OverflowError, OSError) as error:
                 raise UnspokenError(f"read {name}: found a damaged file ({error}); write it again") from error
 
+    def _rows(self, name: str, mark: str, kind: Any, most_bytes: int | None) -> Iterator[tuple[Any, ...]]:
+        schema = _schema(kind, mark, None)
+        with self._opened(name) as file:
+            found = (file.schema_arrow.metadata or {}).get(b"unspoken", b"").decode("ascii", "replace")
+            if found != mark or not file.schema_arrow.equals(schema):
+                raise UnspokenError(
+                    f"read {name}: found {found or 'a file of something else'!r}, needed {mark!r} with the columns "
+                    f"{', '.join(schema.names)}; unspoken.batches writes such files"
+                )
+            for group in range(file.metadata.num_row_groups):
+                _check_group(name, file.metadata.row_group(group), most_bytes)
+                values = file.read_row_group(group).to_pydict()
+                first, size, tag, *rest = (values[column][0] for column in schema.names)
+                if None in (first, size, tag) or not (0 <= first < _MOST and 1 <= size < _MOST):
+                    raise UnspokenError(f"read {name}: found a row for no questions; encrypt them again")
+                yield (first, size, tag, *rest)
+
     @contextlib.contextmanager
-    def _writing(self, name: str, mark: bytes, kind: Any) -> Iterator[Any]:
+    def _writing(self, name: str, mark: str, kind: Any, source: Source) -> Iterator[Any]:
         arrow, parquet = _parquet()
-        types = {
-            "first": arrow.int64(),
-            "size": arrow.int64(),
-            "key": arrow.string(),
-            "query": arrow.large_binary(),
-            "answer": arrow.large_binary(),
-            "error": arrow.string(),
-        }
-        schema = arrow.schema([(field, types[field]) for field in kind._fields], metadata={_MARK: mark})
+        schema = _schema(kind, mark, source)
         # Another process may write the same file.
         part = f"{self._root}/{name}.{uuid.uuid4().hex}.part"
         self._system.makedirs(self._root, exist_ok=True)
-        # Encrypted bytes cannot be compressed.
+        # Encrypted bytes cannot be compressed. A row has a group of its own, so that readers need no memory for others.
         options = {"compression": "none", "use_dictionary": False}
-        with self._system.open(part, "wb") as target, parquet.ParquetWriter(target, schema, **options) as writer:
+        try:
+            with self._system.open(part, "wb") as target, parquet.ParquetWriter(target, schema, **options) as writer:
 
-            def add(row: Any) -> None:
-                writer.write_batch(arrow.record_batch([[value] for value in row], schema=schema))
+                def add(row: Any) -> None:
+                    writer.write_batch(arrow.record_batch([[value] for value in row], schema=schema))
 
-            yield add
-        self._system.mv(part, f"{self._root}/{name}")
+                yield add
+            self._finish(part, f"{self._root}/{name}")
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._system.rm_file(part)
+            raise
+
+    def _finish(self, part: str, path: str) -> None:
+        if self._is_local():
+            Path(part).replace(path)
+        else:
+            self._system.mv(part, path)
 
 
 def read_bytes(url: str, options: Mapping[str, Any] | None) -> bytes | None:
@@ -137,8 +193,28 @@ def read_bytes(url: str, options: Mapping[str, Any] | None) -> bytes | None:
     return content
 
 
-def _text(mark: bytes | None) -> str:
-    return "a file of something else" if mark is None else f"{mark.decode(errors='replace')!r}"
+def _schema(kind: Any, mark: str, source: Source | None) -> Any:
+    arrow, _ = _parquet()
+    types = {
+        "first": arrow.int64(),
+        "size": arrow.int64(),
+        "tag": arrow.binary(),
+        "query": arrow.large_binary(),
+        "answer": arrow.large_binary(),
+        "error": arrow.string(),
+    }
+    metadata = {"unspoken": mark, **(source._asdict() if source else {})}
+    return arrow.schema([(field, types[field]) for field in kind._fields], metadata=metadata)
+
+
+def _check_group(name: str, group: Any, most_bytes: int | None) -> None:
+    """Check a group of rows before it is read: it must not need more memory than it has bytes in the file."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    if group.num_rows != 1 or any(column.compression != "UNCOMPRESSED" for column in columns):
+        raise UnspokenError(f"read {name}: found rows in groups or compressed; needed them as unspoken.batches writes")
+    # The other columns, and what Parquet adds.
+    if most_bytes is not None and group.total_byte_size > most_bytes + 4096:
+        raise UnspokenError(f"read {name}: found a row of {group.total_byte_size} bytes, needed {most_bytes} at most")
 
 
 def _parquet() -> tuple[Any, Any]:

@@ -13,12 +13,12 @@ Outcome = tuple[str, bytes, int]
 
 
 class KeyCache:
-    """Loaded keys up to so many bytes; those that were used last stay."""
+    """Loaded keys up to so many bytes, or those of one client if they are larger; those that were used last stay."""
 
     def __init__(self, application: HostedApplication, capacity: int) -> None:
         self._application = application
-        self._each = application.facts()["key_memory_bytes"]
-        self._most = max(1, capacity // max(1, self._each))
+        self._capacity = capacity
+        self._bytes = 0
         self._keys: OrderedDict[str, HostedKeys] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
@@ -33,17 +33,22 @@ class KeyCache:
             own = self._loading.setdefault(key, threading.Lock())
         # Others that need the same keys wait, and do not load them too.
         with own:
-            with self._lock:
-                if key in self._keys:
-                    self._keys.move_to_end(key)
-                    return self._keys[key], ("answer", b"", 0)
-            loaded, outcome = self._application.load_keys(fetch())
-            with self._lock:
-                if loaded is None:
+            try:
+                with self._lock:
+                    if key in self._keys:
+                        self._keys.move_to_end(key)
+                        return self._keys[key], ("answer", b"", 0)
+                loaded, outcome = self._application.load_keys(fetch())
+                if loaded is not None:
+                    self._keep(key, loaded)
+                return loaded, outcome
+            finally:
+                with self._lock:
                     self._loading.pop(key, None)
-                else:
-                    self._keys[key] = loaded
-                    while len(self._keys) > self._most:
-                        gone, _ = self._keys.popitem(last=False)
-                        self._loading.pop(gone, None)
-            return loaded, outcome
+
+    def _keep(self, key: str, loaded: HostedKeys) -> None:
+        with self._lock:
+            self._keys[key] = loaded
+            self._bytes += loaded.bytes
+            while self._bytes > self._capacity and len(self._keys) > 1:
+                self._bytes -= self._keys.popitem(last=False)[1].bytes

@@ -15,27 +15,36 @@ Examples
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
+import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Callable
 
+import numpy as np
+
 from unspoken import _batch_answers
 from unspoken._batch_answers import Answered, FileAnswerer, Place
-from unspoken._batch_files import FILE_BYTES, Directory, Query
+from unspoken._batch_files import FILE_BYTES, Answer, Directory, Query, Source
 from unspoken._client_base import PreparingClient
 from unspoken._unspoken import Counter, Progress
 from unspoken.errors import ConfigurationError, UnspokenError
 
 __all__ = ["Report", "answer", "decrypt", "encrypt"]
 
+_AGAIN = "answer the files again, which goes on where it stopped, and give the questions that were encrypted"
+
 
 def encrypt(client: PreparingClient[Any], questions: Iterable[Any], path: str | PathLike[str]) -> int:
     """Encrypt questions into files, and send none of them. The keys are sent to the service of the client, once.
 
     The files show the number of questions and the id of the keys, and nothing else of them. Keep the questions:
-    decrypting needs them in the same order.
+    decrypting needs them in the same order. The service keeps keys for a limited time (`key_lifetime`), and replaces
+    them when this client uses another application of it; questions whose keys are gone are encrypted again.
 
     Parameters
     ----------
@@ -57,25 +66,27 @@ def encrypt(client: PreparingClient[Any], questions: Iterable[Any], path: str | 
     ConfigurationError
         If the directory has files already, or `client` is of another kind.
     UnspokenError, ValueError
-        As for the client's own questions. Complete files stay; delete them before you begin again.
+        As for the client's own questions. Complete files stay; delete them before you begin again. A `TypeError`, if
+        `questions` is one text.
 
     Examples
     --------
     >>> unspoken.batches.encrypt(client, ["win a free prize"], "questions")  # doctest: +SKIP
     1
     """
+    _check(client, questions)
     directory = Directory(path)
     if directory.names():
         raise ConfigurationError(f"encrypt into {path}: found files of questions, needed a directory without any")
-    directory.remove_unfinished()
+    call = uuid.uuid4().hex
     total = len(questions) if isinstance(questions, Sized) else 0
-    with _checked(client)._use_connection() as connection:
+    with client._use_connection() as connection:
         shown = Counter(client._progress, "encrypting")
-        rest = _queries(client, connection, questions)
+        rest = _queries(client, connection, call, questions)
         done = 0
         for number, query in enumerate(rest):
             size = 0
-            with directory.write_questions(f"part-{number:06}.parquet") as add:
+            with directory.write_questions(f"{call}-{number:06}.parquet", Source(call, connection.key)) as add:
                 for each in itertools.chain([query], rest):
                     add(each)
                     done, size = done + each.size, size + len(each.query)
@@ -91,7 +102,7 @@ def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | 
     Parameters
     ----------
     client : as for `encrypt`
-        A client with the same state directory, service and application.
+        A client with the same state directory, service and application. The service must be reachable.
     questions : sequence
         The same questions, in the same order.
     path : path or URL
@@ -107,24 +118,38 @@ def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | 
     Raises
     ------
     UnspokenError
-        If answers are missing, do not fit the questions, or were refused; the message says how many, and why the first.
+        If answers are missing, belong to other questions, or were refused; the message says how many, and why the
+        first. Do not tell the owner of the files what failed: answers that were changed on purpose may depend on it.
 
     Examples
     --------
     >>> labels, scores = unspoken.batches.decrypt(client, ["win a free prize"], "answers")  # doctest: +SKIP
     """
-    directory = Directory(path)
-    names = directory.names()
-    _check_complete(directory, names, len(questions))
-    with _checked(client)._use_connection() as connection:
-        listed = client._listed(connection, questions)
-        shown = Counter(client._progress, "decrypting")
-        read = []
-        for answer in itertools.chain.from_iterable(map(directory.answers, names)):
-            end = answer.first + answer.size
-            read.append(connection.decrypt(listed[answer.first : end], answer.answer))
-            shown.show(end, len(questions))
-        return client._joined(connection, listed, read)
+    _check(client, questions)
+    with tempfile.TemporaryDirectory() as home:
+        # Whoever keeps the files sees what is fetched: all of it, whatever the answers are.
+        directory = Directory(path).fetch(home)
+        names = directory.names()
+        call = _only_call(directory, names)
+        with client._use_connection() as connection:
+            listed = client._listed(connection, questions)
+            shown = Counter(client._progress, "decrypting")
+            read: list[Any] = []
+            problems: list[str] = []
+            done = 0
+            for answer in itertools.chain.from_iterable(map(directory.answers, names)):
+                # All files are read to their end, for the same reason.
+                try:
+                    read.append(_decrypted(connection, call, listed, done, answer))
+                except UnspokenError as error:
+                    problems.append(str(error))
+                done = answer.first + answer.size
+                shown.show(done, len(questions))
+            if done != len(questions):
+                problems.append(f"found answers to {done} questions, needed {len(questions)}; {_AGAIN}")
+            if problems:
+                raise UnspokenError(f"decrypt: {problems[0]} ({len(problems)} of {len(read) + len(problems)} failed)")
+            return client._joined(connection, listed, read)
 
 
 @dataclass
@@ -136,11 +161,12 @@ class Report:
     files, queries : int
         Number of files and of queries that were answered now.
     refused : int
-        Number of queries without an answer, because they are malformed or their keys are gone; `decrypt` says why.
+        Number of queries without an answer, because they are malformed; `decrypt` says why.
     before : int
         Number of files that had been answered before.
     problems : dict of str to str
-        Files that could not be read or written, and why. A later call tries them again.
+        Files that were not answered, and why: they cannot be read or written, or their keys are gone. A later call
+        tries them again.
     seconds : float
         Seconds of computation, of all replicas together.
     """
@@ -217,45 +243,73 @@ def answer(
     for done, name in enumerate(names, 1):
         report.add(answerer.answer(name))
         shown.show(done, len(names))
-    if not report.problems:
-        Directory(answers, storage_options).remove_unfinished()
+    place.clean()
     return report
 
 
-def _checked(client: PreparingClient[Any]) -> PreparingClient[Any]:
+def _check(client: PreparingClient[Any], questions: Iterable[Any]) -> None:
+    """Refuse clients of other kinds, and one text in place of a list."""
     if not isinstance(client, PreparingClient):
         raise ConfigurationError(
             f"found a {type(client).__name__}, needed a client of a classifier, a table, a recogniser or a program"
         )
-    return client
+    if isinstance(questions, (str, bytes, Mapping)) or hasattr(questions, "columns"):
+        raise TypeError(f"read questions: found one {type(questions).__name__}, needed several; put it in a list")
 
 
-def _queries(client: PreparingClient[Any], connection: Any, questions: Iterable[Any]) -> Iterator[Query]:
+def _queries(client: PreparingClient[Any], connection: Any, call: str, questions: Iterable[Any]) -> Iterator[Query]:
     """Encrypt one batch after the other."""
     rest, first = iter(questions), 0
     while batch := list(itertools.islice(rest, connection.batch)):
-        query = connection.encrypt(client._listed(connection, batch))
-        yield Query(first, len(batch), connection.key, query)
+        listed = client._listed(connection, batch)
+        yield Query(first, len(batch), _tag(connection, call, first, listed), connection.encrypt(listed))
         first += len(batch)
 
 
-def _check_complete(directory: Directory, names: list[str], questions: int) -> None:
-    """Check that every question has one answer."""
-    found, refused, reason = 0, 0, None
-    for answer in itertools.chain.from_iterable(map(directory.errors, names)):
-        if answer.first != found or answer.size < 1:
-            raise UnspokenError(
-                f"decrypt: found no answers to questions {found} to {answer.first}, needed those of all files; answer "
-                "the files again, which goes on where it stopped"
-            )
-        found += answer.size
-        if answer.error is not None:
-            refused += answer.size
-            reason = reason or answer.error
-    if found != questions:
+def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, answer: Answer) -> Any:
+    """Decrypt an answer, if it is that to the next questions."""
+    if answer.first != done:
+        raise UnspokenError(f"found no answers to questions {done} to {answer.first}; {_AGAIN}")
+    asked = listed[answer.first : answer.first + answer.size]
+    if not hmac.compare_digest(answer.tag, _tag(connection, call, answer.first, asked)):
         raise UnspokenError(
-            f"decrypt: found answers to {found} questions, needed {questions}; answer the files again, which goes on "
-            "where it stopped, and give the questions that were encrypted"
+            f"found answers to other questions than {answer.first} to {answer.first + answer.size}; give those that "
+            "were encrypted, in their order, and answers to them"
         )
-    if refused:
-        raise UnspokenError(f"decrypt: {refused} of {questions} questions have no answer; the first: {reason}")
+    if answer.answer is None:
+        raise UnspokenError(f"questions {answer.first} to {answer.first + answer.size} were refused: {answer.error}")
+    return connection.decrypt(asked, answer.answer)
+
+
+def _only_call(directory: Directory, names: list[str]) -> str:
+    """Return the call of `encrypt` that all files belong to."""
+    calls = sorted({directory.source(name).call for name in names})
+    if len(calls) != 1:
+        raise UnspokenError(
+            f"decrypt: found answers to {len(calls)} calls of encrypt, needed those to one; the names of files begin "
+            "with that of the call"
+        )
+    return calls[0]
+
+
+def _tag(connection: Any, call: str, first: int, listed: Sequence[Any]) -> bytes:
+    """Authenticate questions and their place, so that answers are not taken for those to others."""
+    digest = hashlib.blake2b(f"{call} {first} {len(listed)} ".encode())
+    _feed(digest, list(listed))
+    tag: bytes = connection.tag(digest.digest())
+    return tag
+
+
+def _feed(digest: Any, value: Any) -> None:
+    """Hash a question: texts, numbers, arrays, and lists of them, each with its kind and length."""
+    if isinstance(value, (list, tuple)):
+        digest.update(f"list {len(value)} ".encode())
+        for each in value:
+            _feed(digest, each)
+        return
+    if isinstance(value, np.ndarray):
+        digest.update(f"array {value.dtype.str} {value.shape} ".encode())
+        content = np.ascontiguousarray(value).tobytes()
+    else:
+        content = str(value).encode("utf-8", "surrogatepass")
+    digest.update(f"{type(value).__name__} {len(content)} ".encode() + content)

@@ -9,12 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import ray
-
 from unspoken._batch_answers import Answered, FileAnswerer, Place, check_kind, load
-from unspoken._batch_files import Directory
 from unspoken.batches import Report
 from unspoken.errors import ConfigurationError
+from unspoken.ray._connected import check_connected
 from unspoken.ray._offer import Offer
 
 
@@ -65,8 +63,7 @@ def answer_files(
     ... )
     >>> report.queries, report.refused, report.problems  # doctest: +SKIP
     """
-    if not ray.is_initialized():
-        raise ConfigurationError('found no Ray cluster; connect to one first: ray.init(address="auto"), or ray.init()')
+    check_connected()
     check_kind(offer.kind)
     place = Place.of(questions, answers, keys, storage_options)
     names, before = place.missing()
@@ -74,15 +71,16 @@ def answer_files(
     if names:
         for row in _answered(replace(offer, path=Path(offer.path).absolute()), place, names).iter_rows():
             report.add(Answered(**row))
-    if not report.problems:
-        Directory(place.answers, place.options).remove_unfinished()
+    place.clean()
     return report
 
 
 def _answered(offer: Offer, place: Place, names: list[str]) -> Any:
     """Return the data set of the files' results, which is computed when it is read."""
-    import ray.data
-
+    try:
+        import ray.data
+    except ImportError as error:
+        raise ConfigurationError('answer files: found no Ray Data; pip install "unspoken[ray]"') from error
     least, most = offer.bounds
     resources: dict[str, Any] = {"num_cpus": offer.cpus}
     if offer.memory is not None:

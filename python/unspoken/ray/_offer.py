@@ -84,7 +84,7 @@ class Offer:
 
     @property
     def queries_at_once(self) -> int:
-        """The number of queries that a replica should have."""
+        """The number of queries for each replica, by which Ray scales."""
         return _OF_A_SHARD if self.kind == "pir-shard" else 1
 
     @property

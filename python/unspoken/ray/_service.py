@@ -16,6 +16,7 @@ from ray import serve as ray_serve
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from unspoken.errors import ConfigurationError
+from unspoken.ray._connected import check_connected
 from unspoken.ray._gateway import Gateway, Moves, Placed
 from unspoken.ray._keys import KeyMirror
 from unspoken.ray._offer import Offer, Shards
@@ -145,8 +146,7 @@ def serve(
     """
     if not offers:
         raise ConfigurationError("found no offers, needed one or more: there is nothing to serve")
-    if not ray.is_initialized():
-        raise ConfigurationError('found no Ray cluster; connect to one first: ray.init(address="auto"), or ray.init()')
+    check_connected()
     if _exists(f"{name}-gateway"):
         raise ConfigurationError(
             f"name={name!r}: a service of this name runs in the cluster; close it, or name this one"

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
+use zeroize::Zeroizing;
 
-use crate::connect::{Bundle, Connected, Target, locked, open_stored};
+use crate::connect::{Bundle, Connected, Target, locked, of_key_error, open_stored};
 use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
@@ -319,6 +320,17 @@ impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
         self.usage.query_bytes += query.len() as u64;
         self.usage.questions += questions.len();
         Ok(query)
+    }
+
+    /// Authenticates bytes under a key that only holders of this client's secret can derive (BLAKE3): a client that
+    /// gets them back later, from somebody without the secret, knows its own.
+    ///
+    /// # Errors
+    /// As for [`KeyGenerator::secret_bytes`](unspoken_protocol::KeyGenerator::secret_bytes).
+    pub fn tag(&self, bytes: &[u8]) -> Result<[u8; 32], ClientError> {
+        let secret = self.half.secret_bytes().map_err(of_key_error::<H>)?;
+        let key = Zeroizing::new(blake3::derive_key("unspoken 2026 questions that are answered later", &secret));
+        Ok(*blake3::keyed_hash(&key, bytes).as_bytes())
     }
 
     /// Decrypts the answer to a query of [`ServiceClient::encrypt`] with these questions. They are encoded again, which

@@ -304,7 +304,7 @@ fn is_too_large(error: &ClientError) -> bool {
     problem.retry_after.is_none() && problem.known_code().is_some_and(|code| codes.contains(&code))
 }
 
-fn of_key_error<H: ClientHalf>(error: H::KeyError) -> ClientError {
+pub(crate) fn of_key_error<H: ClientHalf>(error: H::KeyError) -> ClientError {
     let error: H::Error = error.into();
     ClientError::of_application(error)
 }

@@ -90,7 +90,8 @@ impl Hosted {
     }
 
     /// Computes the answer to a query of untrusted bytes, and reports how far it is; stops soon after `cancel` is set.
-    /// Of an application that answers several queries together one computation runs at a time, and the others wait.
+    /// Of an application that answers several queries together one computation runs at a time, the others wait, and
+    /// nothing is reported.
     ///
     /// # Errors
     /// Any but [`ApplicationError::Read`].

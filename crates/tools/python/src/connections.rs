@@ -23,7 +23,7 @@ use crate::embedding::Codes;
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::model::{Words, matrix};
-use crate::offline::{decrypt, encrypt};
+use crate::offline::{decrypt, encrypt, tag};
 use crate::progress::Reporter;
 
 /// Address of a service and credentials of the client. Nothing is sent before the first call of a method.
@@ -155,6 +155,11 @@ impl Connection {
         self.labelled(py, answers)
     }
 
+    /// Authenticates bytes, such that only this client can.
+    fn tag<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        tag(py, &self.client, bytes)
+    }
+
     /// The id of the keys at the service.
     #[getter]
     fn key(&self) -> &str {
@@ -267,6 +272,11 @@ impl EmbeddingConnection {
         self.client.half().batch()
     }
 
+    /// Authenticates bytes, such that only this client can.
+    fn tag<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        tag(py, &self.client, bytes)
+    }
+
     /// The id of the keys at the service.
     #[getter]
     fn key(&self) -> &str {
@@ -371,6 +381,11 @@ impl LayerConnection {
     #[getter]
     fn batch(&self) -> usize {
         self.client.half().batch()
+    }
+
+    /// Authenticates bytes, such that only this client can.
+    fn tag<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        tag(py, &self.client, bytes)
     }
 
     /// The id of the keys at the service.
@@ -513,6 +528,11 @@ impl DigitsConnection {
     #[getter]
     fn batch(&self) -> usize {
         self.client.half().batch()
+    }
+
+    /// Authenticates bytes, such that only this client can.
+    fn tag<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        tag(py, &self.client, bytes)
     }
 
     /// The id of the keys at the service.

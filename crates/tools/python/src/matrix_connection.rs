@@ -14,7 +14,7 @@ use crate::connections::{Service, connect, predicted_cost, prepare, usage_dict};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::matrix::MatrixSignature;
-use crate::offline::{decrypt, encrypt};
+use crate::offline::{decrypt, encrypt, tag};
 use crate::progress::Reporter;
 
 /// Arrays of shape (batch, rows, columns) by name.
@@ -102,6 +102,11 @@ impl MatrixConnection {
     #[getter]
     fn batch(&self) -> usize {
         self.client.half().batch()
+    }
+
+    /// Authenticates bytes, such that only this client can.
+    fn tag<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        tag(py, &self.client, bytes)
     }
 
     /// The id of the keys at the service.

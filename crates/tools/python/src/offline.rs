@@ -7,6 +7,7 @@ use pyo3::types::PyBytes;
 use unspoken_client::ServiceClient;
 use unspoken_protocol::{CkksClientHalf, ClientHalf};
 
+use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::Reporter;
 
@@ -38,4 +39,12 @@ where
     ServiceClient<H>: Send,
 {
     interruptible::run(py, Reporter::Silent, |_, _| Ok(client.decrypt(questions, answer)?))
+}
+
+/// Authenticates bytes for this client.
+pub(crate) fn tag<'py, H>(py: Python<'py>, client: &ServiceClient<H>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>>
+where
+    H: ClientHalf + CkksClientHalf,
+{
+    Ok(PyBytes::new(py, &client.tag(bytes).map_err(Failure::from)?))
 }

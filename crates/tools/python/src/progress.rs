@@ -1,7 +1,7 @@
 //! Progress of long work: bars on a terminal, or a callback.
 
 use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use unspoken_client::Progress as ClientProgress;
@@ -251,7 +251,8 @@ impl Counter {
         let stage = match stage {
             "encrypting" => Stage::Asking("encrypting"),
             "decrypting" => Stage::Asking("decrypting"),
-            _ => Stage::Asking("answering files"),
+            "answering files" => Stage::Asking("answering files"),
+            _ => return Err(PyValueError::new_err(format!("count {stage:?}: found an unknown stage"))),
         };
         Ok(Counter { reporter: Reporter::from_argument(progress)?, stage })
     }

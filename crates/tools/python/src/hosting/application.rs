@@ -21,7 +21,19 @@ pub(crate) struct HostedApplication(Hosted);
 
 /// The loaded keys of a client.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct HostedKeys(Loaded);
+pub(crate) struct HostedKeys {
+    keys: Loaded,
+    bytes: u64,
+}
+
+#[pymethods]
+impl HostedKeys {
+    /// Bytes of memory that they need.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
 
 /// Stops an answer that is being computed.
 #[pyclass(frozen, module = "unspoken._unspoken")]
@@ -102,11 +114,14 @@ impl HostedApplication {
 
     /// Parses a bundle, which is not copied: the keys, or an error.
     fn load_keys(&self, py: Python<'_>, bundle: PyReadonlyArray1<'_, u8>) -> PyResult<(Option<HostedKeys>, Outcome)> {
-        let mut bytes = bundle.as_slice()?;
-        Ok(py.detach(|| match self.0.load_keys(&mut bytes) {
-            Ok(keys) => (Some(HostedKeys(keys)), outcome(Ok(Vec::new()))),
+        let mut bundle = bundle.as_slice()?;
+        let header = &bundle[..self.0.limits().header_bytes.min(bundle.len())];
+        let bytes = self.0.loaded_key_bytes(header);
+        let loaded = py.detach(|| Ok(HostedKeys { bytes: bytes?, keys: self.0.load_keys(&mut bundle)? }));
+        Ok(match loaded {
+            Ok(keys) => (Some(keys), outcome(Ok(Vec::new()))),
             Err(error) => (None, outcome(Err(error))),
-        }))
+        })
     }
 
     /// Answers a query of a client, whose id has 16 bytes. As many threads as `most_together` may wait for that.
@@ -119,7 +134,7 @@ impl HostedApplication {
         work: &Work,
     ) -> (&'static str, Py<PyBytes>, u32) {
         let (client, query) = (ClientId::new(client), Bytes::copy_from_slice(query));
-        let answer = py.detach(|| self.0.answer(client, &keys.0, query, &work.cancel, &work.progress));
+        let answer = py.detach(|| self.0.answer(client, &keys.keys, query, &work.cancel, &work.progress));
         let (name, bytes, wait) = outcome(answer);
         (name, PyBytes::new(py, &bytes).unbind(), wait)
     }
