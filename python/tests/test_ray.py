@@ -296,6 +296,9 @@ def test_files_of_questions_are_answered_through_kills(
         assert (report.files, report.before) == (1, len(images) // 4 - 1)
         with pytest.raises(unspoken.ConfigurationError, match="needed one of classify"):
             cluster.answer_files(cluster.Offer("sums", saved), **places)
+        min(answers.iterdir()).unlink()
+        report = cluster.answer_files(cluster.Offer("digits", home / "nothing"), **places)
+        assert "digits.json" in " ".join(report.problems.values())
 
 
 def test_a_second_service_needs_a_name(two_replicas: cluster.Service, saved: Path, home: Path) -> None:

@@ -9,23 +9,34 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ray.exceptions import RayError
+
 from unspoken._batch_answers import Answered, FileAnswerer, Place, check_kind, load
 from unspoken.batches import Report
-from unspoken.errors import ConfigurationError
+from unspoken.errors import ConfigurationError, UnspokenError
 from unspoken.ray._connected import check_connected
 from unspoken.ray._offer import Offer
 
+#: Attempts to answer a file after a replica died with it. More than a few dead nodes are a file that kills replicas.
+_RETRIES = 8
+
 
 class _Worker:
-    """One replica: answers one file after the other."""
+    """One replica: answers one file after the other. If it cannot load its model, that is a problem of each file."""
 
     def __init__(self, offer: Offer, place: Place) -> None:
         # The threads of the Rust core are started by its first work.
         os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
-        self._answerer = FileAnswerer(load(offer.kind, offer.path, offer.options), place, offer.key_cache)
+        self._problem: str | None = None
+        try:
+            self._answerer = FileAnswerer(load(offer.kind, offer.path, offer.options), place, offer.key_cache)
+        except Exception as error:
+            self._problem = f"{offer.kind} {offer.path}: no replica could load it: {error}"
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        return self._answerer.answer(row["name"])._asdict()
+        name = row["name"]
+        answered = Answered(name, 0, 0, 0.0, self._problem) if self._problem else self._answerer.answer(name)
+        return answered._asdict()
 
 
 def answer_files(
@@ -54,6 +65,8 @@ def answer_files(
     ------
     ConfigurationError
         If there is no cluster, if there are no files of questions, or if the kind has a state of its own.
+    UnspokenError
+        If replicas died with the same file again and again. Files that were answered stay.
 
     Examples
     --------
@@ -69,8 +82,15 @@ def answer_files(
     names, before = place.missing()
     report = Report(before=before)
     if names:
-        for row in _answered(replace(offer, path=Path(offer.path).absolute()), place, names).iter_rows():
-            report.add(Answered(**row))
+        answered = _answered(replace(offer, path=Path(offer.path).absolute()), place, names)
+        try:
+            for row in answered.iter_rows():
+                report.add(Answered(**row))
+        except RayError as error:
+            raise UnspokenError(
+                f"answer files: replicas died with a file {_RETRIES + 1} times ({type(error).__name__}); give them "
+                "more memory, or look for the file without an answer"
+            ) from error
     place.clean()
     return report
 
@@ -92,5 +112,6 @@ def _answered(offer: Offer, place: Place, names: list[str]) -> Any:
         worker,
         fn_constructor_args=(offer, place),
         compute=ray.data.ActorPoolStrategy(min_size=least, max_size=min(most, max(least, len(names)))),
+        max_task_retries=_RETRIES,
         **resources,
     )
