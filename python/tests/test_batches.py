@@ -192,6 +192,8 @@ def test_hostile_rows_and_files_are_refused_one_by_one(digits_case: Case, tmp_pa
 
 
 def test_mistakes_are_named(digits_case: Case, tmp_path: Path) -> None:
+    with pytest.raises(unspoken.UnspokenError, match="no files of answers"):
+        batches.decrypt(digits_case.client, digits_case.questions, tmp_path / "answers")
     with pytest.raises(unspoken.ConfigurationError, match="no files of questions"):
         digits_case.answer(tmp_path)
     source = Source("0" * 32, "0" * 32)

@@ -283,6 +283,8 @@ def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, ans
 
 def _only_call(directory: Directory, names: list[str]) -> str:
     """Return the call of `encrypt` that all files belong to."""
+    if not names:
+        raise UnspokenError("decrypt: found no files of answers, needed those to all files of questions")
     calls = sorted({directory.source(name).call for name in names})
     if len(calls) != 1:
         raise UnspokenError(
