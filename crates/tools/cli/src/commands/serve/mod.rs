@@ -18,7 +18,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Serve applications: classifiers, embedding tables, databases and more
 ///
-/// Name the applications with --offer, with [[offer]] in the configuration file, or with one of the short flags; all
+/// Name the applications with --offer, with `[[offer]]` in the configuration file, or with one of the short flags; all
 /// of them may be combined. Once it listens, the service prints one line of JSON with its address on standard output;
 /// its log goes to standard error. All other flags override the configuration file.
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Serve the static files of a directory at /, as `make web` makes it: a page for browsers. It needs no token
     #[arg(long, value_name = "DIR")]
     web: Option<PathBuf>,
-    /// Let web pages of another origin use the service, such as https://ask.example; may be given several times.
+    /// Let web pages of another origin use the service, such as `https://ask.example`; may be given several times.
     /// Scheme, host and port, no wildcards [default: no other origin]
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     allow_origins: Vec<AllowedOrigin>,
