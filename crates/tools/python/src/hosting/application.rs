@@ -90,7 +90,6 @@ impl HostedApplication {
         facts.set_item("key_format", limits.key_format)?;
         facts.set_item("header_bytes", limits.header_bytes)?;
         facts.set_item("max_key_bytes", limits.max_key_bytes)?;
-        facts.set_item("key_memory_bytes", limits.key_memory_bytes)?;
         facts.set_item("most_together", self.0.most_together())?;
         facts.set_item("max_query_bytes", limits.max_query_bytes)?;
         facts.set_item("max_answer_bytes", limits.max_answer_bytes)?;

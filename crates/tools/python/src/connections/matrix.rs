@@ -10,11 +10,11 @@ use unspoken_arrays::{MatrixClient, NamedArrays};
 use unspoken_client::{ClientError, Progress, ServiceClient};
 use unspoken_protocol::ClientHalf;
 
-use crate::connections::{Service, connect, predicted_cost, prepare, usage_dict};
+use super::offline::{decrypt, encrypt, tag};
+use super::{Service, connect, predicted_cost, prepare, usage_dict};
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::matrix::MatrixSignature;
-use crate::offline::{decrypt, encrypt, tag};
 use crate::progress::Reporter;
 
 /// Arrays of shape (batch, rows, columns) by name.
