@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from conftest import CLASSIFIER, DIGITS, EMBEDDING, Service
 import unspoken
 from unspoken import batches
 from unspoken._batch_files import Answer, Directory, Query, Source
+from unspoken._key_cache import KeyCache
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet", reason='the tests of batches need `pip install "unspoken[batches]"`')
@@ -235,6 +237,43 @@ def test_answers_are_fetched_from_other_places(tmp_path: Path) -> None:
     near = far.fetch(str(tmp_path))
     assert near.source("a.parquet") == Source("0" * 32, "1" * 32)
     assert list(near.answers("a.parquet")) == [Answer(0, 1, b"tag", b"answer", None)]
+
+
+class Loader:
+    """Loads "keys" whose bytes are the length of the bundle; an empty bundle is malformed."""
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    def load_keys(self, bundle: str) -> tuple[Any, Any]:
+        self.loaded.append(bundle)
+        if not bundle:
+            return None, ("malformed", b"", 0)
+        return types.SimpleNamespace(bytes=len(bundle)), ("answer", b"", 0)
+
+
+def test_loaded_keys_are_kept_up_to_their_bytes() -> None:
+    loader = Loader()
+    cache = KeyCache(loader, 10)  # type: ignore[arg-type]
+
+    def get(key: str, size: int) -> Any:
+        return cache.get(key, lambda: key * size)[0]
+
+    assert [get(key, 4).bytes for key in "abab"] == [4] * 4
+    assert loader.loaded == ["aaaa", "bbbb"]
+    # The one that was used before the other gives way; one that is too large stays alone.
+    get("c", 4)
+    get("b", 4)
+    assert (loader.loaded[2:], len(cache)) == (["cccc"], 2)
+    get("d", 11)
+    assert len(cache) == 1
+    get("a", 4)
+    assert (loader.loaded[3:], len(cache)) == (["d" * 11, "aaaa"], 1)
+    # What fails is not kept, nor the lock of those who wait for it.
+    assert cache.get("e", lambda: "")[1][0] == "malformed"
+    with pytest.raises(FileNotFoundError):
+        cache.get("f", lambda: Path("/no/such/file").read_text())
+    assert (len(cache), cache._loading) == (1, {})
 
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ class FileAnswerer:
 def load(kind: str, path: str | PathLike[str], options: Mapping[str, str]) -> HostedApplication:
     """Load an application whose answers need no state."""
     check_kind(kind)
-    return HostedApplication.load(kind, str(path), None, {str(name): str(value) for name, value in options.items()})
+    return HostedApplication.load(kind, str(path), options={str(name): str(value) for name, value in options.items()})
 
 
 def check_kind(kind: str) -> None:

@@ -6,20 +6,18 @@ A file belongs to one call of `encrypt`, whose random name is in the names of it
 from __future__ import annotations
 
 import contextlib
-import re
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unspoken._key_cache import ID
 from unspoken.errors import ConfigurationError, UnspokenError
 
 #: Bytes of queries after which another file begins.
 FILE_BYTES = 64 << 20
-
-#: Names of a call of `encrypt` and of keys: nothing else becomes a part of a path.
-_ID = re.compile("[0-9a-f]{32}")
 
 #: What a file of questions or answers says of itself.
 _QUESTIONS, _ANSWERS = "questions 1", "answers 1"
@@ -87,7 +85,7 @@ class Directory:
         with self._opened(name) as file:
             metadata = file.schema_arrow.metadata or {}
         call, key = (metadata.get(field, b"").decode("ascii", "replace") for field in (b"call", b"key"))
-        if _ID.fullmatch(call) is None or _ID.fullmatch(key) is None:
+        if ID.fullmatch(call) is None or ID.fullmatch(key) is None:
             raise UnspokenError(f"read {name}: found no ids of its call and keys; encrypt the questions again")
         return Source(call, key)
 
@@ -177,10 +175,13 @@ class Directory:
             raise
 
     def _finish(self, part: str, path: str) -> None:
-        if self._is_local():
-            Path(part).replace(path)
-        else:
+        if not self._is_local():
             self._system.mv(part, path)
+            return
+        # After a power failure, too, a file with its name is complete.
+        with Path(part).open("rb") as written:
+            os.fsync(written.fileno())
+        Path(part).replace(path)
 
 
 def read_bytes(url: str, options: Mapping[str, Any] | None) -> bytes | None:

@@ -144,7 +144,7 @@ class Client(PreparingClient[_unspoken.Connection]):
     def _joined(self, _connection: _unspoken.Connection, questions: Sequence[Any], read: list[Any]) -> Any:
         """Return labels and scores."""
         warn_of_texts(self._words.coverage(list(questions))["warnings"], 3)
-        return labelled(read, len(self.labels))
+        return labelled(read)
 
     def _open(self) -> _unspoken.Connection:
         """Make keys and upload them, unless the service has them."""

@@ -118,7 +118,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
 
     def _joined(self, _connection: _unspoken.DigitsConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return digits and scores."""
-        scores = np.concatenate([np.empty((0, 10)), *read])
+        scores = np.concatenate(read)
         return scores.argmax(axis=1), scores
 
     def _open(self) -> _unspoken.DigitsConnection:

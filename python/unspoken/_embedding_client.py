@@ -97,7 +97,7 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
 
     def _joined(self, _connection: _unspoken.EmbeddingConnection, _questions: Sequence[Any], read: list[Any]) -> Any:
         """Return embeddings."""
-        return np.concatenate(read) if read else np.empty((0, 0))
+        return np.concatenate(read)
 
     def _open(self) -> _unspoken.EmbeddingConnection:
         """Make keys and upload them, unless the service has them."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from typing import Any, Callable
 
 from unspoken._unspoken import HostedApplication, HostedKeys
+
+#: The id of a client's keys, and of a call of `batches.encrypt`: nothing else becomes a part of a path.
+ID = re.compile("[0-9a-f]{32}")
 
 #: How a call ended: a name, the answer or the text of an error, and seconds to wait before the next attempt.
 Outcome = tuple[str, bytes, int]

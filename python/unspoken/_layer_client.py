@@ -160,7 +160,7 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
     def _joined(self, connection: _unspoken.LayerConnection, questions: Sequence[Any], read: list[Any]) -> Any:
         """Return labels and scores."""
         warn_of_texts(self._codes.coverage(list(questions), connection.max_tokens)["warnings"], 3)
-        return labelled(read, len(connection.labels))
+        return labelled(read)
 
     def _open(self) -> _unspoken.LayerConnection:
         """Make keys and upload them, unless the service has them."""

@@ -98,19 +98,17 @@ def text_list(texts: Iterable[str], name: str) -> list[str]:
 
 
 def labelled(
-    read: Iterable[tuple[list[str], npt.NDArray[np.float64]]], classes: int
+    read: Iterable[tuple[list[str], npt.NDArray[np.float64]]],
 ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
-    """Return the labels of all texts, and their scores, of so many classes.
+    """Return the labels and the scores of all texts, from those of one batch after the other.
 
     Examples
     --------
-    >>> labelled([(["a"], np.ones((1, 2))), (["b"], np.zeros((1, 2)))], 2)[0]
+    >>> labelled([(["a"], np.ones((1, 2))), (["b"], np.zeros((1, 2)))])[0]
     array(['a', 'b'], dtype='<U1')
     """
-    read = list(read)
-    labels = [label for labels, _ in read for label in labels]
-    scores = np.concatenate([np.empty((0, classes)), *(scores for _, scores in read)])
-    return np.array(labels, dtype=np.str_), scores
+    labels, scores = zip(*read)
+    return np.array([label for batch in labels for label in batch], dtype=np.str_), np.concatenate(scores)
 
 
 def warn_of_texts(messages: list[str], stacklevel: int) -> None:

@@ -138,14 +138,14 @@ def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | 
             problems: list[str] = []
             done = 0
             for answer in itertools.chain.from_iterable(map(directory.answers, names)):
-                # All files are read to their end, for the same reason.
+                # One that fails does not stop the others: a directory may be shared with whoever wrote the files.
                 try:
                     read.append(_decrypted(connection, call, listed, done, answer))
                 except UnspokenError as error:
                     problems.append(str(error))
                 done = answer.first + answer.size
                 shown.show(done, len(questions))
-            if done != len(questions):
+            if done != len(questions) or not (read or problems):
                 problems.append(f"found answers to {done} questions, needed {len(questions)}; {_AGAIN}")
             if problems:
                 raise UnspokenError(f"decrypt: {problems[0]} ({len(problems)} of {len(read) + len(problems)} failed)")
@@ -277,7 +277,7 @@ def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, ans
             "were encrypted, in their order, and answers to them"
         )
     if answer.answer is None:
-        raise UnspokenError(f"questions {answer.first} to {answer.first + answer.size} were refused: {answer.error}")
+        raise UnspokenError(f"questions {answer.first} to {answer.first + answer.size} were refused: {answer.error!r}")
     return connection.decrypt(asked, answer.answer)
 
 

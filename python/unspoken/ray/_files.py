@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -11,10 +10,11 @@ from typing import Any
 
 from ray.exceptions import RayError
 
-from unspoken._batch_answers import Answered, FileAnswerer, Place, check_kind, load
+from unspoken._batch_answers import Answered, FileAnswerer, Place, check_kind
 from unspoken.batches import Report
 from unspoken.errors import ConfigurationError, UnspokenError
 from unspoken.ray._connected import check_connected
+from unspoken.ray._loaded import loaded
 from unspoken.ray._offer import Offer
 
 #: Attempts to answer a file after a replica died with it. More than a few dead nodes are a file that kills replicas.
@@ -25,11 +25,9 @@ class _Worker:
     """One replica: answers one file after the other. If it cannot load its model, that is a problem of each file."""
 
     def __init__(self, offer: Offer, place: Place) -> None:
-        # The threads of the Rust core are started by its first work.
-        os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
         self._problem: str | None = None
         try:
-            self._answerer = FileAnswerer(load(offer.kind, offer.path, offer.options), place, offer.key_cache)
+            self._answerer = FileAnswerer(loaded(offer), place, offer.key_cache)
         except Exception as error:
             self._problem = f"{offer.kind} {offer.path}: no replica could load it: {error}"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
+from unspoken._key_cache import ID
 from unspoken.errors import ConfigurationError
 
 _log = logging.getLogger("unspoken.ray")
@@ -39,7 +39,7 @@ class KeyMirror:
             return
         for entry in system.ls(root, detail=False):
             bundle = entry.rstrip("/").rsplit("/", 1)[-1]
-            if _ID.fullmatch(bundle) is None:
+            if ID.fullmatch(bundle) is None:
                 continue
             # An upload that is complete elsewhere only is completed by its client.
             if any((self._keys.parent / place / bundle).exists() for place in ("keys", "uploads")):
@@ -90,8 +90,6 @@ class KeyMirror:
             system.rm(f"{root}/{bundle}", recursive=True)
 
 
-#: The name of a bundle: nothing else becomes a path on this disk.
-_ID = re.compile("[0-9a-f]{32}")
 #: The files of a bundle, and the mark of a complete one.
 _FILES = ("meta.json", "data")
 _MARK = "complete"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,8 @@ from typing import Any, Callable, TypeVar
 import ray
 
 from unspoken._key_cache import KeyCache, Outcome
-from unspoken._unspoken import HostedApplication, Work
+from unspoken._unspoken import Work
+from unspoken.ray._loaded import loaded
 from unspoken.ray._meters import Meters
 from unspoken.ray._offer import Offer
 
@@ -29,15 +29,13 @@ class Replica:
     """
 
     def __init__(self, offer: Offer) -> None:
-        # The threads of the Rust core are started by its first work.
-        os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
-        options = {str(name): str(value) for name, value in offer.options.items()}
-        self._application = HostedApplication.load(offer.kind, str(offer.path), offer.name, options)
+        self._application = loaded(offer)
         self._cache = KeyCache(self._application, offer.key_cache)
-        together = self._application.facts()["most_together"]
+        facts = self._application.facts()
+        together = facts["most_together"]
         self._turn = asyncio.Semaphore(together)
         self._threads = ThreadPoolExecutor(together)
-        self._meters = Meters(self._application.facts()["name"])
+        self._meters = Meters(facts["name"])
 
     async def facts(self) -> dict[str, Any]:
         """Return what the gateway must know of the application, as it is now."""
@@ -94,5 +92,5 @@ class Replica:
 
     def _answer(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
         # A view of the object store of this node.
-        loaded, failure = self._cache.get(key, lambda: ray.get(reference))
-        return failure if loaded is None else self._application.answer(client, loaded, query, work)
+        keys, failure = self._cache.get(key, lambda: ray.get(reference))
+        return failure if keys is None else self._application.answer(client, keys, query, work)

@@ -1,0 +1,16 @@
+"""The application of an offer, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+
+from unspoken._unspoken import HostedApplication
+from unspoken.ray._offer import Offer
+
+
+def loaded(offer: Offer) -> HostedApplication:
+    """Load the application of an offer, with as many threads as it has cores. Before all other work of the core."""
+    # The threads of the Rust core are started by its first work.
+    os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
+    options = {str(name): str(value) for name, value in offer.options.items()}
+    return HostedApplication.load(offer.kind, str(offer.path), offer.name, options)
