@@ -406,7 +406,7 @@ impl LlamaServer {
         };
         let begins = state.begins(chunk)?;
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
-        let machine = EncryptedMachine { evaluator, bootstrapper: &self.bootstrapper, small_keys: &keys.small };
+        let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
         let steps = self.model().config.layers as u32 + 1;
         let mut watch = |place: Place, _| progress.report(place.layer as u32, steps);
         progress.report(0, steps);

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let begin = Instant::now();
     let simulator = Simulator::counting(&encoder);
-    let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
     let mut session = program.session();
     let (level, scale) = (program.bootstrap().output_level(), parameters.scale());
     for number in 0..2 {
@@ -75,11 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let bootstrapper = Bootstrapper::new(&encoder, program.bootstrap().clone())?;
     println!("bootstrapper in {:.1} s", begin.elapsed().as_secs_f64());
-    let machine = EncryptedMachine {
-        evaluator: Evaluator::new(&encoder, &evaluation),
-        bootstrapper: &bootstrapper,
-        small_keys: &small_keys,
-    };
+    let machine = EncryptedMachine::new(Evaluator::new(&encoder, &evaluation), &bootstrapper, &small_keys);
     let mut session = program.session();
     let mut clear = cache.clone();
     for number in 0..2 {

@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use unspoken_ckks::{Arithmetic, CkksError, Polynomial};
 use unspoken_llama::placement::Move;
-use unspoken_llama::{Function, Place, Quantity, Shape, TensorArithmetic};
+use unspoken_llama::{Circuit, Function, Place, Quantity, Shape, TensorArithmetic};
 use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
-use crate::layout::Columns;
+use crate::layout::{Blocks, Columns};
 use crate::linear::{LinearPlaces, width_of};
 use crate::machine::Machine;
 use crate::ops::{Context, Role};
@@ -90,11 +90,12 @@ pub type Watch<'a> = dyn FnMut(Place, usize) + 'a;
 /// Runs the pass of one chunk of a session. Bootstraps are where the program's placement has them
 /// ([`Program::place`]); without one, inputs are bootstrapped when a step has too few levels.
 pub struct PassArithmetic<'a, M: Machine> {
-    context: Context<'a, M>,
-    public: &'a KvCache,
-    session: &'a mut Session<M::Vector>,
+    pub(crate) context: Context<'a, M>,
+    pub(crate) session: &'a mut Session<M::Vector>,
     bootstraps: usize,
     watch: Option<&'a mut Watch<'a>>,
+    /// Steps of the pass that others run.
+    elsewhere: usize,
     steps: Vec<Step>,
     tensors: usize,
     /// The numbers of the arranged keys and values of each layer.
@@ -120,7 +121,8 @@ where
     ) -> Result<Self, PassError> {
         let layout = program.layout();
         let columns = Columns::new(layout, public.len(), chunks);
-        let mut context = Context { machine, program, columns, chunk: session.chunk };
+        let (chunk, blocks) = (session.chunk, Blocks::all(layout));
+        let mut context = Context { machine, program, public, columns, chunk, blocks };
         if next {
             session.advance(&context)?;
             context.chunk = session.chunk;
@@ -132,9 +134,31 @@ where
             let needed = format!("at most {chunks} chunks, and a context of {most} tokens");
             return Err(PassError::Session { found, needed });
         }
-        let caches = vec![[0; 2]; program.model.config.layers];
+        Ok(PassArithmetic::from_step(context, session, 0))
+    }
+
+    /// A pass of which others run the steps before `step`.
+    pub(crate) fn from_step(context: Context<'a, M>, session: &'a mut Session<M::Vector>, step: usize) -> Self {
+        let caches = vec![[0; 2]; context.program.model.config.layers];
         let (steps, tensors) = (Vec::new(), 0);
-        Ok(PassArithmetic { context, public, session, bootstraps: 0, watch: None, steps, tensors, caches })
+        PassArithmetic { context, session, bootstraps: 0, watch: None, elsewhere: step, steps, tensors, caches }
+    }
+
+    /// The number of the next step.
+    pub(crate) fn step(&self) -> usize {
+        self.elsewhere + self.steps.len()
+    }
+
+    /// Leaves out steps that others have run.
+    pub(crate) fn skip(&mut self, steps: usize) {
+        self.elsewhere += steps;
+    }
+
+    /// Queries of the blocks of heads of this pass.
+    pub(crate) fn queries(&mut self, layer: usize, vectors: Vec<M::Vector>) -> Tensor<M::Vector> {
+        let program = self.context.program;
+        let shape = Shape { tokens: program.layout.chunk(), groups: 1, width: program.model.config.query_width() };
+        self.tensor(Place::new(layer, Quantity::RotatedQuery), vectors, shape)
     }
 
     /// Calls `watch` after each step.
@@ -178,7 +202,7 @@ where
         Ok(result.into_vectors())
     }
 
-    /// Vectors that were bootstrapped so far.
+    /// Vectors that were bootstrapped so far, without those of heads that others ran.
     pub fn bootstraps(&self) -> usize {
         self.bootstraps
     }
@@ -194,8 +218,7 @@ where
 
     fn refresh(&mut self, place: Place, tensor: &Tensor<M::Vector>) -> Result<(), PassError> {
         let mut vectors = tensor.vectors.borrow_mut();
-        let inputs: Vec<&M::Vector> = vectors.iter().collect();
-        let fresh = self.context.machine.refresh(&inputs).map_err(|error| PassError::Arithmetic { place, error })?;
+        let fresh = self.context.refresh(&vectors).map_err(|error| error.at(place))?;
         self.bootstraps += fresh.len();
         *vectors = fresh;
         Ok(())
@@ -212,7 +235,7 @@ where
     ) -> Result<Prepared<M::Vector>, PassError> {
         let levels: Vec<usize> = inputs.iter().map(|input| self.level(input)).collect();
         let choice = match &self.context.program.placement {
-            Some(moves) => moves.get(self.steps.len()).cloned().ok_or(PassError::Placement { place })?,
+            Some(moves) => moves.get(self.step()).cloned().ok_or(PassError::Placement { place })?,
             None => {
                 let choice = self.greedy(place, &levels, cache, methods)?;
                 let units = &self.context.program.units;
@@ -346,7 +369,7 @@ where
     type Error = PassError;
 
     fn public_tokens(&self) -> usize {
-        self.public.len() + self.context.chunk * self.context.program.layout().chunk()
+        self.context.public.len() + self.context.chunk * self.context.program.layout().chunk()
     }
 
     fn shape(&self, tensor: &Self::Tensor) -> Shape {
@@ -383,7 +406,7 @@ where
         let vectors = match method {
             Method::Spends(_) | Method::Skews => self.context.linear_on_slots(&inputs[0], places)?,
             Method::Refreshes(_) => {
-                let fresh = map.bootstraps(program.layout());
+                let fresh = map.on_coefficients() * program.layout.parts;
                 self.bootstraps += fresh;
                 if let Some(step) = self.steps.last_mut() {
                     step.fresh = fresh;
@@ -420,38 +443,40 @@ where
 
     fn scores(&mut self, queries: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
         let (queries_now, rows) = self.with_cache(place, queries, (*cache, Role::Keys))?;
-        let scores = self.context.scores(&queries_now, &rows, (self.public, *cache))?;
+        let scores = self.context.scores(&queries_now, &rows, *cache)?;
         let layout = self.context.program.layout();
-        let width = self.public.len() + (self.context.chunk + 1) * layout.chunk();
+        let width = self.context.public.len() + (self.context.chunk + 1) * layout.chunk();
         let shape = Shape { groups: layout.heads, width, ..queries.shape };
         Ok(self.finished(place, shape, scores))
     }
 
     fn attend(&mut self, weights: &Self::Tensor, cache: &usize, place: Place) -> Result<Self::Tensor, PassError> {
         let (weights_now, rows) = self.with_cache(place, weights, (*cache, Role::Values))?;
-        let sums = self.context.attend(&weights_now, &rows, (self.public, *cache))?;
+        let sums = self.context.attend(&weights_now, &rows, *cache)?;
         let width = self.context.program.model.config.query_width();
         Ok(self.finished(place, Shape { groups: 1, width, ..weights.shape }, sums))
     }
 
-    fn function(&mut self, function: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let units = &self.context.program.units;
-        let norm = units.norm(place);
-        let polynomials = match (function, place.quantity) {
-            (Function::Exponential, _) => &units.layers[place.layer].exponential,
-            (Function::Silu, _) => &units.layers[place.layer].silu,
-            (_, Quantity::SoftmaxFactor(round)) => &units.layers[place.layer].rounds[usize::from(round)].polynomials,
-            _ => std::slice::from_ref(&norm.polynomial),
+    fn heads(
+        &mut self,
+        circuit: &Circuit,
+        layer: usize,
+        queries: &Self::Tensor,
+        cache: &usize,
+    ) -> Result<Self::Tensor, PassError> {
+        let vectors = queries.vectors();
+        let Some(sums) = self.heads_apart(layer, &vectors)? else {
+            return circuit.heads(self, layer, queries, cache);
         };
+        Ok(self.finished(Place::new(layer, Quantity::Attention), queries.shape, sums))
+    }
+
+    fn function(&mut self, function: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let polynomials = self.context.program.units.polynomials(function, place).unwrap_or_default();
         let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
         let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(levels)])?;
-        let result = match (function, place.quantity) {
-            (Function::Exponential, _) => self.context.exponentials(&inputs[0], polynomials),
-            (Function::Silu, _) => self.context.coordinate_polynomials(&inputs[0], polynomials),
-            (_, Quantity::SoftmaxFactor(_)) => self.context.head_polynomials(&inputs[0], polynomials),
-            _ => self.context.polynomial(&inputs[0], &norm.polynomial),
-        };
-        self.finish(place, input.shape, result)
+        let result = self.context.functions((function, place), &inputs[0]).map_err(|error| error.at(place))?;
+        Ok(self.finished(place, input.shape, result))
     }
 
     fn sum_squares(&mut self, input: &Self::Tensor, _: f64, _: f64, place: Place) -> Result<Self::Tensor, PassError> {

@@ -58,7 +58,7 @@ pub enum PassError {
         /// The error.
         error: CkksError,
     },
-    /// Data of the pass could not be prepared.
+    /// Arithmetic on ciphertexts failed, or data of the pass could not be prepared.
     #[error(transparent)]
     Ckks(#[from] CkksError),
     /// The table of embeddings does not fit a lookup.
@@ -67,4 +67,14 @@ pub enum PassError {
     /// The model, the ranges or the polynomials do not fit.
     #[error(transparent)]
     Circuit(#[from] CircuitError),
+}
+
+impl PassError {
+    /// The error of arithmetic, with the operation.
+    pub(crate) fn at(self, place: Place) -> Self {
+        match self {
+            PassError::Ckks(error) => PassError::Arithmetic { place, error },
+            other => other,
+        }
+    }
 }

@@ -124,6 +124,22 @@ impl Layout {
     }
 }
 
+/// Blocks of heads: those of all heads, or some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// Number of the first one.
+    pub first: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Blocks {
+    /// Those of all heads.
+    pub fn all(layout: &Layout) -> Self {
+        Blocks { first: 0, count: layout.blocks }
+    }
+}
+
 /// The key columns of a session: those of the public tokens, then blocks of `T` columns, one for each part of each
 /// private chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]

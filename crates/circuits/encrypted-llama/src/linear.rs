@@ -1,5 +1,7 @@
 //! Linear maps of activations: where their inputs and outputs lie, and their weights.
 
+use std::ops::Range;
+
 use ndarray::Array2;
 use unspoken_ckks::{Bootstrap, CkksError, CoefficientMatrix, DimensionPlaces};
 use unspoken_llama::{CircuitError, Place, Quantity, linear_weights};
@@ -72,9 +74,9 @@ impl LinearPlaces {
         LinearPlaces { inputs, vectors, period, side_by_side }
     }
 
-    /// Vectors that products on coefficients bootstrap.
-    pub fn bootstraps(&self, layout: &Layout) -> usize {
-        layout.parts * if self.side_by_side.is_some() { 1 } else { self.vectors.iter().sum() }
+    /// Vectors that products on coefficients bootstrap, for each part.
+    pub fn on_coefficients(&self) -> usize {
+        if self.side_by_side.is_some() { 1 } else { self.vectors.iter().sum() }
     }
 
     /// Whether [`LinearMap::on_slots`] can compute them: the input is one vector, and the diagonals are not too many to
@@ -124,15 +126,24 @@ impl LinearMap {
         })
     }
 
-    /// The matrix for a product on coefficients.
-    pub fn on_coefficients(&self, plan: &Bootstrap, small: &SmallRing) -> Result<CoefficientMatrix, CkksError> {
-        let outputs: Vec<Option<usize>> = match self.places.side_by_side {
+    /// The matrix for a product on coefficients, which gives some vectors of the outputs.
+    pub fn on_coefficients(
+        &self,
+        plan: &Bootstrap,
+        small: &SmallRing,
+        vectors: Range<usize>,
+    ) -> Result<CoefficientMatrix, CkksError> {
+        let all: Vec<Option<usize>> = match self.places.side_by_side {
             Some(period) => self.outputs.iter().flat_map(|rows| &rows[..period]).copied().collect(),
-            None => self.outputs.concat(),
+            None => self.outputs[vectors].concat(),
         };
+        let mut rows: Vec<usize> = all.iter().flatten().copied().collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let outputs: Vec<Option<usize>> = all.into_iter().map(|row| rows.binary_search(&row?).ok()).collect();
         let places = DimensionPlaces { inputs: &self.places.inputs, outputs: &outputs };
-        let entry = |row, column| f64::from(self.weights[(row, column)]);
-        CoefficientMatrix::new(plan, small, &places, self.weights.nrows(), entry)
+        let entry = |row: usize, column| f64::from(self.weights[(rows[row], column)]);
+        CoefficientMatrix::new(plan, small, &places, rows.len(), entry)
     }
 }
 

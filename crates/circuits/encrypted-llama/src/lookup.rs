@@ -191,7 +191,7 @@ impl EmbeddingLookup {
         let simulator = Simulator::counting(encoder);
         let elements = simulator.encrypt(&[], 0, bootstrap.modulus())?;
         let working_bytes = simulator.working_bytes(|simulator| -> Result<(), PassError> {
-            self.of_elements(&SimulatedMachine { simulator, bootstrap }, &elements)?;
+            self.of_elements(&SimulatedMachine::new(simulator, bootstrap), &elements)?;
             Ok(())
         })?;
         let mut keys = simulator.key_plan();

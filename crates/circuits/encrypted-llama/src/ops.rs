@@ -9,11 +9,11 @@ use unspoken_ckks::{
     Arithmetic, CkksError, Complex64, InnerSum, LinearPlan, LinearTransform, Polynomial, PreparedVector,
     SlotPolynomials, Steps, evaluate_slots, evaluate_to_scale,
 };
-use unspoken_llama::Place;
+use unspoken_llama::{Function, Place, Quantity};
 use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
-use crate::layout::{Columns, Key, Layout};
+use crate::layout::{Blocks, Columns, Key, Layout};
 use crate::linear::LinearPlaces;
 use crate::machine::Machine;
 use crate::program::{Program, TransformKey, TransformKind};
@@ -24,9 +24,13 @@ use crate::units::NormUnits;
 pub(crate) struct Context<'a, M: Machine> {
     pub machine: &'a M,
     pub program: &'a Program,
+    /// Keys and values of the prefix and the public tokens.
+    pub public: &'a KvCache,
     pub columns: Columns,
     /// The chunk of the pass.
     pub chunk: usize,
+    /// The blocks of heads that tensors have.
+    pub blocks: Blocks,
 }
 
 impl<M: Machine> Clone for Context<'_, M> {
@@ -117,8 +121,8 @@ where
     pub fn column_squares(&self, input: &[M::Vector], offsets: &[f64]) -> Result<Vec<M::Vector>, CkksError> {
         let (a, layout) = (self.arithmetic(), self.layout());
         let mut results = Vec::new();
-        for (block, vectors) in input.chunks(input.len() / layout.blocks).enumerate() {
-            let constants = self.by_head(block, |head| offsets[head]);
+        for (block, vectors) in input.chunks(input.len() / self.blocks.count).enumerate() {
+            let constants = self.by_head(self.blocks.first + block, |head| offsets[head]);
             let sums = self.sum_squares(vectors, (layout.stride(), layout.columns()))?;
             results.extend(self.each(&sums, |_, sum| a.add_values(sum, &constants))?);
         }
@@ -135,12 +139,38 @@ where
         (0..layout.stride()).map(of_slot).collect()
     }
 
+    /// A function at a place, of the vectors of a tensor from number `first` on.
+    pub fn function(
+        &self,
+        (function, place): (Function, Place),
+        first: usize,
+        input: &[M::Vector],
+    ) -> Result<Vec<M::Vector>, PassError> {
+        let found = self.program.units.polynomials(function, place);
+        let polynomials = found.ok_or_else(|| PassError::Session {
+            found: format!("{function:?} of {place}"),
+            needed: "a function of the circuit".into(),
+        })?;
+        let slots = |index: usize| match place.quantity {
+            Quantity::Exponential => self.visible(first + index),
+            Quantity::Silu => self.coordinates(first + index, polynomials.len()),
+            _ => self.heads(first + index),
+        };
+        Ok(match (place.quantity, polynomials) {
+            (Quantity::Exponential | Quantity::Silu | Quantity::SoftmaxFactor(_), _) => {
+                self.slot_polynomials(input, polynomials, slots)?
+            }
+            (_, polynomials) => self.polynomial(input, &polynomials[0])?,
+        })
+    }
+
     /// One polynomial of all slots.
-    pub fn polynomial(&self, input: &[M::Vector], polynomial: &Polynomial) -> Result<Vec<M::Vector>, CkksError> {
+    fn polynomial(&self, input: &[M::Vector], polynomial: &Polynomial) -> Result<Vec<M::Vector>, CkksError> {
         let a = self.arithmetic();
         self.each(input, |_, vector| evaluate_to_scale(a, vector, polynomial, a.parameters().scale()))
     }
 
+    /// Polynomials of slots; 0 where a slot has none.
     fn slot_polynomials(
         &self,
         input: &[M::Vector],
@@ -156,29 +186,27 @@ where
         })
     }
 
-    /// A polynomial for each head, of factors.
-    pub fn head_polynomials(
-        &self,
-        input: &[M::Vector],
-        polynomials: &[Polynomial],
-    ) -> Result<Vec<M::Vector>, CkksError> {
+    /// The head of each slot of a vector of factors.
+    fn heads(&self, index: usize) -> Vec<Option<usize>> {
         let layout = self.layout();
-        self.slot_polynomials(input, polynomials, |index| {
-            let head = |slot: usize| index / layout.parts * layout.block_heads + slot / layout.tokens;
-            (0..layout.stride()).map(|slot| Some(head(slot)).filter(|head| *head < layout.heads)).collect()
-        })
+        let block = self.blocks.first + index / layout.parts;
+        let head = |slot: usize| block * layout.block_heads + slot / layout.tokens;
+        (0..layout.stride()).map(|slot| Some(head(slot)).filter(|head| *head < layout.heads)).collect()
     }
 
-    /// A polynomial for each head, of scores; 0 where a score is masked.
-    pub fn exponentials(&self, input: &[M::Vector], polynomials: &[Polynomial]) -> Result<Vec<M::Vector>, CkksError> {
-        self.slot_polynomials(input, polynomials, |index| self.visible(index))
+    /// The coordinate of each slot of a vector of activations of this width.
+    fn coordinates(&self, index: usize, width: usize) -> Vec<Option<usize>> {
+        let layout = self.layout();
+        let coordinate = |slot: usize| index / layout.parts * layout.dimensions() + slot / layout.tokens;
+        let slots = 0..layout.tokens * layout.period(width);
+        slots.map(|slot| Some(coordinate(slot)).filter(|index| *index < width)).collect()
     }
 
     /// The head of each slot of a vector of scores; `None` where there is no key that the query may see.
     fn visible(&self, index: usize) -> Vec<Option<usize>> {
         let layout = self.layout();
         let (rest, part) = (index / layout.parts, index % layout.parts);
-        let (block, vector) = (rest / self.columns.vectors, rest % self.columns.vectors);
+        let (block, vector) = (self.blocks.first + rest / self.columns.vectors, rest % self.columns.vectors);
         let head_of = |slot: usize| {
             let (token, head, column) = layout.place(slot);
             let head = block * layout.block_heads + head;
@@ -192,21 +220,6 @@ where
             (sees && head < layout.heads).then_some(head)
         };
         (0..layout.slots).map(head_of).collect()
-    }
-
-    /// A polynomial for each coordinate of activations.
-    pub fn coordinate_polynomials(
-        &self,
-        input: &[M::Vector],
-        polynomials: &[Polynomial],
-    ) -> Result<Vec<M::Vector>, CkksError> {
-        let layout = self.layout();
-        let period = layout.period(polynomials.len());
-        self.slot_polynomials(input, polynomials, |index| {
-            let coordinate = |slot: usize| index / layout.parts * layout.dimensions() + slot / layout.tokens;
-            let slots = 0..layout.tokens * period;
-            slots.map(|slot| Some(coordinate(slot)).filter(|index| *index < polynomials.len())).collect()
-        })
     }
 
     /// Products with a factor: there is one for `group` successive vectors of each part.
@@ -272,9 +285,7 @@ where
     /// Linear maps between the halves of a bootstrap. The results of all places, one level lower if they lie side by
     /// side.
     pub fn linear_on_coefficients(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
-        let matrix = self.program.matrix(places)?;
-        let inputs: Vec<&M::Vector> = input.iter().collect();
-        let results = self.machine.refresh_product(&matrix, self.parts(), &inputs)?;
+        let results = self.refresh_product(input, places)?;
         match LinearPlaces::new(&self.program.model.config, self.layout(), places).side_by_side {
             Some(period) => Ok(self.apart(&results, (places.len(), period))?),
             None => Ok(results),
@@ -310,7 +321,7 @@ where
         let half = layout.width / 2;
         let mut results = Vec::with_capacity(input.len());
         for (index, vector) in input.iter().enumerate() {
-            let (block, part) = (index / layout.parts, index % layout.parts);
+            let (block, part) = (self.blocks.first + index / layout.parts, index % layout.parts);
             let turn = |slot: usize| -> Option<(f64, f64)> {
                 let (token, head, column) = layout.place(slot);
                 let head = block * layout.block_heads + head;
@@ -491,19 +502,19 @@ where
         &self,
         queries: &[M::Vector],
         rows: &impl PrivateRows<M::Vector>,
-        (public, layer): (&KvCache, usize),
+        layer: usize,
     ) -> Result<Vec<M::Vector>, PassError> {
         let (layout, a, units) = (self.layout(), self.arithmetic(), &self.program.units.layers[layer]);
         let level = self.working_level(queries, rows);
         let mut results = Vec::new();
-        for block in 0..layout.blocks {
+        for block in 0..self.blocks.count {
             let turned = self.turned(&queries[block * layout.parts..][..layout.parts])?;
             for vector in 0..self.columns.vectors {
                 let private: Vec<_> = (0..layout.parts).map(|part| rows.get(block, vector, part)).collect();
                 let public = |turn: usize| {
-                    self.public_factors((block, vector), |key, head, column| {
+                    self.public_factors((self.blocks.first + block, vector), |key, head, column| {
                         let coordinate = layout.coordinate((column + turn) % layout.width)?;
-                        Some(f64::from(public.keys(layer, head)[(key, coordinate)]) / units.key)
+                        Some(f64::from(self.public.keys(layer, head)[(key, coordinate)]) / units.key)
                     })
                 };
                 let public = self.prepared(public, (level, self.scale_of(&private)))?;
@@ -526,13 +537,13 @@ where
         &self,
         weights: &[M::Vector],
         rows: &impl PrivateRows<M::Vector>,
-        (public, layer): (&KvCache, usize),
+        layer: usize,
     ) -> Result<Vec<M::Vector>, PassError> {
         let (layout, a, units) = (self.layout(), self.arithmetic(), &self.program.units.layers[layer]);
         let lanes = InnerSum::new((layout.stride() * layout.width) as i64, layout.lanes)?;
         let level = self.working_level(weights, rows);
         let mut results = Vec::new();
-        for block in 0..layout.blocks {
+        for block in 0..self.blocks.count {
             let mut sums: Vec<Option<M::Vector>> = vec![None; layout.parts];
             for vector in 0..self.columns.vectors {
                 let first = (block * self.columns.vectors + vector) * layout.parts;
@@ -540,9 +551,9 @@ where
                 let private: Vec<_> = (0..layout.parts).map(|part| rows.get(block, vector, part)).collect();
                 let public = |turn: usize| {
                     let at = |column: usize| (column + turn) % layout.columns();
-                    self.public_columns((block, vector), at, |key, head, column| {
+                    self.public_columns((self.blocks.first + block, vector), at, |key, head, column| {
                         let coordinate = layout.coordinate(column % layout.width)?;
-                        Some(f64::from(public.values(layer, head)[(key, coordinate)]) / units.value)
+                        Some(f64::from(self.public.values(layer, head)[(key, coordinate)]) / units.value)
                     })
                 };
                 let public = self.prepared(public, (level, self.scale_of(&private)))?;

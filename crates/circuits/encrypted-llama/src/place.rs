@@ -10,7 +10,7 @@ use unspoken_llama_model::KvCache;
 
 use crate::arithmetic::{Method, PassArithmetic, Step};
 use crate::error::PassError;
-use crate::layout::Columns;
+use crate::layout::{Blocks, Columns};
 use crate::machine::{Machine, SimulatedMachine};
 use crate::ops::Context;
 use crate::program::Program;
@@ -126,7 +126,7 @@ impl<'a> Prices<'a> {
     }
 
     fn machine<'s>(&'s self, simulator: &'s Simulator) -> SimulatedMachine<'s> {
-        SimulatedMachine { simulator, bootstrap: &self.program.bootstrap }
+        SimulatedMachine::new(simulator, &self.program.bootstrap)
     }
 
     fn refreshing(&self, count: usize) -> Result<f64, PassError> {
@@ -233,7 +233,8 @@ impl<'a> Prices<'a> {
     fn linear(&self, step: &Step, level: usize) -> Result<f64, PassError> {
         let columns = Columns::new(&self.program.layout, self.public, 1);
         self.counted((step.vectors[0], level), |machine, inputs| -> Result<(), PassError> {
-            let context = Context { machine, program: self.program, columns, chunk: 0 };
+            let (public, blocks) = (&self.cache, Blocks::all(&self.program.layout));
+            let context = Context { machine, program: self.program, public, columns, chunk: 0, blocks };
             match level == self.program.bootstrap.input_level() {
                 true => context.linear_on_coefficients(inputs, &step.places)?,
                 false => context.linear_on_slots(inputs, &step.places)?,

@@ -1,6 +1,7 @@
 //! A model prepared for encrypted passes.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unspoken_ckks::{Bootstrap, CoefficientMatrix, Encoder, LinearTransform};
@@ -11,7 +12,7 @@ use unspoken_rlwe::SmallRing;
 
 use crate::error::PassError;
 use crate::layout::Layout;
-use crate::linear::LinearMap;
+use crate::linear::{LinearMap, LinearPlaces};
 use crate::session::Session;
 use crate::units::Units;
 
@@ -27,7 +28,7 @@ pub struct Program {
     /// What each step of a pass does; `None` before it is decided.
     pub(crate) placement: Option<Vec<Move>>,
     transforms: Mutex<HashMap<TransformKey, Arc<LinearTransform>>>,
-    matrices: Mutex<HashMap<(Place, usize), Arc<CoefficientMatrix>>>,
+    matrices: Mutex<HashMap<MatrixKey, Arc<CoefficientMatrix>>>,
 }
 
 /// The activations that a pass returns.
@@ -50,6 +51,9 @@ pub(crate) struct TransformKey {
     /// Bits of the scale of the input.
     pub scale: u64,
 }
+
+/// Linear maps of one tensor, the first of their places and how many there are, and some vectors of their outputs.
+type MatrixKey = (Place, usize, Range<usize>);
 
 /// What a shared linear transformation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -183,12 +187,31 @@ impl Program {
 
     /// The matrix of linear maps for products on coefficients.
     pub(crate) fn matrix(&self, places: &[Place]) -> Result<Arc<CoefficientMatrix>, PassError> {
-        let key = (places[0], places.len());
+        self.matrix_of(places, 0..self.output_vectors(places))
+    }
+
+    /// Vectors of the outputs of linear maps on coefficients, for each part.
+    pub(crate) fn output_vectors(&self, places: &[Place]) -> usize {
+        LinearPlaces::new(&self.model.config, &self.layout, places).on_coefficients()
+    }
+
+    /// The matrix of some vectors of the outputs of linear maps.
+    pub(crate) fn matrix_of(
+        &self,
+        places: &[Place],
+        outputs: Range<usize>,
+    ) -> Result<Arc<CoefficientMatrix>, PassError> {
+        let all = self.output_vectors(places);
+        let Some(place) = places.first().filter(|_| !outputs.is_empty() && outputs.end <= all) else {
+            let found = format!("{} linear maps, and vectors {outputs:?} of their outputs", places.len());
+            return Err(PassError::Session { found, needed: format!("one or more, and vectors below {all}") });
+        };
+        let key = (*place, places.len(), outputs.clone());
         let lock = || self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
             return Ok(Arc::clone(known));
         }
-        let made = Arc::new(self.linear_map(places)?.on_coefficients(&self.bootstrap, &self.small)?);
+        let made = Arc::new(self.linear_map(places)?.on_coefficients(&self.bootstrap, &self.small, outputs)?);
         Ok(Arc::clone(lock().entry(key).or_insert(made)))
     }
 

@@ -56,7 +56,7 @@ impl Program {
         let (mut working_bytes, mut bootstraps, mut result) = (0, 0, (0, 0.0));
         for _ in 0..chunks.min(2) {
             let used = simulator.working_bytes(|simulator| -> Result<(), PassError> {
-                let machine = SimulatedMachine { simulator, bootstrap: &self.bootstrap };
+                let machine = SimulatedMachine::new(simulator, &self.bootstrap);
                 let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
                 let results = pass.run(self.input_without_values(simulator)?)?;
                 bootstraps = pass.bootstraps();

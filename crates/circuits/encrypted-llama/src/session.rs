@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::PassError;
-use crate::layout::{Columns, Layout};
+use crate::layout::{Blocks, Columns, Layout};
 use crate::machine::Machine;
 use crate::ops::{Context, PrivateRows, Role, Visible};
 use crate::program::Program;
@@ -140,13 +140,9 @@ impl Program {
     ) -> Result<Session<V>, E> {
         let layout = &self.layout;
         let columns = Columns::new(layout, public, chunks);
-        let mut skewed = || Skewed::restore((layout, &columns), chunk, &mut next);
-        let mut layers = Vec::with_capacity(self.model.config.layers);
-        for _ in 0..self.model.config.layers {
-            let (keys, values) = (skewed()?, skewed()?);
-            layers.push(LayerCache { keys, values });
-        }
-        Ok(Session { layers, chunk })
+        let place = (layout, &columns, Blocks::all(layout));
+        let layers = (0..self.model.config.layers).map(|_| LayerCache::restore(place, chunk, &mut next));
+        Ok(Session { layers: layers.collect::<Result<_, E>>()?, chunk })
     }
 
     /// What the vectors of sessions depend on beside the model and the parameters: a session can be restored by a
@@ -158,19 +154,19 @@ impl Program {
 
 impl<V> Skewed<V> {
     fn restore<E>(
-        (layout, columns): (&Layout, &Columns),
+        (layout, columns, blocks): (&Layout, &Columns, Blocks),
         chunk: usize,
         next: &mut impl FnMut() -> Result<V, E>,
     ) -> Result<Self, E> {
         let mut some = |count: usize| (0..count).map(|_| next()).collect::<Result<Vec<V>, E>>();
-        let each = layout.blocks * layout.parts;
+        let each = blocks.count * layout.parts;
         let mut all = Skewed::new(layout.width);
         match &mut all.past {
             Past::Rows(_) if chunk == 0 => {}
             Past::Rows(rows) => {
                 let places = (0..chunk).flat_map(|chunk| (0..layout.parts).map(move |part| (chunk, part)));
                 let filled: Vec<usize> = places.map(|(chunk, part)| columns.vector_of(layout, chunk, part)).collect();
-                for index in 0..layout.blocks * columns.vectors {
+                for index in 0..blocks.count * columns.vectors {
                     let has_rows = filled.contains(&(index % columns.vectors));
                     rows.push(some(if has_rows { layout.width } else { 0 })?);
                 }
@@ -187,6 +183,33 @@ impl<V> Skewed<V> {
 }
 
 impl<V: Clone + Send + Sync> Skewed<V> {
+    /// Appends the vectors of a block of heads.
+    fn of_block<M>(
+        &self,
+        context: &Context<'_, M>,
+        block: usize,
+        level: usize,
+        all: &mut Vec<V>,
+    ) -> Result<(), PassError>
+    where
+        M: Machine<Vector = V> + Sync,
+        M::Arithmetic: Sync,
+    {
+        let (parts, vectors) = (context.program.layout.parts, context.columns.vectors);
+        let own = |skewed: &[V]| context.lowered(&skewed[block * parts..][..parts], level);
+        match &self.past {
+            Past::Rows(rows) if rows.is_empty() => {}
+            Past::Rows(rows) => all.extend(rows[block * vectors..][..vectors].iter().flatten().cloned()),
+            Past::Skewed(chunks) => {
+                for chunk in chunks {
+                    all.extend(own(chunk)?);
+                }
+            }
+        }
+        all.extend(own(&self.last)?);
+        Ok(())
+    }
+
     fn finish<M>(&mut self, context: &Context<'_, M>, role: Role, chunk: usize) -> Result<(), PassError>
     where
         M: Machine<Vector = V> + Sync,
@@ -195,7 +218,7 @@ impl<V: Clone + Send + Sync> Skewed<V> {
         let last = std::mem::take(&mut self.last);
         match &mut self.past {
             Past::Rows(rows) => {
-                rows.resize(context.program.layout.blocks * context.columns.vectors, Vec::new());
+                rows.resize(context.blocks.count * context.columns.vectors, Vec::new());
                 context.add_rows(rows, &last, (role, chunk))
             }
             Past::Skewed(chunks) => {
@@ -212,7 +235,7 @@ impl<V: Clone + Send + Sync> Skewed<V> {
         M::Arithmetic: Sync,
     {
         let (layout, vectors) = (&context.program.layout, context.columns.vectors);
-        let mut past = vec![Vec::new(); layout.blocks * vectors];
+        let mut past = vec![Vec::new(); context.blocks.count * vectors];
         match &self.past {
             Past::Rows(rows) => past.iter_mut().zip(rows).for_each(|(past, rows)| past.clone_from(rows)),
             Past::Skewed(chunks) => {
@@ -241,7 +264,38 @@ impl<V: Clone + Send + Sync> Skewed<V> {
     }
 }
 
+impl<V> LayerCache<V> {
+    /// Builds the cache of blocks of heads from its vectors, those of keys first.
+    pub(crate) fn restore<E>(
+        place: (&Layout, &Columns, Blocks),
+        chunk: usize,
+        next: &mut impl FnMut() -> Result<V, E>,
+    ) -> Result<Self, E> {
+        let keys = Skewed::restore(place, chunk, next)?;
+        Ok(LayerCache { keys, values: Skewed::restore(place, chunk, next)? })
+    }
+}
+
 impl<V: Clone + Send + Sync> LayerCache<V> {
+    /// The vectors of a block of heads in the order of [`LayerCache::restore`]: skewed keys and values at these levels,
+    /// or at their own if they are lower.
+    pub(crate) fn of_block<M>(
+        &self,
+        context: &Context<'_, M>,
+        block: usize,
+        levels: [usize; 2],
+    ) -> Result<Vec<V>, PassError>
+    where
+        M: Machine<Vector = V> + Sync,
+        M::Arithmetic: Sync,
+    {
+        let mut all = Vec::new();
+        for (skewed, level) in [&self.keys, &self.values].into_iter().zip(levels) {
+            skewed.of_block(context, block, level, &mut all)?;
+        }
+        Ok(all)
+    }
+
     /// Replaces the last chunk.
     pub(crate) fn replace(&mut self, role: Role, skewed: Vec<V>) {
         let cache = if role == Role::Keys { &mut self.keys } else { &mut self.values };

@@ -33,7 +33,7 @@ fn coefficients(encoding: &TokenEncoding, tokens: &[u32]) -> Vec<f64> {
 fn simulated(program: &Program, encoding: &TokenEncoding, tokens: &[u32]) -> Vec<Vec<Complex64>> {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
-    let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
     let modulus = program.bootstrap().modulus();
     let elements = simulator.encrypt_coefficients(&coefficients(encoding, tokens), 0, modulus).unwrap();
     let vectors = program.embedding_lookup().unwrap().of_elements(&machine, &elements).unwrap();

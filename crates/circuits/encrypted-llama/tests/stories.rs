@@ -46,7 +46,7 @@ fn sessions_take_as_much_memory_as_announced_behind_any_public_text() {
     let taken = |public: usize| {
         let cache = setting.model.prefix_cache(&vec![0; public]).unwrap();
         let simulator = Simulator::counting(&encoder);
-        let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+        let machine = SimulatedMachine::new(&simulator, program.bootstrap());
         let mut session = program.session();
         for _ in 0..CHUNKS {
             let input = program.input_without_values(&simulator).unwrap();

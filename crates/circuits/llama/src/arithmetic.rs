@@ -1,5 +1,6 @@
 //! The operations of the circuit.
 
+use crate::circuit::Circuit;
 use crate::place::Place;
 
 /// Dimensions of a tensor: for each token, `groups` vectors of `width` values. Activations have one group, scores one
@@ -89,6 +90,20 @@ pub trait TensorArithmetic {
         cache: &Self::Cache,
         place: Place,
     ) -> Result<Self::Tensor, Self::Error>;
+
+    /// What the heads of a layer attend to: [`Circuit::heads`]. An arithmetic may run heads apart from each other.
+    fn heads(
+        &mut self,
+        circuit: &Circuit,
+        layer: usize,
+        queries: &Self::Tensor,
+        cache: &Self::Cache,
+    ) -> Result<Self::Tensor, Self::Error>
+    where
+        Self: Sized,
+    {
+        circuit.heads(self, layer, queries, cache)
+    }
 
     /// A function of each value.
     fn function(&mut self, function: Function, input: &Self::Tensor, place: Place)

@@ -142,10 +142,31 @@ impl Circuit {
         let queries = arithmetic.rope(&queries, position, at(Quantity::RotatedQuery))?;
         let keys = arithmetic.rope(&keys, position, at(Quantity::RotatedKey))?;
         arithmetic.append(cache, keys, values)?;
-        let scores = arithmetic.scores(&queries, cache, at(Quantity::Score))?;
-        let weights = self.softmax(arithmetic, layer, &scores)?;
-        let sums = arithmetic.attend(&weights, cache, at(Quantity::Attention))?;
+        let sums = arithmetic.heads(self, layer, &queries, cache)?;
         arithmetic.linear(&sums, at(Quantity::AttentionOutput))
+    }
+
+    /// What the heads of a layer attend to: scores, softmax, and sums of values, `tokens x 1 x heads * head_width`. No
+    /// head depends on another one.
+    ///
+    /// # Errors
+    /// Those of the arithmetic.
+    pub fn heads<A: TensorArithmetic>(
+        &self,
+        arithmetic: &mut A,
+        layer: usize,
+        queries: &A::Tensor,
+        cache: &A::Cache,
+    ) -> Result<A::Tensor, A::Error> {
+        let scores = arithmetic.scores(queries, cache, Place::new(layer, Quantity::Score))?;
+        let weights = self.softmax(arithmetic, layer, &scores)?;
+        arithmetic.attend(&weights, cache, Place::new(layer, Quantity::Attention))
+    }
+
+    /// Number of operations of [`Circuit::heads`].
+    pub fn head_operations(&self) -> usize {
+        // Scores, exponentials and sums of values; squares, factors, scaled weights and weights of each round.
+        3 + 4 * usize::from(self.rounds)
     }
 
     /// Softmax by `k` rounds of division by the Euclidean norm and squaring (Cho, Hanrot, Kim, Park and Stehlé, "Fast

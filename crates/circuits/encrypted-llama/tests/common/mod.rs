@@ -87,6 +87,22 @@ pub fn narrow_heads() -> Setting {
     })
 }
 
+/// A model with random weights whose activations need two vectors of the small ring, and its many narrow heads, too.
+pub fn many_heads() -> Setting {
+    random(Config {
+        width: 150,
+        layers: 2,
+        heads: 32,
+        kv_heads: 8,
+        head_width: 8,
+        ffn_width: 150,
+        vocabulary: 50,
+        context: 128,
+        norm_epsilon: 1e-5,
+        rope_frequencies: (0..4).map(|pair| 0.6f64.powi(pair)).collect(),
+    })
+}
+
 fn random(config: Config) -> Setting {
     let mut state = 1u64;
     let mut draw = || {

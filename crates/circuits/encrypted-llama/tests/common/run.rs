@@ -73,7 +73,7 @@ fn restored<V: Clone + Send + Sync>(program: &Program, session: &Session<V>, pub
 fn simulated(setting: &Setting, program: &Program, (public, run): (&[u32], &Run<'_>)) -> (Vec<Vec<Row>>, KeyPlan) {
     let encoder = Encoder::new(program.bootstrap().parameters());
     let simulator = Simulator::new(&encoder, 1);
-    let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
     let scale = encoder.parameters().scale();
     let encrypt = |slots: &[Complex64]| simulator.encrypt(slots, program.input_level(), scale).unwrap();
     let decrypt = |vector: &Vector| vector.noisy().to_vec();
@@ -108,11 +108,8 @@ impl Client {
     }
 
     pub fn machine(&self) -> EncryptedMachine<'_> {
-        EncryptedMachine {
-            evaluator: Evaluator::new(&self.encoder, &self.evaluation),
-            bootstrapper: &self.bootstrapper,
-            small_keys: &self.small_keys,
-        }
+        let evaluator = Evaluator::new(&self.encoder, &self.evaluation);
+        EncryptedMachine::new(evaluator, &self.bootstrapper, &self.small_keys)
     }
 
     pub fn decrypt(&self, vector: &Ciphertext) -> Vec<Complex64> {

@@ -141,20 +141,42 @@ impl CoefficientMatrix {
         (rows * row) as u64
     }
 
-    /// Checks a product of `found` vectors of real slots, `parts` for each vector of the matrix.
+    /// Checks a product of so many vectors at level 0, in which there are `parts` vectors of real slots each.
     fn check(&self, plan: &Bootstrap, parts: usize, found: usize) -> Result<(), CkksError> {
-        let refuse = |found: usize, needed: String| Err(CkksError::Shape { operation: OPERATION, found, needed });
-        if plan.weight_bits != self.weight_bits {
-            return refuse(plan.weight_bits as usize, format!("a plan with {} bits for weights", self.weight_bits));
-        }
-        if !(1..=2).contains(&parts) {
-            return refuse(parts, "one or two real vectors for each vector".into());
-        }
+        self.check_plan(plan)?;
+        check_parts(parts)?;
         let vectors = self.input_vectors();
-        if found != parts * vectors {
-            return refuse(found, format!("{} vectors, which have the {} inputs", parts * vectors, self.shape.1));
+        if found != vectors {
+            let needed = format!("{vectors} vectors of coefficients, which have the {} inputs", self.shape.1);
+            return Err(CkksError::Shape { operation: OPERATION, found, needed });
         }
         Ok(())
+    }
+
+    fn check_plan(&self, plan: &Bootstrap) -> Result<(), CkksError> {
+        if plan.weight_bits != self.weight_bits {
+            let (found, needed) =
+                (plan.weight_bits as usize, format!("a plan with {} bits for weights", self.weight_bits));
+            return Err(CkksError::Shape { operation: OPERATION, found, needed });
+        }
+        Ok(())
+    }
+
+    /// Checks the vectors of real slots of a product, `parts` for each vector of the matrix, and returns their scale.
+    fn check_inputs(
+        &self,
+        plan: &Bootstrap,
+        parts: usize,
+        scales: impl ExactSizeIterator<Item = f64>,
+    ) -> Result<f64, CkksError> {
+        self.check_plan(plan)?;
+        check_parts(parts)?;
+        let (found, vectors) = (scales.len(), self.input_vectors());
+        if found != parts * vectors {
+            let needed = format!("{} vectors, which have the {} inputs", parts * vectors, self.shape.1);
+            return Err(CkksError::Shape { operation: OPERATION, found, needed });
+        }
+        one_scale(scales)
     }
 
     /// The products of rows of coefficients in the clear, times `2^bits`.
@@ -196,10 +218,21 @@ fn joined<'a, A: Refresh>(
     }
 }
 
-/// Checks that all inputs have one scale.
-fn check_inputs(mut scales: impl Iterator<Item = f64>) -> Result<(), CkksError> {
-    let Some(first) = scales.next() else { return Ok(()) };
-    scales.try_for_each(|scale| check_scales(OPERATION, first, scale))
+fn check_parts(found: usize) -> Result<(), CkksError> {
+    match found {
+        1 | 2 => Ok(()),
+        _ => {
+            let needed = "one or two real vectors for each vector".into();
+            Err(CkksError::Shape { operation: OPERATION, found, needed })
+        }
+    }
+}
+
+/// The scale of inputs, which all have the same.
+fn one_scale(mut scales: impl Iterator<Item = f64>) -> Result<f64, CkksError> {
+    let first = scales.next().unwrap_or(1.0);
+    scales.try_for_each(|scale| check_scales(OPERATION, first, scale))?;
+    Ok(first)
 }
 
 /// The reversal of the bits of a number below `count`, a power of two.
@@ -227,19 +260,42 @@ impl Bootstrap {
         parts: usize,
         inputs: &[&Simulated],
     ) -> Result<Vec<Simulated>, CkksError> {
-        matrix.check(self, parts, inputs.len())?;
-        check_inputs(inputs.iter().map(|input| simulator.scale(input)))?;
-        let lowest = inputs.chunks(parts).map(|group| self.coefficients_of_parts(simulator, &self.down, group));
+        let scale = matrix.check_inputs(self, parts, inputs.iter().map(|input| simulator.scale(input)))?;
+        let lowest = inputs.chunks(parts).map(|group| self.simulate_coefficients(simulator, group));
         let lowest = lowest.collect::<Result<Vec<_>, _>>()?;
+        self.simulate_product(simulator, matrix, (parts, scale), &lowest)
+    }
+
+    /// [`Bootstrapper::coefficients`] in the clear, with its noise.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::coefficients`].
+    pub fn simulate_coefficients(&self, simulator: &Simulator, parts: &[&Simulated]) -> Result<Simulated, CkksError> {
+        check_parts(parts.len())?;
+        one_scale(parts.iter().map(|part| simulator.scale(part)))?;
+        self.coefficients_of_parts(simulator, &self.down, parts)
+    }
+
+    /// [`Bootstrapper::product_of_coefficients`] in the clear, with its noise.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::product_of_coefficients`].
+    pub fn simulate_product(
+        &self,
+        simulator: &Simulator,
+        matrix: &CoefficientMatrix,
+        (parts, input_scale): (usize, f64),
+        lowest: &[Simulated],
+    ) -> Result<Vec<Simulated>, CkksError> {
+        matrix.check(self, parts, lowest.len())?;
         let multiply = |vectors: &[Vec<f64>]| matrix.multiply(vectors);
         let shape = (matrix.output_vectors(), matrix.shape);
-        let products = simulator.module_product(&lowest, &matrix.small, shape, self.message_scale(), multiply)?;
+        let products = simulator.module_product(lowest, &matrix.small, shape, self.message_scale(), multiply)?;
         let scale = self.parameters.scale();
-        let factor = scale / simulator.scale(inputs[0]);
         let outputs = products.chunks(shared_by(parts)).map(|group| {
             let (product, parts) = joined(simulator, group, parts)?;
             let folded = self.folded_on(simulator, &self.up, &product)?;
-            let outputs = self.parts_of_slots(simulator, &folded, (parts, factor))?;
+            let outputs = self.parts_of_slots(simulator, &folded, (parts, scale / input_scale))?;
             Ok(outputs.into_iter().map(|output| simulator.at_scale(output, scale)).collect::<Vec<_>>())
         });
         Ok(outputs.collect::<Result<Vec<_>, CkksError>>()?.into_iter().flatten().collect())
@@ -266,11 +322,40 @@ impl Bootstrapper {
         parts: usize,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
-        matrix.check(&self.plan, parts, inputs.len())?;
-        check_inputs(inputs.iter().map(|input| input.scale()))?;
-        let (down, up) = self.maps_of_slots(evaluator)?;
+        let scale = matrix.check_inputs(&self.plan, parts, inputs.iter().map(|input| input.scale()))?;
         let groups: Vec<&[&Ciphertext]> = inputs.chunks(parts).collect();
-        let lowest = each(&groups, |group| self.plan.coefficients_of_parts(evaluator, down, group))?;
+        let lowest = each(&groups, |group| self.coefficients(evaluator, group))?;
+        self.product_of_coefficients(evaluator, keys, matrix, (parts, scale), &lowest)
+    }
+
+    /// The first half of [`Bootstrapper::refresh_product`] for one vector of the matrix's inputs: the coefficients of
+    /// its one or two parts, at level 0.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh`], or if there are not one or two parts of one scale.
+    pub fn coefficients(&self, evaluator: &Evaluator<'_>, parts: &[&Ciphertext]) -> Result<Ciphertext, CkksError> {
+        check_parts(parts.len())?;
+        one_scale(parts.iter().map(|part| part.scale()))?;
+        let (down, _) = self.maps_of_slots(evaluator)?;
+        self.plan.coefficients_of_parts(evaluator, down, parts)
+    }
+
+    /// The rest of [`Bootstrapper::refresh_product`]: the product with a matrix, and the second halves. `lowest` are
+    /// the coefficients of all its inputs, `input_scale` is the scale that their slots had. A matrix of some of the
+    /// outputs gives these outputs alone.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh_product`].
+    pub fn product_of_coefficients(
+        &self,
+        evaluator: &Evaluator<'_>,
+        keys: &SmallRingKeys,
+        matrix: &CoefficientMatrix,
+        (parts, input_scale): (usize, f64),
+        lowest: &[Ciphertext],
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        matrix.check(&self.plan, parts, lowest.len())?;
+        let (_, up) = self.maps_of_slots(evaluator)?;
         let vectors: Vec<_> = lowest.iter().map(Ciphertext::inner).collect();
         let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
         let products = matrix.small.product(keys, &matrix.matrix, &places, &vectors)?;
@@ -280,7 +365,7 @@ impl Bootstrapper {
         let (rlwe, level, modulus) = (self.plan.parameters.rlwe(), self.plan.raised_level(), self.plan.modulus());
         let scale = self.plan.parameters.scale();
         // The bootstrap takes inputs as if they had the parameters' scale.
-        let factor = scale / inputs[0].scale();
+        let factor = scale / input_scale;
         let groups: Vec<&[Ciphertext]> = products.chunks(shared_by(parts)).collect();
         let outputs = each(&groups, |group| {
             let (product, parts) = joined(evaluator, group, parts)?;

@@ -259,7 +259,7 @@ impl Setting {
 
     fn count_ours(&self, public: &KvCache) -> Result<Counted, BenchError> {
         let (simulator, scale) = (Simulator::counting(&self.encoder), self.parameters().scale());
-        let machine = SimulatedMachine { simulator: &simulator, bootstrap: self.program.bootstrap() };
+        let machine = SimulatedMachine::new(&simulator, self.program.bootstrap());
         let inputs = self.inputs(public.len(), |vectors| -> Result<_, BenchError> {
             Ok(vectors.iter().map(|_| simulator.encrypt(&[], self.level(), scale)).collect::<Result<_, _>>()?)
         })?;

@@ -36,11 +36,7 @@ impl PassClient {
     }
 
     pub(super) fn machine(&self) -> EncryptedMachine<'_> {
-        EncryptedMachine {
-            evaluator: Evaluator::new(&self.encoder, &self.evaluation),
-            bootstrapper: &self.bootstrapper,
-            small_keys: &self.small,
-        }
+        EncryptedMachine::new(self.evaluator(), &self.bootstrapper, &self.small)
     }
 
     pub(super) fn evaluator(&self) -> Evaluator<'_> {

@@ -294,7 +294,7 @@ pub(super) fn count(
 ) -> Result<Counted, BenchError> {
     let simulator = Simulator::counting(encoder);
     let meter = counter(&simulator, model);
-    let machine = SimulatedMachine { simulator: &simulator, bootstrap: program.bootstrap() };
+    let machine = SimulatedMachine::new(&simulator, program.bootstrap());
     let (mut session, mut passes) = (program.session(), Vec::with_capacity(chunks));
     for _ in 0..chunks {
         let place = PassPlace { public, session: &mut session, next: true, chunks };

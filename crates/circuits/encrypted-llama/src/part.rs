@@ -1,0 +1,266 @@
+//! Parts of a pass: what one process computes while others compute other parts.
+
+use std::ops::Range;
+
+use unspoken_ckks::Arithmetic;
+use unspoken_llama::{Function, Place, Quantity};
+use unspoken_llama_model::KvCache;
+
+use crate::arithmetic::PassArithmetic;
+use crate::error::PassError;
+use crate::layout::{Blocks, Columns};
+use crate::machine::Machine;
+use crate::ops::Context;
+use crate::program::Program;
+use crate::session::{LayerCache, Session};
+
+/// A part of a pass, with its own copies of vectors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part<V> {
+    /// What is computed.
+    pub task: Task,
+    /// Of which vectors.
+    pub vectors: Vec<V>,
+}
+
+/// What is computed of the vectors of a [`Part`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// A bootstrap of one or two vectors.
+    Refresh,
+    /// The first half of a bootstrap of one or two vectors, for a product: one vector of coefficients.
+    Coefficients,
+    /// A product with the vectors of coefficients of all inputs, and the second halves of its bootstraps.
+    Product {
+        /// The linear maps, which have one input.
+        places: Vec<Place>,
+        /// The vectors of the outputs.
+        outputs: Range<usize>,
+        /// The scale that the inputs had before the first half.
+        scale: f64,
+    },
+    /// A function of one vector of a tensor.
+    Function {
+        /// The function.
+        function: Function,
+        /// The place of its results.
+        place: Place,
+        /// Number of the vector in its tensor.
+        index: usize,
+    },
+    /// What the heads of one vector attend to, for each part of the chunk. The vectors are queries, then keys, then
+    /// values.
+    Heads {
+        /// The layer.
+        layer: usize,
+        /// The block of heads.
+        block: usize,
+        /// Number of the first of these steps in the pass.
+        step: usize,
+    },
+}
+
+/// The pass that parts belong to.
+#[derive(Clone, Copy)]
+pub struct PassPlace<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Keys and values of the prefix and the public tokens.
+    pub public: &'a KvCache,
+    /// The chunk of the pass.
+    pub chunk: usize,
+    /// Chunks that the session has room for.
+    pub chunks: usize,
+}
+
+impl PassPlace<'_> {
+    /// Computes a part on a machine that has its keys.
+    ///
+    /// # Errors
+    /// If the part is not one of a pass of this program at this place, or was cancelled.
+    pub fn compute<M>(&self, machine: &M, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError>
+    where
+        M: Machine + Sync,
+        M::Arithmetic: Sync,
+    {
+        let vectors: Vec<&M::Vector> = part.vectors.iter().collect();
+        let in_one_bootstrap = || match vectors.len() {
+            1 | 2 => Ok(()),
+            found => Err(refused(format!("{found} vectors in one bootstrap"), "one or two")),
+        };
+        match &part.task {
+            Task::Refresh => {
+                in_one_bootstrap()?;
+                Ok(machine.refresh(&vectors)?)
+            }
+            Task::Coefficients => {
+                in_one_bootstrap()?;
+                Ok(vec![machine.coefficients(&vectors)?])
+            }
+            Task::Product { places, outputs, scale } => {
+                let matrix = self.program.matrix_of(places, outputs.clone())?;
+                Ok(machine.product(&matrix, (self.program.layout.parts, *scale), &part.vectors)?)
+            }
+            Task::Function { function, place, index } => {
+                let all = Blocks::all(&self.program.layout);
+                self.context(machine, all)?.function((*function, *place), *index, &part.vectors)
+            }
+            Task::Heads { layer, block, step } => self.heads(machine, (*layer, *block, *step), &part.vectors),
+        }
+    }
+
+    fn context<'a, M: Machine>(&'a self, machine: &'a M, blocks: Blocks) -> Result<Context<'a, M>, PassError> {
+        let (program, public, chunk) = (self.program, self.public, self.chunk);
+        let (last, most) = (public.len() + (chunk + 1) * program.layout.chunk(), program.model.config.context);
+        if chunk >= self.chunks || last > most {
+            let needed = format!("one below {}, in a context of {most} tokens", self.chunks);
+            return Err(refused(format!("chunk {chunk} behind {} public tokens", public.len()), &needed));
+        }
+        let columns = Columns::new(&program.layout, public.len(), self.chunks);
+        Ok(Context { machine, program, public, columns, chunk, blocks })
+    }
+
+    fn heads<M>(
+        &self,
+        machine: &M,
+        (layer, block, step): (usize, usize, usize),
+        vectors: &[M::Vector],
+    ) -> Result<Vec<M::Vector>, PassError>
+    where
+        M: Machine + Sync,
+        M::Arithmetic: Sync,
+    {
+        let (program, layout) = (self.program, &self.program.layout);
+        let circuit = &program.circuit;
+        if layer >= program.model.config.layers || block >= layout.blocks {
+            let needed = format!("{} layers with {} blocks", program.model.config.layers, layout.blocks);
+            return Err(refused(format!("heads of layer {layer}, block {block}"), &needed));
+        }
+        let blocks = Blocks { first: block, count: 1 };
+        let context = self.context(machine, blocks)?;
+        let mut rest = vectors.iter();
+        let mut next = || {
+            let found = || refused(format!("{} vectors", vectors.len()), "those of queries, keys and values");
+            rest.next().cloned().ok_or_else(found)
+        };
+        let queries = (0..layout.parts).map(|_| next()).collect::<Result<Vec<_>, _>>()?;
+        let mut session = Session::empty(program.model.config.layers, layout.width);
+        session.layers[layer] = LayerCache::restore((layout, &context.columns, blocks), self.chunk, &mut next)?;
+        session.chunk = self.chunk;
+        let mut pass = PassArithmetic::from_step(context, &mut session, step);
+        let queries = pass.queries(layer, queries);
+        Ok(circuit.heads(&mut pass, layer, &queries, &layer)?.into_vectors())
+    }
+}
+
+fn refused(found: String, needed: &str) -> PassError {
+    PassError::Session { found, needed: needed.into() }
+}
+
+impl<M> PassArithmetic<'_, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    /// What heads attend to, in several processes, if there are several of them and several blocks of heads.
+    pub(crate) fn heads_apart(
+        &mut self,
+        layer: usize,
+        queries: &[M::Vector],
+    ) -> Result<Option<Vec<M::Vector>>, PassError> {
+        let context = self.context;
+        let (program, layout) = (context.program, &context.program.layout);
+        let apart = context.machine.processes() > 1 && context.blocks.count > 1;
+        let Some(moves) = program.placement.as_ref().filter(|_| apart) else { return Ok(None) };
+        let (step, operations) = (self.step(), program.circuit.head_operations());
+        let place = Place::new(layer, Quantity::Score);
+        let wrong = || PassError::Placement { place };
+        let (first, last) = (moves.get(step).ok_or_else(wrong)?, moves.get(step + operations - 1).ok_or_else(wrong)?);
+        let entry = context.machine.bootstrap().input_level();
+        let level = if first.refreshed.first() == Some(&true) { entry } else { first.level };
+        // No higher than they are needed: this is what is sent.
+        let queries = context.lowered(queries, level)?;
+        let cache = &self.session.layers[layer];
+        let parts = (0..context.blocks.count).map(|block| {
+            let levels = [first.level + 1, last.level + 1];
+            let queries = &queries[block * layout.parts..][..layout.parts];
+            let vectors = [queries.to_vec(), cache.of_block(&context, block, levels)?].concat();
+            Ok(Part { task: Task::Heads { layer, block: context.blocks.first + block, step }, vectors })
+        });
+        let parts = parts.collect::<Result<Vec<_>, PassError>>()?;
+        let results = context.spread(parts)?;
+        self.skip(operations);
+        Ok(Some(results.concat()))
+    }
+}
+
+impl<M> Context<'_, M>
+where
+    M: Machine + Sync,
+    M::Arithmetic: Sync,
+{
+    /// The place of its pass.
+    fn place(&self) -> PassPlace<'_> {
+        let Context { program, public, chunk, columns, .. } = *self;
+        PassPlace { program, public, chunk, chunks: columns.chunks }
+    }
+
+    /// The results of parts, in their order, from all processes.
+    pub fn spread(&self, parts: Vec<Part<M::Vector>>) -> Result<Vec<Vec<M::Vector>>, PassError> {
+        self.machine.spread(&self.place(), parts)
+    }
+
+    /// Bootstraps vectors, two at a time, in several processes if there are several of them.
+    pub fn refresh(&self, inputs: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
+        if self.machine.processes() == 1 || inputs.len() <= 2 {
+            return Ok(self.machine.refresh(&inputs.iter().collect::<Vec<_>>())?);
+        }
+        let inputs = self.lowered(inputs, self.machine.bootstrap().input_level())?;
+        let parts = inputs.chunks(2).map(|pair| Part { task: Task::Refresh, vectors: pair.to_vec() });
+        Ok(self.spread(parts.collect())?.concat())
+    }
+
+    /// Products on coefficients between the halves of bootstraps, in several processes if there are several of them.
+    pub fn refresh_product(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
+        let (processes, real) = (self.machine.processes(), self.program.layout.parts);
+        let outputs = self.program.output_vectors(places);
+        // Vectors that one bootstrap makes.
+        let together = if real == 1 { 2 } else { 1 };
+        let (before, behind) = (input.len() / real, outputs.div_ceil(together));
+        if processes == 1 || (before == 1 && behind == 1) {
+            let matrix = self.program.matrix(places)?;
+            return Ok(self.machine.refresh_product(&matrix, real, &input.iter().collect::<Vec<_>>())?);
+        }
+        let scale = input.first().map_or(1.0, |vector| self.machine.arithmetic().scale(vector));
+        let inputs = self.lowered(input, self.machine.bootstrap().input_level())?;
+        let halves = inputs.chunks(real).map(|parts| Part { task: Task::Coefficients, vectors: parts.to_vec() });
+        let halves: Vec<_> = halves.collect();
+        let vectors = if before > 1 { self.spread(halves)?.concat() } else { self.compute_here(&halves[0])? };
+        let count = processes.min(behind);
+        let end = |block: usize| (behind * block / count * together).min(outputs);
+        let blocks = (0..count).map(|block| {
+            let task = Task::Product { places: places.to_vec(), outputs: end(block)..end(block + 1), scale };
+            Part { task, vectors: vectors.clone() }
+        });
+        let blocks: Vec<_> = blocks.collect();
+        if count == 1 { self.compute_here(&blocks[0]) } else { Ok(self.spread(blocks)?.concat()) }
+    }
+
+    fn compute_here(&self, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError> {
+        self.place().compute(self.machine, part)
+    }
+
+    /// A function of each vector, in several processes if there are several of them.
+    pub fn functions(&self, which: (Function, Place), input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
+        if self.machine.processes() == 1 || input.len() == 1 {
+            return self.function(which, 0, input);
+        }
+        let (function, place) = which;
+        let first = self.blocks.first * input.len() / self.blocks.count;
+        let parts = input.iter().enumerate().map(|(index, vector)| Part {
+            task: Task::Function { function, place, index: first + index },
+            vectors: vec![vector.clone()],
+        });
+        Ok(self.spread(parts.collect())?.concat())
+    }
+}
