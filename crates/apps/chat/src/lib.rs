@@ -9,6 +9,7 @@ mod generation;
 mod kept;
 mod keys;
 mod message;
+mod part;
 mod server;
 mod sessions;
 

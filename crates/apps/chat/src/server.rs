@@ -1,6 +1,7 @@
 //! The server's half: runs encrypted chunks behind public tokens.
 
 mod keeping;
+mod public;
 
 use std::io::Read;
 use std::sync::Arc;
@@ -11,23 +12,26 @@ use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, vector_bytes,
 };
 use unspoken_encrypted_llama::{
-    EmbeddingLookup, EncryptedMachine, PassArithmetic, Program, Requirements, Session, TokenEncoding, WEIGHT_BITS,
+    EmbeddingLookup, EncryptedMachine, PassArithmetic, PassPlace, Program, Requirements, Session, TokenEncoding,
+    WEIGHT_BITS,
 };
 use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
 use unspoken_protocol::{
-    AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError, SeedGuard, ServerHalf,
-    write_output,
+    AnswerHelpers, AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError,
+    SeedGuard, ServerHalf, write_output,
 };
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
 
 use self::keeping::{Held, Keeper};
+use self::public::PublicCaches;
 use crate::client::SessionId;
 use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::keys::{self, LlamaKeys};
 use crate::message::{Reply, Request};
+use crate::part::{self, PartOf, RemoteHelpers};
 use crate::proto;
 use crate::sessions::{Limits, Sessions};
 
@@ -150,6 +154,8 @@ pub struct LlamaServer {
     session_bytes: u64,
     limits: Limits,
     sessions: Sessions<Held>,
+    /// Keys and values of public tokens of sessions of other processes, whose parts this one computes.
+    public: PublicCaches,
     keeper: Option<Keeper>,
     seeds: SeedGuard,
     storage: KeyStorage,
@@ -165,6 +171,13 @@ struct FirstLayer {
 enum Received<'a> {
     Embeddings(Vec<Ciphertext>),
     Tokens(&'a FirstLayer, CompactQuery),
+}
+
+/// What an answer reports to, and who helps.
+struct Watched<'a> {
+    cancel: &'a AtomicBool,
+    progress: &'a AnswerProgress,
+    helpers: Option<&'a dyn AnswerHelpers>,
 }
 
 /// The state of a session.
@@ -292,6 +305,7 @@ impl LlamaServer {
             session_bytes,
             limits,
             sessions: Sessions::new(limits),
+            public: PublicCaches::new(limits.sessions),
             keeper: None,
             seeds: SeedGuard::default(),
             storage: options.storage,
@@ -381,7 +395,7 @@ impl LlamaServer {
         (client, keys): (ClientId, &LlamaKeys),
         (session, chunk): (SessionId, u32),
         vectors: &[Vec<u8>],
-        (cancel, progress): (&AtomicBool, &AnswerProgress),
+        &Watched { cancel, progress, helpers }: &Watched<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>, ChatError> {
         let parameters = self.description.parameters();
         let needed = self.description.input_vectors();
@@ -406,7 +420,12 @@ impl LlamaServer {
         };
         let begins = state.begins(chunk)?;
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
-        let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
+        let of = PartOf { tokens: &state.tokens, chunk: chunk as usize, chunks: state.chunks };
+        let helpers = helpers.map(|helpers| RemoteHelpers { helpers, parameters, of });
+        let mut machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
+        if let Some(helpers) = &helpers {
+            machine = machine.with_helpers(helpers);
+        }
         let steps = self.model().config.layers as u32 + 1;
         let mut watch = |place: Place, _| progress.report(place.layer as u32, steps);
         progress.report(0, steps);
@@ -570,6 +589,34 @@ impl ServerHalf for LlamaServer {
         cancel: &AtomicBool,
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ChatError> {
+        self.answered((client, keys), query, &Watched { cancel, progress, helpers: None })
+    }
+
+    fn answer_with_helpers(
+        &self,
+        client: ClientId,
+        keys: &LlamaKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, ChatError> {
+        self.answered((client, keys), query, &Watched { cancel, progress, helpers: Some(helpers) })
+    }
+
+    fn compute_part(&self, keys: &LlamaKeys, part: &[u8], cancel: &AtomicBool) -> Option<Result<Vec<u8>, ChatError>> {
+        Some(self.part(keys, part, cancel))
+    }
+}
+
+impl LlamaServer {
+    /// Answers a query.
+    fn answered(
+        &self,
+        (client, keys): (ClientId, &LlamaKeys),
+        query: &[u8],
+        watched: &Watched<'_>,
+    ) -> Result<Vec<u8>, ChatError> {
         let header = self.description.header();
         let most = 1 + self.description.input_vectors();
         let vectors = header.unpack("query", query, self.query_bytes(), most)?;
@@ -582,18 +629,29 @@ impl ServerHalf for LlamaServer {
             return Err(ChatError::mismatch("query", found, "none but for a pass"));
         }
         let (reply, logits) = match request {
-            Request::Begin { session, tokens } => (self.begin(client, (session, &tokens), cancel)?, Vec::new()),
-            Request::Pass { session, chunk } => {
-                match self.pass((client, keys), (session, chunk), vectors, (cancel, progress))? {
-                    Some(logits) => (Reply::Passed { chunk }, logits),
-                    None => (Reply::Unknown, Vec::new()),
-                }
-            }
+            Request::Begin { session, tokens } => (self.begin(client, (session, &tokens), watched.cancel)?, Vec::new()),
+            Request::Pass { session, chunk } => match self.pass((client, keys), (session, chunk), vectors, watched)? {
+                Some(logits) => (Reply::Passed { chunk }, logits),
+                None => (Reply::Unknown, Vec::new()),
+            },
             Request::End { session } => {
                 self.sessions.end(client, session)?;
                 (Reply::Ended, Vec::new())
             }
         };
         Ok(header.pack([vec![reply.to_bytes()], logits].concat()))
+    }
+
+    /// Computes a part of a pass that another process of this service runs.
+    fn part(&self, keys: &LlamaKeys, bytes: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ChatError> {
+        let parameters = self.description.parameters();
+        keys::check(&self.description, &keys.evaluation)?;
+        let received = part::from_bytes(parameters, self.program.circuit().rounds(), bytes)?;
+        let public = self.public.get(&received.tokens, || self.public_cache(&received.tokens, cancel))?;
+        let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
+        let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
+        let (chunk, chunks) = (received.chunk, received.chunks);
+        let place = PassPlace { program: &self.program, public: &public, chunk, chunks };
+        Ok(part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?))
     }
 }

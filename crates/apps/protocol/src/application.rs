@@ -82,6 +82,17 @@ impl Group {
     pub const ALONE: Group = Group { id: 0, weight: 1, most: 1 };
 }
 
+/// Other processes with the same application and the keys of the same client, which compute parts of an answer. They
+/// belong to the service: parts and their results are no hostile bytes.
+pub trait AnswerHelpers: Sync {
+    /// How many there are. It stays the same during an answer.
+    fn count(&self) -> usize;
+
+    /// Computes a part in one of them by [`ServerHalf::compute_part`], and waits for the result. `None` if it does not
+    /// compute it now, also because it has ended: then the process that asks computes the part.
+    fn compute(&self, helper: usize, part: &[u8]) -> Option<Vec<u8>>;
+}
+
 /// The server's half of an application: a model or a database that never sees the questions.
 pub trait ServerHalf: KeyLoader {
     /// Errors of answers.
@@ -148,6 +159,34 @@ pub trait ServerHalf: KeyLoader {
         _progress: &AnswerProgress,
     ) -> Result<Vec<u8>, Self::Error> {
         self.answer(client, keys, query, cancel)
+    }
+
+    /// Like [`answer_with_progress`](Self::answer_with_progress), with other processes that compute parts of the answer.
+    /// By default they are not used.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    fn answer_with_helpers(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        _helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, Self::Error> {
+        self.answer_with_progress(client, keys, query, cancel, progress)
+    }
+
+    /// Computes a part of an answer of another process, with the same client's keys; stops soon after `cancel` is set.
+    /// `None` if answers of this application have no parts, which is the default.
+    fn compute_part(
+        &self,
+        _keys: &Self::Keys,
+        _part: &[u8],
+        _cancel: &AtomicBool,
+    ) -> Option<Result<Vec<u8>, Self::Error>> {
+        None
     }
 
     /// Maximum number of requests that may wait to be answered together, or for other services. With 1, the default,

@@ -19,7 +19,9 @@ mod replay;
 mod share;
 mod transfer;
 
-pub use application::{ApplicationDescription, ClientHalf, Group, KeyGenerator, KeyLoader, Request, ServerHalf};
+pub use application::{
+    AnswerHelpers, ApplicationDescription, ClientHalf, Group, KeyGenerator, KeyLoader, Request, ServerHalf,
+};
 pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf};
 pub use client_id::ClientId;

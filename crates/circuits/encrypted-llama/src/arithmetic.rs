@@ -471,11 +471,11 @@ where
         Ok(self.finished(Place::new(layer, Quantity::Attention), queries.shape, sums))
     }
 
-    fn function(&mut self, function: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
-        let polynomials = self.context.program.units.polynomials(function, place).unwrap_or_default();
+    fn function(&mut self, _: Function, input: &Self::Tensor, place: Place) -> Result<Self::Tensor, PassError> {
+        let polynomials = self.context.program.units.polynomials(place).unwrap_or_default();
         let levels = polynomials.iter().map(Polynomial::depth).max().unwrap_or(0);
         let (_, inputs) = self.prepare(place, &[input], None, &[Method::Spends(levels)])?;
-        let result = self.context.functions((function, place), &inputs[0]).map_err(|error| error.at(place))?;
+        let result = self.context.functions(place, &inputs[0]).map_err(|error| error.at(place))?;
         Ok(self.finished(place, input.shape, result))
     }
 

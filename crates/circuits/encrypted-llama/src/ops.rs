@@ -9,7 +9,7 @@ use unspoken_ckks::{
     Arithmetic, CkksError, Complex64, InnerSum, LinearPlan, LinearTransform, Polynomial, PreparedVector,
     SlotPolynomials, Steps, evaluate_slots, evaluate_to_scale,
 };
-use unspoken_llama::{Function, Place, Quantity};
+use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
 use crate::error::PassError;
@@ -140,17 +140,10 @@ where
     }
 
     /// A function at a place, of the vectors of a tensor from number `first` on.
-    pub fn function(
-        &self,
-        (function, place): (Function, Place),
-        first: usize,
-        input: &[M::Vector],
-    ) -> Result<Vec<M::Vector>, PassError> {
-        let found = self.program.units.polynomials(function, place);
-        let polynomials = found.ok_or_else(|| PassError::Session {
-            found: format!("{function:?} of {place}"),
-            needed: "a function of the circuit".into(),
-        })?;
+    pub fn function(&self, place: Place, first: usize, input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
+        let found = self.program.units.polynomials(place);
+        let polynomials = found
+            .ok_or_else(|| PassError::Session { found: place.to_string(), needed: "the place of a function".into() })?;
         let slots = |index: usize| match place.quantity {
             Quantity::Exponential => self.visible(first + index),
             Quantity::Silu => self.coordinates(first + index, polynomials.len()),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use unspoken_ckks::Arithmetic;
-use unspoken_llama::{Function, Place, Quantity};
+use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
 use crate::arithmetic::PassArithmetic;
@@ -39,10 +39,8 @@ pub enum Task {
         /// The scale that the inputs had before the first half.
         scale: f64,
     },
-    /// A function of one vector of a tensor.
+    /// The function of a place, of one vector of a tensor.
     Function {
-        /// The function.
-        function: Function,
         /// The place of its results.
         place: Place,
         /// Number of the vector in its tensor.
@@ -101,9 +99,9 @@ impl PassPlace<'_> {
                 let matrix = self.program.matrix_of(places, outputs.clone())?;
                 Ok(machine.product(&matrix, (self.program.layout.parts, *scale), &part.vectors)?)
             }
-            Task::Function { function, place, index } => {
+            Task::Function { place, index } => {
                 let all = Blocks::all(&self.program.layout);
-                self.context(machine, all)?.function((*function, *place), *index, &part.vectors)
+                self.context(machine, all)?.function(*place, *index, &part.vectors)
             }
             Task::Heads { layer, block, step } => self.heads(machine, (*layer, *block, *step), &part.vectors),
         }
@@ -251,14 +249,13 @@ where
     }
 
     /// A function of each vector, in several processes if there are several of them.
-    pub fn functions(&self, which: (Function, Place), input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
+    pub fn functions(&self, place: Place, input: &[M::Vector]) -> Result<Vec<M::Vector>, PassError> {
         if self.machine.processes() == 1 || input.len() == 1 {
-            return self.function(which, 0, input);
+            return self.function(place, 0, input);
         }
-        let (function, place) = which;
         let first = self.blocks.first * input.len() / self.blocks.count;
         let parts = input.iter().enumerate().map(|(index, vector)| Part {
-            task: Task::Function { function, place, index: first + index },
+            task: Task::Function { place, index: first + index },
             vectors: vec![vector.clone()],
         });
         Ok(self.spread(parts.collect())?.concat())

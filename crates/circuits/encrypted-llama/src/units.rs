@@ -7,7 +7,7 @@
 use std::f64::consts::SQRT_2;
 
 use unspoken_ckks::{CkksError, Complex64, Polynomial};
-use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Function, Interval, Place, Quantity};
+use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity};
 
 /// Values of other text are larger than those of calibration. Bootstraps lose little precision beyond 1.
 const MARGIN: f64 = 1.2;
@@ -189,20 +189,16 @@ impl Builder<'_> {
 }
 
 impl Units {
-    /// The polynomials that replace a function at a place; `None` if it is not computed there.
-    pub fn polynomials(&self, function: Function, place: Place) -> Option<&[Polynomial]> {
+    /// The polynomials that replace the function of a place; `None` if the place is none of a function.
+    pub fn polynomials(&self, place: Place) -> Option<&[Polynomial]> {
         let layer = || self.layers.get(place.layer);
-        Some(match (function, place.quantity) {
-            (Function::Exponential, Quantity::Exponential) => &layer()?.exponential,
-            (Function::Silu, Quantity::Silu) => &layer()?.silu,
-            (Function::InverseSqrt, Quantity::SoftmaxFactor(round)) => {
-                &layer()?.rounds.get(usize::from(round))?.polynomials
-            }
-            (Function::InverseSqrt, Quantity::AttentionNormFactor | Quantity::FfnNormFactor) => {
-                layer()?;
-                std::slice::from_ref(&self.norm(place).polynomial)
-            }
-            (Function::InverseSqrt, Quantity::LastNormFactor) => std::slice::from_ref(&self.last_norm.polynomial),
+        Some(match place.quantity {
+            Quantity::Exponential => &layer()?.exponential,
+            Quantity::Silu => &layer()?.silu,
+            Quantity::SoftmaxFactor(round) => &layer()?.rounds.get(usize::from(round))?.polynomials,
+            Quantity::AttentionNormFactor => std::slice::from_ref(&layer()?.attention_norm.polynomial),
+            Quantity::FfnNormFactor => std::slice::from_ref(&layer()?.ffn_norm.polynomial),
+            Quantity::LastNormFactor => std::slice::from_ref(&self.last_norm.polynomial),
             _ => return None,
         })
     }

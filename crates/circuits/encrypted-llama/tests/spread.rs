@@ -11,7 +11,7 @@ use unspoken_ckks::{Ciphertext, Complex64, CostModel, Encoder, Simulator};
 use unspoken_encrypted_llama::{
     EncryptedMachine, Helpers, Part, PassArithmetic, PassPlace, Program, SimulatedMachine, SimulatedProcesses, Task,
 };
-use unspoken_llama::{Function, Place, Quantity};
+use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 use unspoken_ring::SecretRng;
 
@@ -123,7 +123,7 @@ fn kinds(tasks: &[Task]) -> [bool; 5] {
         Task::Refresh,
         Task::Coefficients,
         Task::Product { places: Vec::new(), outputs: 0..0, scale: 0.0 },
-        Task::Function { function: Function::Silu, place, index: 0 },
+        Task::Function { place, index: 0 },
         Task::Heads { layer: 0, block: 0, step: 0 },
     ];
     all.map(|kind| tasks.iter().any(|task| discriminant(task) == discriminant(&kind)))
@@ -179,8 +179,7 @@ fn parts_of_another_pass_are_refused() {
     assert!(refused(place, product(&[Quantity::Gate], 0..9), 1).contains("0..9"));
     assert!(refused(place, product(&[Quantity::Score], 0..1), 1).contains("score"));
     assert!(refused(place, product(&[Quantity::Gate], 0..1), 5).contains("5"));
-    let silu =
-        |layer, quantity| Task::Function { function: Function::Silu, place: Place::new(layer, quantity), index: 0 };
+    let silu = |layer, quantity| Task::Function { place: Place::new(layer, quantity), index: 0 };
     assert!(refused(place, silu(9, Quantity::Silu), 1).contains("layer 9"));
     assert!(refused(place, silu(0, Quantity::Score), 1).contains("score"));
     assert!(refused(PassPlace { chunk: CHUNKS, ..place }, silu(0, Quantity::Silu), 1).contains("chunk 3"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use unspoken_protocol::{AnswerProgress, ClientId, Group, KeySetId, Request};
+use unspoken_protocol::{AnswerHelpers, AnswerProgress, ClientId, Group, KeySetId, Request};
 use unspoken_wire::v1::PublishedModel;
 use unspoken_wire::{Message, ProblemCode, is_application_name};
 
@@ -111,6 +111,40 @@ pub trait Application: Send + Sync + 'static {
         _progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
         self.answer(client, keys, query, cancel)
+    }
+
+    /// Like [`answer_with_progress`](Self::answer_with_progress), with other processes that compute parts of the answer.
+    /// By default they are not used.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    fn answer_with_helpers(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        _helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        self.answer_with_progress(client, keys, query, cancel, progress)
+    }
+
+    /// Computes a part of an answer of another process, with the same client's keys. Only a process of the service
+    /// sends parts. By default answers have none.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    fn compute_part(
+        &self,
+        _keys: &Self::Keys,
+        _part: &[u8],
+        _cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        Err(ApplicationError::Internal(format!(
+            "found a part of an answer of {}, whose answers have none",
+            self.name()
+        )))
     }
 
     /// Maximum number of requests that may wait, with their keys loaded, to be answered together. With 1, the default,
@@ -325,6 +359,16 @@ pub(crate) trait DynApplication: Send + Sync {
         cancel: &AtomicBool,
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError>;
+    fn answer_with_helpers(
+        &self,
+        client: ClientId,
+        keys: &AnyKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, ApplicationError>;
+    fn compute_part(&self, keys: &AnyKeys, part: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
     fn most_together(&self) -> usize;
     fn waits_for_others(&self) -> bool;
     fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError>;
@@ -377,6 +421,22 @@ impl<A: Application> DynApplication for A {
         progress: &AnswerProgress,
     ) -> Result<Vec<u8>, ApplicationError> {
         Application::answer_with_progress(self, client, own_keys(keys)?, query, cancel, progress)
+    }
+
+    fn answer_with_helpers(
+        &self,
+        client: ClientId,
+        keys: &AnyKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        Application::answer_with_helpers(self, client, own_keys(keys)?, query, cancel, progress, helpers)
+    }
+
+    fn compute_part(&self, keys: &AnyKeys, part: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        Application::compute_part(self, own_keys(keys)?, part, cancel)
     }
 
     fn most_together(&self) -> usize {

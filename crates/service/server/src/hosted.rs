@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use unspoken_protocol::{AnswerProgress, ClientId, KeySetId};
+use unspoken_protocol::{AnswerHelpers, AnswerProgress, ClientId, KeySetId};
 
 use crate::application::{AnyKeys, ApplicationError, ApplicationLimits, Applications, RegisteredApplication};
 use crate::gather::Parcel;
@@ -110,5 +110,36 @@ impl Hosted {
         };
         let parcel = Parcel { client, keys: Arc::clone(&keys.0), query, cancel: Arc::clone(cancel) };
         gathering.answer(application.as_ref(), 1, parcel, |_| {})
+    }
+
+    /// As [`Hosted::answer`], of an application that answers queries alone, with other processes that have the same
+    /// application and compute parts of the answer by [`Hosted::compute_part`].
+    ///
+    /// # Errors
+    /// As for [`Hosted::answer`].
+    pub fn answer_with_helpers(
+        &self,
+        (client, keys): (ClientId, &HostedKeys),
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        let _in_use = self.registered.in_use();
+        self.registered.application.answer_with_helpers(client, &keys.0, query, cancel, progress, helpers)
+    }
+
+    /// Computes a part of an answer of another process of the same service, with the same client's keys.
+    ///
+    /// # Errors
+    /// If answers of the application have no parts, or as for [`Hosted::answer`].
+    pub fn compute_part(
+        &self,
+        keys: &HostedKeys,
+        part: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        let _in_use = self.registered.in_use();
+        self.registered.application.compute_part(&keys.0, part, cancel)
     }
 }

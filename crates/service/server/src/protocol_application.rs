@@ -3,7 +3,9 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{self as protocol, AnswerProgress, ClientId, ErrorKind, Group, KeySetId, Request, ServerHalf};
+use unspoken_protocol::{
+    self as protocol, AnswerHelpers, AnswerProgress, ClientId, ErrorKind, Group, KeySetId, Request, ServerHalf,
+};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -104,6 +106,25 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
     ) -> Result<Vec<u8>, ApplicationError> {
         let answer = self.in_place(|half| half.answer_with_progress(client, keys, query, cancel, progress));
         answer.map_err(|error| refusal(&error))
+    }
+
+    fn answer_with_helpers(
+        &self,
+        client: ClientId,
+        keys: &H::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+        progress: &AnswerProgress,
+        helpers: &dyn AnswerHelpers,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        let answer = self.in_place(|half| half.answer_with_helpers(client, keys, query, cancel, progress, helpers));
+        answer.map_err(|error| refusal(&error))
+    }
+
+    fn compute_part(&self, keys: &H::Keys, part: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        let none = || ApplicationError::Internal(format!("found a part of an answer of {}, which has none", self.name));
+        let result = self.in_place(|half| half.compute_part(keys, part, cancel)).ok_or_else(none)?;
+        result.map_err(|error| refusal(&error))
     }
 
     fn most_together(&self) -> usize {

@@ -1,0 +1,143 @@
+//! Parts of passes as messages between processes of one service.
+
+use prost::Message;
+use unspoken_ckks::{Ciphertext, CkksParameters};
+use unspoken_encrypted_llama::{Helpers, Part, Task};
+use unspoken_llama::{Place, Quantity};
+use unspoken_protocol::{AnswerHelpers, ProtocolError};
+
+use crate::error::ChatError;
+use crate::proto;
+
+/// The session and the chunk that a part belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartOf<'a> {
+    /// The public tokens, without the prefix.
+    pub tokens: &'a [u32],
+    /// The chunk of the pass.
+    pub chunk: usize,
+    /// Chunks that the session has room for.
+    pub chunks: usize,
+}
+
+/// A part that was received.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub tokens: Vec<u32>,
+    pub chunk: usize,
+    pub chunks: usize,
+    pub part: Part<Ciphertext>,
+}
+
+/// Serialises a part.
+pub(crate) fn to_bytes(parameters: &CkksParameters, of: PartOf<'_>, part: &Part<Ciphertext>) -> Vec<u8> {
+    use proto::part::Task as Kind;
+    let place = |place: &Place| proto::ValuePlace { layer: place.layer as u32, quantity: place.quantity.to_string() };
+    let task = match &part.task {
+        Task::Refresh => Kind::Refresh(proto::RefreshTask {}),
+        Task::Coefficients => Kind::Coefficients(proto::CoefficientsTask {}),
+        Task::Product { places, outputs, scale } => Kind::Product(proto::ProductTask {
+            places: places.iter().map(place).collect(),
+            first: outputs.start as u32,
+            end: outputs.end as u32,
+            scale: *scale,
+        }),
+        Task::Function { place: at, index } => {
+            Kind::Function(proto::PlacedVector { place: Some(place(at)), index: *index as u32 })
+        }
+        Task::Heads { layer, block, step } => {
+            Kind::Heads(proto::HeadsTask { layer: *layer as u32, block: *block as u32, step: *step as u32 })
+        }
+    };
+    let message = proto::Part {
+        public_tokens: of.tokens.iter().flat_map(|token| token.to_le_bytes()).collect(),
+        chunk: of.chunk as u32,
+        chunks: of.chunks as u32,
+        task: Some(task),
+        vectors: part.vectors.iter().map(|vector| vector.to_bytes(parameters)).collect(),
+    };
+    message.encode_to_vec()
+}
+
+/// Reads a part of a model whose softmax has `rounds` rounds.
+///
+/// # Errors
+/// If the bytes are no part, or vectors are of other parameters.
+pub(crate) fn from_bytes(parameters: &CkksParameters, rounds: u8, bytes: &[u8]) -> Result<Received, ChatError> {
+    use proto::part::Task as Kind;
+    let malformed = |found: String| ChatError::mismatch("part of a pass", found, "one of the same version");
+    let message = proto::Part::decode(bytes).map_err(|error| malformed(error.to_string()))?;
+    let place = |place: &proto::ValuePlace| {
+        let quantity = Quantity::all(rounds).find(|quantity| quantity.to_string() == place.quantity);
+        let quantity = quantity.ok_or_else(|| malformed(format!("the place {:?}", place.quantity)))?;
+        Ok::<_, ChatError>(Place::new(place.layer as usize, quantity))
+    };
+    let task = match message.task {
+        Some(Kind::Refresh(_)) => Task::Refresh,
+        Some(Kind::Coefficients(_)) => Task::Coefficients,
+        Some(Kind::Product(proto::ProductTask { places, first, end, scale })) => Task::Product {
+            places: places.iter().map(place).collect::<Result<_, _>>()?,
+            outputs: first as usize..end as usize,
+            scale,
+        },
+        Some(Kind::Function(proto::PlacedVector { place: Some(at), index })) => {
+            Task::Function { place: place(&at)?, index: index as usize }
+        }
+        Some(Kind::Heads(proto::HeadsTask { layer, block, step })) => {
+            Task::Heads { layer: layer as usize, block: block as usize, step: step as usize }
+        }
+        Some(Kind::Function(_)) | None => return Err(malformed("no task".into())),
+    };
+    if message.public_tokens.len() % 4 != 0 {
+        return Err(malformed(format!("{} bytes of public tokens", message.public_tokens.len())));
+    }
+    let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    Ok(Received {
+        tokens: message.public_tokens.chunks_exact(4).map(number).collect(),
+        chunk: message.chunk as usize,
+        chunks: message.chunks as usize,
+        part: Part { task, vectors: ciphertexts(parameters, &message.vectors)? },
+    })
+}
+
+fn ciphertexts(parameters: &CkksParameters, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, ChatError> {
+    let read = |bytes: &Vec<u8>| Ciphertext::from_bytes(parameters, bytes);
+    Ok(vectors.iter().map(read).collect::<Result<_, _>>().map_err(ProtocolError::from)?)
+}
+
+/// Serialises the result of a part.
+pub(crate) fn result_to_bytes(parameters: &CkksParameters, vectors: &[Ciphertext]) -> Vec<u8> {
+    let vectors = vectors.iter().map(|vector| vector.to_bytes(parameters)).collect();
+    proto::PartResult { vectors }.encode_to_vec()
+}
+
+/// Reads the result of a part.
+fn result_from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Vec<Ciphertext>, ChatError> {
+    let result = proto::PartResult::decode(bytes)
+        .map_err(|error| ChatError::mismatch("result of a part", error, "one of the same version"))?;
+    ciphertexts(parameters, &result.vectors)
+}
+
+/// Helpers of a pass, which get parts as bytes.
+pub(crate) struct RemoteHelpers<'a> {
+    pub helpers: &'a dyn AnswerHelpers,
+    pub parameters: &'a CkksParameters,
+    pub of: PartOf<'a>,
+}
+
+impl Helpers for RemoteHelpers<'_> {
+    fn count(&self) -> usize {
+        self.helpers.count()
+    }
+
+    fn compute(&self, helper: usize, part: &Part<Ciphertext>) -> Option<Vec<Ciphertext>> {
+        let result = self.helpers.compute(helper, &to_bytes(self.parameters, self.of, part))?;
+        match result_from_bytes(self.parameters, &result) {
+            Ok(vectors) => Some(vectors),
+            Err(error) => {
+                tracing::warn!(helper, %error, "a helper's result cannot be used; the part is computed here");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Keys and values of public tokens, of the sessions that parts belong to.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unspoken_llama_model::KvCache;
+
+use crate::error::ChatError;
+
+/// The caches that were used last, with their tokens.
+pub(super) struct PublicCaches {
+    most: usize,
+    /// The one that was used last is in front.
+    caches: Mutex<VecDeque<(Vec<u32>, Arc<KvCache>)>>,
+}
+
+impl PublicCaches {
+    /// Room for so many.
+    pub(super) fn new(most: usize) -> Self {
+        PublicCaches { most, caches: Mutex::default() }
+    }
+
+    /// The cache of these tokens, which `make` makes if it is not there.
+    pub(super) fn get(
+        &self,
+        tokens: &[u32],
+        make: impl FnOnce() -> Result<KvCache, ChatError>,
+    ) -> Result<Arc<KvCache>, ChatError> {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = caches.iter().position(|(of, _)| of == tokens).and_then(|at| caches.remove(at));
+        let used = match known {
+            Some(used) => used,
+            None => (tokens.to_vec(), Arc::new(make()?)),
+        };
+        let cache = Arc::clone(&used.1);
+        caches.push_front(used);
+        caches.truncate(self.most);
+        Ok(cache)
+    }
+}
