@@ -126,6 +126,8 @@ class ConnectionOptions(TypedDict, total=False):
     progress : bool or callable
         `True`, the default, draws bars on standard error if that is a terminal; a callable is
         called with a `Progress` instead.
+    insecure_parameters : bool
+        Accept a service whose parameters are for tests and protect nothing. `False` by default.
     timeout : float, optional
         Seconds after which an answer is given up, retries and the service's work included; for an
         upload, each chunk. By default 10 if the service accepts no connection, 120 if it is busy or
@@ -143,6 +145,7 @@ class ConnectionOptions(TypedDict, total=False):
     token: str | None
     ca_file: str | PathLike[str] | None
     insecure_http: bool
+    insecure_parameters: bool
     state_dir: str | PathLike[str] | None
     progress: bool | Callable[[_unspoken.Progress], object]
     timeout: float | None
@@ -162,7 +165,7 @@ class ServiceOptions(ConnectionOptions, total=False):
         in a process whose memory may be restored from a snapshot.
     pool_bytes : int
         Maximum bytes of memory for that; 256 MiB by default. A query needs 0.1 to 10 MiB.
-    token, ca_file, insecure_http, state_dir, progress, timeout
+    token, ca_file, insecure_http, insecure_parameters, state_dir, progress, timeout
         See `ConnectionOptions`.
 
     Examples
@@ -193,12 +196,13 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         token: str | None = None,
         ca_file: str | PathLike[str] | None = None,
         insecure_http: bool = False,
+        insecure_parameters: bool = False,
         state_dir: str | PathLike[str] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         timeout: float | None = None,
     ) -> None:
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
-        self._service = _unspoken.Service(url, token, authorities, insecure_http, timeout)
+        self._service = _unspoken.Service(url, token, authorities, insecure_http, timeout, insecure_parameters)
         self._url = self._service.url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unspoken.errors import ConfigurationError
@@ -14,6 +14,9 @@ _SINGLE = frozenset({"llama", "pir-encrypted", "sums", "unseal"})
 
 #: Kinds whose replicas lock a directory.
 _LOCKED = frozenset({"pir-encrypted", "sums"})
+
+#: Kinds whose answers have parts that other processes compute.
+_IN_PARTS = frozenset({"llama"})
 
 #: Queries that one computation of a shard answers.
 _OF_A_SHARD = 16
@@ -46,6 +49,9 @@ class Offer:
         Bytes of memory that Ray reserves on the node of a replica, for placement.
     key_cache : int
         Bytes of evaluation keys that a replica keeps in memory, expanded; more are loaded again from the object store.
+    helpers : int
+        Further processes that compute parts of each answer, for ``llama``. Each has the cores, the memory and the keys
+        of a replica. Ray places them on several nodes.
     """
 
     kind: str
@@ -56,6 +62,7 @@ class Offer:
     cpus: int = 1
     memory: int | None = None
     key_cache: int = 4 << 30
+    helpers: int = 0
 
     def __post_init__(self) -> None:
         """Check what can be checked without the files."""
@@ -71,6 +78,12 @@ class Offer:
             )
         if self.cpus < 1:
             raise ConfigurationError(f"cpus={self.cpus!r}: needed 1 or more")
+        if self.helpers < 0:
+            raise ConfigurationError(f"helpers={self.helpers!r}: needed 0 or more")
+        if self.helpers and self.kind not in _IN_PARTS:
+            raise ConfigurationError(
+                f"helpers={self.helpers!r}: found kind {self.kind}, whose answers have no parts, needed llama"
+            )
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -81,6 +94,12 @@ class Offer:
     def has_own_directory(self) -> bool:
         """Whether a replica locks a directory, so that a second one cannot start beside it."""
         return self.kind in _LOCKED or "keep" in self.options
+
+    @property
+    def of_helpers(self) -> Offer:
+        """The offer for helpers, which have no sessions."""
+        options = {name: value for name, value in self.options.items() if name != "keep"}
+        return replace(self, options=options, helpers=0)
 
     @property
     def queries_at_once(self) -> int:

@@ -12,6 +12,7 @@ import ray
 
 from unspoken._key_cache import KeyCache, Outcome
 from unspoken._unspoken import Work
+from unspoken.ray._helpers import Helpers
 from unspoken.ray._loaded import loaded
 from unspoken.ray._meters import Meters
 from unspoken.ray._offer import Offer
@@ -23,12 +24,15 @@ _REPORT_SECONDS = 0.25
 
 
 class Replica:
-    """Answers queries one after the other: each uses all cores of the replica. What is short is answered meanwhile.
+    """Answers queries one after the other: each uses all cores of the replica, and its helpers.
 
-    Where one computation answers several queries, those that wait are answered by the next one together.
+    What is short is answered meanwhile. Where one computation answers several queries, those that wait are answered by
+    the next one together.
     """
 
     def __init__(self, offer: Offer) -> None:
+        # They load it at the same time.
+        self._helpers = Helpers(offer) if offer.helpers else None
         self._application = loaded(offer)
         self._cache = KeyCache(self._application, offer.key_cache)
         facts = self._application.facts()
@@ -51,6 +55,8 @@ class Replica:
 
     async def load_keys(self, key: str, keys: list[Any]) -> Outcome:
         """Load a bundle, so that a malformed one is refused before it is asked with."""
+        if self._helpers is not None:
+            self._helpers.load(key, keys[0])
         async with self._turn:
             _, outcome = await self._threaded(lambda: self._cache.get(key, lambda: ray.get(keys[0])))
         return outcome
@@ -93,4 +99,7 @@ class Replica:
     def _answer(self, client: bytes, key: str, reference: Any, query: bytes, work: Work) -> Outcome:
         # A view of the object store of this node.
         keys, failure = self._cache.get(key, lambda: ray.get(reference))
-        return failure if keys is None else self._application.answer(client, keys, query, work)
+        if keys is None:
+            return failure
+        helpers = None if self._helpers is None else self._helpers.of_answer(key, reference, work)
+        return self._application.answer(client, keys, query, work, helpers)

@@ -208,7 +208,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
-    use unspoken_protocol::AnswerProgress;
+    use unspoken_protocol::{AnswerHelpers, AnswerProgress};
 
     use super::*;
     use crate::application::ApplicationLimits;
@@ -257,6 +257,20 @@ mod tests {
             _: &AtomicBool,
             _: &AnswerProgress,
         ) -> Result<Vec<u8>, ApplicationError> {
+            unreachable!()
+        }
+        fn answer_with_helpers(
+            &self,
+            _: ClientId,
+            _: &AnyKeys,
+            _: &[u8],
+            _: &AtomicBool,
+            _: &AnswerProgress,
+            _: &dyn AnswerHelpers,
+        ) -> Result<Vec<u8>, ApplicationError> {
+            unreachable!()
+        }
+        fn compute_part(&self, _: &AnyKeys, _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
             unreachable!()
         }
         fn most_together(&self) -> usize {

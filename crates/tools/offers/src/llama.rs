@@ -12,7 +12,7 @@ use unspoken_server::Applications;
 use crate::kinds::{Kind, KindOption};
 use crate::offer::Offer;
 use crate::preparation;
-use crate::preset::{LLAMA_PRESET, secure};
+use crate::preset::{LLAMA_PRESET, for_tests, secure};
 use crate::publish::{Halves, PUBLISH, publish};
 use crate::session_directory::SessionDirectory;
 use crate::shared::{KEYS, key_storage};
@@ -23,6 +23,10 @@ pub const KIND: Kind = Kind {
     default_name: "llama/{directory}",
     options: &[
         KindOption { name: "preset", about: "parameter set [default: n16_boot_depth14_scale40]" },
+        KindOption {
+            name: "insecure_preset",
+            about: "parameter set for tests, which protects nothing; clients refuse it",
+        },
         KindOption { name: "chunk", about: "private tokens of a pass, a power of two from 8 [default: 16]" },
         KindOption { name: "chunks", about: "chunks of private tokens of a session, at most [default: 8]" },
         KindOption { name: "sessions", about: "sessions of all clients, at most [default: 4]" },
@@ -49,7 +53,10 @@ const HALVES: Halves = Halves {
 };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
-    let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| LLAMA_PRESET.into()))?;
+    let parameters = match offer.option::<String>("insecure_preset")? {
+        Some(preset) => for_tests(offer, &preset)?,
+        None => secure(&offer.option::<String>("preset")?.unwrap_or_else(|| LLAMA_PRESET.into()))?,
+    };
     let standard = ServerOptions::default();
     let options = ServerOptions {
         chunk: offer.option("chunk")?.unwrap_or(standard.chunk),

@@ -3,6 +3,8 @@
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_query::QueryForm;
 
+use crate::offer::Offer;
+
 /// Default preset of text classifiers with direct queries.
 pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 
@@ -25,5 +27,13 @@ pub const LLAMA_PRESET: &str = "n16_boot_depth14_scale40";
 pub fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
     let parameters = Preset::find(preset)?.build()?;
     anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
+    Ok(parameters)
+}
+
+/// An insecure preset by name, and a warning in the log.
+pub fn for_tests(offer: &Offer, preset: &str) -> anyhow::Result<CkksParameters> {
+    let parameters = Preset::find(preset)?.build()?;
+    anyhow::ensure!(parameters.rlwe().is_insecure(), "preset {preset} is secure: name it with option preset");
+    tracing::warn!(application = offer.name(), preset, "this preset is for tests: the service can read all questions");
     Ok(parameters)
 }

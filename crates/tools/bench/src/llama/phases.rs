@@ -4,7 +4,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use unspoken_ckks::{CkksError, CkksParameters, CoefficientMatrix, CostModel, Encoder, Simulator};
-use unspoken_encrypted_llama::{Machine, PassArithmetic, Program, Requirements, Session, SimulatedMachine};
+use unspoken_encrypted_llama::{
+    Machine, Part, PassArithmetic, PassError, Program, Requirements, Session, SimulatedMachine,
+};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
@@ -232,6 +234,31 @@ impl<M: Machine> Machine for Metered<'_, M> {
         inputs: &[&M::Vector],
     ) -> Result<Vec<M::Vector>, CkksError> {
         self.metered(|| self.machine.refresh_product(matrix, parts, inputs))
+    }
+
+    fn coefficients(&self, parts: &[&M::Vector]) -> Result<M::Vector, CkksError> {
+        self.machine.coefficients(parts)
+    }
+
+    fn product(
+        &self,
+        matrix: &CoefficientMatrix,
+        parts_and_scale: (usize, f64),
+        lowest: &[M::Vector],
+    ) -> Result<Vec<M::Vector>, CkksError> {
+        self.metered(|| self.machine.product(matrix, parts_and_scale, lowest))
+    }
+
+    fn processes(&self) -> usize {
+        self.machine.processes()
+    }
+
+    fn spread(
+        &self,
+        place: &unspoken_encrypted_llama::PassPlace<'_>,
+        parts: Vec<Part<M::Vector>>,
+    ) -> Result<Vec<Vec<M::Vector>>, PassError> {
+        self.machine.spread(place, parts)
     }
 }
 

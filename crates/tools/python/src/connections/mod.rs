@@ -29,11 +29,15 @@ use crate::progress::Reporter;
 
 /// Address of a service and credentials of the client. Nothing is sent before the first call of a method.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct Service(TransportConfig);
+pub(crate) struct Service {
+    config: TransportConfig,
+    /// Whether parameters for tests are accepted.
+    insecure_parameters: bool,
+}
 
 impl Service {
     fn transport(&self) -> Result<Transport, Failure> {
-        Ok(Transport::new(self.0.clone())?)
+        Ok(Transport::new(self.config.clone())?)
     }
 
     /// The transport to the service, the name of the application (its only one if none is named), and the key
@@ -64,13 +68,14 @@ impl Service {
         authorities_pem: Option<Vec<u8>>,
         insecure_http: bool,
         timeout_seconds: Option<f64>,
+        insecure_parameters: bool,
     ) -> PyResult<Self> {
         let mut config = TransportConfig { token, authorities_pem, insecure_http, ..TransportConfig::new(url) };
         if let Some(seconds) = timeout_seconds {
             config = config.with_timeout(seconds).map_err(Failure::from)?;
         }
         config.on_wait = Some(Arc::new(interruptible::report_wait));
-        let service = Service(config);
+        let service = Service { config, insecure_parameters };
         // Fails now if the address, the token or the certificates are wrong.
         service.transport()?;
         Ok(service)
@@ -79,7 +84,7 @@ impl Service {
     /// Address of the service, with its scheme.
     #[getter]
     fn url(&self) -> &str {
-        &self.0.url
+        &self.config.url
     }
 
     /// Names of the service's applications.
@@ -134,7 +139,8 @@ where
         let (transport, application, state) = service.target(application, state_dir, cancel)?;
         let mut report = |step: Progress| report(step.into());
         let model = model(&state);
-        let mut client = ServiceClient::connect(transport, &application, model, &state, &mut report, cancel)?;
+        let open = if service.insecure_parameters { ServiceClient::insecure_connect } else { ServiceClient::connect };
+        let mut client = open(transport, &application, model, &state, &mut report, cancel)?;
         get_ready(&mut client)?;
         Ok((client, application))
     })

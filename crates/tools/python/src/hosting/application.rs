@@ -11,8 +11,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_protocol::{AnswerProgress, ClientId};
-use unspoken_server::{Hosted, HostedKeys as Loaded, OfferConfig};
+use unspoken_server::{ApplicationError, Hosted, HostedKeys as Loaded, OfferConfig};
 
+use super::helpers::Helpers;
 use super::outcome::{Outcome, outcome};
 
 /// The server half of one application, with its model, in this process.
@@ -43,6 +44,11 @@ pub(crate) struct Work {
     progress: AnswerProgress,
 }
 
+fn as_bytes(py: Python<'_>, result: Result<Vec<u8>, ApplicationError>) -> (&'static str, Py<PyBytes>, u32) {
+    let (name, bytes, wait) = outcome(result);
+    (name, PyBytes::new(py, &bytes).unbind(), wait)
+}
+
 #[pymethods]
 impl Work {
     #[new]
@@ -53,6 +59,12 @@ impl Work {
     /// Stops it soon.
     fn cancel(&self) {
         self.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is to stop.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
     }
 
     /// Steps done and in total, if the application has reported any.
@@ -124,6 +136,9 @@ impl HostedApplication {
     }
 
     /// Answers a query of a client, whose id has 16 bytes. As many threads as `most_together` may wait for that.
+    /// `helpers` are other processes that compute parts of the answer: an object with the methods `count()` and
+    /// `compute(helper, part)`, which returns the result, or None if this process is to compute the part.
+    #[pyo3(signature = (client, keys, query, work, helpers=None))]
     fn answer(
         &self,
         py: Python<'_>,
@@ -131,10 +146,28 @@ impl HostedApplication {
         keys: &HostedKeys,
         query: &[u8],
         work: &Work,
-    ) -> (&'static str, Py<PyBytes>, u32) {
+        helpers: Option<Py<PyAny>>,
+    ) -> PyResult<(&'static str, Py<PyBytes>, u32)> {
         let (client, query) = (ClientId::new(client), Bytes::copy_from_slice(query));
-        let answer = py.detach(|| self.0.answer(client, &keys.keys, query, &work.cancel, &work.progress));
-        let (name, bytes, wait) = outcome(answer);
-        (name, PyBytes::new(py, &bytes).unbind(), wait)
+        let helpers = helpers.map(|object| Helpers::new(py, object)).transpose()?;
+        let answer = py.detach(|| match &helpers {
+            None => self.0.answer(client, &keys.keys, query, &work.cancel, &work.progress),
+            Some(helpers) => {
+                let of = (client, &keys.keys);
+                self.0.answer_with_helpers(of, &query, &work.cancel, &work.progress, helpers)
+            }
+        });
+        Ok(as_bytes(py, answer))
+    }
+
+    /// Computes a part of an answer of another process.
+    fn compute_part(
+        &self,
+        py: Python<'_>,
+        keys: &HostedKeys,
+        part: &[u8],
+        work: &Work,
+    ) -> (&'static str, Py<PyBytes>, u32) {
+        as_bytes(py, py.detach(|| self.0.compute_part(&keys.keys, part, &work.cancel)))
     }
 }

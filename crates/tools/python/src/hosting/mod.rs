@@ -4,6 +4,7 @@ mod application;
 mod disk;
 mod elsewhere;
 mod gateway;
+mod helpers;
 mod host;
 mod outcome;
 mod shard;
