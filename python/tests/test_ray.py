@@ -250,9 +250,58 @@ def test_a_database_in_shards_is_served_as_one_through_kills_and_updates(binary:
             service.update(cluster.Shards(later.paths, "pir/others"))
 
 
+def parts(exporter: str, outcome: str) -> float:
+    """The parts of answers that helpers were asked for, with this outcome."""
+    lines = fetched(f"http://{exporter}/metrics").splitlines()
+    counted = [line for line in lines if line.startswith("ray_unspoken_replica_parts") and f'"{outcome}"' in line]
+    return sum(float(line.split()[-1]) for line in counted)
+
+
+@pytest.mark.usefixtures("started")
+def test_helpers_compute_parts_of_a_language_model_through_kills(
+    prepared_stories: Path, exporter: str, home: Path
+) -> None:
+    options = {"insecure_preset": "insecure_n11_boot_depth14_scale40", "chunk": "8", "chunks": "2"}
+    offer = cluster.Offer("llama", prepared_stories, "llama/stories", options, helpers=1)
+    listen = f"127.0.0.1:{free_port()}"
+    with cluster.serve([offer], listen=listen, data_dir=home / "data", name="stories") as service:
+        rest: Any = {"model": prepared_stories / "client", "state_dir": home / "state", "progress": False}
+        with pytest.raises(unspoken.UnspokenError, match="insecure_n11"):
+            unspoken.LlamaClient(service.url, **rest).connect()
+        client = unspoken.LlamaClient(service.url, insecure_parameters=True, **rest)
+        told: list[str] = []
+
+        def ask() -> None:
+            generation = client.generate(" a dog", public="Tom and Mia went to the park. They saw", max_tokens=1)
+            assert generation.passes == 1
+            told.append(generation.text)
+
+        deadline = time.monotonic() + 120
+        while not parts(exporter, "computed"):
+            assert time.monotonic() < deadline
+            ask()
+        # A helper that ends in the middle of a pass, and before one.
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.5)
+        os.kill(actors("Helper")[0], signal.SIGKILL)
+        asking.join(timeout=60)
+        ask()
+        assert len(told) >= 3
+        assert len(set(told)) == 1
+        # Ray starts another one, which computes again.
+        before = parts(exporter, "computed")
+        while parts(exporter, "computed") <= before:
+            assert time.monotonic() < deadline
+            ask()
+        assert len(set(told)) == 1
+
+
 @pytest.mark.parametrize(
     ("offer", "message"),
     [
+        ({"helpers": -1}, "0 or more"),
+        ({"helpers": 1}, "needed llama"),
         ({"replicas": (3, 2)}, "the smaller number first"),
         ({"replicas": 0}, "1 or more"),
         ({"cpus": 0}, "1 or more"),

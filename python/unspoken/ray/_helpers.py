@@ -11,6 +11,7 @@ import ray
 from unspoken._key_cache import KeyCache, Outcome
 from unspoken._unspoken import Work
 from unspoken.ray._loaded import loaded
+from unspoken.ray._meters import Meters
 from unspoken.ray._offer import Offer
 
 _log = logging.getLogger("unspoken.ray")
@@ -42,7 +43,8 @@ class Helper:
 class Helpers:
     """The helpers of a replica, which end with it. One that dies is started again, and used when it is ready."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, meters: Meters) -> None:
+        self._meters = meters
         resources: dict[str, Any] = {"num_cpus": offer.cpus}
         if offer.memory is not None:
             resources["memory"] = offer.memory
@@ -74,6 +76,11 @@ class Helpers:
 
     def compute(self, index: int, of: _OfAnswer, part: bytes) -> bytes | None:
         """Compute a part in a helper; None if it does not, or if the answer is cancelled."""
+        result = self._computed(index, of, part)
+        self._meters.helped("given back" if result is None else "computed", len(part), len(result or b""))
+        return result
+
+    def _computed(self, index: int, of: _OfAnswer, part: bytes) -> bytes | None:
         actor = self._actors[index]
         result = actor.compute.remote(of.key, [of.reference], part)
         while not ray.wait([result], timeout=_LOOK_SECONDS)[0]:

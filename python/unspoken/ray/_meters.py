@@ -23,8 +23,19 @@ class Meters:
             ("application",),
         )
         self._keys = Gauge("unspoken_replica_clients", "Clients whose keys a replica has in memory", ("application",))
-        for meter in (self._answers, self._seconds, self._keys):
+        self._parts = Counter(
+            "unspoken_replica_parts", "Parts of answers that helpers were asked for", ("application", "outcome")
+        )
+        self._part_bytes = Counter(
+            "unspoken_replica_part_bytes", "Bytes of parts and their results, to and from helpers", ("application",)
+        )
+        for meter in (self._answers, self._seconds, self._keys, self._parts, self._part_bytes):
             meter.set_default_tags(tags)
+
+    def helped(self, outcome: str, sent: int, received: int) -> None:
+        """Count a part that a helper was asked for."""
+        self._parts.inc(1.0, {"outcome": outcome})
+        self._part_bytes.inc(float(sent + received))
 
     def answered(self, outcome: str, seconds: float, clients: int) -> None:
         """Count a query, and note the number of clients."""

@@ -31,8 +31,6 @@ class Replica:
     """
 
     def __init__(self, offer: Offer) -> None:
-        # They load it at the same time.
-        self._helpers = Helpers(offer) if offer.helpers else None
         self._application = loaded(offer)
         self._cache = KeyCache(self._application, offer.key_cache)
         facts = self._application.facts()
@@ -40,6 +38,7 @@ class Replica:
         self._turn = asyncio.Semaphore(together)
         self._threads = ThreadPoolExecutor(together)
         self._meters = Meters(facts["name"])
+        self._helpers = Helpers(offer, self._meters) if offer.helpers else None
 
     async def facts(self) -> dict[str, Any]:
         """Return what the gateway must know of the application, as it is now."""

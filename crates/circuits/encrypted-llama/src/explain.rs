@@ -2,13 +2,15 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use unspoken_ckks::{CostModel, Encoder, vector_bytes};
+use unspoken_ckks::{CostModel, Encoder, Simulator, vector_bytes};
 use unspoken_llama::Place;
 
-use crate::arithmetic::Method;
+use crate::arithmetic::{Method, PassArithmetic};
 use crate::error::PassError;
+use crate::machine::SimulatedMachine;
 use crate::place::{CountedStep, Prices};
 use crate::program::Program;
+use crate::spread::{SimulatedProcesses, SpreadTimes};
 
 /// Where a step computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,37 @@ impl Program {
         }
         let bytes = |level: usize| vector_bytes(encoder.parameters(), level);
         Ok(counted.into_iter().map(|counted| explained(counted, bytes)).collect())
+    }
+}
+
+impl Program {
+    /// Predicts what the parts of that pass ([`Program::explain`]) take in so many processes like the one of `model`,
+    /// whose networks carry so many bytes a second.
+    ///
+    /// # Errors
+    /// If a pass cannot run.
+    pub fn spread_times(
+        &self,
+        encoder: &Encoder,
+        (public, chunks): (usize, usize),
+        (processes, network): (usize, f64),
+        model: &CostModel,
+    ) -> Result<SpreadTimes, PassError> {
+        let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
+        let mut session = self.session();
+        let mut times = SpreadTimes::default();
+        let prepared = self.prepared_matrices();
+        for _ in 0..chunks.min(2) {
+            let simulator = Simulator::counting(encoder);
+            let processes = SimulatedProcesses::new(processes, network, model);
+            let machine = SimulatedMachine::new(&simulator, &self.bootstrap).with_processes(&processes);
+            let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
+            pass.run(self.input_without_values(&simulator)?)?;
+            times = processes.times();
+        }
+        // Only this number of processes has these blocks of outputs.
+        self.retain_matrices(&prepared);
+        Ok(times)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A model prepared for encrypted passes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,7 +53,7 @@ pub(crate) struct TransformKey {
 }
 
 /// Linear maps of one tensor, the first of their places and how many there are, and some vectors of their outputs.
-type MatrixKey = (Place, usize, Range<usize>);
+pub(crate) type MatrixKey = (Place, usize, Range<usize>);
 
 /// What a shared linear transformation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -213,6 +213,16 @@ impl Program {
         }
         let made = Arc::new(self.linear_map(places)?.on_coefficients(&self.bootstrap, &self.small, outputs)?);
         Ok(Arc::clone(lock().entry(key).or_insert(made)))
+    }
+
+    /// The matrices that are prepared.
+    pub(crate) fn prepared_matrices(&self) -> HashSet<MatrixKey> {
+        self.matrices.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Forgets all other matrices.
+    pub(crate) fn retain_matrices(&self, kept: &HashSet<MatrixKey>) {
+        self.matrices.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| kept.contains(key));
     }
 
     /// Whether a place is the logits, whose linear map ends the pass.

@@ -7,12 +7,16 @@ use serde_json::json;
 use crate::clock::{TimedOperation, alternate};
 use crate::error::BenchError;
 use crate::harness::Harness;
+use crate::machine::available_memory_bytes;
 use crate::peer::RayCluster;
 use crate::row::{Metric, params};
 
-pub(crate) const PARTS: [&str; 2] = ["overhead", "shards"];
+pub(crate) const PARTS: [&str; 3] = ["overhead", "shards", "llama"];
 
 const LATENCY: Metric = Metric::less("latency", "s");
+const PASS: Metric = Metric::less("pass_time", "s");
+const PREDICTED: Metric = Metric::less("predicted_pass_time", "s");
+const SENT: Metric = Metric::less("sent_to_helpers", "bytes");
 
 /// Numbers of shards.
 const COUNTS: [usize; 3] = [1, 2, 4];
@@ -29,6 +33,88 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     }
     if harness.includes("shards") {
         shards(harness)?;
+    }
+    if harness.includes("llama") {
+        llama(harness)?;
+    }
+    Ok(())
+}
+
+/// A pass of a language model.
+struct PassCase {
+    name: &'static str,
+    preset: &'static str,
+    /// Layers of stories260K, tokens of a chunk, and public tokens.
+    layers: usize,
+    chunk: usize,
+    public: usize,
+    repetitions: usize,
+    /// Bytes of memory for two processes, a client and Ray.
+    memory: u64,
+}
+
+const SMALL: PassCase = PassCase {
+    name: "stories260K, 8 tokens, small insecure ring",
+    preset: "insecure_n11_boot_depth14_scale40",
+    layers: 5,
+    chunk: 8,
+    public: 80,
+    repetitions: 5,
+    memory: 4_000_000_000,
+};
+
+const SECURE: PassCase = PassCase {
+    name: "a layer of stories260K, 32 tokens",
+    preset: "n16_boot_depth14_scale40",
+    layers: 1,
+    chunk: 32,
+    public: 384,
+    repetitions: 3,
+    memory: 21_000_000_000,
+};
+
+/// Passes of language models in one process of one core and in two of them, beside what is predicted.
+fn llama(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    let cases = if harness.options.quick { &[SMALL][..] } else { &[SMALL, SECURE] };
+    for case in cases {
+        let found = available_memory_bytes().unwrap_or(u64::MAX);
+        if found < case.memory {
+            let gigabytes = |bytes: u64| bytes as f64 * 1e-9;
+            let (found, needed) = (gigabytes(found), gigabytes(case.memory));
+            harness.progress(format!("{}: skipped; found {found:.1} GB of memory, needed {needed:.1} GB", case.name));
+            continue;
+        }
+        passes(harness, case)?;
+    }
+    Ok(())
+}
+
+fn passes(harness: &mut Harness<'_>, case: &PassCase) -> Result<(), BenchError> {
+    let mut alone: Option<Vec<f64>> = None;
+    for processes in [1, 2] {
+        harness.progress(format!("{}: {processes} of 2 processes", case.name));
+        let part = json!({
+            "part": "llama", "preset": case.preset, "layers": case.layers, "chunk": case.chunk, "public": case.public,
+            "processes": processes,
+        });
+        let mut cluster = RayCluster::start(&harness.options.root, part)?;
+        let (times, sent) = cluster.passes(if harness.options.quick { 1 } else { case.repetitions })?;
+        let setup = cluster.setup.clone();
+        cluster.end()?;
+        let params = params! {
+            "clock": "wall", "threads": processes, "processes": processes, "repetitions": times.len(),
+            "ray": setup.ray, "preset": case.preset, "layers": case.layers, "public": case.public,
+        };
+        let name = format!("{}, {processes} of one core", case.name);
+        let baseline = alone.as_deref().map(|alone| ("one process of one core", alone));
+        harness.row(PASS, name.as_str(), &times, baseline, params.clone());
+        if let Some(predicted) = setup.predicted {
+            let baseline = alone.as_ref().map(|_| ("one process of one core, predicted", predicted.alone));
+            harness.value(PREDICTED, name.as_str(), predicted.seconds, baseline, params.clone());
+            let baseline = alone.as_ref().map(|_| ("predicted", predicted.sent_bytes));
+            harness.value(SENT, name.as_str(), sent, baseline, params);
+        }
+        alone.get_or_insert(times);
     }
     Ok(())
 }

@@ -158,6 +158,15 @@ impl PeerProcess {
     }
 }
 
+impl PeerProcess {
+    /// Ends the process, and waits until it has cleaned up.
+    fn quit(mut self) -> Result<(), BenchError> {
+        let _: Value = self.ask(&json!({ "cmd": "quit" }))?;
+        self.process.wait().map_err(|error| failure(self.peer, format!("cannot be ended: {error}")))?;
+        Ok(())
+    }
+}
+
 impl Drop for PeerProcess {
     fn drop(&mut self) {
         // The process has no state to save. Killing fails if it has already ended, which is fine.

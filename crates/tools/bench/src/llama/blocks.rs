@@ -18,10 +18,15 @@ use crate::row::{Metric, params};
 
 const PREDICTED: Metric = Metric::less("predicted_block_time", "s");
 const PREDICTED_PHASE: Metric = Metric::less("predicted_phase_time", "s");
+const SPREAD: Metric = Metric::less("predicted_spread_time", "s");
 const BOOTSTRAPS: Metric = Metric::less("block_bootstraps", "vectors");
 const KEY_SWITCHES: Metric = Metric::less("block_key_switches", "switches");
 const MEMORY: Metric = Metric::less("predicted_memory", "bytes");
 const LOG2_ERROR: Metric = Metric::less("share_log2_relative_error", "bits");
+
+/// Numbers of processes, and bytes a second of the network of each.
+const PROCESSES: [usize; 4] = [2, 4, 8, 16];
+const NETWORK_BYTES: f64 = 1.25e9;
 
 /// Largest allowed error of the output of the last norm, relative to the largest value.
 const TOLERANCE: f64 = 1.0 / 64.0;
@@ -143,6 +148,36 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchErr
             predicted(harness, &name, last, &params);
         }
         memory(harness, (&name, &params), (&program, &counted), &public);
+        if let Some(last) = counted.passes.last() {
+            harness.progress(format!("a block of {}, {what}: several processes", case.name));
+            let whole = (name.as_str(), last.sum(&Phase::ALL).all.seconds, &params);
+            spread(harness, whole, (&program, &encoder, &model), (public.len(), chunks))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends predicted times of a pass in several processes.
+fn spread(
+    harness: &mut Harness<'_>,
+    (name, seconds, params): (&str, f64, &Map<String, Value>),
+    (program, encoder, model): (&Program, &Encoder, &CostModel),
+    place: (usize, usize),
+) -> Result<(), BenchError> {
+    for processes in PROCESSES {
+        let times = program.spread_times(encoder, place, (processes, NETWORK_BYTES), model)?;
+        let mut own = params.clone();
+        own.extend(params! {
+            "processes": processes, "network_bytes": NETWORK_BYTES, "parts": times.parts, "sent_bytes": times.bytes,
+            "seconds_alone": seconds,
+        });
+        harness.value(
+            SPREAD,
+            format!("{name}, {processes} processes"),
+            seconds - times.alone + times.spread,
+            None,
+            own,
+        );
     }
     Ok(())
 }
@@ -281,6 +316,7 @@ mod tests {
             let parts = TABLE.map(|(part, _)| value("predicted_block_time", &format!("{what}, {part}")));
             let sum: f64 = phases.iter().chain(&parts).sum();
             assert!((sum / all - 1.0).abs() < 1e-9, "{sum} of {all}");
+            assert!(value("predicted_spread_time", &format!("{what}, 2 processes")) < all);
             assert!(value("block_bootstraps", what) > 0.0 && value("block_key_switches", what) > 0.0);
         }
         assert!(value("share_log2_relative_error", "1/2 of") < -8.0);

@@ -26,6 +26,27 @@ pub(crate) struct RaySetup {
     pub(crate) ray: String,
     /// Cores of the machine, which all services share.
     pub(crate) cores: usize,
+    /// What is predicted of a pass of a language model.
+    pub(crate) predicted: Option<PredictedPass>,
+}
+
+/// What `unspoken llama plan` predicts of a pass.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct PredictedPass {
+    /// Seconds in one process.
+    pub(crate) alone: f64,
+    /// Seconds in all processes.
+    pub(crate) seconds: f64,
+    /// Bytes to and from the others.
+    pub(crate) sent_bytes: f64,
+}
+
+/// Passes of a language model.
+#[derive(Deserialize)]
+struct Passes {
+    #[serde(flatten)]
+    times: PeerTimes,
+    sent_bytes: f64,
 }
 
 impl RayCluster {
@@ -45,6 +66,18 @@ impl RayCluster {
         part["binary"] = json!(unspoken(root));
         let setup = process.ask(&part)?;
         Ok(RayCluster { process, setup })
+    }
+
+    /// Runs passes of a language model. Returns the seconds of each, and the bytes of one to and from helpers.
+    pub(crate) fn passes(&mut self, repetitions: usize) -> Result<(Vec<f64>, f64), BenchError> {
+        let command = json!({ "cmd": "time", "op": "llama", "reps": repetitions });
+        let Passes { times, sent_bytes } = self.process.ask(&command)?;
+        Ok((times.seconds(Clock::Wall), sent_bytes))
+    }
+
+    /// Ends all of its processes, which need much memory.
+    pub(crate) fn end(self) -> Result<(), BenchError> {
+        self.process.quit()
     }
 
     /// Seconds from one question of a client to the answer.

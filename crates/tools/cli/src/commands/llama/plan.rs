@@ -52,6 +52,13 @@ pub struct Arguments {
     /// Memory of the service, in GB of 10^9 bytes: the plan says whether it is enough
     #[arg(long, value_name = "GB")]
     memory: Option<f64>,
+    /// With --preparation: also predict the pass in so many processes, helpers and all, each like this machine;
+    /// several numbers with commas
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "preparation")]
+    processes: Vec<usize>,
+    /// Speed of the network of each process, in Gbit/s
+    #[arg(long, value_name = "GBIT", default_value_t = 10.0, requires = "processes")]
+    network_gbit: f64,
     /// Show each operation, keys, memory, and what the machine needs at least
     #[arg(long)]
     explain: bool,

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use unspoken_chat::ServedModel;
 use unspoken_ckks::{CkksParameters, CostModel, Encoder};
-use unspoken_encrypted_llama::{ExplainedStep, Layout};
+use unspoken_encrypted_llama::{ExplainedStep, Layout, Program, SpreadTimes};
 use unspoken_llama_model::TamedModel;
 
 use super::{Arguments, GIGABYTE};
@@ -24,6 +24,8 @@ struct Planned {
     steps: Vec<ExplainedStep>,
     /// What one session of one client takes, part by part.
     memory: [(&'static str, u64); 7],
+    /// Numbers of processes, and what parts of the pass take in them.
+    spread: Vec<(usize, SpreadTimes)>,
 }
 
 /// Runs the command for a preparation.
@@ -46,7 +48,13 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
         chunks * program.layout().chunk(),
         served.context
     );
+    let network = arguments.network_gbit;
+    anyhow::ensure!(network > 0.0 && network.is_finite(), "--network-gbit: found {network}, needed a positive number");
+    if let Some(count) = arguments.processes.iter().find(|count| !(1..=MOST_PROCESSES).contains(*count)) {
+        anyhow::bail!("--processes: found {count}, needed 1 to {MOST_PROCESSES}");
+    }
     let encoder = Encoder::new(parameters);
+    let model = CostModel::measure(parameters)?;
     let requirements = program.requirements(&encoder, public, chunks)?;
     let planned = Planned {
         preset: parameters.name().into(),
@@ -54,14 +62,31 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
         tokens: program.layout().chunk(),
         public,
         chunks,
-        steps: program.explain(&encoder, (public, chunks), &CostModel::measure(parameters)?)?,
+        steps: program.explain(&encoder, (public, chunks), &model)?,
         memory: requirements.memory(&program, public),
+        spread: spread(&program, &encoder, (public, chunks), &model, arguments)?,
     };
     match arguments.json {
         true => println!("{}", planned.object()),
         false => planned.describe(arguments),
     }
     Ok(())
+}
+
+/// Processes that can be predicted at most: more than any pass has parts.
+const MOST_PROCESSES: usize = 10_000;
+
+/// What parts of the pass take in each of the numbers of processes.
+fn spread(
+    program: &Program,
+    encoder: &Encoder,
+    place: (usize, usize),
+    model: &CostModel,
+    arguments: &Arguments,
+) -> anyhow::Result<Vec<(usize, SpreadTimes)>> {
+    let network = arguments.network_gbit * GIGABYTE / 8.0;
+    let times = |&count: &usize| Ok((count, program.spread_times(encoder, place, (count, network), model)?));
+    arguments.processes.iter().map(times).collect()
 }
 
 /// Sums over steps.
@@ -108,12 +133,17 @@ impl Planned {
                 "seconds": step.seconds, "bootstrap_seconds": step.bootstrap_seconds, "bytes": step.bytes,
             })
         };
+        let processes = |(count, times): &(usize, SpreadTimes)| {
+            let seconds = sums.seconds - times.alone + times.spread;
+            json!({ "processes": count, "seconds": seconds, "sent_bytes": times.bytes, "parts": times.parts })
+        };
         let memory: serde_json::Map<String, Value> =
             self.memory.iter().map(|(what, bytes)| (what.replace(' ', "_"), json!(bytes))).collect();
         json!({
             "preset": self.preset, "threads": self.threads, "tokens": self.tokens, "public": self.public,
             "chunks": self.chunks, "bootstraps": sums.bootstraps, "key_switches": sums.key_switches,
             "seconds": sums.seconds, "bootstrap_seconds": sums.bootstrap_seconds, "memory": memory,
+            "processes": self.spread.iter().map(processes).collect::<Vec<_>>(),
             "total_bytes": self.total_bytes(), "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
         })
     }
@@ -129,6 +159,18 @@ impl Planned {
         println!("bootstraps   {:>9}", sums.bootstraps);
         println!("key switches {:>9}", sums.key_switches);
         println!("seconds      {:>9.1}, of which bootstraps take {:.1}", sums.seconds, sums.bootstrap_seconds);
+        if !self.spread.is_empty() {
+            let network = arguments.network_gbit;
+            println!(
+                "\n{:>9} {:>9} {:>9} {:>9} {:>9}   at {network} Gbit/s",
+                "processes", "seconds", "speed-up", "parts", "GB sent"
+            );
+            for (count, SpreadTimes { alone, spread, bytes, parts }) in &self.spread {
+                let seconds = sums.seconds - alone + spread;
+                let (ratio, sent) = (sums.seconds / seconds, bytes / GIGABYTE);
+                println!("{count:>9} {seconds:>9.1} {ratio:>9.2} {parts:>9} {sent:>9.2}");
+            }
+        }
         println!();
         let gigabytes = |bytes: u64| bytes as f64 / GIGABYTE;
         for (what, bytes) in self.memory.iter().chain([&("memory with one session", self.total_bytes())]) {
