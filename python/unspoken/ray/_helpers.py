@@ -39,6 +39,10 @@ class Helper:
         loaded_keys, failure = self._cache.get(key, lambda: ray.get(keys[0]))
         return failure if loaded_keys is None else self._application.compute_part(loaded_keys, part, Work())
 
+    def rest(self) -> None:
+        """Give back the memory that parts left behind: an answer has ended."""
+        self._application.release_idle_memory()
+
 
 class Helpers:
     """The helpers of a replica, which end with it. One that dies is started again, and used when it is ready."""
@@ -58,11 +62,11 @@ class Helpers:
         for actor in self._actors:
             actor.load.remote(key, [reference])
 
-    def of_answer(self, key: str, reference: Any, work: Work) -> _OfAnswer | None:
-        """Return the helpers that are ready now, for one answer; None if there are none."""
+    def of_answer(self, key: str, reference: Any, work: Work) -> _OfAnswer:
+        """Return the helpers that are ready now, for one answer."""
         with self._lock:
             ready = [index for index in range(len(self._actors)) if self._is_ready(index)]
-        return _OfAnswer(self, ready, key, reference, work) if ready else None
+        return _OfAnswer(self, ready, key, reference, work)
 
     def _is_ready(self, index: int) -> bool:
         if not ray.wait([self._ready[index]], timeout=0)[0]:
@@ -73,6 +77,11 @@ class Helpers:
             self._ready[index] = self._actors[index].ready.remote()
             return False
         return True
+
+    def rest(self, indices: list[int]) -> None:
+        """Let some helpers give back memory."""
+        for index in indices:
+            self._actors[index].rest.remote()
 
     def compute(self, index: int, of: _OfAnswer, part: bytes) -> bytes | None:
         """Compute a part in a helper; None if it does not, or if the answer is cancelled."""
@@ -100,11 +109,19 @@ class Helpers:
 
 
 class _OfAnswer:
-    """The helpers of one answer."""
+    """The helpers of one answer, which rest behind it."""
 
     def __init__(self, helpers: Helpers, ready: list[int], key: str, reference: Any, work: Work) -> None:
         self._helpers, self._ready = helpers, ready
         self.key, self.reference, self.work = key, reference, work
+
+    def __enter__(self) -> _OfAnswer:
+        """Return them."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let them rest."""
+        self._helpers.rest(self._ready)
 
     def count(self) -> int:
         """Return how many there are."""

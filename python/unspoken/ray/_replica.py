@@ -100,5 +100,7 @@ class Replica:
         keys, failure = self._cache.get(key, lambda: ray.get(reference))
         if keys is None:
             return failure
-        helpers = None if self._helpers is None else self._helpers.of_answer(key, reference, work)
-        return self._application.answer(client, keys, query, work, helpers)
+        if self._helpers is None:
+            return self._application.answer(client, keys, query, work)
+        with self._helpers.of_answer(key, reference, work) as helpers:
+            return self._application.answer(client, keys, query, work, helpers)

@@ -129,7 +129,8 @@ impl Hosted {
         self.registered.application.answer_with_helpers(client, &keys.0, query, cancel, progress, helpers)
     }
 
-    /// Computes a part of an answer of another process of the same service, with the same client's keys.
+    /// Computes a part of an answer of another process of the same service, with the same client's keys. Leaves memory
+    /// behind for the next part, until [`Hosted::release_idle_memory`].
     ///
     /// # Errors
     /// If answers of the application have no parts, or as for [`Hosted::answer`].
@@ -139,7 +140,11 @@ impl Hosted {
         part: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ApplicationError> {
-        let _in_use = self.registered.in_use();
         self.registered.application.compute_part(&keys.0, part, cancel)
+    }
+
+    /// Gives back the memory that parts left behind.
+    pub fn release_idle_memory(&self) {
+        self.registered.application.release_idle_memory();
     }
 }

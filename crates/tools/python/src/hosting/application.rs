@@ -160,6 +160,11 @@ impl HostedApplication {
         Ok(as_bytes(py, answer))
     }
 
+    /// Gives back the memory that parts left behind for the next ones.
+    fn release_idle_memory(&self, py: Python<'_>) {
+        py.detach(|| self.0.release_idle_memory());
+    }
+
     /// Computes a part of an answer of another process.
     fn compute_part(
         &self,
