@@ -161,8 +161,8 @@ pub trait ServerHalf: KeyLoader {
         self.answer(client, keys, query, cancel)
     }
 
-    /// Like [`answer_with_progress`](Self::answer_with_progress), with other processes that compute parts of the answer.
-    /// By default they are not used.
+    /// Like [`answer_with_progress`](Self::answer_with_progress), with other processes that compute parts of it. By
+    /// default they are not used.
     ///
     /// # Errors
     /// As for [`answer`](Self::answer).
