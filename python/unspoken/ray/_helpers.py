@@ -20,6 +20,10 @@ _log = logging.getLogger("unspoken.ray")
 _LOOK_SECONDS = 0.25
 
 
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 class Helper:
     """Computes parts of answers, one after the other."""
 
@@ -59,8 +63,9 @@ class Helpers:
 
     def load(self, key: str, reference: Any) -> None:
         """Let all helpers load the keys of a client."""
-        for actor in self._actors:
+        for index, actor in enumerate(self._actors):
             actor.load.remote(key, [reference])
+            self._wait_for(index)
 
     def of_answer(self, key: str, reference: Any, work: Work) -> _OfAnswer:
         """Return the helpers that are ready now, for one answer."""
@@ -73,10 +78,16 @@ class Helpers:
             return False
         try:
             ray.get(self._ready[index])
-        except ray.exceptions.RayError:
+        except ray.exceptions.RayError as error:
+            _log.warning("a helper is not ready, and answers are computed without it: %s", _first_line(error))
             self._ready[index] = self._actors[index].ready.remote()
             return False
         return True
+
+    def _wait_for(self, index: int) -> None:
+        """Use a helper again when it has done what it was asked for so far."""
+        with self._lock:
+            self._ready[index] = self._actors[index].ready.remote()
 
     def rest(self, indices: list[int]) -> None:
         """Let some helpers give back memory."""
@@ -94,13 +105,14 @@ class Helpers:
         result = actor.compute.remote(of.key, [of.reference], part)
         while not ray.wait([result], timeout=_LOOK_SECONDS)[0]:
             if of.work.cancelled:
+                # It is ready for another answer when it has computed the part.
+                self._wait_for(index)
                 return None
         try:
             name, answer, _ = ray.get(result)
         except ray.exceptions.RayError as error:
-            _log.warning("a helper ended; its part is computed elsewhere: %s", str(error).splitlines()[0])
-            with self._lock:
-                self._ready[index] = actor.ready.remote()
+            _log.warning("a helper failed; its part is computed elsewhere: %s", _first_line(error))
+            self._wait_for(index)
             return None
         if name == "answer":
             return bytes(answer)

@@ -12,7 +12,7 @@ use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, vector_bytes,
 };
 use unspoken_encrypted_llama::{
-    EmbeddingLookup, EncryptedMachine, PassArithmetic, PassPlace, Program, Requirements, Session, TokenEncoding,
+    EmbeddingLookup, EncryptedMachine, PassArithmetic, PassPlace, Program, Requirements, Session, Task, TokenEncoding,
     WEIGHT_BITS,
 };
 use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
@@ -647,11 +647,18 @@ impl LlamaServer {
         let parameters = self.description.parameters();
         keys::check(&self.description, &keys.evaluation)?;
         let received = part::from_bytes(parameters, self.program.circuit().rounds(), bytes)?;
-        let public = self.public.get(&received.tokens, || self.public_cache(&received.tokens, cancel))?;
+        let made = match received.part.task {
+            Task::Function { .. } | Task::Heads { .. } => {
+                Some(self.public.get(&received.tokens, || self.public_cache(&received.tokens, cancel))?)
+            }
+            // Bootstraps and products do not depend on the place of the pass.
+            Task::Refresh | Task::Coefficients | Task::Product { .. } => None,
+        };
+        let public = made.as_deref().unwrap_or(&self.prefix);
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
         let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
         let (chunk, chunks) = (received.chunk, received.chunks);
-        let place = PassPlace { program: &self.program, public: &public, chunk, chunks };
+        let place = PassPlace { program: &self.program, public, chunk, chunks };
         Ok(part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?))
     }
 }

@@ -141,7 +141,7 @@ impl<'a> Machine for EncryptedMachine<'a> {
 
     fn spread(&self, place: &PassPlace<'_>, parts: Vec<Part<Ciphertext>>) -> Result<Vec<Vec<Ciphertext>>, PassError> {
         let alone = EncryptedMachine { helpers: None, ..*self };
-        spread(self.helpers, &parts, |part| place.compute(&alone, part))
+        spread((self.helpers, &place.program.layout), &parts, |part| place.compute(&alone, part))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use unspoken_ckks::Arithmetic;
+use unspoken_ckks::{Arithmetic, CkksError};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
 use crate::arithmetic::PassArithmetic;
 use crate::error::PassError;
-use crate::layout::{Blocks, Columns};
+use crate::layout::{Blocks, Columns, Layout};
 use crate::machine::Machine;
 use crate::ops::Context;
 use crate::program::Program;
@@ -56,6 +56,18 @@ pub enum Task {
         /// Number of the first of these steps in the pass.
         step: usize,
     },
+}
+
+impl<V> Part<V> {
+    /// Number of vectors that it computes.
+    pub(crate) fn results(&self, layout: &Layout) -> usize {
+        match &self.task {
+            Task::Refresh | Task::Function { .. } => self.vectors.len(),
+            Task::Coefficients => 1,
+            Task::Product { outputs, .. } => outputs.len() * layout.parts,
+            Task::Heads { .. } => layout.parts,
+        }
+    }
 }
 
 /// The pass that parts belong to.
@@ -109,10 +121,11 @@ impl PassPlace<'_> {
 
     fn context<'a, M: Machine>(&'a self, machine: &'a M, blocks: Blocks) -> Result<Context<'a, M>, PassError> {
         let (program, public, chunk) = (self.program, self.public, self.chunk);
-        let (last, most) = (public.len() + (chunk + 1) * program.layout.chunk(), program.model.config.context);
-        if chunk >= self.chunks || last > most {
-            let needed = format!("one below {}, in a context of {most} tokens", self.chunks);
-            return Err(refused(format!("chunk {chunk} behind {} public tokens", public.len()), &needed));
+        let most = program.model.config.context;
+        let room = most.saturating_sub(public.len()) / program.layout.chunk();
+        if chunk >= self.chunks || self.chunks > room {
+            let found = format!("chunk {chunk} of {} behind {} public tokens", self.chunks, public.len());
+            return Err(refused(found, &format!("a smaller one, and chunks for a context of {most} tokens")));
         }
         let columns = Columns::new(&program.layout, public.len(), self.chunks);
         Ok(Context { machine, program, public, columns, chunk, blocks })
@@ -176,7 +189,7 @@ where
         let (first, last) = (moves.get(step).ok_or_else(wrong)?, moves.get(step + operations - 1).ok_or_else(wrong)?);
         let entry = context.machine.bootstrap().input_level();
         let level = if first.refreshed.first() == Some(&true) { entry } else { first.level };
-        // No higher than they are needed: this is what is sent.
+        // No higher than they are needed, because they are sent.
         let queries = context.lowered(queries, level)?;
         let cache = &self.session.layers[layer];
         let parts = (0..context.blocks.count).map(|block| {
@@ -220,28 +233,36 @@ where
 
     /// Products on coefficients between the halves of bootstraps, in several processes if there are several of them.
     pub fn refresh_product(&self, input: &[M::Vector], places: &[Place]) -> Result<Vec<M::Vector>, PassError> {
-        let (processes, real) = (self.machine.processes(), self.program.layout.parts);
+        let real = self.program.layout.parts;
         let outputs = self.program.output_vectors(places);
         // Vectors that one bootstrap makes.
         let together = if real == 1 { 2 } else { 1 };
         let (before, behind) = (input.len() / real, outputs.div_ceil(together));
-        if processes == 1 || (before == 1 && behind == 1) {
+        if self.machine.processes() == 1 || (before == 1 && behind == 1) {
             let matrix = self.program.matrix(places)?;
             return Ok(self.machine.refresh_product(&matrix, real, &input.iter().collect::<Vec<_>>())?);
         }
-        let scale = input.first().map_or(1.0, |vector| self.machine.arithmetic().scale(vector));
+        let mut scales = input.iter().map(|vector| self.machine.arithmetic().scale(vector));
+        let scale = scales.next().unwrap_or(1.0);
+        if let Some(found) = scales.find(|other| *other != scale) {
+            return Err(
+                CkksError::Scale { operation: "multiply coefficients by a matrix", found, needed: scale }.into()
+            );
+        }
         let inputs = self.lowered(input, self.machine.bootstrap().input_level())?;
         let halves = inputs.chunks(real).map(|parts| Part { task: Task::Coefficients, vectors: parts.to_vec() });
         let halves: Vec<_> = halves.collect();
         let vectors = if before > 1 { self.spread(halves)?.concat() } else { self.compute_here(&halves[0])? };
-        let count = processes.min(behind);
-        let end = |block: usize| (behind * block / count * together).min(outputs);
-        let blocks = (0..count).map(|block| {
-            let task = Task::Product { places: places.to_vec(), outputs: end(block)..end(block + 1), scale };
-            Part { task, vectors: vectors.clone() }
+        // One bootstrap to a part, whatever the number of processes: each block has a matrix that stays.
+        let blocks = (0..behind).map(|block| {
+            let (first, end) = (block * together, ((block + 1) * together).min(outputs));
+            Part {
+                task: Task::Product { places: places.to_vec(), outputs: first..end, scale },
+                vectors: vectors.clone(),
+            }
         });
         let blocks: Vec<_> = blocks.collect();
-        if count == 1 { self.compute_here(&blocks[0]) } else { Ok(self.spread(blocks)?.concat()) }
+        if behind == 1 { self.compute_here(&blocks[0]) } else { Ok(self.spread(blocks)?.concat()) }
     }
 
     fn compute_here(&self, part: &Part<M::Vector>) -> Result<Vec<M::Vector>, PassError> {

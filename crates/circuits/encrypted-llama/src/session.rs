@@ -199,7 +199,11 @@ impl<V: Clone + Send + Sync> Skewed<V> {
         let own = |skewed: &[V]| context.lowered(&skewed[block * parts..][..parts], level);
         match &self.past {
             Past::Rows(rows) if rows.is_empty() => {}
-            Past::Rows(rows) => all.extend(rows[block * vectors..][..vectors].iter().flatten().cloned()),
+            Past::Rows(rows) => {
+                for rows in &rows[block * vectors..][..vectors] {
+                    all.extend(context.lowered(rows, level.saturating_sub(1))?);
+                }
+            }
             Past::Skewed(chunks) => {
                 for chunk in chunks {
                     all.extend(own(chunk)?);
@@ -278,7 +282,7 @@ impl<V> LayerCache<V> {
 
 impl<V: Clone + Send + Sync> LayerCache<V> {
     /// The vectors of a block of heads in the order of [`LayerCache::restore`]: skewed keys and values at these levels,
-    /// or at their own if they are lower.
+    /// rows one level below, or at their own if they are lower.
     pub(crate) fn of_block<M>(
         &self,
         context: &Context<'_, M>,

@@ -1,11 +1,13 @@
 //! Parts of a pass in several processes, or in simulated ones.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, CostModel, Simulated, Simulator};
 use unspoken_rlwe as rlwe;
 
 use crate::error::PassError;
+use crate::layout::Layout;
 use crate::part::Part;
 
 /// Other processes with the same program and the keys of the same client.
@@ -22,7 +24,7 @@ type Results = Result<Vec<Vec<Ciphertext>>, PassError>;
 /// Computes parts here and at the helpers. Each process takes the next part when it has computed one; a part that a
 /// helper does not compute is computed here, and that helper gets no other one.
 pub(crate) fn spread(
-    helpers: Option<&dyn Helpers>,
+    (helpers, layout): (Option<&dyn Helpers>, &Layout),
     parts: &[Part<Ciphertext>],
     compute: impl Fn(&Part<Ciphertext>) -> Result<Vec<Ciphertext>, PassError>,
 ) -> Results {
@@ -33,7 +35,11 @@ pub(crate) fn spread(
             // This process takes one of the parts.
             for helper in 0..helpers.count().min(parts.len().saturating_sub(1)) {
                 scope.spawn(move || {
-                    let helped = |part: usize| helpers.compute(helper, &parts[part]);
+                    // A part must come back, whatever happens: this process waits for it.
+                    let helped = |part: usize| {
+                        let computed = catch_unwind(AssertUnwindSafe(|| helpers.compute(helper, &parts[part])));
+                        computed.ok().flatten().filter(|result| result.len() == parts[part].results(layout))
+                    };
                     while board.take().is_some_and(|part| board.put_from_helper(part, helped(part))) {}
                 });
             }
@@ -126,6 +132,13 @@ impl Board {
     }
 }
 
+impl SpreadTimes {
+    /// Seconds of the whole pass in the processes.
+    pub fn seconds(&self) -> f64 {
+        self.whole - self.alone + self.spread
+    }
+}
+
 /// Processes of a simulated pass: predicts how long their parts take, and what they send.
 pub struct SimulatedProcesses<'a> {
     count: usize,
@@ -138,6 +151,8 @@ pub struct SimulatedProcesses<'a> {
 /// Predicted times of the parts of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpreadTimes {
+    /// Seconds of the whole pass in one process, with its parts one after the other; 0 if that is not known.
+    pub whole: f64,
     /// Seconds of all parts, one after the other in one process.
     pub alone: f64,
     /// Seconds of all parts in the processes, with what they send.
@@ -178,7 +193,7 @@ impl<'a> SimulatedProcesses<'a> {
         for part in parts {
             let before = seconds();
             let result = compute(part)?;
-            spans.push((seconds() - before, bytes(&part.vectors) + bytes(&result)));
+            spans.push((seconds() - before, [bytes(&part.vectors), bytes(&result)]));
             results.push(result);
         }
         self.note(&spans);
@@ -187,22 +202,22 @@ impl<'a> SimulatedProcesses<'a> {
 
     /// Gives each part to the process that is free first, as [`spread`] does. What this process sends and receives goes
     /// over one network.
-    fn note(&self, spans: &[(f64, f64)]) {
+    fn note(&self, spans: &[(f64, [f64; 2])]) {
         let mut free = vec![0.0f64; self.count];
-        let mut bytes = 0.0;
-        for (seconds, sent) in spans {
+        let [mut out, mut back] = [0.0f64; 2];
+        for (seconds, [part, result]) in spans {
             let first = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap_or(0);
             free[first] += seconds;
             if first > 0 {
-                bytes += sent;
-                free[first] += sent / self.network;
+                (out, back) = (out + part, back + result);
+                free[first] += (part + result) / self.network;
             }
         }
         let longest = free.into_iter().fold(0.0, f64::max);
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         times.alone += spans.iter().map(|span| span.0).sum::<f64>();
-        times.spread += longest.max(bytes / self.network);
-        times.bytes += bytes;
+        times.spread += longest.max(out.max(back) / self.network);
+        times.bytes += out + back;
         times.parts += spans.len();
     }
 }

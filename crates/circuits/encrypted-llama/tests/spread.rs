@@ -17,7 +17,7 @@ use unspoken_ring::SecretRng;
 
 const SMALL: &str = "insecure_n11_boot_depth14_scale40";
 
-/// Two helpers in threads. They give every third part back.
+/// Two helpers in threads. They give every third part back, and panic at every tenth.
 struct Threads<'a> {
     machine: EncryptedMachine<'a>,
     place: PassPlace<'a>,
@@ -33,10 +33,12 @@ impl Helpers for Threads<'_> {
     fn compute(&self, _: usize, part: &Part<Ciphertext>) -> Option<Vec<Ciphertext>> {
         let mut tasks = self.tasks.lock().unwrap();
         tasks.push(part.task.clone());
-        if tasks.len().is_multiple_of(3) {
+        let number = tasks.len();
+        drop(tasks);
+        assert!(!number.is_multiple_of(10), "a helper that panics");
+        if number.is_multiple_of(3) {
             return None;
         }
-        drop(tasks);
         Some(self.place.compute(&self.machine, part).unwrap())
     }
 }

@@ -25,7 +25,7 @@ pub const KIND: Kind = Kind {
         KindOption { name: "preset", about: "parameter set [default: n16_boot_depth14_scale40]" },
         KindOption {
             name: "insecure_preset",
-            about: "parameter set for tests, which protects nothing; clients refuse it",
+            about: "parameter set for tests, which protects nothing; clients refuse it unless told otherwise",
         },
         KindOption { name: "chunk", about: "private tokens of a pass, a power of two from 8 [default: 16]" },
         KindOption { name: "chunks", about: "chunks of private tokens of a session, at most [default: 8]" },
@@ -54,6 +54,9 @@ const HALVES: Halves = Halves {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let parameters = match offer.option::<String>("insecure_preset")? {
+        Some(_) if offer.option::<String>("preset")?.is_some() => {
+            anyhow::bail!("found both option preset and option insecure_preset; name one parameter set")
+        }
         Some(preset) => for_tests(offer, &preset)?,
         None => secure(&offer.option::<String>("preset")?.unwrap_or_else(|| LLAMA_PRESET.into()))?,
     };

@@ -26,13 +26,17 @@ impl PublicCaches {
         tokens: &[u32],
         make: impl FnOnce() -> Result<KvCache, ChatError>,
     ) -> Result<Arc<KvCache>, ChatError> {
-        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut caches = lock();
         let known = caches.iter().position(|(of, _)| of == tokens).and_then(|at| caches.remove(at));
+        // No thread of a computation may wait for the lock while another one holds it and computes.
+        drop(caches);
         let used = match known {
             Some(used) => used,
             None => (tokens.to_vec(), Arc::new(make()?)),
         };
         let cache = Arc::clone(&used.1);
+        let mut caches = lock();
         caches.push_front(used);
         caches.truncate(self.most);
         Ok(cache)

@@ -134,8 +134,8 @@ impl Planned {
             })
         };
         let processes = |(count, times): &(usize, SpreadTimes)| {
-            let seconds = sums.seconds - times.alone + times.spread;
-            json!({ "processes": count, "seconds": seconds, "sent_bytes": times.bytes, "parts": times.parts })
+            let SpreadTimes { bytes, parts, .. } = times;
+            json!({ "processes": count, "seconds": times.seconds(), "sent_bytes": bytes, "parts": parts })
         };
         let memory: serde_json::Map<String, Value> =
             self.memory.iter().map(|(what, bytes)| (what.replace(' ', "_"), json!(bytes))).collect();
@@ -165,10 +165,9 @@ impl Planned {
                 "\n{:>9} {:>9} {:>9} {:>9} {:>9}   at {network} Gbit/s",
                 "processes", "seconds", "speed-up", "parts", "GB sent"
             );
-            for (count, SpreadTimes { alone, spread, bytes, parts }) in &self.spread {
-                let seconds = sums.seconds - alone + spread;
-                let (ratio, sent) = (sums.seconds / seconds, bytes / GIGABYTE);
-                println!("{count:>9} {seconds:>9.1} {ratio:>9.2} {parts:>9} {sent:>9.2}");
+            for (count, times) in &self.spread {
+                let (seconds, parts, sent) = (times.seconds(), times.parts, times.bytes / GIGABYTE);
+                println!("{count:>9} {seconds:>9.1} {:>9.2} {parts:>9} {sent:>9.2}", sums.seconds / seconds);
             }
         }
         println!();
