@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use unspoken_ckks::{Arithmetic, CkksError};
+use unspoken_ckks::{Arithmetic, CkksError, SCALE_TOLERANCE};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
@@ -244,7 +244,7 @@ where
         }
         let mut scales = input.iter().map(|vector| self.machine.arithmetic().scale(vector));
         let scale = scales.next().unwrap_or(1.0);
-        if let Some(found) = scales.find(|other| *other != scale) {
+        if let Some(found) = scales.find(|other| (*other / scale - 1.0).abs() > SCALE_TOLERANCE) {
             return Err(
                 CkksError::Scale { operation: "multiply coefficients by a matrix", found, needed: scale }.into()
             );
