@@ -24,10 +24,9 @@ impl Request {
     pub fn to_bytes(&self) -> Vec<u8> {
         use proto::query::Kind;
         let kind = match self {
-            Request::Begin { session, tokens } => Kind::Begin(proto::Begin {
-                session: session.to_bytes().to_vec(),
-                tokens: tokens.iter().flat_map(|token| token.to_le_bytes()).collect(),
-            }),
+            Request::Begin { session, tokens } => {
+                Kind::Begin(proto::Begin { session: session.to_bytes().to_vec(), tokens: token_bytes(tokens) })
+            }
             Request::Pass { session, chunk } => {
                 Kind::Pass(proto::Pass { session: session.to_bytes().to_vec(), chunk: *chunk })
             }
@@ -51,12 +50,11 @@ impl Request {
             .map_err(|error| ChatError::mismatch("query", error, "a protobuf message in its first vector"))?;
         Ok(match query.kind {
             Some(Kind::Begin(proto::Begin { session, tokens })) => {
-                if tokens.len() % 4 != 0 || tokens.len() / 4 > most {
+                let found = tokens_of(&tokens).filter(|tokens| tokens.len() <= most).ok_or_else(|| {
                     let found = format!("{} bytes of public tokens", tokens.len());
-                    return Err(ChatError::mismatch("query", found, format!("four each, and at most {most} tokens")));
-                }
-                let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                Request::Begin { session: session_of(&session)?, tokens: tokens.chunks_exact(4).map(number).collect() }
+                    ChatError::mismatch("query", found, format!("four each, and at most {most} tokens"))
+                })?;
+                Request::Begin { session: session_of(&session)?, tokens: found }
             }
             Some(Kind::Pass(proto::Pass { session, chunk })) => Request::Pass { session: session_of(&session)?, chunk },
             Some(Kind::End(proto::End { session })) => Request::End { session: session_of(&session)? },
@@ -65,6 +63,17 @@ impl Request {
             }
         })
     }
+}
+
+/// Tokens in a message: four bytes each, little-endian.
+pub(crate) fn token_bytes(tokens: &[u32]) -> Vec<u8> {
+    tokens.iter().flat_map(|token| token.to_le_bytes()).collect()
+}
+
+/// What [`token_bytes`] wrote; `None` if a token has not four bytes.
+pub(crate) fn tokens_of(bytes: &[u8]) -> Option<Vec<u32>> {
+    let (tokens, rest) = bytes.as_chunks::<4>();
+    rest.is_empty().then(|| tokens.iter().map(|token| u32::from_le_bytes(*token)).collect())
 }
 
 fn session_of(bytes: &[u8]) -> Result<SessionId, ChatError> {

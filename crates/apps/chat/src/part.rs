@@ -7,6 +7,7 @@ use unspoken_llama::{Place, Quantity};
 use unspoken_protocol::{AnswerHelpers, ProtocolError};
 
 use crate::error::ChatError;
+use crate::message::{token_bytes, tokens_of};
 use crate::proto;
 
 /// The session and the chunk that a part belongs to.
@@ -50,7 +51,7 @@ pub(crate) fn to_bytes(parameters: &CkksParameters, of: PartOf<'_>, part: &Part<
         }
     };
     let message = proto::Part {
-        public_tokens: of.tokens.iter().flat_map(|token| token.to_le_bytes()).collect(),
+        public_tokens: token_bytes(of.tokens),
         chunk: of.chunk as u32,
         chunks: of.chunks as u32,
         task: Some(task),
@@ -88,12 +89,10 @@ pub(crate) fn from_bytes(parameters: &CkksParameters, rounds: u8, bytes: &[u8]) 
         }
         Some(Kind::Function(_)) | None => return Err(malformed("no task".into())),
     };
-    if message.public_tokens.len() % 4 != 0 {
-        return Err(malformed(format!("{} bytes of public tokens", message.public_tokens.len())));
-    }
-    let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let tokens = tokens_of(&message.public_tokens)
+        .ok_or_else(|| malformed(format!("{} bytes of public tokens", message.public_tokens.len())))?;
     Ok(Received {
-        tokens: message.public_tokens.chunks_exact(4).map(number).collect(),
+        tokens,
         chunk: message.chunk as usize,
         chunks: message.chunks as usize,
         part: Part { task, vectors: ciphertexts(parameters, &message.vectors)? },

@@ -464,8 +464,7 @@ where
         queries: &Self::Tensor,
         cache: &usize,
     ) -> Result<Self::Tensor, PassError> {
-        let vectors = queries.vectors();
-        let Some(sums) = self.heads_apart(layer, &vectors)? else {
+        let Some(sums) = self.heads_apart(layer, queries)? else {
             return circuit.heads(self, layer, queries, cache);
         };
         Ok(self.finished(Place::new(layer, Quantity::Attention), queries.shape, sums))

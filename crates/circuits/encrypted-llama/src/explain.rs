@@ -117,7 +117,7 @@ impl Program {
             let machine = SimulatedMachine::new(&simulator, &self.bootstrap).with_processes(&processes);
             let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
             pass.run(self.input_without_values(&simulator)?)?;
-            times = SpreadTimes { whole: model.seconds(&simulator.cost()), ..processes.times() };
+            times = processes.times(&simulator);
         }
         // Only this number of processes has these blocks of outputs.
         self.retain_matrices(&prepared);

@@ -6,7 +6,7 @@ use unspoken_ckks::{Arithmetic, CkksError, SCALE_TOLERANCE};
 use unspoken_llama::{Place, Quantity};
 use unspoken_llama_model::KvCache;
 
-use crate::arithmetic::PassArithmetic;
+use crate::arithmetic::{PassArithmetic, Tensor};
 use crate::error::PassError;
 use crate::layout::{Blocks, Columns, Layout};
 use crate::machine::Machine;
@@ -177,7 +177,7 @@ where
     pub(crate) fn heads_apart(
         &mut self,
         layer: usize,
-        queries: &[M::Vector],
+        queries: &Tensor<M::Vector>,
     ) -> Result<Option<Vec<M::Vector>>, PassError> {
         let context = self.context;
         let (program, layout) = (context.program, &context.program.layout);
@@ -190,7 +190,7 @@ where
         let entry = context.machine.bootstrap().input_level();
         let level = if first.refreshed.first() == Some(&true) { entry } else { first.level };
         // No higher than they are needed, because they are sent.
-        let queries = context.lowered(queries, level)?;
+        let queries = context.lowered(&queries.vectors(), level)?;
         let cache = &self.session.layers[layer];
         let parts = (0..context.blocks.count).map(|block| {
             let levels = [first.level + 1, last.level + 1];

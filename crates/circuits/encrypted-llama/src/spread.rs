@@ -151,7 +151,7 @@ pub struct SimulatedProcesses<'a> {
 /// Predicted times of the parts of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpreadTimes {
-    /// Seconds of the whole pass in one process, with its parts one after the other; 0 if that is not known.
+    /// Seconds of the whole pass in one process, with its parts one after the other.
     pub whole: f64,
     /// Seconds of all parts, one after the other in one process.
     pub alone: f64,
@@ -173,9 +173,10 @@ impl<'a> SimulatedProcesses<'a> {
         self.count
     }
 
-    /// What was predicted so far.
-    pub fn times(&self) -> SpreadTimes {
-        *self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was predicted of the pass that a simulator has counted.
+    pub fn times(&self, simulator: &Simulator) -> SpreadTimes {
+        let times = *self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        SpreadTimes { whole: self.model.seconds(&simulator.cost()), ..times }
     }
 
     /// Computes parts one after the other, and predicts their times.

@@ -111,10 +111,11 @@ fn predict(program: &Program, encoder: &Encoder, public: &KvCache) {
         let mut session = program.session();
         let mut pass = PassArithmetic::new(&machine, program, public, &mut session, (true, CHUNKS)).unwrap();
         pass.run(program.input_without_values(&simulator).unwrap()).unwrap();
-        processes.times()
+        processes.times(&simulator)
     };
     let [two, four] = [2, 4].map(|count| times(count, 1e12));
     assert!(two.spread < 0.75 * two.alone && two.spread > 0.49 * two.alone, "{two:?}");
+    assert!(two.seconds() < two.whole && two.whole > two.alone, "{two:?}");
     assert!(four.spread <= two.spread && four.bytes >= two.bytes, "{two:?} {four:?}");
     assert!(times(2, 1e5).spread > two.alone);
 }
