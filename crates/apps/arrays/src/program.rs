@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, Ciphertext, ErrorStatistics, Evaluator, Simulator, WorstCase};
+use unspoken_ckks::{Arithmetic, Ciphertext, Complex64, Evaluator, Simulator, WorstCase};
 use unspoken_matrix::{EncryptedMatrix, Graph, Layout, encode_tiles};
 use unspoken_rlwe::RlweError;
 
@@ -44,7 +44,9 @@ pub struct Program {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
     /// Bound of the error of a result's entries, by a simulation on the largest inputs: four times its worst error, and
-    /// at least sixteen times its root mean square; plus the error of decoding.
+    /// at least sixteen times its root mean square; plus the error of decoding. The mean is over the entries, or over
+    /// all slots that hold no larger values, whichever is larger: few entries say little about rare errors, because an
+    /// error of a division is a rounding error times a slot of the secret.
     pub error: f64,
     /// Bound of the absolute value of the exact result's entries.
     pub largest: f64,
@@ -69,8 +71,34 @@ impl Precision {
     }
 }
 
+/// Errors of slots.
+#[derive(Default)]
+struct Errors {
+    worst: f64,
+    squares: f64,
+    count: usize,
+}
+
+impl Extend<(Complex64, Complex64)> for Errors {
+    fn extend<T: IntoIterator<Item = (Complex64, Complex64)>>(&mut self, pairs: T) {
+        for (noisy, exact) in pairs {
+            let error = (noisy - exact).norm();
+            self.worst = self.worst.max(error);
+            self.squares += error * error;
+            self.count += 1;
+        }
+    }
+}
+
+impl Errors {
+    /// Root mean square; 0 without slots.
+    fn rms(&self) -> f64 {
+        (self.squares / self.count.max(1) as f64).sqrt()
+    }
+}
+
 /// A simulation of fewer entries than this is repeated.
-const LEAST_ENTRIES: usize = 16;
+const LEAST_ENTRIES: usize = 64;
 /// Error of a decoding, which computes with numbers of 53 bits, relative to the largest entry.
 const DECODING: f64 = 1.0 / (1u64 << 46) as f64;
 /// Maximum number of simulations.
@@ -251,7 +279,7 @@ impl Program {
     }
 
     fn simulated_error(&self) -> Result<f64, ArraysError> {
-        let (mut worst, mut squares, mut count) = (0.0f64, 0.0f64, 0usize);
+        let (mut entries, mut slots) = (Errors::default(), Errors::default());
         let Signature { layout, largest, .. } = self.signature;
         for run in 0..MOST_RUNS {
             let simulator = Simulator::new(self.signature.preset.encoder(), run).with_sampled_encodings();
@@ -268,21 +296,20 @@ impl Program {
                 let needed = "a plan with room for them; this is a bug".into();
                 return Err(ArraysError::Magnitude { operation: "simulate a run", found, needed });
             }
-            let slots = entry_slots(layout, self.signature.output.stored(layout), self.signature.group());
-            for (tile, slots) in result.tiles().iter().zip(slots) {
-                let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
-                let exact = pick(tile.exact());
-                let error = ErrorStatistics::between(&pick(tile.noisy()), &exact);
-                worst = worst.max(error.worst);
-                squares += error.rms.powi(2) * exact.len() as f64;
-                count += exact.len();
+            let places = entry_slots(layout, self.signature.output.stored(layout), self.signature.group());
+            for (tile, places) in result.tiles().iter().zip(places) {
+                let (noisy, exact) = (tile.noisy(), tile.exact());
+                let pairs = || places.iter().filter_map(|&slot| Some((*noisy.get(slot)?, *exact.get(slot)?)));
+                let largest = pairs().map(|(_, exact)| exact.norm()).fold(0.0, f64::max);
+                entries.extend(pairs());
+                slots.extend(noisy.iter().copied().zip(exact.iter().copied()).filter(|(_, x)| x.norm() <= largest));
             }
-            if count >= LEAST_ENTRIES {
+            if entries.count >= LEAST_ENTRIES {
                 break;
             }
         }
-        let rms = (squares / count.max(1) as f64).sqrt();
-        Ok((4.0 * worst).max(16.0 * rms) + DECODING * self.signature.magnitude)
+        let rms = entries.rms().max(slots.rms());
+        Ok((4.0 * entries.worst).max(16.0 * rms) + DECODING * self.signature.magnitude)
     }
 
     /// Serialises the program, constants included: batch, bound on keys, largest entry of inputs, tile, blocks, output,
