@@ -7,7 +7,8 @@ The protocol is in protocol.py. `setup` starts a Ray cluster on this machine. It
 - "shards": a database of `records` records in each number of shards of `counts` on Ray, and whole without it, which is
   number 0;
 - "llama": the first `layers` layers of stories260K behind `public` tokens, with `preset` and `chunk` tokens of a pass,
-  in `processes` processes of one core. The answer has what `unspoken llama plan` predicts.
+  in `processes` processes of one core; with `random`, as many layers of a model with random weights, whose heads and
+  activations do not fit one vector of a small ring. The answer has what `unspoken llama plan` predicts.
 
 `time` asks a question of `op`: "digits plain", "digits ray", "shards NUMBER", or "llama", which runs a pass, and whose
 answer has the `sent_bytes` of a pass to and from helpers. Of "shards NUMBER at once" eight clients ask one each. Needs
@@ -111,7 +112,11 @@ class Cluster:
         model, out = self.home / "model", self.home / "prepared"
         model.mkdir()
         shutil.copy(STORIES / "tok512.bin", model)
-        (model / "model.bin").write_bytes(first_layers((STORIES / "stories260K.bin").read_bytes(), layers))
+        random = command.get("random", False)
+        checkpoint = (
+            random_model(layers) if random else first_layers((STORIES / "stories260K.bin").read_bytes(), layers)
+        )
+        (model / "model.bin").write_bytes(checkpoint)
         names, animals = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"], ["dog", "cat", "bird", "frog", "bear", "fish"]
         told = [self.told(f"One day, {name} and a {animal} went to the park.") for name in names for animal in animals]
         (self.home / "stories.txt").write_text("\n".join(told))
@@ -237,6 +242,34 @@ class Cluster:
         self.stack.close()
         ray.shutdown()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+def random_model(layers):
+    """Return a llama2.c checkpoint of a model with random weights and the tokens of stories260K."""
+    width, hidden, heads, kv_heads, vocabulary, context = 256, 256, 32, 8, 512, 512
+    keys = width // heads * kv_heads
+    random = np.random.default_rng(1)
+
+    def matrices(count, rows, columns, gain):
+        return gain * random.uniform(-1, 1, (count, rows, columns)) / np.sqrt(columns)
+
+    parts = [
+        matrices(1, vocabulary, width, 12),
+        np.ones((layers, width)),
+        matrices(layers, width, width, 1.5),
+        matrices(layers, keys, width, 1.5),
+        matrices(layers, keys, width, 1),
+        matrices(layers, width, width, 2),
+        np.ones((layers, width)),
+        matrices(layers, hidden, width, 2),
+        matrices(layers, width, hidden, 2),
+        matrices(layers, hidden, width, 1),
+        np.ones(width),
+        # Tables of rotations, which readers ignore.
+        np.zeros(context * width // heads),
+    ]
+    header = struct.pack("<7i", width, hidden, layers, heads, kv_heads, vocabulary, context)
+    return header + b"".join(part.astype(np.float32).tobytes() for part in parts)
 
 
 def first_layers(checkpoint, layers):

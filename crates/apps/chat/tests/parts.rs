@@ -5,8 +5,9 @@ mod common;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use common::{CLIENT, GO, bundle, client, options, server, setting, shared};
-use unspoken_chat::{Answer, ChatError, LlamaKeys, LlamaServer, Question, SessionId};
+use common::{CLIENT, GO, Setting, bundle, many_heads, options, server, setting, shared};
+use prost::Message;
+use unspoken_chat::{Answer, ChatError, LlamaKeys, LlamaServer, Logits, Question, SessionId};
 use unspoken_protocol::{
     AnswerHelpers, AnswerProgress, ApplicationError, ClientHalf, ErrorKind, KeyLoader, ServerHalf,
 };
@@ -44,52 +45,110 @@ impl AnswerHelpers for Other<'_> {
     }
 }
 
-#[test]
-fn parts_of_passes_are_computed_by_another_server() {
-    let (mut client, other) = (client(shared()), server(&options()));
-    let bundle = bundle(&client);
-    let [keys, others] = [shared(), &other].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
-    let helpers = Other { server: &other, keys: others, parts: Mutex::default() };
-    let (public, private) = &setting().stories[0];
-    let [alone, helped] = [7, 8].map(|id| SessionId::new([id; 16]));
-    let mut ask = |question: &Question, helpers: Option<&dyn AnswerHelpers>| {
-        let encoded = client.encode(&[question]).unwrap();
-        let query = client.query(&encoded).unwrap();
-        let progress = AnswerProgress::new();
-        let answer = match helpers {
-            None => shared().answer_with_progress(CLIENT, &keys, &query, &GO, &progress),
-            Some(helpers) => shared().answer_with_helpers(CLIENT, &keys, &query, &GO, &progress, helpers),
+/// What a part says of its place among the blocks of a tensor.
+#[derive(prost::Message)]
+struct Seen {
+    #[prost(message, tag = "6")]
+    product: Option<Product>,
+    #[prost(message, tag = "8")]
+    heads: Option<Heads>,
+}
+
+#[derive(prost::Message)]
+struct Product {
+    #[prost(uint32, tag = "2")]
+    first: u32,
+    #[prost(uint32, tag = "3")]
+    end: u32,
+}
+
+#[derive(prost::Message)]
+struct Heads {
+    #[prost(uint32, tag = "2")]
+    block: u32,
+}
+
+/// Logits of two passes of 8 private tokens of a story, without and with a helper, and the helper.
+struct Passes<'a> {
+    alone: Vec<Logits>,
+    helped: Vec<Logits>,
+    helper: Other<'a>,
+}
+
+impl<'a> Passes<'a> {
+    fn run(setting: &Setting, first: &LlamaServer, other: &'a LlamaServer) -> Self {
+        let mut client = setting.client(first);
+        let bundle = bundle(&client);
+        let [keys, others] = [first, other].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
+        let helper = Other { server: other, keys: others, parts: Mutex::default() };
+        let (public, private) = &setting.stories[0];
+        let mut ask = |question: &Question, helpers: Option<&dyn AnswerHelpers>| {
+            let encoded = client.encode(&[question]).unwrap();
+            let query = client.query(&encoded).unwrap();
+            let progress = AnswerProgress::new();
+            let answer = match helpers {
+                None => first.answer_with_progress(CLIENT, &keys, &query, &GO, &progress),
+                Some(helpers) => first.answer_with_helpers(CLIENT, &keys, &query, &GO, &progress, helpers),
+            };
+            client.read(&answer.unwrap(), &encoded).unwrap().remove(0)
         };
-        client.read(&answer.unwrap(), &encoded).unwrap().remove(0)
-    };
-    let mut logits = Vec::new();
-    for (session, helpers) in [(alone, None), (helped, Some(&helpers as &dyn AnswerHelpers))] {
-        ask(&Question::Begin { session, public: public.clone() }, helpers);
-        for chunk in 0..2 {
-            let tokens = private[..8].to_vec().into();
-            match ask(&Question::Pass { session, chunk, tokens }, helpers) {
-                Answer::Passed(passed) => logits.push(passed),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    let parts = helpers.parts.into_inner().unwrap();
-    assert!(parts.len() > 8, "{}", parts.len());
-    for chunk in 0..2 {
-        let (alone, helped) = (&logits[chunk], &logits[2 + chunk]);
-        for token in 0..alone.len() {
-            let (alone, helped) = (alone.row(token).unwrap(), helped.row(token).unwrap());
-            let differences = alone.iter().zip(helped).map(|(a, b)| (a - b).abs());
-            assert!(differences.fold(0.0, f32::max) < 0.05);
-        }
+        let [alone, helped] = [(7, None), (8, Some(&helper as &dyn AnswerHelpers))].map(|(id, helpers)| {
+            let session = SessionId::new([id; 16]);
+            ask(&Question::Begin { session, public: public.clone() }, helpers);
+            let pass = |chunk| {
+                let tokens = private[..8].to_vec().into();
+                match ask(&Question::Pass { session, chunk, tokens }, helpers) {
+                    Answer::Passed(passed) => passed,
+                    other => panic!("{other:?}"),
+                }
+            };
+            (0..2).map(pass).collect::<Vec<_>>()
+        });
+        Passes { alone, helped, helper }
     }
 
+    /// The largest difference of logits.
+    fn difference(&self) -> f32 {
+        let rows = |passes: &[Logits]| -> Vec<f32> {
+            let rows = passes.iter().flat_map(|logits| (0..logits.len()).map(|token| logits.row(token).unwrap()));
+            rows.flatten().copied().collect()
+        };
+        let (alone, helped) = (rows(&self.alone), rows(&self.helped));
+        assert_eq!(alone.len(), helped.len());
+        alone.iter().zip(helped).map(|(alone, helped)| (alone - helped).abs()).fold(0.0, f32::max)
+    }
+
+    fn parts(&self) -> Vec<Vec<u8>> {
+        self.helper.parts.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn parts_of_passes_are_computed_by_another_server() {
+    let other = server(&options());
+    let passes = Passes::run(setting(), shared(), &other);
+    let parts = passes.parts();
+    assert!(parts.len() > 8, "{}", parts.len());
+    assert!(passes.difference() < 0.05, "{}", passes.difference());
+
     // What is no part, or not one of this service.
-    let keys = &helpers.keys;
+    let keys = &passes.helper.keys;
     let refused = |bytes: &[u8]| other.compute_part(keys, bytes, &GO).unwrap().unwrap_err();
     for bytes in [&[][..], &[1, 2, 3], &parts[0][..parts[0].len() - 1]] {
         assert!(matches!(refused(bytes).kind(), ErrorKind::Malformed | ErrorKind::Mismatch), "{:?}", refused(bytes));
     }
     let cancelled = other.compute_part(keys, &parts[0], &AtomicBool::new(true)).unwrap().unwrap_err();
     assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn heads_and_products_are_computed_in_blocks() {
+    let setting = many_heads();
+    let [first, other] = [(); 2].map(|()| setting.server(&options()));
+    let passes = Passes::run(&setting, &first, &other);
+    let seen: Vec<Seen> = passes.parts().iter().map(|part| Seen::decode(part.as_slice()).unwrap()).collect();
+    // The helper takes what the first server has not begun.
+    assert!(seen.iter().filter_map(|seen| seen.heads.as_ref()).any(|heads| heads.block > 0), "{seen:?}");
+    assert!(seen.iter().filter_map(|seen| seen.product.as_ref()).any(|product| product.first > 0), "{seen:?}");
+    assert!(passes.difference() < 0.01, "{}", passes.difference());
 }

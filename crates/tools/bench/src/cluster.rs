@@ -44,7 +44,9 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
 struct PassCase {
     name: &'static str,
     preset: &'static str,
-    /// Layers of stories260K, tokens of a chunk, and public tokens.
+    /// Whether the model has random weights instead of those of stories260K.
+    random: bool,
+    /// Layers of the model, tokens of a chunk, and public tokens.
     layers: usize,
     chunk: usize,
     public: usize,
@@ -56,6 +58,7 @@ struct PassCase {
 const SMALL: PassCase = PassCase {
     name: "stories260K, 8 tokens, small insecure ring",
     preset: "insecure_n11_boot_depth14_scale40",
+    random: false,
     layers: 5,
     chunk: 8,
     public: 80,
@@ -63,9 +66,18 @@ const SMALL: PassCase = PassCase {
     memory: 4_000_000_000,
 };
 
+/// Heads, and the outputs of most products, need two vectors.
+const BLOCKS: PassCase = PassCase {
+    name: "random model of 256 dimensions, 8 tokens, small insecure ring",
+    random: true,
+    layers: 2,
+    ..SMALL
+};
+
 const SECURE: PassCase = PassCase {
     name: "a layer of stories260K, 32 tokens",
     preset: "n16_boot_depth14_scale40",
+    random: false,
     layers: 1,
     chunk: 32,
     public: 384,
@@ -75,7 +87,7 @@ const SECURE: PassCase = PassCase {
 
 /// Passes of language models in one process of one core and in two of them, beside what is predicted.
 fn llama(harness: &mut Harness<'_>) -> Result<(), BenchError> {
-    let cases = if harness.options.quick { &[SMALL][..] } else { &[SMALL, SECURE] };
+    let cases = if harness.options.quick { &[SMALL, BLOCKS][..] } else { &[SMALL, BLOCKS, SECURE] };
     for case in cases {
         let found = available_memory_bytes().unwrap_or(u64::MAX);
         if found < case.memory {
@@ -94,8 +106,8 @@ fn passes(harness: &mut Harness<'_>, case: &PassCase) -> Result<(), BenchError> 
     for processes in [1, 2] {
         harness.progress(format!("{}: {processes} of 2 processes", case.name));
         let part = json!({
-            "part": "llama", "preset": case.preset, "layers": case.layers, "chunk": case.chunk, "public": case.public,
-            "processes": processes,
+            "part": "llama", "preset": case.preset, "random": case.random, "layers": case.layers, "chunk": case.chunk,
+            "public": case.public, "processes": processes,
         });
         let mut cluster = RayCluster::start(&harness.options.root, part)?;
         let (times, sent) = cluster.passes(if harness.options.quick { 1 } else { case.repetitions })?;

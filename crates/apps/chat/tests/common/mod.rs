@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ndarray::{Array1, Array2};
 use unspoken_chat::{
     Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PrivateGeneration, Question, ServedModel,
     ServerOptions, SessionId,
@@ -14,7 +15,9 @@ use unspoken_chat::{
 use unspoken_ckks::Preset;
 use unspoken_llama::{Circuit, Design, DesignOptions, Margins, Sample, calibrate};
 use unspoken_llama_files::{LoadedModel, load};
-use unspoken_llama_model::{ClientModel, Generation, Model, TamedModel, rotate};
+use unspoken_llama_model::{
+    ClientModel, Config, Generation, Model, TamedModel, TensorName, Tokenizer, Weights, rotate,
+};
 use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
 
 pub const PRESET: &str = "insecure_n11_boot_depth14_scale40";
@@ -36,6 +39,39 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Polynomials of a model for samples, as the service would have them.
+    fn new(mut model: Model, tokenizer: Tokenizer, samples: &[Vec<u32>], held_out: &[Vec<u32>]) -> Self {
+        // Also with few tokens in front of the private ones.
+        let samples = samples.iter().enumerate().map(|(number, tokens)| {
+            let (public, private) = tokens.split_at([2, 9, 17, 33][number % 4]);
+            Sample { public: public.to_vec(), private: private[..private.len().min(40)].to_vec() }
+        });
+        let samples: Vec<Sample> = samples.collect();
+        let stories = held_out.iter().map(|tokens| (tokens[1..17].to_vec(), tokens[17..29].to_vec())).collect();
+        rotate(&model.config, &mut model.weights, 1);
+        let circuit = Circuit::new(&model.config).with_rounds(3);
+        let ranges = calibrate(&circuit, &model, &samples, 8, |_| {}).unwrap();
+        let margins = Margins { norm: 1.2, softmax: 1.4, score: 1.3, gate: 1.5 };
+        let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
+        let design = Design::new(&circuit, &ranges, &options).unwrap();
+        let tamed = TamedModel::new(model, vec![1]);
+        let client = Arc::new(ClientModel::new(&tamed, tokenizer));
+        let model = Arc::new(tamed.model().clone());
+        Setting { circuit, design, model, tamed, client, stories }
+    }
+
+    /// A server of this model.
+    pub fn server(&self, options: &ServerOptions) -> LlamaServer {
+        let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+        LlamaServer::new(self.served(), &parameters, options).unwrap()
+    }
+
+    /// A client of a server of this model.
+    pub fn client(&self, server: &LlamaServer) -> LlamaClient {
+        let description = Description::insecure_from_bytes(&server.describe()).unwrap();
+        LlamaClient::open(description, Arc::clone(&self.client), None).unwrap()
+    }
+
     /// What the model in the clear continues, at most `most` tokens.
     pub fn told(&self, public: &[u32], private: &[u32], most: usize) -> Vec<u32> {
         let prompt = [self.tamed.prefix(), public, private].concat();
@@ -57,8 +93,7 @@ impl Setting {
 pub fn setting() -> &'static Setting {
     static SETTING: OnceLock<Setting> = OnceLock::new();
     SETTING.get_or_init(|| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
-        let LoadedModel { mut model, tokenizer } = load(&path, None).unwrap();
+        let LoadedModel { model, tokenizer } = stories260k();
         let story = |name: &str, animal: &str| -> Vec<u32> {
             let prompt = format!("One day, {name} and a {animal} went to the park. They saw");
             let prompt = tokenizer.encode(&prompt).unwrap();
@@ -69,26 +104,43 @@ pub fn setting() -> &'static Setting {
             let names = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"];
             animals.iter().flat_map(|animal| names.map(|name| story(name, animal))).collect()
         };
-        let samples = stories(&["dog", "cat", "bird", "fish", "bear", "frog"]).into_iter();
-        // Also with few tokens in front of the private ones.
-        let samples = samples.enumerate().map(|(number, tokens)| {
-            let (public, private) = tokens.split_at([2, 9, 17, 33][number % 4]);
-            Sample { public: public.to_vec(), private: private[..40].to_vec() }
-        });
-        let samples: Vec<Sample> = samples.collect();
-        let held_out = stories(&["pig", "cow"]).into_iter();
-        let held_out = held_out.map(|tokens| (tokens[1..17].to_vec(), tokens[17..29].to_vec())).collect();
-        rotate(&model.config, &mut model.weights, 1);
-        let circuit = Circuit::new(&model.config).with_rounds(3);
-        let ranges = calibrate(&circuit, &model, &samples, 8, |_| {}).unwrap();
-        let margins = Margins { norm: 1.2, softmax: 1.4, score: 1.3, gate: 1.5 };
-        let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
-        let design = Design::new(&circuit, &ranges, &options).unwrap();
-        let tamed = TamedModel::new(model, vec![1]);
-        let client = Arc::new(ClientModel::new(&tamed, tokenizer));
-        let model = Arc::new(tamed.model().clone());
-        Setting { circuit, design, model, tamed, client, stories: held_out }
+        let samples = stories(&["dog", "cat", "bird", "fish", "bear", "frog"]);
+        let held_out = stories(&["pig", "cow"]);
+        Setting::new(model, tokenizer, &samples, &held_out)
     })
+}
+
+/// A model with random weights, whose heads and activations need two vectors of the small ring.
+pub fn many_heads() -> Setting {
+    let (width, heads, head_width) = (256, 32, 8);
+    let tokenizer = stories260k().tokenizer;
+    let config = Config {
+        width,
+        layers: 1,
+        heads,
+        kv_heads: 8,
+        head_width,
+        ffn_width: 300,
+        vocabulary: tokenizer.vocabulary(),
+        context: 128,
+        norm_epsilon: 1e-5,
+        rope_frequencies: (0..head_width / 2).map(|pair| 0.6f64.powi(pair as i32)).collect(),
+    };
+    let mut random = fastrand::Rng::with_seed(1);
+    let matrix = |_: TensorName, rows: usize, columns: usize| {
+        let mut draw = || 2.0 * random.f32() - 1.0;
+        Ok::<_, ()>(Array2::from_shape_simple_fn((rows, columns), || 2.0 * draw() / (columns as f32).sqrt()))
+    };
+    let weights = Weights::read(&config, true, matrix, |_, length| Ok(Array1::ones(length))).unwrap();
+    let model = Model { config, weights };
+    let text = |seed: u32| -> Vec<u32> { (1..=60).map(|i| (i * i * (7 + seed) + 13 * i) % 500 + 3).collect() };
+    let samples: Vec<Vec<u32>> = (0..24).map(text).collect();
+    Setting::new(model, tokenizer, &samples, &samples)
+}
+
+fn stories260k() -> LoadedModel {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
+    load(&path, None).unwrap()
 }
 
 pub fn options() -> ServerOptions {
@@ -103,8 +155,7 @@ pub fn options() -> ServerOptions {
 }
 
 pub fn server(options: &ServerOptions) -> LlamaServer {
-    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    LlamaServer::new(setting().served(), &parameters, options).unwrap()
+    setting().server(options)
 }
 
 /// A server that tests share, with room for the sessions of all of them.
@@ -114,8 +165,7 @@ pub fn shared() -> &'static LlamaServer {
 }
 
 pub fn client(server: &LlamaServer) -> LlamaClient {
-    let description = Description::insecure_from_bytes(&server.describe()).unwrap();
-    LlamaClient::open(description, Arc::clone(&setting().client), None).unwrap()
+    setting().client(server)
 }
 
 pub fn bundle(client: &LlamaClient) -> Vec<u8> {
