@@ -103,10 +103,10 @@ check-api: build
 	$(VENV)/bin/pip install --quiet --requirement scripts/check_api.txt
 	$(VENV)/bin/python scripts/check_api.py $(BIN)
 
-# Kills replicas, gateways and nodes of a service on Ray under load; ten minutes.
+# Kills replicas, helpers, gateways and nodes of a service on Ray under load; ten minutes.
 .PHONY: storm-ray
-storm-ray: python-env
-	$(VENV)/bin/python -W ignore scripts/ray_storm.py
+storm-ray: build python-env
+	$(VENV)/bin/python -W ignore scripts/ray_storm.py $(BIN)
 
 # Checks licences and advisories of every dependency.
 audit:

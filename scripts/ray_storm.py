@@ -1,7 +1,8 @@
-"""Kills replicas, gateways and nodes of a service on Ray under load: `make storm-ray`.
+"""Kills replicas, helpers, gateways and nodes of a service on Ray under load: `make storm-ray`.
 
-`ray_storm.py [--kills N] [--clients N]`: a Ray cluster of three nodes on this machine, a recogniser of digits with two
-replicas, and clients that ask all the time. Every answer is compared with the network in the clear. Prints what
+`ray_storm.py UNSPOKEN [--kills N] [--clients N]`: a Ray cluster of three nodes on this machine, a recogniser of digits
+with two replicas, a language model in a small insecure ring with a helper, and clients that ask all the time. Every
+answer is compared with the network in the clear, and every text with the one before the first kill. Prints what
 happened, and exits with 1 if an answer was wrong, keys were lost, or a client waited longer than two minutes.
 """
 
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 import numpy as np
 import ray
 from ray.cluster_utils import Cluster
-from running import actors
+from running import actors, prepare_stories
 
 import unspoken
 import unspoken.ray
@@ -39,26 +41,36 @@ PAUSES = (0.5, 4.0)
 class Asker(threading.Thread):
     """A client that asks all the time."""
 
-    def __init__(self, url: str, state: Path, images: Any, needed: Any) -> None:
+    def __init__(self, client: Any, ask: Callable[[Any], bool]) -> None:
         super().__init__(daemon=True)
-        self.url, self.state, self.images, self.needed = url, state, images, needed
+        self.client, self.ask = client, ask
         self.seen: Counter[str] = Counter()
         self.waits: list[float] = []
-        self.keys_sent = 0
         self.is_done = False
 
     def run(self) -> None:
         """Asks until it is told to end."""
-        client = unspoken.DigitsClient(self.url, state_dir=self.state, progress=False)
         while not self.is_done:
             start = time.monotonic()
             try:
-                found = client.recognise(self.images)[0]
-                self.seen["right" if (found == self.needed).all() else "WRONG"] += 1
+                self.seen["right" if self.ask(self.client) else "WRONG"] += 1
             except unspoken.UnspokenError as error:
                 self.seen[f"told: {type(error).__name__}"] += 1
             self.waits.append(time.monotonic() - start)
-        self.keys_sent = client.usage.key_bytes
+
+
+class Texts:
+    """Continues the same text, which must always go on in the same way."""
+
+    def __init__(self) -> None:
+        self.first: str | None = None
+
+    def __call__(self, client: Any) -> bool:
+        """Says whether a text is the first one again."""
+        public = "One day, Tom and Mia went to the park. They saw"
+        text = client.generate(" a dog.", public=public, max_tokens=1, progress=False).text
+        self.first = self.first or text
+        return bool(text == self.first)
 
 
 def storm(kills: int, askers: list[Asker], cluster: Cluster, worker: Any, draw: random.Random) -> Counter[str]:
@@ -66,10 +78,10 @@ def storm(kills: int, askers: list[Asker], cluster: Cluster, worker: Any, draw: 
     killed: Counter[str] = Counter()
     while sum(killed.values()) < kills:
         time.sleep(draw.uniform(*PAUSES))
-        what = draw.choices(["ServeReplica", "Gateway", "node"], weights=[7, 2, 1])[0]
+        what = draw.choices(["ServeReplica", "Helper", "Gateway", "node"], weights=[5, 2, 2, 1])[0]
         if what == "node":
             cluster.remove_node(worker, allow_graceful=False)
-            worker = cluster.add_node(num_cpus=1)
+            worker = cluster.add_node(num_cpus=2)
         else:
             running = actors(what)
             if not running:
@@ -85,30 +97,50 @@ def storm(kills: int, askers: list[Asker], cluster: Cluster, worker: Any, draw: 
 def main() -> int:
     """Runs the storm."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("unspoken", type=Path, help="the command")
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--clients", type=int, default=2)
+    parser.add_argument("--clients", type=int, default=2, help="clients of the recogniser of digits")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 300 << 20})
-    cluster.add_node(num_cpus=1)
-    worker = cluster.add_node(num_cpus=1)
+    # When a node is gone, the others have room for all actors.
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 300 << 20})
+    cluster.add_node(num_cpus=2)
+    worker = cluster.add_node(num_cpus=2)
     ray.init(address=cluster.address, log_to_driver=False)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         images = np.random.default_rng(1).integers(0, 256, size=(40, 28, 28), dtype=np.uint8)
         network = unspoken.DigitsNetwork(epochs=1, progress=False).fit(images, np.arange(40) % 10)
         network.save(home / "digits")
+        stories = prepare_stories(options.unspoken, home)
+        small = {"insecure_preset": "insecure_n11_boot_depth14_scale40", "chunk": "8", "chunks": "2"}
         choices = {"preset": "n14_real_depth8_scale30", "batch": "4"}
-        offer = unspoken.ray.Offer("digits", home / "digits", options=choices, replicas=2)
+        offers = [
+            unspoken.ray.Offer("digits", home / "digits", "digits/noise", choices, replicas=2),
+            unspoken.ray.Offer("llama", stories, "llama/stories", small, helpers=1),
+        ]
         # A port of its own, so that a gateway that comes back is found.
         listen = f"127.0.0.1:{20_000 + os.getpid() % 10_000}"
-        service = unspoken.ray.serve([offer], listen=listen, data_dir=home / "keys")
+        service = unspoken.ray.serve(offers, listen=listen, data_dir=home / "keys")
         needed = network.predict(images[:4])
-        askers = [Asker(service.url, home / f"state-{number}", images[:4], needed) for number in range(options.clients)]
+
+        def recognises(client: Any) -> bool:
+            return bool((client.recognise(images[:4])[0] == needed).all())
+
+        own: Any = {"model": stories / "client", "application": "llama/stories", "insecure_parameters": True}
+        texts = unspoken.LlamaClient(service.url, state_dir=home / "state", progress=False, **own)
+        askers = [Asker(texts, Texts())]
+        for number in range(options.clients):
+            rest: Any = {"state_dir": home / f"state-{number}", "application": "digits/noise", "progress": False}
+            askers.append(Asker(unspoken.DigitsClient(service.url, **rest), recognises))
         for asker in askers:
             asker.start()
+        deadline = time.monotonic() + LONGEST_WAIT
         while not all(asker.seen["right"] for asker in askers):
+            if time.monotonic() > deadline:
+                sys.exit(f"no right answers before the first kill: {[dict(asker.seen) for asker in askers]}")
             time.sleep(0.1)
+        keys_sent = [asker.client.usage.key_bytes for asker in askers]
         start = time.monotonic()
         killed = storm(options.kills, askers, cluster, worker, random.Random(options.seed))
         seconds = time.monotonic() - start
@@ -118,14 +150,14 @@ def main() -> int:
             asker.join(timeout=LONGEST_WAIT)
         seen = sum((asker.seen for asker in askers), Counter())
         waits = sorted(wait for asker in askers for wait in asker.waits)
-        one_bundle = max(1, min(asker.keys_sent for asker in askers))
-        sent_again = sum(asker.keys_sent // one_bundle - 1 for asker in askers)
+        sent_again = sum(asker.client.usage.key_bytes > sent for asker, sent in zip(askers, keys_sent, strict=True))
         is_sound = seen["WRONG"] == 0 and waits[-1] <= LONGEST_WAIT and sent_again == 0
         lines = [
             f"killed      {', '.join(f'{count} {what}' for what, count in killed.items())} in {seconds:.0f} s",
             f"answers     {', '.join(f'{count} {what}' for what, count in sorted(seen.items()))}",
+            f"texts       {', '.join(f'{count} {what}' for what, count in sorted(askers[0].seen.items()))}",
             f"waits       median {waits[len(waits) // 2]:.2f} s, longest {waits[-1]:.2f} s",
-            f"keys        sent again {sent_again} times",
+            f"keys        sent again by {sent_again} clients",
             "sound" if is_sound else "NOT SOUND",
         ]
         service.close()

@@ -1,4 +1,4 @@
-"""Processes that scripts and tests start on this machine: a service, and the actors of a Ray cluster."""
+"""What scripts and tests start on this machine: a service, the actors of a Ray cluster, and a model to serve."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+MODEL = Path(__file__).resolve().parents[1] / "models" / "stories260K" / "stories260K.bin"
+STORY = "Tom and Mia went to the park. They saw a dog with a long tail, and the dog wanted to play ball. "
 
 
 @contextmanager
@@ -33,3 +36,14 @@ def actors(name: str) -> list[int]:
     listed = subprocess.run(["ps", "-eo", "pid,args"], check=True, stdout=subprocess.PIPE, text=True).stdout
     rows = (line.split(maxsplit=1) for line in listed.splitlines()[1:])
     return [int(row[0]) for row in rows if len(row) == 2 and row[1].startswith(f"ray::{name}")]
+
+
+def prepare_stories(binary: str | Path, home: Path) -> Path:
+    """Prepares the model stories260K for texts like `STORY`, in `stories` of a directory."""
+    file, out = home / "stories.txt", home / "stories"
+    file.write_text(STORY * 12)
+    sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]
+    files = ["--model", MODEL, "--text", file, "--out", out]
+    command = [binary, "llama", "prepare", *sizes, *files, "--json"]
+    subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
+    return out

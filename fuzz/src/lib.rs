@@ -44,7 +44,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 89] = [
+pub const TARGETS: [&Target; 90] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SPARSE_CIPHERTEXT,
@@ -95,6 +95,7 @@ pub const TARGETS: [&Target; 89] = [
     &llama_service::QUERY,
     &llama_service::TOKEN_QUERY,
     &llama_service::ANSWER,
+    &llama_service::PART,
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::SMALL_QUERY,

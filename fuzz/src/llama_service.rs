@@ -10,7 +10,7 @@ use unspoken_chat::{
     Answer, ChatError, Description, LlamaClient, LlamaKeys, LlamaServer, PassInput, Question, ServedModel,
     ServerOptions, SessionId,
 };
-use unspoken_ckks::Preset;
+use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, CkksDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader,
     ProtocolError, ServerHalf,
@@ -276,6 +276,131 @@ fn is_answered(server: &LlamaServer, keys: &LlamaKeys, data: &[u8]) -> bool {
     let read = read(&client(server), &answer, &[question]).expect("the answer to this question");
     assert!(matches!(read[..], [Answer::Begun { .. } | Answer::Ended]));
     true
+}
+
+/// `LlamaServer::compute_part`, stopped before the first operation.
+pub static PART: Target = Target {
+    name: "llama_part",
+    run: |data| {
+        // The keys and values of its tokens are there, so that parts of attention are read to their end.
+        static PUBLIC: LazyLock<()> = LazyLock::new(|| {
+            let task = Some(Task::Heads(Heads { layer: 0, block: 0, step: 0 }));
+            let part = Part { public_tokens: PUBLIC_TOKEN.into(), chunk: 0, chunks: 1, task, vectors: Vec::new() };
+            let computed = SERVICE.compute_part(&KEYS, &part.encode_to_vec(), &GO);
+            assert!(computed.is_some_and(|computed| computed.is_err()), "heads without queries");
+        });
+        LazyLock::force(&PUBLIC);
+        let computed = SERVICE.compute_part(&KEYS, data, &STOPPED).expect("a server that computes parts");
+        let Err(error) = computed else { panic!("a part was not stopped") };
+        error.is_cancelled()
+    },
+    repair: |data| {
+        let Ok(mut part) = Part::decode(data.as_slice()) else { return };
+        part.public_tokens = PUBLIC_TOKEN.into();
+        messages::repair_ciphertexts(&mut part.vectors, SERVICE.description().header(), repair::ciphertext);
+        *data = part.encode_to_vec();
+    },
+    seeds: || {
+        let place = |quantity: &str| ValuePlace { layer: 0, quantity: quantity.into() };
+        let places = vec![place("query"), place("key"), place("value")];
+        let one = Task::Product(Product { places, first: 0, end: 1, scale: 2f64.powi(40) });
+        let function = Task::Function(PlacedVector { place: Some(place("silu")), index: 0 });
+        let tasks = [
+            (Task::Refresh(Nothing {}), 2, 3),
+            (Task::Coefficients(Nothing {}), 1, 3),
+            (one, 1, 0),
+            (function, 1, 4),
+            (Task::Heads(Heads { layer: 0, block: 0, step: 5 }), 3, 1),
+        ];
+        let part = |(task, count, level): (Task, usize, usize)| {
+            let vectors = vec![vector(level); count];
+            Part { public_tokens: PUBLIC_TOKEN.into(), chunk: 0, chunks: 1, task: Some(task), vectors }.encode_to_vec()
+        };
+        tasks.map(part).to_vec()
+    },
+};
+
+/// The public tokens of parts: one.
+const PUBLIC_TOKEN: [u8; 4] = [4, 0, 0, 0];
+
+/// A ciphertext of the service's parameters.
+fn vector(level: usize) -> Vec<u8> {
+    let parameters = SERVICE.description().parameters();
+    let encoder = Encoder::new(parameters);
+    let secret = SecretKey::generate(parameters.rlwe(), &mut rng()).expect("a key");
+    let plaintext = encoder.encode(&[Complex64::new(0.5, 0.0)], level, parameters.scale()).expect("fits");
+    let encrypted = encoder.encrypt(&plaintext, &secret, &mut rng()).expect("encrypts");
+    encrypted.expand(parameters).to_bytes(parameters)
+}
+
+/// A part of a pass.
+#[derive(Clone, PartialEq, Message)]
+struct Part {
+    #[prost(bytes = "vec", tag = "1")]
+    public_tokens: Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    chunk: u32,
+    #[prost(uint32, tag = "3")]
+    chunks: u32,
+    #[prost(oneof = "Task", tags = "4, 5, 6, 7, 8")]
+    task: Option<Task>,
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    vectors: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Task {
+    #[prost(message, tag = "4")]
+    Refresh(Nothing),
+    #[prost(message, tag = "5")]
+    Coefficients(Nothing),
+    #[prost(message, tag = "6")]
+    Product(Product),
+    #[prost(message, tag = "7")]
+    Function(PlacedVector),
+    #[prost(message, tag = "8")]
+    Heads(Heads),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Nothing {}
+
+#[derive(Clone, PartialEq, Message)]
+struct Product {
+    #[prost(message, repeated, tag = "1")]
+    places: Vec<ValuePlace>,
+    #[prost(uint32, tag = "2")]
+    first: u32,
+    #[prost(uint32, tag = "3")]
+    end: u32,
+    #[prost(double, tag = "4")]
+    scale: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PlacedVector {
+    #[prost(message, optional, tag = "1")]
+    place: Option<ValuePlace>,
+    #[prost(uint32, tag = "2")]
+    index: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Heads {
+    #[prost(uint32, tag = "1")]
+    layer: u32,
+    #[prost(uint32, tag = "2")]
+    block: u32,
+    #[prost(uint32, tag = "3")]
+    step: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValuePlace {
+    #[prost(uint32, tag = "1")]
+    layer: u32,
+    #[prost(string, tag = "2")]
+    quantity: String,
 }
 
 /// Repairs a query, the vectors of a pass with `repair`.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import prepare_stories
 
 import unspoken
 
@@ -36,9 +37,6 @@ def binary() -> Path:
 CLASSIFIER = {"--name": "classify/spam", "--preset": "n14_depth8_scale30"}
 EMBEDDING = {"--name": "embed/words", "--preset": "n13_depth3_scale30"}
 DIGITS = {"--name": "digits/strokes", "--batch": "16"}
-
-
-STORY = "Tom and Mia went to the park. They saw a dog with a long tail, and the dog wanted to play ball. "
 
 
 class Service:
@@ -77,13 +75,8 @@ class Service:
 
 @pytest.fixture(scope="session")
 def prepared_stories(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model stories260K, prepared for texts like `STORY`."""
-    home = tmp_path_factory.mktemp("stories")
-    (home / "text.txt").write_text(STORY * 12)
-    sizes = ["--public", "16", "--private", "16", "--chunk", "8", "--tokens", "128"]
-    files = ["--model", ROOT / "models/stories260K/stories260K.bin", "--text", home / "text.txt", "--out", home / "out"]
-    subprocess.run([binary, "llama", "prepare", *sizes, *files, "--json"], check=True, stdout=subprocess.DEVNULL)
-    return home / "out"
+    """The model stories260K, prepared for texts like `running.STORY`."""
+    return prepare_stories(binary, tmp_path_factory.mktemp("stories"))
 
 
 @pytest.fixture(scope="session")

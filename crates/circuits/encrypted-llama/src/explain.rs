@@ -10,6 +10,7 @@ use crate::error::PassError;
 use crate::machine::SimulatedMachine;
 use crate::place::{CountedStep, Prices};
 use crate::program::Program;
+use crate::session::Session;
 use crate::spread::{SimulatedProcesses, SpreadTimes};
 
 /// Where a step computes.
@@ -95,33 +96,42 @@ impl Program {
 }
 
 impl Program {
-    /// Predicts what the parts of that pass ([`Program::explain`]) take in so many processes like the one of `model`,
-    /// whose networks carry so many bytes a second.
+    /// Predicts what the parts of a pass take in each of these numbers of processes like the one of `model`, whose
+    /// networks carry so many bytes a second: the pass of a chunk, counted from 0, of a session with room for `chunks`
+    /// chunks behind `public` tokens.
     ///
     /// # Errors
     /// If a pass cannot run.
     pub fn spread_times(
         &self,
         encoder: &Encoder,
-        (public, chunks): (usize, usize),
-        (processes, network): (usize, f64),
+        (public, chunk, chunks): (usize, usize, usize),
+        (processes, network): (&[usize], f64),
         model: &CostModel,
-    ) -> Result<SpreadTimes, PassError> {
+    ) -> Result<Vec<SpreadTimes>, PassError> {
         let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
-        let mut session = self.session();
-        let mut times = SpreadTimes::default();
-        let prepared = self.prepared_matrices();
-        for _ in 0..chunks.min(2) {
-            let simulator = Simulator::counting(encoder);
-            let processes = SimulatedProcesses::new(processes, network, model);
-            let machine = SimulatedMachine::new(&simulator, &self.bootstrap).with_processes(&processes);
-            let mut pass = PassArithmetic::new(&machine, self, &cache, &mut session, (true, chunks))?;
-            pass.run(self.input_without_values(&simulator)?)?;
-            times = processes.times(&simulator);
+        let simulator = Simulator::counting(encoder);
+        let input = self.input_without_values(&simulator)?;
+        let pass = |machine: &SimulatedMachine<'_>, session: &mut Session<_>| -> Result<(), PassError> {
+            PassArithmetic::new(machine, self, &cache, session, (true, chunks))?.run(input.clone())?;
+            Ok(())
+        };
+        let mut before = self.session();
+        for _ in 0..chunk {
+            pass(&SimulatedMachine::new(&simulator, &self.bootstrap), &mut before)?;
         }
-        // Only this number of processes has these blocks of outputs.
+        let prepared = self.prepared_matrices();
+        let times = |&count: &usize| {
+            let simulator = Simulator::counting(encoder);
+            let processes = SimulatedProcesses::new(count, network, model);
+            let machine = SimulatedMachine::new(&simulator, &self.bootstrap).with_processes(&processes);
+            pass(&machine, &mut before.clone())?;
+            Ok(processes.times(&simulator))
+        };
+        let times = processes.iter().map(times).collect();
+        // No pass in one process has these blocks of outputs.
         self.retain_matrices(&prepared);
-        Ok(times)
+        times
     }
 }
 

@@ -157,6 +157,9 @@ impl PassPlace<'_> {
         let queries = (0..layout.parts).map(|_| next()).collect::<Result<Vec<_>, _>>()?;
         let mut session = Session::empty(program.model.config.layers, layout.width);
         session.layers[layer] = LayerCache::restore((layout, &context.columns, blocks), self.chunk, &mut next)?;
+        if next().is_ok() {
+            return Err(refused(format!("{} vectors", vectors.len()), "those of queries, keys and values alone"));
+        }
         session.chunk = self.chunk;
         let mut pass = PassArithmetic::from_step(context, &mut session, step);
         let queries = pass.queries(layer, queries);

@@ -162,10 +162,10 @@ fn spread(
     harness: &mut Harness<'_>,
     (name, seconds, params): (&str, f64, &Map<String, Value>),
     (program, encoder, model): (&Program, &Encoder, &CostModel),
-    place: (usize, usize),
+    (public, chunks): (usize, usize),
 ) -> Result<(), BenchError> {
-    for processes in PROCESSES {
-        let times = program.spread_times(encoder, place, (processes, NETWORK_BYTES), model)?;
+    let times = program.spread_times(encoder, (public, chunks - 1, chunks), (&PROCESSES, NETWORK_BYTES), model)?;
+    for (processes, times) in PROCESSES.into_iter().zip(times) {
         let mut own = params.clone();
         own.extend(params! {
             "processes": processes, "network_bytes": NETWORK_BYTES, "parts": times.parts, "sent_bytes": times.bytes,

@@ -80,13 +80,15 @@ const MOST_PROCESSES: usize = 10_000;
 fn spread(
     program: &Program,
     encoder: &Encoder,
-    place: (usize, usize),
+    (public, chunks): (usize, usize),
     model: &CostModel,
     arguments: &Arguments,
 ) -> anyhow::Result<Vec<(usize, SpreadTimes)>> {
     let network = arguments.network_gbit * GIGABYTE / 8.0;
-    let times = |&count: &usize| Ok((count, program.spread_times(encoder, place, (count, network), model)?));
-    arguments.processes.iter().map(times).collect()
+    // That which is explained.
+    let place = (public, chunks.min(2) - 1, chunks);
+    let times = program.spread_times(encoder, place, (&arguments.processes, network), model)?;
+    Ok(arguments.processes.iter().copied().zip(times).collect())
 }
 
 /// Sums over steps.

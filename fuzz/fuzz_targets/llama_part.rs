@@ -1,0 +1,3 @@
+#![no_main]
+
+unspoken_fuzz::fuzz!(unspoken_fuzz::llama_service::PART);
