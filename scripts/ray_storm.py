@@ -56,6 +56,7 @@ class Asker(threading.Thread):
                 self.seen["right" if self.ask(self.client) else "WRONG"] += 1
             except unspoken.UnspokenError as error:
                 self.seen[f"told: {type(error).__name__}"] += 1
+                print(f"told: {error}", file=sys.stderr)
             self.waits.append(time.monotonic() - start)
 
 
