@@ -2,16 +2,18 @@
 
 `ray_storm.py UNSPOKEN [--kills N] [--clients N]`: a Ray cluster of three nodes on this machine, a recogniser of digits
 with two replicas, a language model in a small insecure ring with a helper, and clients that ask all the time. Every
-answer is compared with the network in the clear, and every text with the one before the first kill. Prints what
-happened, and exits with 1 if an answer was wrong, keys were lost, or a client waited longer than two minutes.
+answer is compared with the model in the clear. Prints what happened, and exits with 1 if an answer was wrong, keys were
+lost, a client waited longer than two minutes, or one has no right answers after the last kill.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -26,13 +28,17 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 import numpy as np
 import ray
 from ray.cluster_utils import Cluster
-from running import actors, prepare_stories
+from running import MODEL, actors, prepare_stories
 
 import unspoken
 import unspoken.ray
 
 # Seconds that a client may wait for an answer.
 LONGEST_WAIT = 120.0
+
+# A text of which the service knows the first part alone.
+PUBLIC = "One day, Tom and Mia went to the park. They saw"
+PRIVATE = " a dog"
 
 # Seconds between two kills.
 PAUSES = (0.5, 4.0)
@@ -47,6 +53,8 @@ class Asker(threading.Thread):
         self.seen: Counter[str] = Counter()
         self.waits: list[float] = []
         self.is_done = False
+        # Not if an exception ended the thread, or its client hangs.
+        self.is_ended = False
 
     def run(self) -> None:
         """Asks until it is told to end."""
@@ -58,20 +66,14 @@ class Asker(threading.Thread):
                 self.seen[f"told: {type(error).__name__}"] += 1
                 print(f"told: {error}", file=sys.stderr)
             self.waits.append(time.monotonic() - start)
+        self.is_ended = True
 
 
-class Texts:
-    """Continues the same text, which must always go on in the same way."""
-
-    def __init__(self) -> None:
-        self.first: str | None = None
-
-    def __call__(self, client: Any) -> bool:
-        """Says whether a text is the first one again."""
-        public = "One day, Tom and Mia went to the park. They saw"
-        text = client.generate(" a dog.", public=public, max_tokens=1, progress=False).text
-        self.first = self.first or text
-        return bool(text == self.first)
+def continued(binary: Path) -> str:
+    """How the model in the clear continues the text that the storm asks for."""
+    command = [binary, "llama", "run", "--model", MODEL, "--prompt", PUBLIC + PRIVATE, "--max-tokens", "1", "--json"]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    return str(json.loads(printed)["text"])
 
 
 def storm(kills: int, askers: list[Asker], cluster: Cluster, worker: Any, draw: random.Random) -> Counter[str]:
@@ -130,7 +132,12 @@ def main() -> int:
 
         own: Any = {"model": stories / "client", "application": "llama/stories", "insecure_parameters": True}
         texts = unspoken.LlamaClient(service.url, state_dir=home / "state", progress=False, **own)
-        askers = [Asker(texts, Texts())]
+        text = continued(options.unspoken)
+
+        def continues(client: Any) -> bool:
+            return bool(client.generate(PRIVATE, public=PUBLIC, max_tokens=1, progress=False).text == text)
+
+        askers = [Asker(texts, continues)]
         for number in range(options.clients):
             rest: Any = {"state_dir": home / f"state-{number}", "application": "digits/noise", "progress": False}
             askers.append(Asker(unspoken.DigitsClient(service.url, **rest), recognises))
@@ -141,10 +148,18 @@ def main() -> int:
             if time.monotonic() > deadline:
                 sys.exit(f"no right answers before the first kill: {[dict(asker.seen) for asker in askers]}")
             time.sleep(0.1)
+        print(f"all clients have a right answer; {options.kills} kills begin", file=sys.stderr)
         keys_sent = [asker.client.usage.key_bytes for asker in askers]
         start = time.monotonic()
         killed = storm(options.kills, askers, cluster, worker, random.Random(options.seed))
         seconds = time.monotonic() - start
+        rights = [asker.seen["right"] for asker in askers]
+        deadline = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < deadline and any(
+            asker.seen["right"] == before for asker, before in zip(askers, rights, strict=True)
+        ):
+            time.sleep(0.1)
+        recovered = sum(asker.seen["right"] > before for asker, before in zip(askers, rights, strict=True))
         for asker in askers:
             asker.is_done = True
         for asker in askers:
@@ -152,13 +167,16 @@ def main() -> int:
         seen = sum((asker.seen for asker in askers), Counter())
         waits = sorted(wait for asker in askers for wait in asker.waits)
         sent_again = sum(asker.client.usage.key_bytes > sent for asker, sent in zip(askers, keys_sent, strict=True))
+        ended = sum(asker.is_ended for asker in askers)
         is_sound = seen["WRONG"] == 0 and waits[-1] <= LONGEST_WAIT and sent_again == 0
+        is_sound = is_sound and recovered == ended == len(askers)
         lines = [
             f"killed      {', '.join(f'{count} {what}' for what, count in killed.items())} in {seconds:.0f} s",
             f"answers     {', '.join(f'{count} {what}' for what, count in sorted(seen.items()))}",
             f"texts       {', '.join(f'{count} {what}' for what, count in sorted(askers[0].seen.items()))}",
             f"waits       median {waits[len(waits) // 2]:.2f} s, longest {waits[-1]:.2f} s",
             f"keys        sent again by {sent_again} clients",
+            f"after       {recovered} of {len(askers)} clients had right answers behind the last kill, {ended} ended",
             "sound" if is_sound else "NOT SOUND",
         ]
         service.close()

@@ -1,4 +1,4 @@
-"""What scripts and tests start on this machine: a service, the actors of a Ray cluster, and a model to serve."""
+"""What scripts and tests use on this machine: a running service, processes of Ray's actors, and a prepared model."""
 
 from __future__ import annotations
 

@@ -443,3 +443,16 @@ def test_vectors_longer_than_the_slots_are_permuted(secret):
         found = secret.decrypt(expression.compute(secret.keys(expression, progress=False), progress=False))
         np.testing.assert_allclose(found, expected, rtol=0, atol=program.error)
         assert program.error < 0.02
+
+
+def test_the_predicted_error_of_few_entries_has_that_of_rare_slots():
+    a = random(24, 30, seed=1)
+    errors = []
+    for _ in range(20):
+        own = unspoken.MatrixSecret()
+        expression = own.matrix(a)[0][[[3, 1], [2, 29]]]
+        program = expression.plan(preset=FAST)
+        found = own.decrypt(expression.compute(own.keys(expression, progress=False), progress=False))
+        errors.append(found - a[0][[[3, 1], [2, 29]]])
+    # Sixteen times the root mean square, up to the luck of 80 errors.
+    assert program.error > 0.6 * 16 * np.sqrt(np.mean(np.square(errors)))

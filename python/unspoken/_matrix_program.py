@@ -200,8 +200,9 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
     def error(self) -> float:
         """Predicted largest error of an entry, for all inputs up to `largest`.
 
-        By a simulation on the largest inputs, which takes about as long as a run: four times the
-        worst error seen, at least sixteen times the root mean square. Computed once.
+        By a simulation on the largest inputs, which takes about as long as a run, or as four runs for
+        results with few entries: four times the worst error of an entry, and at least sixteen times
+        the root mean square of the errors. Computed once.
         """
         return self._compiled.error()
 

@@ -45,8 +45,8 @@ pub struct Program {
 pub struct Precision {
     /// Bound of the error of a result's entries, by a simulation on the largest inputs: four times its worst error, and
     /// at least sixteen times its root mean square; plus the error of decoding. The mean is over the entries, or over
-    /// all slots that hold no larger values, whichever is larger: few entries say little about rare errors, because an
-    /// error of a division is a rounding error times a slot of the secret.
+    /// all slots with no larger values, whichever is larger. A rescaling multiplies a rounding error by the value of
+    /// the secret in each slot. Few slots have large values, so few entries may miss them.
     pub error: f64,
     /// Bound of the absolute value of the exact result's entries.
     pub largest: f64,
@@ -79,18 +79,14 @@ struct Errors {
     count: usize,
 }
 
-impl Extend<(Complex64, Complex64)> for Errors {
-    fn extend<T: IntoIterator<Item = (Complex64, Complex64)>>(&mut self, pairs: T) {
-        for (noisy, exact) in pairs {
-            let error = (noisy - exact).norm();
-            self.worst = self.worst.max(error);
-            self.squares += error * error;
-            self.count += 1;
-        }
-    }
-}
-
 impl Errors {
+    fn add(&mut self, noisy: Complex64, exact: Complex64) {
+        let error = (noisy - exact).norm();
+        self.worst = self.worst.max(error);
+        self.squares += error * error;
+        self.count += 1;
+    }
+
     /// Root mean square; 0 without slots.
     fn rms(&self) -> f64 {
         (self.squares / self.count.max(1) as f64).sqrt()
@@ -262,7 +258,7 @@ impl Program {
     }
 
     /// The error of results, by a simulation of the worst case, and the bound of their entries. The first call takes
-    /// about as long as a run of one group.
+    /// about as long as a run of one group; as four runs, if the result has few entries.
     ///
     /// The simulated inputs all have the largest absolute value, and every difference and every negative weight adds up
     /// ([`WorstCase`]): errors of products grow with the values.
@@ -299,10 +295,14 @@ impl Program {
             let places = entry_slots(layout, self.signature.output.stored(layout), self.signature.group());
             for (tile, places) in result.tiles().iter().zip(places) {
                 let (noisy, exact) = (tile.noisy(), tile.exact());
-                let pairs = || places.iter().filter_map(|&slot| Some((*noisy.get(slot)?, *exact.get(slot)?)));
-                let largest = pairs().map(|(_, exact)| exact.norm()).fold(0.0, f64::max);
-                entries.extend(pairs());
-                slots.extend(noisy.iter().copied().zip(exact.iter().copied()).filter(|(_, x)| x.norm() <= largest));
+                let mut largest = 0.0f64;
+                for slot in places {
+                    let (Some(&noisy), Some(&exact)) = (noisy.get(slot), exact.get(slot)) else { continue };
+                    largest = largest.max(exact.norm());
+                    entries.add(noisy, exact);
+                }
+                let others = noisy.iter().zip(exact).filter(|(_, exact)| exact.norm() <= largest);
+                others.for_each(|(&noisy, &exact)| slots.add(noisy, exact));
             }
             if entries.count >= LEAST_ENTRIES {
                 break;

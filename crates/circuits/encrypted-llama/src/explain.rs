@@ -96,12 +96,12 @@ impl Program {
 }
 
 impl Program {
-    /// Predicts what the parts of a pass take in each of these numbers of processes like the one of `model`, whose
-    /// networks carry so many bytes a second: the pass of a chunk, counted from 0, of a session with room for `chunks`
-    /// chunks behind `public` tokens.
+    /// Predicts a pass in each of these numbers of processes. Each process is like that of `model`, and its network
+    /// carries `network` bytes a second. The pass is that of chunk `chunk`, counted from 0, of a session with room for
+    /// `chunks` chunks behind `public` tokens.
     ///
     /// # Errors
-    /// If a pass cannot run.
+    /// If `chunk` is not below `chunks`, or a pass cannot run.
     pub fn spread_times(
         &self,
         encoder: &Encoder,
@@ -109,6 +109,9 @@ impl Program {
         (processes, network): (&[usize], f64),
         model: &CostModel,
     ) -> Result<Vec<SpreadTimes>, PassError> {
+        if processes.is_empty() {
+            return Ok(Vec::new());
+        }
         let cache = self.model.prefix_cache(&vec![0; public]).map_err(unspoken_llama::CircuitError::from)?;
         let simulator = Simulator::counting(encoder);
         let input = self.input_without_values(&simulator)?;
@@ -129,7 +132,7 @@ impl Program {
             Ok(processes.times(&simulator))
         };
         let times = processes.iter().map(times).collect();
-        // No pass in one process has these blocks of outputs.
+        // A pass in one process does not use the matrices of blocks.
         self.retain_matrices(&prepared);
         times
     }

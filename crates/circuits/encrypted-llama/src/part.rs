@@ -112,6 +112,9 @@ impl PassPlace<'_> {
                 Ok(machine.product(&matrix, (self.program.layout.parts, *scale), &part.vectors)?)
             }
             Task::Function { place, index } => {
+                if part.vectors.len() != 1 {
+                    return Err(refused(format!("{} vectors of a function", part.vectors.len()), "one"));
+                }
                 let all = Blocks::all(&self.program.layout);
                 self.context(machine, all)?.function(*place, *index, &part.vectors)
             }
@@ -157,7 +160,7 @@ impl PassPlace<'_> {
         let queries = (0..layout.parts).map(|_| next()).collect::<Result<Vec<_>, _>>()?;
         let mut session = Session::empty(program.model.config.layers, layout.width);
         session.layers[layer] = LayerCache::restore((layout, &context.columns, blocks), self.chunk, &mut next)?;
-        if next().is_ok() {
+        if rest.next().is_some() {
             return Err(refused(format!("{} vectors", vectors.len()), "those of queries, keys and values alone"));
         }
         session.chunk = self.chunk;

@@ -52,8 +52,8 @@ pub(crate) struct TransformKey {
     pub scale: u64,
 }
 
-/// Linear maps of one tensor, the first of their places and how many there are, and some vectors of their outputs.
-pub(crate) type MatrixKey = (Place, usize, Range<usize>);
+/// The places of linear maps of one tensor, and some vectors of their outputs.
+pub(crate) type MatrixKey = (Vec<Place>, Range<usize>);
 
 /// What a shared linear transformation computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -202,11 +202,11 @@ impl Program {
         outputs: Range<usize>,
     ) -> Result<Arc<CoefficientMatrix>, PassError> {
         let all = self.output_vectors(places);
-        let Some(place) = places.first().filter(|_| !outputs.is_empty() && outputs.end <= all) else {
+        if places.is_empty() || outputs.is_empty() || outputs.end > all {
             let found = format!("{} linear maps, and vectors {outputs:?} of their outputs", places.len());
             return Err(PassError::Session { found, needed: format!("one or more, and vectors below {all}") });
-        };
-        let key = (*place, places.len(), outputs.clone());
+        }
+        let key = (places.to_vec(), outputs.clone());
         let lock = || self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
             return Ok(Arc::clone(known));

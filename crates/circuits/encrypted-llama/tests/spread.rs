@@ -190,5 +190,28 @@ fn parts_of_another_pass_are_refused() {
     assert!(refused(place, heads(0, 2, 10), 6).contains("block 2"));
     assert!(refused(place, heads(2, 0, 10), 6).contains("layer 2"));
     assert!(refused(place, heads(0, 0, 10), 5).contains("5 vectors"));
+    assert!(refused(place, heads(0, 0, 10), 7).contains("7 vectors"));
+    assert!(refused(place, silu(0, Quantity::Silu), 0).contains("0 vectors"));
+    assert!(refused(place, silu(0, Quantity::Silu), 2).contains("2 vectors"));
     assert!(refused(place, heads(0, 0, 999), 6).contains("placement"));
+}
+
+#[test]
+fn passes_are_predicted_for_each_chunk_and_number_of_processes() {
+    let setting = many_heads();
+    let mut program = program(&setting, SMALL, 8, 512);
+    let encoder = Encoder::new(program.bootstrap().parameters());
+    let model = CostModel::nominal(encoder.parameters());
+    program.place(&encoder, 20, &model).unwrap();
+    let times = |chunk| program.spread_times(&encoder, (20, chunk, CHUNKS), (&[1, 2], 1e12), &model).unwrap();
+    let [first, last] = [0, CHUNKS - 1].map(times);
+    for times in [&first, &last] {
+        let [one, two] = times[..] else { panic!("{times:?}") };
+        assert_eq!((one.parts, one.bytes), (0, 0.0));
+        assert!(two.parts > 0 && two.seconds() < 0.9 * one.seconds(), "{one:?} {two:?}");
+        // Blocks have bootstraps of their own.
+        assert!((two.whole / one.whole - 1.0).abs() < 0.2, "{one:?} {two:?}");
+    }
+    assert!(last[0].seconds() > first[0].seconds(), "{first:?} {last:?}");
+    assert!(program.spread_times(&encoder, (20, CHUNKS, CHUNKS), (&[2], 1e12), &model).is_err());
 }

@@ -66,7 +66,7 @@ const SMALL: PassCase = PassCase {
     memory: 4_000_000_000,
 };
 
-/// Heads, and the outputs of most products, need two vectors.
+/// Heads need two vectors, and activations do, too.
 const BLOCKS: PassCase = PassCase {
     name: "random model of 256 dimensions, 8 tokens, small insecure ring",
     random: true,

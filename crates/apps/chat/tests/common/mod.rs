@@ -39,7 +39,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Polynomials of a model for samples, as the service would have them.
+    /// Makes the polynomials of a model from samples.
     fn new(mut model: Model, tokenizer: Tokenizer, samples: &[Vec<u32>], held_out: &[Vec<u32>]) -> Self {
         // Also with few tokens in front of the private ones.
         let samples = samples.iter().enumerate().map(|(number, tokens)| {
@@ -110,7 +110,7 @@ pub fn setting() -> &'static Setting {
     })
 }
 
-/// A model with random weights, whose heads and activations need two vectors of the small ring.
+/// A model with random weights, whose heads and activations need several vectors of the small ring.
 pub fn many_heads() -> Setting {
     let (width, heads, head_width) = (256, 32, 8);
     let tokenizer = stories260k().tokenizer;

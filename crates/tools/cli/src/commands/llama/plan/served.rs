@@ -85,7 +85,7 @@ fn spread(
     arguments: &Arguments,
 ) -> anyhow::Result<Vec<(usize, SpreadTimes)>> {
     let network = arguments.network_gbit * GIGABYTE / 8.0;
-    // That which is explained.
+    // The pass that `explain` describes.
     let place = (public, chunks.min(2) - 1, chunks);
     let times = program.spread_times(encoder, place, (&arguments.processes, network), model)?;
     Ok(arguments.processes.iter().copied().zip(times).collect())
