@@ -53,7 +53,7 @@ class Asker(threading.Thread):
         self.seen: Counter[str] = Counter()
         self.waits: list[float] = []
         self.is_done = False
-        # Not if an exception ended the thread, or its client hangs.
+        # An exception that ends the thread, and a client that hangs, leave it so.
         self.is_ended = False
 
     def run(self) -> None:
@@ -74,6 +74,16 @@ def continued(binary: Path) -> str:
     command = [binary, "llama", "run", "--model", MODEL, "--prompt", PUBLIC + PRIVATE, "--max-tokens", "1", "--json"]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     return str(json.loads(printed)["text"])
+
+
+def answered(askers: list[Asker], before: list[int]) -> int:
+    """How many clients have more right answers than before; waits until all have, or for the longest time of one."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while True:
+        count = sum(asker.seen["right"] > rights for asker, rights in zip(askers, before, strict=True))
+        if count == len(askers) or time.monotonic() > deadline:
+            return count
+        time.sleep(0.1)
 
 
 def storm(kills: int, askers: list[Asker], cluster: Cluster, worker: Any, draw: random.Random) -> Counter[str]:
@@ -143,23 +153,14 @@ def main() -> int:
             askers.append(Asker(unspoken.DigitsClient(service.url, **rest), recognises))
         for asker in askers:
             asker.start()
-        deadline = time.monotonic() + LONGEST_WAIT
-        while not all(asker.seen["right"] for asker in askers):
-            if time.monotonic() > deadline:
-                sys.exit(f"no right answers before the first kill: {[dict(asker.seen) for asker in askers]}")
-            time.sleep(0.1)
+        if answered(askers, [0] * len(askers)) < len(askers):
+            sys.exit(f"no right answers before the first kill: {[dict(asker.seen) for asker in askers]}")
         print(f"all clients have a right answer; {options.kills} kills begin", file=sys.stderr)
         keys_sent = [asker.client.usage.key_bytes for asker in askers]
         start = time.monotonic()
         killed = storm(options.kills, askers, cluster, worker, random.Random(options.seed))
         seconds = time.monotonic() - start
-        rights = [asker.seen["right"] for asker in askers]
-        deadline = time.monotonic() + LONGEST_WAIT
-        while time.monotonic() < deadline and any(
-            asker.seen["right"] == before for asker, before in zip(askers, rights, strict=True)
-        ):
-            time.sleep(0.1)
-        recovered = sum(asker.seen["right"] > before for asker, before in zip(askers, rights, strict=True))
+        recovered = answered(askers, [asker.seen["right"] for asker in askers])
         for asker in askers:
             asker.is_done = True
         for asker in askers:
@@ -176,7 +177,7 @@ def main() -> int:
             f"texts       {', '.join(f'{count} {what}' for what, count in sorted(askers[0].seen.items()))}",
             f"waits       median {waits[len(waits) // 2]:.2f} s, longest {waits[-1]:.2f} s",
             f"keys        sent again by {sent_again} clients",
-            f"after       {recovered} of {len(askers)} clients had right answers behind the last kill, {ended} ended",
+            f"after       {recovered} of {len(askers)} clients had right answers after the last kill, {ended} ended",
             "sound" if is_sound else "NOT SOUND",
         ]
         service.close()

@@ -73,32 +73,29 @@ impl ExplainedStep {
 }
 
 impl Program {
-    /// The steps of a pass behind `public` tokens: that of the last chunk of a session with room for `chunks` chunks,
-    /// or of the second one if there are more. Seconds are those of `model`.
+    /// The steps of the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks behind
+    /// `public` tokens. Seconds are those of `model`.
     ///
     /// # Errors
-    /// If a pass cannot run.
+    /// If `chunk` is not below `chunks`, or a pass cannot run.
     pub fn explain(
         &self,
         encoder: &Encoder,
-        (public, chunks): (usize, usize),
+        (public, chunk, chunks): (usize, usize, usize),
         model: &CostModel,
     ) -> Result<Vec<ExplainedStep>, PassError> {
         let prices = Prices::new(self, encoder, public, model)?;
         let mut session = self.session();
         let mut counted = Vec::new();
-        for _ in 0..chunks.min(2) {
+        for _ in 0..=chunk {
             counted = prices.pass(&mut session, chunks)?;
         }
         let bytes = |level: usize| vector_bytes(encoder.parameters(), level);
         Ok(counted.into_iter().map(|counted| explained(counted, bytes)).collect())
     }
-}
 
-impl Program {
-    /// Predicts a pass in each of these numbers of processes. Each process is like that of `model`, and its network
-    /// carries `network` bytes a second. The pass is that of chunk `chunk`, counted from 0, of a session with room for
-    /// `chunks` chunks behind `public` tokens.
+    /// Predicts that pass in each of these numbers of processes. Each process is like that of `model`, and its network
+    /// carries `network` bytes a second.
     ///
     /// # Errors
     /// If `chunk` is not below `chunks`, or a pass cannot run.

@@ -24,11 +24,11 @@ fn passes_agree_with_the_model_and_the_simulator_at_every_step() {
     let requirements = program.requirements(&encoder, PUBLIC, CHUNKS).unwrap();
     // What is explained is what was run, and takes what the placement predicted.
     let model = CostModel::nominal(encoder.parameters());
-    let explained = program.explain(&encoder, (PUBLIC, CHUNKS), &model).unwrap();
+    let explained = program.explain(&encoder, (PUBLIC, 1, CHUNKS), &model).unwrap();
     assert_eq!(explained.iter().map(ExplainedStep::bootstraps).sum::<usize>(), requirements.bootstraps);
     let places: Vec<_> = explained.iter().flat_map(|step| step.places.iter().copied()).collect();
     assert!(found[2].iter().all(|row| places.contains(&row.place)), "{places:?}");
-    let seconds: f64 = program.explain(&encoder, (PUBLIC, 1), &model).unwrap().iter().map(|step| step.seconds).sum();
+    let seconds: f64 = program.explain(&encoder, (PUBLIC, 0, 1), &model).unwrap().iter().map(|step| step.seconds).sum();
     assert!((seconds / placed.seconds - 1.0).abs() < 0.1, "{seconds} {placed:?}");
     assert!(requirements.keys.covers(&keys));
     assert!(keys.iter().count() + program.bootstrap().key_plan().iter().count() >= requirements.keys.len());
@@ -83,7 +83,7 @@ fn results_that_fit_one_vector_share_its_bootstrap() {
     agree(&setting, &program, (&sample.public, &run), 7.0);
     let encoder = Encoder::new(program.bootstrap().parameters());
     let model = CostModel::nominal(encoder.parameters());
-    let explained = program.explain(&encoder, (sample.public.len(), CHUNKS), &model).unwrap();
+    let explained = program.explain(&encoder, (sample.public.len(), 1, CHUNKS), &model).unwrap();
     let shared = explained.iter().filter(|step| step.places.len() > 1);
     let counts: Vec<_> = shared.map(|step| (step.places.len(), step.outputs, step.fresh)).collect();
     assert_eq!(counts, [(3, 3, 1), (2, 2, 1), (3, 3, 1), (2, 2, 1)]);

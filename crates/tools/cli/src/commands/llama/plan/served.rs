@@ -56,15 +56,19 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
     let encoder = Encoder::new(parameters);
     let model = CostModel::measure(parameters)?;
     let requirements = program.requirements(&encoder, public, chunks)?;
+    // The pass of the second chunk, if there is one.
+    let place = (public, chunks.min(2) - 1, chunks);
+    let network = network * GIGABYTE / 8.0;
+    let times = program.spread_times(&encoder, place, (&arguments.processes, network), &model)?;
     let planned = Planned {
         preset: parameters.name().into(),
         threads: rayon::current_num_threads(),
         tokens: program.layout().chunk(),
         public,
         chunks,
-        steps: program.explain(&encoder, (public, chunks), &model)?,
+        steps: program.explain(&encoder, place, &model)?,
         memory: requirements.memory(&program, public),
-        spread: spread(&program, &encoder, (public, chunks), &model, arguments)?,
+        spread: arguments.processes.iter().copied().zip(times).collect(),
     };
     match arguments.json {
         true => println!("{}", planned.object()),
@@ -75,21 +79,6 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
 
 /// Processes that can be predicted at most: more than any pass has parts.
 const MOST_PROCESSES: usize = 10_000;
-
-/// What parts of the pass take in each of the numbers of processes.
-fn spread(
-    program: &Program,
-    encoder: &Encoder,
-    (public, chunks): (usize, usize),
-    model: &CostModel,
-    arguments: &Arguments,
-) -> anyhow::Result<Vec<(usize, SpreadTimes)>> {
-    let network = arguments.network_gbit * GIGABYTE / 8.0;
-    // The pass that `explain` describes.
-    let place = (public, chunks.min(2) - 1, chunks);
-    let times = program.spread_times(encoder, place, (&arguments.processes, network), model)?;
-    Ok(arguments.processes.iter().copied().zip(times).collect())
-}
 
 /// Sums over steps.
 #[derive(Default)]
