@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use unspoken_chat::ServedModel;
 use unspoken_ckks::{CkksParameters, CostModel, Encoder};
-use unspoken_encrypted_llama::{ExplainedStep, Layout, Program, SpreadTimes};
+use unspoken_encrypted_llama::{ExplainedStep, Layout, SpreadTimes};
 use unspoken_llama_model::TamedModel;
 
 use super::{Arguments, GIGABYTE};
