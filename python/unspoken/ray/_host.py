@@ -27,6 +27,12 @@ _PAUSE = 0.2
 #: First bytes of bundles that were accepted, of which so many are remembered.
 _MOST_HEADERS = 4096
 
+#: Bytes of a query in one argument of a call. Ray puts arguments of over 100 KiB into its object store, which takes
+#: longer than to send them with the call.
+_PIECE_BYTES = 90_000
+#: Longer queries are one argument.
+_MOST_BYTES_IN_PIECES = 1_000_000
+
 #: What is raised when a replica or its node dies, or has no room: another attempt may succeed.
 _PASSING = (RayActorError, OwnerDiedError, ObjectStoreFullError, RayServeException)
 
@@ -115,7 +121,7 @@ class Host:
 
     def ask(self, client: bytes, keys: Keys, query: bytes) -> Asked:
         """Pass a query to a replica."""
-        return Asked(self, (client, keys.id, [keys.reference], query))
+        return Asked(self, (client, keys.id, [keys.reference], *_pieces(query)))
 
     @property
     def handle(self) -> Any:
@@ -126,7 +132,7 @@ class Host:
 class Asked:
     """A query that a replica has, and its answer once it is there."""
 
-    def __init__(self, host: Host, arguments: tuple[bytes, str, list[Any], bytes]) -> None:
+    def __init__(self, host: Host, arguments: tuple[Any, ...]) -> None:
         self._host = host
         self._arguments = arguments
         self._outcome: Outcome | None = None
@@ -182,6 +188,12 @@ class Asked:
         else:
             outcome = ("internal", b"a replica ended without an answer", 0)
         return outcome
+
+
+def _pieces(query: bytes) -> list[bytes]:
+    if len(query) > _MOST_BYTES_IN_PIECES:
+        return [query]
+    return [query[start : start + _PIECE_BYTES] for start in range(0, len(query), _PIECE_BYTES)]
 
 
 def _patiently(attempt: Callable[[], Outcome]) -> Outcome:

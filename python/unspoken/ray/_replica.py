@@ -60,21 +60,21 @@ class Replica:
             _, outcome = await self._threaded(lambda: self._cache.get(key, lambda: ray.get(keys[0])))
         return outcome
 
-    async def answer(self, client: bytes, key: str, keys: list[Any], query: bytes) -> Outcome:
-        """Answer a query; ``keys`` has the reference of the bundle ``key`` in the object store."""
+    async def answer(self, client: bytes, key: str, keys: list[Any], *query: bytes) -> Outcome:
+        """Answer a query, which is in pieces; ``keys`` has the reference of the bundle ``key`` in the object store."""
         work = Work()
         try:
-            return await self._in_turn(client, key, keys[0], query, work)
+            return await self._in_turn(client, key, keys[0], b"".join(query), work)
         finally:
             # The request may have been cancelled.
             work.cancel()
 
     async def answer_in_steps(
-        self, client: bytes, key: str, keys: list[Any], query: bytes
+        self, client: bytes, key: str, keys: list[Any], *query: bytes
     ) -> AsyncIterator[Outcome | tuple[int, int]]:
         """Answer a query, and report how far the answer is until it is there."""
         work = Work()
-        answer = asyncio.ensure_future(self._in_turn(client, key, keys[0], query, work))
+        answer = asyncio.ensure_future(self._in_turn(client, key, keys[0], b"".join(query), work))
         reported = None
         try:
             while not (await asyncio.wait([answer], timeout=_REPORT_SECONDS))[0]:
