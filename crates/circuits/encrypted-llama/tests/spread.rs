@@ -213,5 +213,7 @@ fn passes_are_predicted_for_each_chunk_and_number_of_processes() {
         assert!((two.whole / one.whole - 1.0).abs() < 0.2, "{one:?} {two:?}");
     }
     assert!(last[0].seconds() > first[0].seconds(), "{first:?} {last:?}");
-    assert!(program.spread_times(&encoder, (20, CHUNKS, CHUNKS), (&[2], 1e12), &model).is_err());
+    let outside = (20, CHUNKS, CHUNKS);
+    assert!(program.spread_times(&encoder, outside, (&[2], 1e12), &model).is_err());
+    assert!(program.explain(&encoder, outside, &model).is_err());
 }

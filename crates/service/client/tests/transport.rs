@@ -179,7 +179,9 @@ fn it_says_at_once_what_it_waits_for() {
     assert!(waits.len() >= 2 && waits[0].tries == 1 && waits[0].spent < Duration::from_millis(300), "{waits:?}");
     let said = format!("waiting for http://{nobody}: connection refused, nothing listens at this port; giving up in");
     assert!(waits[0].to_string().starts_with(&said), "{}", waits[0]);
-    // A timeout takes the place of both limits. Pauses are random: before one that reaches 3 s lie 635 ms or more.
+    // A timeout takes the place of both limits. The client gives up at the first pause that would not end within it.
+    // Pauses double from 10 ms on, times a random factor from 0.5 to 1.5. So that is the pause of 1,280 ms or a later
+    // one, and those before it take at least 635 ms.
     let (error, time, _) = failure(config.with_timeout(3.0).unwrap());
     assert!(matches!(error, Error::GaveUp { .. }), "{error}");
     assert!((Duration::from_millis(600)..Duration::from_secs(6)).contains(&time), "{time:?}");
