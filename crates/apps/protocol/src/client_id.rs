@@ -18,7 +18,7 @@ impl ClientId {
     }
 
     /// The same client, whose query came from a network: a hash of its address.
-    pub const fn from_network(self, network: [u8; 8]) -> Self {
+    pub const fn with_network(self, network: [u8; 8]) -> Self {
         ClientId { network: Some(network), ..self }
     }
 
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn a_client_is_the_same_from_every_network() {
         let client = ClientId::new([1; 16]);
-        let moved = client.from_network([2; 8]);
+        let moved = client.with_network([2; 8]);
         assert_eq!((moved, moved.to_bytes()), (client, [1; 16]));
         assert_eq!((client.network(), moved.network()), (None, Some([2; 8])));
         assert!(std::collections::HashSet::from([client]).contains(&moved));
-        assert_ne!(ClientId::new([3; 16]).from_network([2; 8]), moved);
+        assert_ne!(ClientId::new([3; 16]).with_network([2; 8]), moved);
     }
 }

@@ -1,5 +1,6 @@
 //! The budgets of all clients: how many evaluations each has left.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,6 +9,9 @@ use unspoken_protocol::ClientId;
 
 use crate::allowance::Allowance;
 use crate::error::UnsealError;
+
+/// Hash of an address.
+type Network = [u8; 8];
 
 /// Hash of a request.
 pub(crate) type RequestHash = [u8; 16];
@@ -20,11 +24,16 @@ const REPETITION: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 16;
 
 /// Maximum number of clients whose budgets are counted.
-const MOST_CLIENTS: usize = 1 << 14;
+pub(crate) const MOST_CLIENTS: usize = 1 << 14;
 
-/// Bytes that a client needs: its entry, with the unused capacity of the map, and its requests.
-const CLIENT_BYTES: usize =
-    2 * (size_of::<(ClientId, Budget)>() + 8) + REMEMBERED * size_of::<(RequestHash, Instant)>();
+/// Maximum number of those without a token whose requests come from one address, unless the service says otherwise.
+pub(crate) const MOST_OF_A_NETWORK: usize = MOST_CLIENTS / 16;
+
+/// Bytes that a client needs: its entry and that of its network, with the unused capacity of the maps, and its
+/// requests.
+const CLIENT_BYTES: usize = 2 * (size_of::<(ClientId, Budget)>() + 8)
+    + 2 * (size_of::<(Network, usize)>() + 8)
+    + REMEMBERED * size_of::<(RequestHash, Instant)>();
 
 /// Time between two searches for clients that need not be counted any more.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -33,12 +42,15 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub(crate) struct Budgets {
     allowance: Allowance,
     most_clients: usize,
+    most_of_a_network: usize,
     clients: Mutex<Clients>,
 }
 
 #[derive(Default)]
 struct Clients {
     budgets: HashMap<ClientId, Budget>,
+    /// Number of clients of each network among them. A network without clients is not there.
+    networks: HashMap<Network, usize>,
     swept: Option<Instant>,
 }
 
@@ -61,11 +73,16 @@ impl Budget {
 
 impl Budgets {
     pub(crate) fn new(allowance: Allowance) -> Self {
-        Self::with_capacity(allowance, MOST_CLIENTS)
+        Self::with_capacity(allowance, MOST_CLIENTS, MOST_OF_A_NETWORK)
     }
 
-    fn with_capacity(allowance: Allowance, most_clients: usize) -> Self {
-        Budgets { allowance, most_clients, clients: Mutex::default() }
+    fn with_capacity(allowance: Allowance, most_clients: usize, most_of_a_network: usize) -> Self {
+        Budgets { allowance, most_clients, most_of_a_network, clients: Mutex::default() }
+    }
+
+    /// Sets the maximum number of clients without a token whose requests come from one address.
+    pub(crate) fn set_most_of_a_network(&mut self, most: usize) {
+        self.most_of_a_network = most.min(self.most_clients);
     }
 
     pub(crate) fn allowance(&self) -> Allowance {
@@ -82,7 +99,8 @@ impl Budgets {
     ///
     /// # Errors
     /// [`UnsealError::Exhausted`] if the client has fewer evaluations left; nothing is charged then.
-    /// [`UnsealError::Crowded`] if there is no room for another client.
+    /// [`UnsealError::Crowded`] if there is no room for another client, [`UnsealError::CrowdedNetwork`] if there is none
+    /// for another one of its network.
     pub(crate) fn charge(
         &self,
         client: ClientId,
@@ -91,9 +109,9 @@ impl Budgets {
         now: Instant,
     ) -> Result<(), UnsealError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.make_room(client, self.most_clients, now)?;
-        let (fresh, window) = (Budget { full: now, charged: VecDeque::new() }, self.allowance.window());
-        let budget = clients.budgets.entry(client).or_insert(fresh);
+        clients.make_room(client, self.most_clients, self.most_of_a_network, now)?;
+        let window = self.allowance.window();
+        let budget = clients.budget(client, now);
         budget.forget(now);
         if budget.charged.iter().any(|(charged, _)| *charged == request) {
             return Ok(());
@@ -120,20 +138,63 @@ impl Budgets {
 impl Clients {
     /// Makes room for a client that is not counted yet, by forgetting those whose budgets are full again. No client
     /// with a smaller budget is forgotten: it would get a full one.
-    fn make_room(&mut self, client: ClientId, most: usize, now: Instant) -> Result<(), UnsealError> {
-        if self.budgets.len() < most || self.budgets.contains_key(&client) {
+    fn make_room(
+        &mut self,
+        client: ClientId,
+        most: usize,
+        most_of_a_network: usize,
+        now: Instant,
+    ) -> Result<(), UnsealError> {
+        if self.budgets.contains_key(&client) || self.has_room(client, most, most_of_a_network).is_ok() {
             return Ok(());
         }
         if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP) {
-            self.swept = Some(now);
-            self.budgets.retain(|_, budget| {
-                budget.forget(now);
-                budget.full > now || !budget.charged.is_empty()
-            });
+            self.sweep(now);
         }
-        match self.budgets.len() < most {
-            true => Ok(()),
-            false => Err(UnsealError::Crowded { clients: self.budgets.len() }),
+        self.has_room(client, most, most_of_a_network)
+    }
+
+    fn has_room(&self, client: ClientId, most: usize, most_of_a_network: usize) -> Result<(), UnsealError> {
+        if self.budgets.len() >= most {
+            return Err(UnsealError::Crowded { clients: self.budgets.len() });
+        }
+        match client.network().and_then(|network| self.networks.get(&network)) {
+            Some(&clients) if clients >= most_of_a_network => Err(UnsealError::CrowdedNetwork { clients }),
+            _ => Ok(()),
+        }
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        self.swept = Some(now);
+        let networks = &mut self.networks;
+        self.budgets.retain(|client, budget| {
+            budget.forget(now);
+            let is_kept = budget.full > now || !budget.charged.is_empty();
+            if let Some(network) = client.network().filter(|_| !is_kept) {
+                leave(networks, network);
+            }
+            is_kept
+        });
+    }
+
+    /// The budget of a client, for which there is room.
+    fn budget(&mut self, client: ClientId, now: Instant) -> &mut Budget {
+        let networks = &mut self.networks;
+        self.budgets.entry(client).or_insert_with(|| {
+            if let Some(network) = client.network() {
+                *networks.entry(network).or_default() += 1;
+            }
+            Budget { full: now, charged: VecDeque::new() }
+        })
+    }
+}
+
+/// Counts one client of a network less.
+fn leave(networks: &mut HashMap<Network, usize>, network: Network) {
+    if let Entry::Occupied(mut clients) = networks.entry(network) {
+        *clients.get_mut() -= 1;
+        if *clients.get() == 0 {
+            clients.remove();
         }
     }
 }
@@ -147,7 +208,7 @@ mod tests {
 
     /// Ten evaluations in a hundred seconds.
     fn budgets(most_clients: usize) -> Budgets {
-        Budgets::with_capacity(Allowance::new(10, 100).unwrap(), most_clients)
+        Budgets::with_capacity(Allowance::new(10, 100).unwrap(), most_clients, most_clients)
     }
 
     fn request(number: u32) -> RequestHash {
@@ -216,7 +277,7 @@ mod tests {
 
     #[test]
     fn only_the_last_requests_are_remembered() {
-        let budgets = Budgets::with_capacity(Allowance::new(17, 100_000).unwrap(), 1);
+        let budgets = Budgets::with_capacity(Allowance::new(17, 100_000).unwrap(), 1, 1);
         let now = Instant::now();
         let charge = |number| budgets.charge(CLIENT, request(number), 1, now);
         (0..17).for_each(|number| charge(number).unwrap());
@@ -245,5 +306,30 @@ mod tests {
         assert!((1..=3).contains(&clients.budgets.len()));
         drop(clients);
         assert!(budgets.capacity_bytes() >= 3 * 16 * 32);
+    }
+
+    #[test]
+    fn one_address_does_not_take_the_room_of_all() {
+        let budgets = Budgets::with_capacity(Allowance::new(10, 100).unwrap(), 6, 2);
+        let start = Instant::now();
+        let charge = |number: u8, network: Option<u8>, after| {
+            let client = ClientId::new([number; 16]);
+            let client = network.map_or(client, |network| client.with_network([network; 8]));
+            budgets.charge(client, request(number.into()), 10, start + seconds(after))
+        };
+        (1..=2).for_each(|number| charge(number, Some(1), 0).unwrap());
+        for number in 3..50 {
+            let refused = charge(number, Some(1), 5).unwrap_err();
+            assert!(matches!(refused, UnsealError::CrowdedNetwork { clients: 2 }), "{refused}");
+        }
+        // Repetitions, other addresses, and clients with a token, which have no address.
+        charge(1, Some(1), 5).unwrap();
+        charge(50, Some(2), 5).unwrap();
+        (51..=53).for_each(|number| charge(number, None, 5).unwrap());
+        assert!(matches!(charge(54, Some(3), 5), Err(UnsealError::Crowded { clients: 6 })));
+        // Once their budgets are full again, others of the address have room.
+        (3..=4).for_each(|number| charge(number, Some(1), 700).unwrap());
+        assert!(charge(5, Some(1), 702).is_err());
+        assert_eq!(budgets.clients.lock().unwrap().networks, HashMap::from([([1; 8], 2)]));
     }
 }

@@ -36,6 +36,15 @@ pub enum UnsealError {
         /// Clients that are counted.
         clients: usize,
     },
+    /// The service counts the evaluations of as many clients without a token as it does for one address.
+    #[error(
+        "ask for keys of records: found {clients} clients without a token that asked from this address lately, needed \
+         fewer; ask again later, or get a token"
+    )]
+    CrowdedNetwork {
+        /// Clients of the address that are counted.
+        clients: usize,
+    },
     /// The request was cancelled. Nothing was charged.
     #[error("cancelled; nothing was charged")]
     Cancelled,
@@ -54,7 +63,7 @@ impl ApplicationError for UnsealError {
             UnsealError::Sealed(SealedError::Randomness(_) | SealedError::Oprf(_)) => ErrorKind::Internal,
             UnsealError::Sealed(_) => ErrorKind::Malformed,
             UnsealError::Exhausted { wait_seconds, .. } => ErrorKind::Exhausted { wait_seconds: *wait_seconds },
-            UnsealError::Crowded { .. } => ErrorKind::Busy,
+            UnsealError::Crowded { .. } | UnsealError::CrowdedNetwork { .. } => ErrorKind::Busy,
             UnsealError::Cancelled => ErrorKind::Cancelled,
         }
     }

@@ -28,6 +28,14 @@ impl UnsealServer {
         UnsealServer { key, description, budgets: Budgets::new(allowance) }
     }
 
+    /// Sets the maximum number of clients without a token whose requests come from one address, 1,024 by default and
+    /// 16,384 at most. Where all come through one proxy, they have one address.
+    #[must_use]
+    pub fn with_most_of_an_address(mut self, clients: usize) -> Self {
+        self.budgets.set_most_of_a_network(clients);
+        self
+    }
+
     /// The number of names in a request of so many bytes.
     fn count(&self, bytes: usize) -> Result<u32, UnsealError> {
         let (count, most) = (bytes / request_bytes(1), self.budgets.allowance().most_questions());

@@ -1,5 +1,6 @@
 //! Keys of the records of a sealed database.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use anyhow::Context;
@@ -25,6 +26,11 @@ pub const KIND: Kind = Kind {
     options: &[
         KindOption { name: "evaluations", about: "keys that a client may ask for at once [default: 1000]" },
         KindOption { name: "window", about: "seconds in which all of them come back [default: 86400]" },
+        KindOption {
+            name: "per_address",
+            about: "clients without a token that may ask from one address, until they have all their keys again; raise \
+                    it behind a proxy [default: 1024]",
+        },
     ],
     load,
 };
@@ -41,8 +47,13 @@ pub fn read_key(path: &Path) -> anyhow::Result<ServiceKey> {
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let evaluations = offer.option("evaluations")?.unwrap_or(EVALUATIONS);
     let allowance = Allowance::new(evaluations, offer.option("window")?.unwrap_or(WINDOW_SECONDS))?;
+    let per_address: Option<NonZeroUsize> = offer.option("per_address")?;
     let key = read_key(offer.path())?;
     let public_key = hex::encode(key.sealing().public_key());
     tracing::info!(application = offer.name(), public_key, evaluations, "keys of sealed records");
-    offer.add(UnsealServer::new(key, allowance), applications)
+    let mut server = UnsealServer::new(key, allowance);
+    if let Some(clients) = per_address {
+        server = server.with_most_of_an_address(clients.get());
+    }
+    offer.add(server, applications)
 }
