@@ -5,7 +5,9 @@ use std::borrow::Borrow;
 use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Slots};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise};
+use unspoken_protocol::{
+    CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise, read_every,
+};
 
 use crate::description::Description;
 use crate::error::ArraysError;
@@ -141,13 +143,14 @@ impl ClientHalf for MatrixClient {
 
     fn read(&self, answer: &[u8], questions: &[EncodedInputs]) -> Result<Vec<Array3<f64>>, ArraysError> {
         let [question] = questions else { return Err(one_question(questions)) };
+        let slots = read_every(self.unpack(answer)?.iter().map(|vector| self.keyring.open(vector)))?;
+        let values = self.description.signature().decode(slots)?;
+        // All of it is decrypted and checked, also where zeros were sent: the service sees when this ends.
+        let checked = self.keyring.check_bound(values.iter().copied());
         if let Some(Refusal { found, needed }) = &question.refused {
             return Err(ArraysError::Magnitude { operation: ENCRYPT, found: found.clone(), needed: needed.clone() });
         }
-        let open = |vector: Vec<u8>| Ok(self.keyring.open(&vector)?);
-        let slots = self.unpack(answer)?.into_iter().map(open).collect::<Result<Vec<_>, ArraysError>>()?;
-        let values = self.description.signature().decode(slots)?;
-        self.keyring.check_bound(values.iter().copied())?;
+        checked?;
         Ok(vec![values])
     }
 }

@@ -104,17 +104,11 @@ impl ClientHalf for EmbedClient {
         }
         let vectors = self.description.index.decrypt(&self.keyring, answer, tokens.len())?;
         let width = self.description.width();
-        let embedding = |e: usize| {
-            let numbers: Vec<f64> = match self.description.form() {
-                OutputForm::Rows => vectors.iter().map(|vector| vector[e].re).collect(),
-                OutputForm::Pairs => {
-                    vectors.iter().flat_map(|vector| [vector[e].re, vector[e].im]).take(width).collect()
-                }
-            };
-            self.keyring.check_bound(numbers.iter().copied())?;
-            Ok(numbers)
+        let embedding = |e: usize| match self.description.form() {
+            OutputForm::Rows => vectors.iter().map(|vector| vector[e].re).collect(),
+            OutputForm::Pairs => vectors.iter().flat_map(|vector| [vector[e].re, vector[e].im]).take(width).collect(),
         };
-        (0..tokens.len()).map(embedding).collect()
+        self.checked((0..tokens.len()).map(embedding).collect())
     }
 }
 
@@ -140,11 +134,15 @@ impl EmbedClient {
         let vectors = self.description.index.decrypt_full(&self.keyring, answer, 1, period * width)?;
         let embedding = |e: usize| {
             let slots = vectors.iter().flat_map(|vector| vector.iter().skip(e).step_by(period));
-            let numbers: Vec<f64> = slots.take(width).map(|slot| slot.re).collect();
-            self.keyring.check_bound(numbers.iter().copied())?;
-            Ok(numbers)
+            slots.take(width).map(|slot| slot.re).collect()
         };
-        (0..tokens).map(embedding).collect()
+        self.checked((0..tokens).map(embedding).collect())
+    }
+
+    /// Decrypted embeddings, if all of their numbers are within the bound.
+    fn checked(&self, embeddings: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, EmbedError> {
+        self.keyring.check_bound(embeddings.iter().flatten().copied())?;
+        Ok(embeddings)
     }
 
     /// The tokens and their codes.

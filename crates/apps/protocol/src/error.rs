@@ -41,6 +41,15 @@ pub enum ProtocolError {
         /// The message.
         what: &'static str,
     },
+    /// What an answer decrypts to is not what a sound answer has. The kind is [`ErrorKind::Unreadable`]: do not ask
+    /// again because of it.
+    #[error("answer: found {found}, needed {needed}")]
+    Unreadable {
+        /// What it decrypts to.
+        found: &'static str,
+        /// What a sound answer has, and what to do.
+        needed: String,
+    },
 }
 
 impl ProtocolError {
@@ -70,8 +79,18 @@ pub enum ErrorKind {
     },
     /// Bytes from the other side are malformed.
     Malformed,
-    /// Bytes from the other side are for other parameters, another model or other keys.
+    /// Bytes from the other side are for other parameters, another model or other keys. It follows from what both sides
+    /// know, never from decrypted data.
     Mismatch,
+    /// An answer was decrypted, and is not one that an honest service gives to these keys. Whether it is can depend on
+    /// the question: a client that asked again, or let the service see this error, would answer the service's question
+    /// about it. It is final.
+    Unreadable,
+    /// The request is right, but what the application holds, or who asks, does not allow it. It changed nothing.
+    Refused {
+        /// What the client can do.
+        remedy: &'static str,
+    },
     /// Files or streams could not be read or written.
     Io(io::ErrorKind),
     /// An error inside this program or its system.
@@ -130,6 +149,7 @@ impl ApplicationError for ProtocolError {
             ProtocolError::Encrypt(error) => error.kind(),
             ProtocolError::Mismatch { .. } => ErrorKind::Mismatch,
             ProtocolError::Damaged { .. } => ErrorKind::Malformed,
+            ProtocolError::Unreadable { .. } => ErrorKind::Unreadable,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Complex64, Encoder, PeriodicPacking, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
-use unspoken_ring::SecretRng;
+use unspoken_ring::{SecretRng, declassify};
 use unspoken_rlwe::{KeyBundle, KeyPlan, MAX_BUNDLE_KEYS, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
@@ -168,23 +168,29 @@ impl Keyring {
     /// If its bytes are malformed, of other parameters, or computed with keys of another secret.
     pub fn open_rounded(&self, vector: &[u8], packing: &PeriodicPacking) -> Result<Vec<Slots>, ProtocolError> {
         let Some(OpenedOutput { coefficients, scale }) = open_rounded_output(&self.secret, packing, vector)? else {
-            return Err(ProtocolError::mismatch("answer", OTHER_KEYS, "one for this secret key; make new keys"));
+            return Err(unreadable("one for this secret key".into()));
         };
         Ok(packing.decode(self.encoder(), &coefficients, scale / self.header.unit())?)
     }
 
     /// Refuses numbers beyond the header's bound, which mean that the answer was computed with keys of another secret.
+    /// The time depends on how many numbers there are, not on which of them exceed the bound.
     ///
     /// # Errors
-    /// If a number exceeds the bound.
-    pub fn check_bound(&self, mut numbers: impl Iterator<Item = f64>) -> Result<(), ProtocolError> {
+    /// [`ProtocolError::Unreadable`], if a number exceeds the bound or is not a number.
+    pub fn check_bound(&self, numbers: impl Iterator<Item = f64>) -> Result<(), ProtocolError> {
         let bound = self.header.bound() * (1.0 + 1e-6) + 1e-6 * self.header.unit();
-        if numbers.all(|number| number.abs() <= bound) {
+        if declassify(numbers.fold(true, |fits, number| fits & (number.abs() <= bound))) {
             return Ok(());
         }
-        let needed = format!("numbers up to {bound:.3e}; make new keys");
-        Err(ProtocolError::mismatch("answer", OTHER_KEYS, needed))
+        Err(unreadable(format!("numbers up to {bound:.3e}")))
     }
+}
+
+/// The error of an answer that decrypts to what no sound answer has.
+fn unreadable(needed: String) -> ProtocolError {
+    let remedy = "ask again only if you trust the service to compute honestly: then make new keys";
+    ProtocolError::Unreadable { found: OTHER_KEYS, needed: format!("{needed}; {remedy}") }
 }
 
 #[cfg(test)]

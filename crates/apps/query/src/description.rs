@@ -3,7 +3,7 @@
 use unspoken_ckks::{CkksParameters, Slots};
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::limits::Bootstraps;
-use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes};
+use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes, read_every};
 
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
@@ -330,6 +330,6 @@ impl IndexDescription {
             opened.truncate(slots);
             Ok(opened)
         };
-        packed.iter().map(open).collect()
+        read_every(packed.iter().map(open))
     }
 }

@@ -10,7 +10,9 @@ use unspoken_ckks::{
 };
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoder, IndexEncoding, StridedPlan, query_scale, varied_index};
-use unspoken_protocol::{Keyring, ProtocolError, rounded_output_bytes, rounded_output_deviation, write_rounded_output};
+use unspoken_protocol::{
+    Keyring, ProtocolError, read_every, rounded_output_bytes, rounded_output_deviation, write_rounded_output,
+};
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan};
 
 use crate::codec::{QueryShape, check_indices};
@@ -250,7 +252,8 @@ impl SmallAnswer {
             return Err(ProtocolError::mismatch("answer", found, needed));
         }
         let open = |(vector, packing): (&Vec<u8>, _)| keyring.open_rounded(vector, packing);
-        Ok(vectors.iter().zip(&self.packings).map(open).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        let opened = read_every(vectors.iter().zip(&self.packings).map(open))?;
+        Ok(opened.into_iter().flatten().collect())
     }
 
     /// The errors of joined and rounded outputs of this level and scale, from those of a single output: joined outputs

@@ -43,6 +43,11 @@ pub enum RetrieveError {
         /// What went wrong.
         source: io::Error,
     },
+    /// Another write key than the owner's.
+    #[error(
+        "write key of an upload: found another one, needed that of the database's owner, whose state directory has it"
+    )]
+    WriteKey,
     /// A router cannot answer.
     #[error(transparent)]
     Shard(#[from] ShardProblem),
@@ -62,8 +67,13 @@ impl ApplicationError for RetrieveError {
         match self {
             RetrieveError::Protocol(error) => error.kind(),
             RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
+            // A decrypted cell.
+            RetrieveError::Layout(LayoutError::Cell { .. }) => ErrorKind::Unreadable,
             RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
             RetrieveError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
+            RetrieveError::WriteKey => {
+                ErrorKind::Refused { remedy: "upload with the owner's --state-dir; nothing was changed" }
+            }
             RetrieveError::Upload(UploadError::Interrupted) => ErrorKind::Cancelled,
             RetrieveError::Upload(UploadError::Busy) => ErrorKind::Busy,
             RetrieveError::Upload(_) => ErrorKind::Internal,
@@ -78,6 +88,7 @@ impl ApplicationError for RetrieveError {
 fn pir_error_kind(error: &PirError) -> ErrorKind {
     match error {
         PirError::Interrupted => ErrorKind::Cancelled,
+        PirError::Unreadable | PirError::Forged => ErrorKind::Unreadable,
         PirError::Table { .. } => ErrorKind::Internal,
         PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => ErrorKind::Mismatch,
         PirError::Format { .. } | PirError::Index { .. } | PirError::Range { .. } | PirError::Ring(_) => {

@@ -1,5 +1,6 @@
 //! Retrieval of sealed records: which keys to ask for, what to retrieve, and how to open it.
 
+use unspoken_protocol::read_every;
 use unspoken_sealed::{Name, RecordKey, SealedError, Sealing};
 use zeroize::Zeroizing;
 
@@ -33,7 +34,8 @@ impl SealedQuestions {
         questions.iter().zip(&self.keys).map(stored).collect()
     }
 
-    /// Opens the records. Zeros are no sealed record: nothing was stored at that index.
+    /// Opens the records, all of them before it returns an error. Zeros are no sealed record: nothing was stored at that
+    /// index.
     ///
     /// # Errors
     /// If a record is not sealed, or not with this key, or was changed.
@@ -45,7 +47,7 @@ impl SealedQuestions {
             let record: Zeroizing<Vec<u8>> = key.open(&self.sealing, &sealed)?;
             Ok(Answer { record: Some(record), version: answer.version })
         };
-        answers.into_iter().zip(&self.keys).map(open).collect()
+        read_every(answers.into_iter().zip(&self.keys).map(open))
     }
 }
 

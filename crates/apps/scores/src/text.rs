@@ -44,10 +44,11 @@ impl ScoreDescription {
         let scores = |e: usize| {
             let mut scores: Vec<f64> = vectors.iter().flat_map(|slots| [slots[e].re, slots[e].im]).collect();
             scores.truncate(self.classes());
-            keyring.check_bound(scores.iter().copied())?;
-            Ok(scores)
+            scores
         };
-        (0..texts).map(scores).collect()
+        let scores: Vec<Vec<f64>> = (0..texts).map(scores).collect();
+        keyring.check_bound(scores.iter().flatten().copied())?;
+        Ok(scores)
     }
 
     /// The indices of texts in vectors of that many slots. Padded slots stay empty: the tables are centred, so these

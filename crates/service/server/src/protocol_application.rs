@@ -158,7 +158,9 @@ fn refusal(error: &impl protocol::ApplicationError) -> ApplicationError {
         ErrorKind::Exhausted { wait_seconds } => ApplicationError::Exhausted { text: error.to_string(), wait_seconds },
         ErrorKind::Malformed => ApplicationError::Malformed(error.to_string()),
         ErrorKind::Mismatch => ApplicationError::DoesNotFit(error.to_string()),
+        ErrorKind::Refused { remedy } => ApplicationError::Refused { text: error.to_string(), remedy: remedy.into() },
         ErrorKind::Io(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),
-        ErrorKind::Internal => ApplicationError::Internal(error.to_string()),
+        // Only clients decrypt.
+        ErrorKind::Unreadable | ErrorKind::Internal => ApplicationError::Internal(error.to_string()),
     }
 }

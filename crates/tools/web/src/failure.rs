@@ -50,6 +50,8 @@ impl Failure {
                 ErrorKind::Exhausted { .. } => "exhausted",
                 ErrorKind::Malformed => "malformed",
                 ErrorKind::Mismatch => "mismatch",
+                ErrorKind::Refused { .. } => "refused",
+                ErrorKind::Unreadable => "unreadable",
                 ErrorKind::Io(_) => "io",
                 ErrorKind::Internal => "internal",
             },
