@@ -17,7 +17,8 @@ use crate::error::LayerError;
 pub struct LayerModel {
     /// The tokens of the table and their codes.
     pub codes: Arc<TokenCodes>,
-    /// Whether texts with too many tokens are cut; otherwise they are refused.
+    /// Whether texts with too many tokens are cut; otherwise they are asked about as empty ones, and their answer is an
+    /// error.
     pub cut: bool,
 }
 
@@ -32,6 +33,17 @@ pub struct LayerClient {
 pub struct EncodedTokens {
     codes: EncodedText,
     count: Zeroizing<usize>,
+    /// The text, if it is too long. Zeros are sent in its place.
+    refused: Option<TooLong>,
+}
+
+/// A text with more tokens than the service reads.
+#[derive(Clone, Copy)]
+struct TooLong {
+    /// Its position among all texts, from 1.
+    position: usize,
+    /// Number of its tokens.
+    found: usize,
 }
 
 /// The answer for one text.
@@ -84,6 +96,21 @@ impl ClientHalf for LayerClient {
         &self.description
     }
 
+    /// Refuses a description that reads fewer tokens of a text than an earlier one. A client that asks about a text
+    /// which is now too long ends with an error, so a service that describes any bound it likes could find the length
+    /// by bisection.
+    fn check_change(earlier: &Description, now: &Description) -> Result<(), LayerError> {
+        let (before, after) = (earlier.max_tokens(), now.max_tokens());
+        if after >= before {
+            return Ok(());
+        }
+        let needed = format!(
+            "at least the {before} of before; do not trust this service, unless its owner confirms the change: then \
+             delete this client's state directory"
+        );
+        Err(LayerError::mismatch("description", format!("{after} tokens of a text"), needed))
+    }
+
     fn batch(&self) -> usize {
         self.description.batch()
     }
@@ -100,20 +127,19 @@ impl ClientHalf for LayerClient {
         self.description.scores.index().expected_answer_bytes(questions)
     }
 
+    /// In place of a text that is too long, an empty one is sent, and [`ClientHalf::read`] returns the error: how many
+    /// tokens are too many is the service's word, and it would learn from a missing query that a text has more.
     fn encode<Q: Borrow<str>>(&self, texts: &[Q]) -> Result<Vec<EncodedTokens>, LayerError> {
         let (codes, most) = (&self.model.codes, self.description.max_tokens());
         let reader = TextReader::new(codes.tokens());
         let encode = |(position, text): (usize, &Q)| {
             let mut ids = Zeroizing::new(reader.read(text.borrow()).ids);
-            if ids.len() > most && !self.model.cut {
-                return Err(LayerError::TooLong { position: position + 1, found: ids.len(), most });
-            }
-            ids.truncate(most);
+            let too_long = ids.len() > most && !self.model.cut;
+            let refused = too_long.then_some(TooLong { position: position + 1, found: ids.len() });
+            ids.truncate(if too_long { 0 } else { most });
             let tokens = ids.iter().map(|&id| codes.code(id as usize)).collect::<Result<Vec<_>, _>>()?;
-            Ok(EncodedTokens {
-                count: Zeroizing::new(tokens.len()),
-                codes: self.description.scores.encode(tokens.into_iter()),
-            })
+            let count = Zeroizing::new(tokens.len());
+            Ok(EncodedTokens { count, codes: self.description.scores.encode(tokens.into_iter()), refused })
         };
         texts.iter().enumerate().map(encode).collect()
     }
@@ -126,8 +152,11 @@ impl ClientHalf for LayerClient {
     }
 
     fn read(&self, answer: &[u8], texts: &[EncodedTokens]) -> Result<Vec<ScoredText>, LayerError> {
-        let sums = self.description.scores.decrypt(&self.keyring, answer, texts.len())?;
-        Ok(sums.into_iter().zip(texts).map(|(sums, text)| self.scored(&sums, *text.count)).collect())
+        let sums = self.description.scores.decrypt(&self.keyring, answer, texts.len());
+        if let Some(TooLong { position, found }) = texts.iter().find_map(|text| text.refused) {
+            return Err(LayerError::TooLong { position, found, most: self.description.max_tokens() });
+        }
+        Ok(sums?.into_iter().zip(texts).map(|(sums, text)| self.scored(&sums, *text.count)).collect())
     }
 }
 

@@ -142,12 +142,37 @@ fn long_texts_are_refused_or_cut() {
     let (table, head) = (table(0, 16, true), head());
     let server = server_of(&head, &table, PRESET, &LayerOptions::default());
     let long = "w5 ".repeat(33);
-    let error = client_of(&server, &table, false).encode(&["w1", long.as_str()]).err().unwrap();
+    // The service cannot tell a refused text from another one: a query is sent, and the answer is decrypted.
+    let mut refusing = client_of(&server, &table, false);
+    let keys_of_refusing = keys(&server, &refusing);
+    let texts = ["w1", long.as_str()];
+    let encoded = refusing.encode(&texts).unwrap();
+    let query = refusing.query(&encoded).unwrap();
+    let as_long = refusing.encode(&["w1", "w2"]).unwrap();
+    assert_eq!(query.len(), refusing.query(&as_long).unwrap().len());
+    let answer = server.answer(CLIENT, &keys_of_refusing, &query, &GO).unwrap();
+    let error = refusing.read(&answer, &encoded).unwrap_err();
     assert!(matches!(error, LayerError::TooLong { position: 2, found: 33, most: 32 }), "{error}");
     let mut client = client_of(&server, &table, true);
     let keys = keys(&server, &client);
     let (answers, _) = ask(&server, &mut client, &keys, &[&long]);
     check(&table, &head, &long, &answers[0], 1e-3);
+}
+
+#[test]
+fn a_bound_of_tokens_that_shrinks_is_refused() {
+    let table = table(0, 16, true);
+    let describe = |most| {
+        let classes = ["a", "b"].map(String::from).to_vec();
+        let head = LinearHead::new(classes, most, 5, vec![1.0; 10], vec![0.0; 2]).unwrap();
+        let server = server_of(&head, &table, PRESET, &LayerOptions::default());
+        Description::insecure_from_bytes(&server.describe()).unwrap()
+    };
+    let (short, long) = (describe(16), describe(32));
+    LayerClient::check_change(&short, &long).unwrap();
+    LayerClient::check_change(&long, &long).unwrap();
+    let error = LayerClient::check_change(&long, &short).unwrap_err().to_string();
+    assert!(error.contains("found 16 tokens of a text, needed at least the 32 of before"), "{error}");
 }
 
 #[test]
