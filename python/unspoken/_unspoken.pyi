@@ -213,7 +213,7 @@ class Service:
         cls,
         url: str,
         token: str | None,
-        authorities_pem: bytes | None,
+        authorities: bytes | None,
         insecure_http: bool,
         timeout_seconds: float | None,
         insecure_parameters: bool,

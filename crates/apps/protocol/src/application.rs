@@ -213,7 +213,7 @@ pub trait ServerHalf: KeyLoader {
 }
 
 /// The data that both halves of one application must know: made by the server, checked by the client.
-pub trait ApplicationDescription: Sized {
+pub trait ApplicationDescription: Clone {
     /// Errors of descriptions.
     type Error: ApplicationError;
 

@@ -115,8 +115,7 @@ impl<H: ClientHalf> Target<H> {
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let entry = self.state.entry(H::secret_name(&description, &self.model));
         let stored = entry.secret().map_err(at)?;
-        let mut half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
-            .map_err(ClientError::of_application)?;
+        let mut half = opened::<H>(&entry, description, self.model.clone(), stored.as_deref())?;
         let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
         let held = self.still_held(entry.uploaded().map_err(at)?, &secret, cancel)?;
         if held.iter().any(|held| half.is_covered_by(&held.contents)) {
@@ -276,14 +275,35 @@ pub(crate) fn open_stored<H: ClientHalf>(
 ) -> Result<(H, Zeroizing<Vec<u8>>), ClientError> {
     let at = |source| ClientError::State { path: state.path().display().to_string(), source };
     let stored = entry.secret().map_err(at)?;
-    let half = H::open(description, model, stored.as_ref().map(|secret| secret.as_slice()))
-        .map_err(ClientError::of_application)?;
+    let half = opened::<H>(entry, description, model, stored.as_deref())?;
     let secret = half.secret_bytes().map_err(of_key_error::<H>)?;
     if stored.is_none() {
         half.begin().map_err(ClientError::of_application)?;
         entry.store_secret(&secret).map_err(at)?;
     }
     Ok((half, secret))
+}
+
+/// Opens the half with the stored secret key, if there is one.
+fn opened<H: ClientHalf>(
+    entry: &Entry<'_>,
+    description: H::Description,
+    model: H::Model,
+    stored: Option<&Vec<u8>>,
+) -> Result<H, ClientError> {
+    let Some(stored) = stored else {
+        return H::open(description, model, None).map_err(ClientError::of_application);
+    };
+    H::open(description.clone(), model.clone(), Some(stored)).map_err(|error| {
+        // If it opens without the stored key, the key is at fault.
+        match H::open(description, model, None) {
+            Ok(_) => {
+                let path = entry.secret_path().display().to_string();
+                ClientError::SecretKey { path, reason: Box::new(error) }
+            }
+            Err(_) => ClientError::of_application(error),
+        }
+    })
 }
 
 /// Whether a failed upload can be resumed.

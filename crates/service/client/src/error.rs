@@ -41,6 +41,17 @@ pub enum ClientError {
         /// Number of questions of one call, at most.
         questions: u64,
     },
+    /// The stored secret key does not fit the application, or is damaged.
+    #[error(
+        "secret key in {path}: {reason}; restore the file from a copy, or delete it: then the client makes new keys and \
+         sends them"
+    )]
+    SecretKey {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: Box<dyn ApplicationError>,
+    },
     /// An error of the client's own files.
     #[error("client state in {path}: {source}")]
     State {

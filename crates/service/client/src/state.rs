@@ -206,11 +206,16 @@ impl Uploaded {
 
 impl Entry<'_> {
     pub(crate) fn secret(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
-        Ok(read_if_there(&self.file(SECRET, "key"))?.map(Zeroizing::new))
+        Ok(read_if_there(&self.secret_path())?.map(Zeroizing::new))
+    }
+
+    /// The file with the secret key.
+    pub(crate) fn secret_path(&self) -> PathBuf {
+        self.file(SECRET, "key")
     }
 
     pub(crate) fn store_secret(&self, secret: &[u8]) -> io::Result<()> {
-        replace_file(&self.file(SECRET, "key"), secret, Access::Owner)
+        replace_file(&self.secret_path(), secret, Access::Owner)
     }
 
     /// The bundles with keys of this set: first the one that this application uses, then those of the others. Each

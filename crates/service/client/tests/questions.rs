@@ -249,6 +249,7 @@ impl ClientHalf for Counting {
 struct Other(RetrieveClient);
 
 /// Its description.
+#[derive(Clone)]
 struct OtherDescription;
 
 impl ApplicationDescription for OtherDescription {

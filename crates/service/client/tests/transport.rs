@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig, UnreachableCause, Waiting};
+use unspoken_client::transport::{Cancel, Error, GiveUp, KeyId, Transport, TransportConfig, UnreachableCause, Waiting};
 use unspoken_wire::v1::{ApplicationList, KeyStatus, Problem};
 use unspoken_wire::{Message, ProblemCode, answer_front, problem_frame, progress_frame};
 
@@ -100,6 +100,76 @@ fn it_does_not_come_again_when_that_cannot_help() {
     assert_eq!(peer.served(), 1);
 }
 
+/// A page of a proxy.
+fn page(status: &str, headers: &str) -> Vec<u8> {
+    let body = "<html>a page</html>";
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/html\r\n{headers}Content-Length: {length}\r\n\r\n\
+         {body}"
+    )
+    .into_bytes()
+}
+
+#[test]
+fn a_proxy_that_does_not_reach_the_service_is_tried_again() {
+    let busy = ["429 Too Many Requests", "502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"];
+    let pages = busy.map(|status| page(status, ""));
+    let peer = Peer::start([pages.as_slice(), &[names()], &pages, &[response("200 OK", "", &[7; 9])]].concat());
+    let transport = Transport::new(config(peer.address)).unwrap();
+    assert_eq!(transport.applications(&Cancel::new()).unwrap(), ["a/b"]);
+    // A query too: after a lost connection it is sent again as well, with the same bytes.
+    let key = KeyId::parse(KEY).unwrap();
+    assert_eq!(transport.ask("a/b", &key, vec![1], &Cancel::new()).unwrap(), [7; 9].as_slice());
+    assert_eq!(peer.served(), 10);
+    // Other pages, and refusals of the service itself, say nothing of a later time.
+    let final_ones = [page("404 Not Found", ""), page("500 Oops", ""), refusal(ProblemCode::QueueFull, "")];
+    let peer = Peer::start(final_ones.to_vec());
+    let transport = Transport::new(config(peer.address)).unwrap();
+    for status in [404, 500, 503] {
+        let error = transport.applications(&Cancel::new()).unwrap_err();
+        assert!(matches!(&error, Error::Refused(problem) if problem.status == status), "{error}");
+    }
+    assert_eq!(peer.served(), 3);
+}
+
+#[test]
+fn a_proxy_without_its_service_gets_the_patience_of_a_port_without_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = config(listener.local_addr().unwrap());
+    config.retry.connect_patience = Duration::from_millis(300);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            read_request(&mut stream);
+            let _ = stream.write_all(&page("502 Bad Gateway", ""));
+        }
+    });
+    let (error, time, waits) = failure(config);
+    let Error::GaveUp { reason: GiveUp::Patience, last, .. } = &error else { panic!("{error}") };
+    assert!(matches!(&**last, Error::Refused(problem) if problem.status == 502), "{error}");
+    assert!((Duration::from_millis(290)..Duration::from_secs(5)).contains(&time), "{time:?}");
+    assert!(waits[0].to_string().contains("HTTP status 502 Bad Gateway, without a reason"), "{}", waits[0]);
+}
+
+#[test]
+fn requests_go_below_the_path_of_the_address() {
+    for (path, expected) in [("/unspoken", "/unspoken/v1/apps"), ("/a/b/", "/a/b/v1/apps"), ("/", "/v1/apps")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = read_request(&mut stream);
+            stream.write_all(&names()).unwrap();
+            head
+        });
+        let config = TransportConfig::new(format!("http://{address}{path}")).with_token("unspoken_token");
+        Transport::new(config).unwrap().applications(&Cancel::new()).unwrap();
+        let head = serving.join().unwrap();
+        assert!(head.starts_with(&format!("get {expected} http/1.1\r\n")), "{head}");
+    }
+}
+
 #[test]
 fn lost_connections_are_made_up_for() {
     let half = names()[..40].to_vec();
@@ -179,12 +249,14 @@ fn it_says_at_once_what_it_waits_for() {
     assert!(waits.len() >= 2 && waits[0].tries == 1 && waits[0].spent < Duration::from_millis(300), "{waits:?}");
     let said = format!("waiting for http://{nobody}: connection refused, nothing listens at this port; giving up in");
     assert!(waits[0].to_string().starts_with(&said), "{}", waits[0]);
-    // A timeout takes the place of both limits. The client gives up at the first pause that would not end within it.
-    // Pauses double from 10 ms on, times a random factor from 0.5 to 1.5. So that is the pause of 1,280 ms or a later
-    // one, and those before it take at least 635 ms.
+    // It tries until the time that it says.
+    assert!(time >= Duration::from_millis(390), "{time:?}");
+    assert!(error.to_string().contains("gave up after 0.4 s; to wait for longer, set --timeout"), "{error}");
+    // A timeout takes the place of both limits.
     let (error, time, _) = failure(config.with_timeout(3.0).unwrap());
-    assert!(matches!(error, Error::GaveUp { .. }), "{error}");
-    assert!((Duration::from_millis(600)..Duration::from_secs(6)).contains(&time), "{time:?}");
+    assert!(matches!(error, Error::GaveUp { reason: GiveUp::Timeout, .. }), "{error}");
+    assert!(error.to_string().contains("gave up after 3.0 s, as --timeout SECONDS"), "{error}");
+    assert!((Duration::from_millis(2900)..Duration::from_secs(6)).contains(&time), "{time:?}");
 }
 
 #[test]
@@ -268,7 +340,7 @@ fn a_wait_can_be_cancelled() {
 
 #[test]
 fn answers_over_the_limit_and_pages_of_strangers_are_errors() {
-    let page = b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Type: text/html\r\n\
+    let page = b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Type: text/html\r\n\
                  Content-Length: 6\r\n\r\n<html>";
     let endless = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
     let endless = [endless.as_slice(), &[7; 1001]].concat();
@@ -282,7 +354,7 @@ fn answers_over_the_limit_and_pages_of_strangers_are_errors() {
         assert!(error.to_string().contains("over 1000 bytes"), "{error}");
     }
     let error = transport.ask("a/b", &key, vec![1], &cancel).unwrap_err();
-    assert!(matches!(&error, Error::Refused(problem) if problem.status == 502), "{error}");
+    assert!(matches!(&error, Error::Refused(problem) if problem.status == 404), "{error}");
     assert!(matches!(transport.applications(&cancel), Err(Error::Protocol { .. })));
     assert_eq!(peer.served(), 4);
 }
@@ -303,8 +375,18 @@ fn what_cannot_be_sent_is_refused_here() {
         let refused = Transport::new(TransportConfig::new(url));
         assert!(matches!(refused.err(), Some(Error::Config { .. })), "{url:?}");
     }
-    let authorities = TransportConfig::new("https://localhost").with_authorities(*b"no PEM");
-    assert!(matches!(Transport::new(authorities).err(), Some(Error::Config { .. })));
+    for (bytes, says) in [
+        (b"".as_slice(), "found an empty file; needed certificates in PEM, or one in DER"),
+        (b"\n", "found an empty file"),
+        (b"no PEM", "found no certificate"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "found no certificate"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n", "found damaged PEM"),
+        (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "found no certificate"),
+    ] {
+        let authorities = TransportConfig::new("https://localhost").with_authorities(bytes);
+        let error = Transport::new(authorities).err().unwrap();
+        assert!(matches!(error, Error::Config { .. }) && error.to_string().contains(says), "{error}");
+    }
     for id in ["", "xyz", &KEY.to_uppercase(), &KEY[1..]] {
         assert!(KeyId::parse(id).is_err(), "{id:?}");
     }
@@ -318,7 +400,9 @@ fn an_absurd_retry_after_is_no_panic() {
     let absurd = refusal(ProblemCode::QueueFull, "Retry-After: 18446744073709551615\r\n");
     let peer = Peer::start(vec![absurd]);
     let error = Transport::new(config(peer.address)).unwrap().applications(&Cancel::new()).unwrap_err();
-    assert!(matches!(&error, Error::GaveUp { .. }), "{error}");
+    assert!(matches!(&error, Error::GaveUp { reason: GiveUp::ToldToWait { .. }, .. }), "{error}");
+    let says = "the service asks to wait for 86400 s, and a call waits for 10 s at most";
+    assert!(error.to_string().contains(says), "{error}");
     assert_eq!(peer.served(), 1);
 }
 
@@ -452,6 +536,33 @@ fn patience_begins_with_the_loss_of_an_answer_three_times() {
             true => assert_eq!(answer.unwrap(), [7].as_slice()),
             false => assert!(matches!(answer, Err(Error::GaveUp { .. })), "{answer:?}"),
         }
+    }
+}
+
+/// The service dies while a query has waited there for longer than a client is patient, and comes back.
+#[test]
+fn patience_with_a_query_that_waited_begins_with_its_loss() {
+    // With steps, of which none has a number, and without.
+    for in_queue in [in_steps(&[progress_frame(0, 0)]), Vec::new()] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(listener.local_addr().unwrap());
+        config.retry.patience = Duration::from_millis(300);
+        let losses = if in_queue.is_empty() { 1 } else { 3 };
+        std::thread::spawn(move || {
+            for number in 0..=losses {
+                let (mut stream, _) = listener.accept().unwrap();
+                read_request(&mut stream);
+                if number == losses {
+                    stream.write_all(&in_steps(&[answer_front(1), vec![7]])).unwrap();
+                } else {
+                    stream.write_all(&in_queue).unwrap();
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+            }
+        });
+        let (transport, key) = (Transport::new(config).unwrap(), KeyId::parse(KEY).unwrap());
+        let answer = transport.ask_with_progress("a/b", &key, vec![1], 100, |_, _| {}, &Cancel::new());
+        assert_eq!(answer.unwrap(), [7].as_slice());
     }
 }
 

@@ -10,12 +10,12 @@ use super::wait::WaitCallback;
 /// Address of the service, token, timeouts and retries.
 #[derive(Clone)]
 pub struct TransportConfig {
-    /// `https://host:port`, or `http://` for a service on this machine.
+    /// `https://host:port`, or `http://` for a service on this machine; a path may follow, as behind a proxy.
     pub url: String,
     /// Bearer token, if the service requires one.
     pub token: Option<String>,
-    /// Certificate authorities to trust besides the system's, as PEM.
-    pub authorities_pem: Option<Vec<u8>>,
+    /// Certificate authorities to trust besides the system's: PEM, or one certificate in DER.
+    pub authorities: Option<Vec<u8>>,
     /// Allows plain HTTP to another machine, with the token if there is one.
     pub insecure_http: bool,
     /// Total time for one answer, retries and the service's work included, after which a call gives up; of an upload,
@@ -38,14 +38,16 @@ pub struct TransportConfig {
     pub retry: RetryPolicy,
 }
 
-/// When and how often to retry. A longer pause in the service's `Retry-After` takes precedence.
+/// When and how often to retry. A longer pause in the service's `Retry-After` takes precedence. A call is tried again
+/// after a lost connection, a refusal with `Retry-After`, and a status 429, 502, 503 or 504 of a proxy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// Time after which a call that keeps failing gives up. An upload that makes progress starts again with each chunk,
-    /// and an answer that is lost while the service works on it, as its progress shows, with the loss, up to three
-    /// times.
+    /// Time after which a call that keeps failing gives up, counted from its first failure. An upload that makes
+    /// progress starts again with each chunk, and an answer that is lost while the query waits at the service or is
+    /// computed there, with the loss, up to three times.
     pub patience: Duration,
-    /// The same, shorter, for a service that has never answered and accepts no connection: the address may be wrong.
+    /// The same, shorter, for a service that has never answered and accepts no connection, or that only a proxy answers
+    /// for: the address may be wrong.
     pub connect_patience: Duration,
     /// First pause; each pause is twice as long as the one before.
     pub first_pause: Duration,
@@ -60,7 +62,7 @@ impl TransportConfig {
         Self {
             url: with_scheme(url.into()),
             token: None,
-            authorities_pem: None,
+            authorities: None,
             insecure_http: false,
             timeout: None,
             on_wait: None,
@@ -90,9 +92,9 @@ impl TransportConfig {
         Ok(self)
     }
 
-    /// The same configuration with certificate authorities, as PEM.
-    pub fn with_authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.authorities_pem = Some(pem.into());
+    /// The same configuration with certificate authorities: PEM, or one certificate in DER.
+    pub fn with_authorities(mut self, certificates: impl Into<Vec<u8>>) -> Self {
+        self.authorities = Some(certificates.into());
         self
     }
 }

@@ -35,10 +35,12 @@ pub enum Error {
         after: Duration,
     },
     /// Retries did not help within the time that the policy allows.
-    #[error("gave up after {:.1} s (set by --timeout SECONDS, or timeout= in Python): {last}", after.as_secs_f64())]
+    #[error("{}: {last}", reason.after(*after))]
     GaveUp {
-        /// Time spent.
+        /// Time since the call began to fail; with a timeout of the caller, since it began.
         after: Duration,
+        /// Why it is not tried again.
+        reason: GiveUp,
         /// The last failure.
         last: Box<Error>,
     },
@@ -68,6 +70,45 @@ pub enum Error {
     },
 }
 
+/// Why a call is not tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GiveUp {
+    /// The time that the caller allows is used up.
+    Timeout,
+    /// The time that [`RetryPolicy`](super::RetryPolicy) allows is used up.
+    Patience,
+    /// The service asks to wait for longer than that.
+    ToldToWait {
+        /// The pause that the service asks for.
+        asked: Duration,
+        /// The time of the whole call.
+        allowed: Duration,
+    },
+}
+
+impl GiveUp {
+    /// What happened after so much time, and what to do.
+    fn after(self, time: Duration) -> String {
+        let time = time.as_secs_f64();
+        let option = "--timeout SECONDS (timeout= in Python)";
+        match self {
+            GiveUp::Timeout => format!("gave up after {time:.1} s, as {option} says"),
+            GiveUp::Patience => format!("gave up after {time:.1} s; to wait for longer, set {option}"),
+            GiveUp::ToldToWait { asked, allowed } => {
+                let (asked, allowed) = (asked.as_secs_f64(), allowed.as_secs_f64());
+                format!(
+                    "not tried again: the service asks to wait for {asked:.0} s, and a call waits for {allowed:.0} s at \
+                     most; ask later, or set {option}"
+                )
+            }
+        }
+    }
+}
+
+/// Code of a [`Problem`] that no service made, but a proxy on the way.
+pub(super) const OF_PROXY: &str = "unknown";
+
 /// A refusal of the service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service refused ({code}, request {request_id}): {message}; {remedy}")]
@@ -91,6 +132,11 @@ impl Problem {
     pub fn known_code(&self) -> Option<ProblemCode> {
         ProblemCode::from_name(&self.code)
     }
+
+    /// Whether a proxy on the way answered, not the service.
+    pub(super) fn is_of_proxy(&self) -> bool {
+        self.code == OF_PROXY
+    }
 }
 
 impl Error {
@@ -101,6 +147,11 @@ impl Error {
             Self::GaveUp { last, .. } => last.code(),
             _ => None,
         }
+    }
+
+    /// Whether the service itself refused.
+    pub(super) fn is_of_service(&self) -> bool {
+        matches!(self, Self::Refused(problem) if !problem.is_of_proxy())
     }
 
     /// Shortest time to wait before trying again, if that may help.

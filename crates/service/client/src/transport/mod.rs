@@ -16,10 +16,13 @@
 //! # Ok::<(), unspoken_client::transport::Error>(())
 //! ```
 
+mod authorities;
 mod cancel;
 mod cause;
 mod config;
 mod error;
+mod live;
+mod refusal;
 mod request;
 mod resolver;
 mod retry;
@@ -27,12 +30,14 @@ mod upload;
 mod url;
 mod wait;
 
+use std::time::Instant;
+
 use bytes::Bytes;
 pub use cancel::Cancel;
 pub use cause::UnreachableCause;
 pub use config::{RetryPolicy, TransportConfig};
-pub use error::{Error, Problem};
-use request::{Expect, HttpConnection, Outgoing};
+pub use error::{Error, GiveUp, Problem};
+use request::{Expect, HttpConnection, Outgoing, Watch};
 use reqwest::Method;
 use retry::Pauses;
 use unspoken_wire::decode;
@@ -82,7 +87,7 @@ pub struct Description {
 }
 
 /// A connection to one service. Calls block; several threads may share it. Every call can be cancelled from another
-/// thread, which also makes the service stop.
+/// thread, which also makes the service stop. In a forked child, calls open connections of its own.
 pub struct Transport {
     connection: HttpConnection,
     config: TransportConfig,
@@ -219,18 +224,15 @@ impl Transport {
     ) -> Result<Bytes, Error> {
         let mut pauses = self.pauses();
         loop {
-            let mut worked = false;
-            let mut watch = |done, total| {
-                worked = true;
-                progress(done, total);
-            };
+            let mut watch = Watch { progress: &mut *progress, was_held: false };
+            let began = Instant::now();
             match self.connection.send(outgoing, pauses.left(), &mut watch, cancel) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
-                    if worked {
+                    if watch.was_held {
                         pauses.lost_answer();
                     }
-                    pauses.after(error, cancel)?;
+                    pauses.after(error, began, cancel)?;
                 }
             }
         }

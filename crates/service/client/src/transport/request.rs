@@ -7,24 +7,22 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Certificate, Client, Method, Response, StatusCode, Url};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Response, Url};
 use tokio::runtime::Runtime;
 use unspoken_protocol::AnswerProgress;
 use unspoken_wire::http::{BYTES, PROGRESS, PROTOBUF, UPLOAD_OFFSET};
-use unspoken_wire::{AnswerFrame, AnswerReader, MAX_CONTROL_BYTES, decode, v1};
+use unspoken_wire::{AnswerFrame, AnswerReader, MAX_CONTROL_BYTES};
 
 use super::cancel::POLL;
-use super::resolver::SystemResolver;
-use super::url::is_loopback;
+use super::live::{ClientSettings, Live};
+use super::refusal::{refusal, refusal_in_steps};
+use super::url::{endpoint, is_loopback, service_url};
 use super::wait::{WaitCallback, Waiting};
-use super::{Cancel, Error, Problem, TransportConfig, UnreachableCause};
+use super::{Cancel, Error, TransportConfig, UnreachableCause, authorities};
 
 /// Time without an answer to a short message after which the caller is told.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
-
-/// Longest `Retry-After` that is honoured; a longer one is cut to this.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Kind of response that is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,10 +69,17 @@ impl Outgoing {
     }
 }
 
+/// What a caller sees of a request while it waits.
+pub(super) struct Watch<'a> {
+    /// Receives the steps of an answer that are done, and in total.
+    pub(super) progress: &'a mut dyn FnMut(u32, u32),
+    /// Whether the service accepted the query and said so before it had the answer: it waited there, or was computed.
+    pub(super) was_held: bool,
+}
+
 pub(super) struct HttpConnection {
-    /// Taken when dropped.
-    runtime: Option<Runtime>,
-    client: Client,
+    live: Live,
+    settings: ClientSettings,
     base: Url,
     request_timeout: Duration,
     max_answer_bytes: usize,
@@ -83,19 +88,11 @@ pub(super) struct HttpConnection {
     on_wait: Option<WaitCallback>,
 }
 
-impl Drop for HttpConnection {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 impl HttpConnection {
     pub(super) fn new(config: &TransportConfig) -> Result<Self, Error> {
         // If another crate installed a provider first, that one stays; any provider works.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let base = parse_url(config)?;
+        let base = service_url(config)?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
         if let Some(token) = &config.token {
@@ -104,33 +101,16 @@ impl HttpConnection {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let mut builder = Client::builder()
-            .default_headers(headers)
-            .connect_timeout(config.connect_timeout)
-            .dns_resolver(SystemResolver)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("unspoken/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(&base) {
-            builder = builder.no_proxy();
-        }
-        if let Some(pem) = &config.authorities_pem {
-            let authorities = Certificate::from_pem_bundle(pem)
-                .map_err(|error| wrong(format!("certificate authorities: {error}")))?;
-            if authorities.is_empty() {
-                return Err(wrong("certificate authorities: no certificate in the PEM"));
-            }
-            builder = builder.tls_certs_merge(authorities);
-        }
-        let client = builder.build().map_err(|error| wrong(reasons(&error)))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("unspoken-transport")
-            .enable_all()
-            .build()
-            .map_err(|error| wrong(format!("no thread for the connection: {error}")))?;
+        let authorities = config.authorities.as_deref().map(authorities::read).transpose().map_err(wrong)?;
+        let settings = ClientSettings {
+            headers,
+            connect_timeout: config.connect_timeout,
+            authorities: authorities.unwrap_or_default(),
+            is_local: is_loopback(&base),
+        };
         Ok(Self {
-            runtime: Some(runtime),
-            client,
+            live: Live::new(&settings)?,
+            settings,
             base,
             request_timeout: config.request_timeout,
             max_answer_bytes: config.max_answer_bytes,
@@ -144,16 +124,17 @@ impl HttpConnection {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit. `progress` receives
-    /// how far an answer is, if that is expected.
+    /// Sends once and reads the response; waits no longer than `left`, if there is such a limit. `watch` receives how
+    /// far an answer is, if that is expected.
     pub(super) fn send(
         &self,
         outgoing: &Outgoing,
         left: Option<Duration>,
-        progress: &mut dyn FnMut(u32, u32),
+        watch: &mut Watch<'_>,
         cancel: &Cancel,
     ) -> Result<Bytes, Error> {
         cancel.check()?;
+        let (client, runtime) = self.live.of_this_process(&self.settings)?;
         let own = outgoing.timeout.unwrap_or(self.request_timeout);
         // A timeout of the caller may be longer than the usual time of an answer, which has no other limit.
         let (limit, timeout) = match outgoing.expect {
@@ -162,8 +143,8 @@ impl HttpConnection {
                 (most.min(self.max_answer_bytes), left.unwrap_or(own))
             }
         };
-        let url = self.base.join(&outgoing.path).map_err(|error| wrong(error.to_string()))?;
-        let mut request = self.client.request(outgoing.method.clone(), url).timeout(timeout);
+        let url = endpoint(&self.base, &outgoing.path)?;
+        let mut request = client.request(outgoing.method.clone(), url).timeout(timeout);
         if let Some(offset) = outgoing.offset {
             request = request.header(UPLOAD_OFFSET, offset);
         }
@@ -177,17 +158,19 @@ impl HttpConnection {
         }
         let (failures, reached) = (Failures { url: self.base.to_string(), after: timeout }, Arc::default());
         let newest: Arc<AnswerProgress> = Arc::clone(&reached);
+        let began = Arc::new(AtomicBool::new(false));
+        let steps_began = Arc::clone(&began);
         let mut shown = None;
         let mut show = || {
             let now = newest.newest();
             if let Some((done, total)) = now.filter(|_| now != shown) {
                 shown = now;
-                progress(done, total);
+                (watch.progress)(done, total);
             }
         };
         // Answers to queries, and checks of keys, may take long; so may sending.
         let short = outgoing.timeout.is_none() && outgoing.body.is_none();
-        let sent = self.wait(cancel, short.then_some(timeout), &mut show, async move {
+        let sent = self.wait(runtime, cancel, short.then_some(timeout), &mut show, async move {
             let response = request.send().await.map_err(|error| failures.of(&error))?;
             let (status, headers) = (response.status(), response.headers().clone());
             if !status.is_success() {
@@ -195,12 +178,15 @@ impl HttpConnection {
                 return Err(refusal(status, &headers, &body));
             }
             let in_steps = headers.get(CONTENT_TYPE).is_some_and(|media| media == PROGRESS);
-            match in_steps && wants_steps {
-                true => read_steps(response, limit, &reached, &failures).await,
-                false => read_body(response, limit, &failures).await,
+            if in_steps && wants_steps {
+                steps_began.store(true, Ordering::Relaxed);
+                read_steps(response, limit, &reached, &failures).await
+            } else {
+                read_body(response, limit, &failures).await
             }
         });
-        if matches!(sent, Ok(_) | Err(Error::Refused(_))) {
+        watch.was_held |= began.load(Ordering::Relaxed);
+        if sent.as_ref().map_or_else(Error::is_of_service, |_| true) {
             self.answered.store(true, Ordering::Relaxed);
         }
         sent
@@ -210,13 +196,13 @@ impl HttpConnection {
     /// [`NOTICE_AFTER`], the caller is told. `show` is called often meanwhile, and once when it is complete.
     fn wait<T: Send + 'static>(
         &self,
+        runtime: &Runtime,
         cancel: &Cancel,
         limit: Option<Duration>,
         show: &mut dyn FnMut(),
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let lost = || wrong("the thread of the connection is gone");
-        let runtime = self.runtime.as_ref().ok_or_else(lost)?;
         let (done, result) = channel();
         let task = runtime.spawn(async move {
             // The receiver is gone only if the call was cancelled.
@@ -305,67 +291,6 @@ async fn read_steps(
     last.unwrap_or_else(|| Err(failures.broken_off()))
 }
 
-/// The error for a status other than success. A proxy on the way may answer without a `Problem`.
-fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
-    let is_problem = headers.get(CONTENT_TYPE).is_some_and(|media| media == PROTOBUF);
-    let problem =
-        is_problem.then(|| decode::<v1::Problem>(body, MAX_CONTROL_BYTES).ok()).flatten().unwrap_or_else(|| {
-            v1::Problem {
-                code: "unknown".into(),
-                message: format!("HTTP status {status}, without a reason"),
-                remedy: "check the address, and any proxy on the way".into(),
-                ..v1::Problem::default()
-            }
-        });
-    let seconds: Option<u64> = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    refused(problem, status.as_u16(), seconds)
-}
-
-/// The error for a problem that came while an answer was computed.
-fn refusal_in_steps(problem: v1::Problem) -> Error {
-    let seconds = (problem.retry_after_seconds > 0).then_some(problem.retry_after_seconds.into());
-    let status = problem.status.try_into().unwrap_or(u16::MAX);
-    refused(problem, status, seconds)
-}
-
-fn refused(problem: v1::Problem, status: u16, retry_after_seconds: Option<u64>) -> Error {
-    Error::Refused(Problem {
-        code: problem.code,
-        status,
-        message: problem.message,
-        remedy: problem.remedy,
-        retry_after: retry_after_seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
-        request_id: problem.request_id,
-    })
-}
-
-fn parse_url(config: &TransportConfig) -> Result<Url, Error> {
-    let url = Url::parse(&config.url).map_err(|error| wrong(format!("URL {:?}: {error}", config.url)))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(wrong(format!("URL {:?}: needed https://HOST:PORT, or http://HOST:PORT", config.url)));
-    }
-    let in_the_clear = url.scheme() == "http" && !is_loopback(&url);
-    if in_the_clear && !config.insecure_http {
-        let what = if config.token.is_some() { "the token and all else" } else { "everything" };
-        return Err(wrong(format!(
-            "{what} would travel to {url} in the clear; use https, or allow it (insecure_http, --insecure-http)"
-        )));
-    }
-    Ok(url)
-}
-
 fn wrong(reason: impl Into<String>) -> Error {
     Error::Config { reason: reason.into() }
-}
-
-/// An error and what caused it, on one line.
-fn reasons(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

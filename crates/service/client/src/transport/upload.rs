@@ -1,6 +1,7 @@
 //! Uploading a key bundle, starting at the offset that the service has.
 
 use std::io::{Read, Seek, SeekFrom};
+use std::time::Instant;
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -8,7 +9,7 @@ use unspoken_wire::http::KEYS_PATH;
 use unspoken_wire::v1::{KeyDeclaration, KeyState, KeyStatus};
 use unspoken_wire::{Message, ProblemCode};
 
-use super::{Cancel, Error, KeyId, Outgoing, Transport, UnreachableCause, key_path, read};
+use super::{Cancel, Error, KeyId, Outgoing, Transport, UnreachableCause, Watch, key_path, read};
 
 /// Number of chunks sent in a row without progress, and number of times that a bundle may be sent in all, after which
 /// the upload fails: a service must not be able to make a client upload for ever.
@@ -87,11 +88,13 @@ impl Transport {
             let chunk = self.read_chunk(bundle, offset, length)?;
             sent += chunk.len() as u64;
             let outgoing = Outgoing::new(Method::PATCH, key_path(id)).with_body(chunk).at_offset(offset);
-            let have = match self.connection.send(&outgoing, pauses.left(), &mut |_, _| {}, cancel) {
+            let began = Instant::now();
+            let mut watch = Watch { progress: &mut |_, _| {}, was_held: false };
+            let have = match self.connection.send(&outgoing, pauses.left(), &mut watch, cancel) {
                 Ok(answer) => read::<KeyStatus>(&answer)?.offset,
                 Err(error) => {
                     let error = if may_resume(&error) { lost(error) } else { error };
-                    pauses.after(error, cancel)?;
+                    pauses.after(error, began, cancel)?;
                     self.key_status(id, cancel)?.offset
                 }
             };

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
+use super::{Error, TransportConfig};
+
 /// The address with a scheme: one without gets `http://` on this machine and `https://` otherwise.
 pub(super) fn with_scheme(url: String) -> String {
     if url.is_empty() || url.contains("://") {
@@ -21,6 +23,34 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or("");
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// The address of a service, which may be a path behind a proxy.
+///
+/// # Errors
+/// [`Error::Config`] if it is none, or plain HTTP to another machine is not allowed.
+pub(super) fn service_url(config: &TransportConfig) -> Result<Url, Error> {
+    let wrong = |reason| Error::Config { reason };
+    let url = Url::parse(&config.url).map_err(|error| wrong(format!("URL {:?}: {error}", config.url)))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(wrong(format!("URL {:?}: needed https://HOST:PORT, or http://HOST:PORT", config.url)));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong(format!("URL {:?}: found '?' or '#'; needed https://HOST:PORT/PATH", config.url)));
+    }
+    if url.scheme() == "http" && !is_loopback(&url) && !config.insecure_http {
+        let what = if config.token.is_some() { "the token and all else" } else { "everything" };
+        return Err(wrong(format!(
+            "{what} would travel to {url} in the clear; use https, or allow it (insecure_http, --insecure-http)"
+        )));
+    }
+    Ok(url)
+}
+
+/// The URL of a path of the service, which begins with a slash: below the service's own path, if it has one.
+pub(super) fn endpoint(service: &Url, path: &str) -> Result<Url, Error> {
+    let text = format!("{}{path}", service.as_str().trim_end_matches('/'));
+    Url::parse(&text).map_err(|error| Error::Config { reason: format!("URL {text:?}: {error}") })
 }
 
 #[cfg(test)]
@@ -41,6 +71,23 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(with_scheme(given.into()), complete);
+        }
+    }
+
+    #[test]
+    fn requests_go_below_the_path_of_an_address() {
+        for (address, complete) in [
+            ("http://127.0.0.1:1", "http://127.0.0.1:1/v1/apps?key=0"),
+            ("http://127.0.0.1:1/", "http://127.0.0.1:1/v1/apps?key=0"),
+            ("https://example.org/unspoken", "https://example.org/unspoken/v1/apps?key=0"),
+            ("https://example.org/a/b/", "https://example.org/a/b/v1/apps?key=0"),
+        ] {
+            let url = service_url(&TransportConfig::new(address)).unwrap();
+            assert_eq!(endpoint(&url, "/v1/apps?key=0").unwrap().as_str(), complete);
+        }
+        for address in ["https://example.org/?a=b", "https://example.org/a#b"] {
+            let error = service_url(&TransportConfig::new(address)).unwrap_err().to_string();
+            assert!(error.contains("'?' or '#'"), "{error}");
         }
     }
 }

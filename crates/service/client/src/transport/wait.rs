@@ -18,9 +18,9 @@ pub struct Waiting {
     pub reason: String,
     /// Number of tries so far, from 1.
     pub tries: u32,
-    /// Time since the first try.
+    /// Time since the call began to fail; with a timeout of the caller, since it began.
     pub spent: Duration,
-    /// Time since the first try after which the call gives up.
+    /// The value of `spent` at which the call gives up.
     pub limit: Duration,
 }
 

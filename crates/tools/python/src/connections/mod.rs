@@ -65,12 +65,12 @@ impl Service {
     fn new(
         url: String,
         token: Option<String>,
-        authorities_pem: Option<Vec<u8>>,
+        authorities: Option<Vec<u8>>,
         insecure_http: bool,
         timeout_seconds: Option<f64>,
         insecure_parameters: bool,
     ) -> PyResult<Self> {
-        let mut config = TransportConfig { token, authorities_pem, insecure_http, ..TransportConfig::new(url) };
+        let mut config = TransportConfig { token, authorities, insecure_http, ..TransportConfig::new(url) };
         if let Some(seconds) = timeout_seconds {
             config = config.with_timeout(seconds).map_err(Failure::from)?;
         }
