@@ -67,6 +67,10 @@ const FIRST_PAUSE = 0.5;
 const LONGEST_PAUSE = 8;
 /** Seconds for which a service that does not answer at all is tried again. */
 const UNREACHABLE_PATIENCE = 10;
+/** Statuses by which a proxy says that it does not get through to the service now, or that there is too much to do. */
+const OF_BUSY_PROXIES = [429, 502, 503, 504];
+/** Code of a refusal that names none: a proxy on the way answered, not the service. */
+const OF_PROXY = "refused";
 /** Media type of an answer that is sent while it is computed. */
 const PROGRESS = "application/x-unspoken-progress";
 /** Bytes beside an answer that such a stream may have: each step has some ten. */
@@ -99,7 +103,7 @@ export class Transport {
       try {
         return await this.#attempt(sent, life);
       } catch (error) {
-        const isLost = error instanceof UnspokenError && error.code === "unreachable";
+        const isLost = error instanceof UnspokenError && (error.code === "unreachable" || isOfBusyProxy(error));
         // A long answer that breaks off is lost since its last sign of life.
         const seconds = (performance.now() - (isLost ? life.newest : start)) / 1000;
         const wait = again(error, pause);
@@ -159,7 +163,9 @@ export class Transport {
         referrerPolicy: "no-referrer",
       });
       record.status = response.status;
-      life.newest = performance.now();
+      if (response.ok) {
+        life.newest = performance.now();
+      }
       if (response.headers.get("Content-Type") === PROGRESS) {
         return { body: await answerOf(response, sent, record, life), headers: response.headers };
       }
@@ -189,9 +195,9 @@ export class Transport {
   }
 }
 
-/** The path of an application. */
+/** The path of an application. Its slashes stay: common proxies refuse `%2F` in a path. */
 export function applicationPath(name: string): string {
-  return `/v1/apps/${encodeURIComponent(name)}`;
+  return `/v1/apps/${name.split("/").map(encodeURIComponent).join("/")}`;
 }
 
 export function cancelled(): UnspokenError {
@@ -204,6 +210,9 @@ function checkedUrl(text: string): URL {
     url = new URL(text);
   } catch {
     throw new UnspokenError("argument", `address: found ${JSON.stringify(text)}, needed https://host:port`);
+  }
+  if (url.search !== "" || url.hash !== "") {
+    throw new UnspokenError("argument", `address: found ${JSON.stringify(text)}, needed no "?" and no "#"`);
   }
   const local = ["localhost", "127.0.0.1", "[::1]"].includes(url.hostname);
   if (url.protocol !== "https:" && !(url.protocol === "http:" && local)) {
@@ -220,10 +229,15 @@ function again(error: unknown, pause: number): number | undefined {
   if (!(error instanceof UnspokenError)) {
     return undefined;
   }
-  if (error.code === "unreachable") {
+  if (error.code === "unreachable" || isOfBusyProxy(error)) {
     return pause;
   }
   return error.retryAfter === undefined ? undefined : Math.max(pause, error.retryAfter);
+}
+
+/** Whether a proxy answered that the service may be there later, and not when. */
+function isOfBusyProxy(error: UnspokenError): boolean {
+  return error.code === OF_PROXY && error.retryAfter === undefined && OF_BUSY_PROXIES.includes(error.status ?? 0);
 }
 
 /** The error for a response with a status of 400 or more. */
@@ -234,7 +248,7 @@ function refusal(response: Response, body: Uint8Array, path: string): UnspokenEr
   const seconds = Number(response.headers.get("Retry-After") ?? Number.NaN);
   const retryAfter = Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
   const message = text("message") || `${path}: status ${response.status}`;
-  return refused(text("code") || "refused", message, text("remedy"), response.status, retryAfter);
+  return refused(text("code") || OF_PROXY, message, text("remedy"), response.status, retryAfter);
 }
 
 function refused(code: string, message: string, remedy: string, status: number, retryAfter?: number): UnspokenError {

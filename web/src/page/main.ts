@@ -35,7 +35,8 @@ async function start(): Promise<void> {
   status.className = "";
   status.textContent = "Loading…";
   try {
-    const opened = await Service.open(location.origin, {
+    // The service may be below a path of a proxy, as the page is.
+    const opened = await Service.open(new URL(".", location.href).href, {
       token: setting("token"),
       onRequest: record,
       onRestart: () => {
