@@ -1,11 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+mod text;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
+pub use text::{BYTE_ORDER_MARK, TextError, TextLines, decode_text, read_text};
 
 /// Permissions of a file that [`replace_file`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -57,10 +57,106 @@ fn numpy_arrays_are_read_in_both_orders() {
 }
 
 #[test]
+fn half_and_double_precision_is_read() {
+    let rows = vec![0.5, -2.0, 3.0];
+    let halves: Vec<u8> = [0x3800u16, 0xc000, 0x4200].iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    assert_eq!(read_npy(&npy("<f2", false, "(1, 3)", &halves), "a\n").expect("reads"), (rows.clone(), 3));
+    let doubles: Vec<u8> = [0.5f64, -2.0, 3.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(read_npy(&npy("<f8", false, "(1, 3)", &doubles), "a\n").expect("reads"), (rows.clone(), 3));
+    let big: Vec<u8> = rows.iter().flat_map(|value| value.to_be_bytes()).collect();
+    assert_eq!(read_npy(&npy(">f4", false, "(1, 3)", &big), "a\n").expect("reads"), (rows.clone(), 3));
+    let large = 1e300f64.to_le_bytes();
+    let error = read_npy(&npy("<f8", false, "(1, 1)", &large), "a\n").expect_err("refused").to_string();
+    assert!(error.contains("found inf in row 0 (token \"a\")"), "{error}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let brain: Vec<u8> = [0x3f00u16, 0xc000, 0x4040].iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let tensors = [("f16", Dtype::F16, &halves), ("bf16", Dtype::BF16, &brain), ("f64", Dtype::F64, &doubles)];
+    let views = tensors.map(|(name, kind, bytes)| (name, TensorView::new(kind, vec![1, 3], bytes).expect("a tensor")));
+    let table = write(directory.path(), "t.safetensors", safetensors::serialize(views, None).expect("serialises"));
+    let tokens = write(directory.path(), "tokens.txt", "a\n");
+    for (tensor, ..) in tensors {
+        let source = Source::Safetensors { table: table.clone(), tensor: tensor.into(), tokens: tokens.clone() };
+        assert_eq!(source.read().expect(tensor).values(), rows, "{tensor}");
+    }
+}
+
+#[test]
+fn rows_are_cut_before_they_are_checked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let padded = npy("<f4", false, "(4, 1)", &floats(&[1.0, 2.0, f32::NAN, 0.0]));
+    let table = write(directory.path(), "table.npy", padded);
+    let tokens = write(directory.path(), "tokens.txt", "a\nb\n");
+    let source = Source::Npy { table, tokens };
+    let error = source.read().expect_err("refused").to_string();
+    assert!(error.contains("4 rows and 2 tokens") && error.contains("(--rows 2)"), "{error}");
+    assert_eq!(source.read_first(2).expect("reads").values(), [1.0, 2.0]);
+    assert_eq!(source.read_first(1).expect("reads").tokens().as_slice(), ["a"]);
+    assert!(matches!(source.read_first(0), Err(TableError::Tokens { .. })));
+    assert!(matches!(source.read_first(3), Err(TableError::Count { rows: 3, tokens: 2 })));
+}
+
+#[test]
+fn tables_of_text_are_read_as_glove_and_word2vec_write_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let read = |text: &str| Source::Text { table: write(directory.path(), "table.txt", text) }.read();
+    for text in ["a 0.5 -2\n. . 1e-1 3 \r\n", "2 2\na 0.5 -2\n. . 0.1 3\n"] {
+        let table = read(text).expect(text);
+        assert_eq!((table.tokens().as_slice(), table.width()), (&["a".to_owned(), ". .".into()][..], 2), "{text}");
+        assert_eq!(table.values(), [0.5, -2.0, 0.1, 3.0]);
+    }
+    for (text, part) in [
+        ("a 1 2\nb 1\n", "fewer than 3 fields in line 2"),
+        ("a 1 2\nb 1 x\n", "no numbers among the last 2 in line 2"),
+        ("a 1\na 2\n", "rows 0 and 1"),
+        ("a\n", "fewer than 2 fields in line 1"),
+        ("", "0 tokens"),
+    ] {
+        let error = read(text).expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn added_tokens_need_no_rows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let added = json!([{ "id": 2, "content": "<pad>" }, { "id": 3, "content": "<im>" }, { "id": 0, "content": "a" }]);
+    let vocabularies = [json!({ "a": 0, "\u{2581}b": 1 }), json!([["a", 0.0], ["\u{2581}b", -1.5]])];
+    for vocabulary in vocabularies {
+        let file = json!({ "model": { "vocab": vocabulary }, "added_tokens": added });
+        let tokens = write(directory.path(), "tokenizer.json", file.to_string());
+        for rows in 2..=4 {
+            let array = npy("<f4", false, &format!("({rows}, 1)"), &floats(&vec![1.0; rows]));
+            let table = write(directory.path(), "table.npy", array);
+            let read = Source::Npy { table, tokens: tokens.clone() }.read().expect("reads");
+            assert_eq!(read.tokens().as_slice(), &["a", "\u{2581}b", "<pad>", "<im>"][..rows]);
+        }
+        let table = write(directory.path(), "table.npy", npy("<f4", false, "(1, 1)", &floats(&[1.0])));
+        let error = Source::Npy { table, tokens }.read().expect_err("refused");
+        assert!(matches!(error, TableError::Count { rows: 1, tokens: 2 }), "{error}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let table = write(directory.path(), "table.npy", npy("<f4", false, "(2, 1)", &floats(&[1.0, 2.0])));
+    let vocabulary = json!({ "model": { "vocab": { "the": 0, " of": 1 } } });
+    for (name, text) in [("tokens.txt", "the\r\n of\r\n".to_owned()), ("tokenizer.json", vocabulary.to_string())] {
+        let tokens = write(directory.path(), name, format!("\u{feff}{text}"));
+        let read = Source::Npy { table: table.clone(), tokens }.read().expect(name);
+        assert_eq!(read.tokens().as_slice(), ["the", " of"], "{name}");
+    }
+    let tokens = write(directory.path(), "tokens.txt", b"the\n\xff\n");
+    let error = Source::Npy { table, tokens }.read().expect_err("refused").to_string();
+    assert!(error.contains("tokens.txt") && error.contains("not UTF-8 in line 2"), "{error}");
+}
+
+#[test]
 fn other_arrays_are_refused_with_a_reason() {
     let data = floats(&[1.0; 6]);
     let cases = [
-        (npy("<f8", false, "(1, 3)", &data), "a\n", "type"),
+        (npy("<i4", false, "(2, 3)", &data), "a\nb\n", "type '<i4'"),
+        (npy("<c8", false, "(1, 3)", &data), "a\n", "type '<c8'"),
         (npy("<f4", false, "(6,)", &data), "a\n", "two dimensions"),
         (npy("<f4", false, "(2, 4)", &data), "a\nb\n", "before 8 values"),
         (npy("<f4", false, "(1000000, 1000)", &data), "a\nb\n", "no more values than the file has bytes"),
@@ -122,7 +218,7 @@ fn tensors_are_read_by_name_with_a_tokenizer() {
     assert!(read("whole", &tokens).expect_err("refused").to_string().contains("type I32"));
     let error = read("embeddings", &tokens).expect_err("refused").to_string();
     assert!(error.contains("\"words\"") && error.contains("one named \"embeddings\""), "{error}");
-    for vocab in [json!({ "a": 0, "b": 2 }), json!({ "a": 0, "b": 0 }), json!(["a", "b"])] {
+    for vocab in [json!({ "a": 0, "b": 2 }), json!({ "a": 0, "b": 0 }), json!([1, 2])] {
         let tokens = write(directory.path(), "bad.json", json!({ "model": { "vocab": vocab } }).to_string());
         assert!(matches!(read("words", &tokens), Err(TableError::TokenFile { .. })), "{vocab}");
     }

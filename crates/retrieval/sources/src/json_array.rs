@@ -9,10 +9,11 @@ use std::rc::Rc;
 
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use unspoken_files::BYTE_ORDER_MARK;
 
 use crate::ahead::read_ahead;
 use crate::error::{Place, SourceError};
-use crate::object::{BYTE_ORDER_MARK, object_record};
+use crate::object::object_record;
 use crate::record::{MAX_RECORD_BYTES, Record, too_long};
 use crate::source::Source;
 use crate::spec::SourceSpec;

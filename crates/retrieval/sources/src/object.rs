@@ -9,9 +9,6 @@ use crate::field::Field;
 use crate::record::{Record, record};
 use crate::spec::SourceSpec;
 
-/// May stand at the start of a text file, and means nothing.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
 type Object<'a> = HashMap<String, &'a RawValue>;
 
 /// The record of an object. Without named columns, its value is the object as it is written.

@@ -5,6 +5,9 @@ mod output;
 
 mod allocator;
 mod commands;
+#[cfg(test)]
+mod help_texts;
+mod input;
 mod interrupt;
 mod memory;
 mod output_file;

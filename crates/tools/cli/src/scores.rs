@@ -1,9 +1,9 @@
 //! Formatting of decrypted numbers. Their last digits contain the encryption error, which depends on the secret key.
 
-use std::io::{self, BufRead};
-
 use serde_json::{Map, Value, json};
 use unspoken_protocol::CkksHeader;
+
+use crate::input;
 
 /// Factor between the last printed digit and the bound of the error.
 const MARGIN: f64 = 128.0;
@@ -43,33 +43,97 @@ pub struct LabelOptions {
     json: bool,
     #[command(flatten)]
     scores: ScoreOptions,
-    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
-    #[arg(long, value_name = "BITS")]
-    pub share: Option<u32>,
+    #[command(flatten)]
+    share: ShareOptions,
     /// Messages; standard input if none are given
     messages: Vec<String>,
 }
 
+/// Probability below which a label counts as decided by noise.
+const LEAST_CERTAINTY: f64 = 0.95;
+
+/// Options of commands whose answers can be shared.
+#[derive(clap::Args)]
+pub struct ShareOptions {
+    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared. Labels
+    /// are then those of the noisy scores, and each is printed with a lower bound of the probability that it is that of
+    /// the exact ones. Refused if that is below 0.95 for one
+    #[arg(long, value_name = "BITS")]
+    share: Option<u32>,
+    /// With --share, print labels that the noise may have decided
+    #[arg(long, requires = "share")]
+    uncertain: bool,
+}
+
+impl ShareOptions {
+    /// Answers with noise, if they are to be shared, and a lower bound of the probability that each label is right.
+    /// Without noise the answers are as they are.
+    pub fn shared<A, E: std::error::Error + Send + Sync + 'static>(
+        &self,
+        answers: Vec<A>,
+        share: impl FnOnce(&[A], u32) -> Result<Vec<A>, E>,
+        certainty: impl Fn(&A, u32) -> Result<f64, E>,
+    ) -> anyhow::Result<Vec<(A, Option<f64>)>> {
+        let Some(bits) = self.share else { return Ok(answers.into_iter().map(|answer| (answer, None)).collect()) };
+        let noisy = share(&answers, bits)?.into_iter().map(|answer| {
+            let certainty = certainty(&answer, bits)?;
+            Ok((answer, Some(certainty)))
+        });
+        let noisy = noisy.collect::<Result<Vec<_>, E>>()?;
+        let decided = noisy.iter().filter(|(_, certainty)| certainty.is_some_and(|it| it < LEAST_CERTAINTY)).count();
+        anyhow::ensure!(
+            decided == 0 || self.uncertain,
+            "found labels that noise of {bits} bits may have decided, {decided} of {}; needed a probability of at least \
+             {LEAST_CERTAINTY} that each is right: share with fewer bits, or print them nevertheless with --uncertain",
+            noisy.len()
+        );
+        Ok(noisy)
+    }
+}
+
 impl LabelOptions {
     /// The messages: the arguments, or the lines of standard input.
-    pub fn messages(&self) -> io::Result<Vec<String>> {
+    pub fn messages(&self) -> anyhow::Result<Vec<String>> {
         match self.messages.as_slice() {
-            [] => io::stdin().lock().lines().collect(),
+            [] => input::lines("messages"),
             given => Ok(given.to_vec()),
         }
     }
 
+    /// How answers are shared.
+    pub fn share(&self) -> &ShareOptions {
+        &self.share
+    }
+
     /// Prints the label of a message, or label and scores as JSON, for scores with this bound of the error and these
-    /// labels.
-    pub fn print(&self, error: f64, labels: &[String], message: &str, label: &str, scores: &[f64]) {
+    /// labels; with the certainty of the label if the scores have noise.
+    pub fn print(&self, error: f64, labels: &[String], message: &str, found: &Labelled<'_>) {
+        let Labelled { label, scores, certainty } = *found;
         if !self.json {
-            println!("{label}\t{message}");
+            match certainty {
+                Some(certainty) => println!("{label}\t{certainty:.2}\t{message}"),
+                None => println!("{label}\t{message}"),
+            }
             return;
         }
         let scores = self.scores.printed(error, scores.iter().copied());
         let scores: Map<String, Value> = labels.iter().cloned().zip(scores.into_iter().map(Into::into)).collect();
-        println!("{}", json!({ "label": label, "scores": scores }));
+        let mut line = json!({ "label": label, "scores": scores });
+        if let Some(certainty) = certainty {
+            line["certainty"] = rounded(certainty, -3).into();
+        }
+        println!("{line}");
     }
+}
+
+/// A label, the scores that it follows from, and how certain it is under their noise.
+pub struct Labelled<'a> {
+    /// The label.
+    pub label: &'a str,
+    /// One score for each label.
+    pub scores: &'a [f64],
+    /// A lower bound of the probability that the label is right, if the scores have noise.
+    pub certainty: Option<f64>,
 }
 
 /// The nearest multiple of `10^exponent`.
@@ -93,6 +157,20 @@ mod tests {
     use unspoken_rlwe::KeyPlan;
 
     use super::*;
+
+    #[test]
+    fn labels_that_noise_decided_are_refused_unless_asked_for() {
+        let certainty = |answer: &f64, _| Ok::<_, std::io::Error>(*answer);
+        let share = |bits, uncertain, answers: &[f64]| {
+            let options = ShareOptions { share: bits, uncertain };
+            options.shared(answers.to_vec(), |answers, _| Ok(answers.to_vec()), certainty)
+        };
+        assert_eq!(share(None, false, &[0.1]).unwrap(), [(0.1, None)]);
+        assert_eq!(share(Some(9), false, &[0.96, 1.0]).unwrap(), [(0.96, Some(0.96)), (1.0, Some(1.0))]);
+        let error = share(Some(9), false, &[0.96, 0.2]).unwrap_err().to_string();
+        assert!(error.contains("noise of 9 bits may have decided, 1 of 2") && error.contains("--uncertain"), "{error}");
+        assert_eq!(share(Some(9), true, &[0.2]).unwrap(), [(0.2, Some(0.2))]);
+    }
 
     #[test]
     fn no_digit_below_the_clients_own_bound_is_printed() {

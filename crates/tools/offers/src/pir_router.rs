@@ -92,13 +92,14 @@ fn config(entry: &ShardEntry) -> anyhow::Result<TransportConfig> {
         config = config.with_token(read_text(path)?.trim());
     }
     if let Some(path) = &entry.ca {
-        config = config.with_authorities(read_text(path)?);
+        config =
+            config.with_authorities(std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?);
     }
     Ok(config)
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    unspoken_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Looks at the shards, as long as they are served: for readiness, and for a later version.

@@ -1,55 +1,105 @@
 //! Reader of lists of tokens.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde::Deserialize;
+use unspoken_files::{BYTE_ORDER_MARK, TextError, TextLines};
 
 use super::{MAX_TOKEN_FILE_BYTES, read_all};
 use crate::error::TableError;
-use crate::tokens::TokenList;
 
 /// The part of a `tokenizer.json` that contains the tokens; the rest is ignored.
 #[derive(Deserialize)]
 struct TokeniserFile {
     model: TokeniserModel,
+    #[serde(default)]
+    added_tokens: Vec<AddedToken>,
 }
 
 #[derive(Deserialize)]
 struct TokeniserModel {
-    vocab: HashMap<String, usize>,
+    vocab: Vocabulary,
+}
+
+/// Tokens with their ids, or in the order of their ids with their scores (Unigram).
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Vocabulary {
+    ById(HashMap<String, usize>),
+    InOrder(Vec<(String, f64)>),
+}
+
+#[derive(Deserialize)]
+struct AddedToken {
+    id: usize,
+    content: String,
+}
+
+/// The tokens of a list, and how many of them a table must have.
+pub(super) struct TokenNames {
+    pub(super) names: Vec<String>,
+    /// Those behind the vocabulary were added later: a table may lack their rows.
+    vocabulary: usize,
+}
+
+impl TokenNames {
+    /// Tokens that all have a row.
+    pub(super) fn of_vocabulary(names: Vec<String>) -> Self {
+        TokenNames { vocabulary: names.len(), names }
+    }
+
+    /// Keeps the first `count`.
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.names.truncate(count);
+        self.vocabulary = self.vocabulary.min(count);
+    }
+
+    /// Leaves out added tokens that are not among the first `rows`.
+    pub(super) fn drop_added_from(&mut self, rows: usize) {
+        self.names.truncate(rows.max(self.vocabulary));
+    }
 }
 
 /// Reads a list of tokens: JSON if the file's name ends in `.json`, otherwise one token per line.
-pub(super) fn read(path: &Path) -> Result<TokenList, TableError> {
+pub(super) fn read(path: &Path) -> Result<TokenNames, TableError> {
     let bytes = read_all(path, MAX_TOKEN_FILE_BYTES)?;
-    let json = path.extension().is_some_and(|extension| extension == "json");
-    TokenList::new(if json { from_json(path, &bytes)? } else { from_lines(path, bytes)? })
+    match path.extension().is_some_and(|extension| extension == "json") {
+        true => from_json(path, &bytes),
+        false => Ok(TokenNames::of_vocabulary(from_lines(path, &bytes)?)),
+    }
 }
 
-fn from_lines(path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TableError> {
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        let found = format!("bytes that are not UTF-8 in line {line}");
+fn from_lines(path: &Path, bytes: &[u8]) -> Result<Vec<String>, TableError> {
+    TextLines::new(bytes, bytes.len()).collect().map_err(|error| {
+        let found = match error {
+            TextError::NotUtf8 { line } => format!("bytes that are not UTF-8 in line {line}"),
+            other => other.to_string(),
+        };
         TableError::TokenFile { path: path.to_owned(), found, needed: "one token a line, in UTF-8".into() }
-    })?;
-    // Only a line feed ends a line: tokens may contain other white space.
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect())
+    })
 }
 
-fn from_json(path: &Path, bytes: &[u8]) -> Result<Vec<String>, TableError> {
+fn from_json(path: &Path, bytes: &[u8]) -> Result<TokenNames, TableError> {
     let refuse = |found: String| TableError::TokenFile {
         path: path.to_owned(),
         found,
-        needed: "a tokenizer.json whose model.vocab gives the ids 0, 1, 2, .. one token each".into(),
+        needed: "a tokenizer.json whose model.vocab and added_tokens give the ids 0, 1, 2, .. one token each".into(),
     };
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let file: TokeniserFile = serde_json::from_slice(bytes).map_err(|error| refuse(error.to_string()))?;
-    let mut by_id: Vec<(usize, String)> = file.model.vocab.into_iter().map(|(token, id)| (id, token)).collect();
+    let mut by_id: Vec<(usize, String)> = match file.model.vocab {
+        Vocabulary::ById(vocabulary) => vocabulary.into_iter().map(|(token, id)| (id, token)).collect(),
+        Vocabulary::InOrder(vocabulary) => vocabulary.into_iter().map(|(token, _)| token).enumerate().collect(),
+    };
+    let vocabulary = by_id.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
+    // Most added tokens are in the vocabulary already.
+    let known: HashSet<usize> = by_id.iter().map(|(id, _)| *id).collect();
+    let added = file.added_tokens.into_iter().filter(|added| !known.contains(&added.id));
+    by_id.extend(added.map(|added| (added.id, added.content)));
     by_id.sort_unstable();
     if let Some((row, (id, _))) = by_id.iter().enumerate().find(|(row, (id, _))| row != id) {
         return Err(refuse(format!("id {id} where {row} should follow")));
     }
-    Ok(by_id.into_iter().map(|(_, token)| token).collect())
+    Ok(TokenNames { names: by_id.into_iter().map(|(_, token)| token).collect(), vocabulary })
 }

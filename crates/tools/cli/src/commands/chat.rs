@@ -237,7 +237,7 @@ fn public_text(arguments: &Arguments) -> anyhow::Result<String> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("--public-file: cannot read {}", path.display()))
+    unspoken_files::read_text(path).with_context(|| format!("--public-file: cannot read {}", path.display()))
 }
 
 fn private_text(arguments: &Arguments) -> anyhow::Result<String> {
@@ -247,8 +247,10 @@ fn private_text(arguments: &Arguments) -> anyhow::Result<String> {
     if io::stdin().is_terminal() {
         note("private text, ended by Ctrl-D on a line of its own:");
     }
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text).context("cannot read the private text from standard input")?;
+    let failed = "cannot read the private text from standard input";
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text).context(failed)?;
+    let mut text = unspoken_files::decode_text(text).context(failed)?;
     // A line break at the end is the terminal's, not the text's.
     let length = text.strip_suffix('\n').map_or(text.len(), str::len);
     text.truncate(length);

@@ -1,9 +1,8 @@
 //! `unspoken get`
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use serde_json::json;
 use unspoken_client::ServiceClient;
 use unspoken_pir::Mode;
@@ -11,9 +10,9 @@ use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::commands::connection::{Target, usage_lines};
 use crate::commands::unseal::{self, UnsealOptions};
-use crate::interrupt;
 use crate::output_file::OutputFile;
 use crate::progress::Bars;
+use crate::{input, interrupt};
 
 /// Retrieve records of a service's database without revealing which
 ///
@@ -103,7 +102,7 @@ fn questions(arguments: &Arguments) -> anyhow::Result<Vec<Question>> {
         return Ok(arguments.index.iter().map(|&index| Question::Index(index)).collect());
     }
     let keys = match arguments.keys.as_slice() {
-        [] => std::io::stdin().lock().lines().collect::<Result<_, _>>().context("cannot read keys")?,
+        [] => input::lines("keys")?,
         given => given.to_vec(),
     };
     Ok(keys.into_iter().map(|key| Question::Key(key.into_bytes())).collect())

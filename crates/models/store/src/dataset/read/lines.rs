@@ -1,43 +1,79 @@
-//! Lines of `label<TAB>text`.
+//! Lines of `label<TAB>text`, and lines with `__label__` in front of labels.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::collect::{Collector, MOST_RECORD_BYTES, too_long, unreadable};
+use unspoken_files::{TextError, TextLines};
+
+use super::collect::{Collector, MOST_RECORD_BYTES, refuse, too_long, unreadable};
 use crate::dataset::Dataset;
 use crate::error::DataError;
 
-pub(super) fn read(path: &Path) -> Result<Dataset, DataError> {
-    let mut reader = BufReader::new(File::open(path).map_err(unreadable(path))?);
+const NEEDED: &str = "UTF-8 text of the form label<TAB>text";
+
+/// Marks a label in the format of fastText.
+const MARK: &str = "__label__";
+const NEEDED_MARKED: &str = "UTF-8 text with __label__NAME for each of its labels";
+
+/// Lines of label, tab and text.
+pub(super) fn read_tab_separated(path: &Path) -> Result<Dataset, DataError> {
+    read(path, NEEDED, add)
+}
+
+/// Lines of words, of which those with the mark are labels: a record for each label.
+pub(super) fn read_marked(path: &Path) -> Result<Dataset, DataError> {
+    read(path, NEEDED_MARKED, add_marked)
+}
+
+fn read(
+    path: &Path,
+    needed: &str,
+    add: fn(&mut Collector, u64, &str) -> Result<(), DataError>,
+) -> Result<Dataset, DataError> {
+    let mut lines = TextLines::open(path, MOST_RECORD_BYTES).map_err(unreadable(path))?;
     let mut collector = Collector::new(path);
-    let mut line = Vec::new();
     for number in 1.. {
-        line.clear();
-        let most = MOST_RECORD_BYTES as u64 + 1;
-        if reader.by_ref().take(most).read_until(b'\n', &mut line).map_err(unreadable(path))? == 0 {
-            break;
-        }
-        if line.len() > MOST_RECORD_BYTES {
-            return Err(too_long(path, number));
-        }
-        add(&mut collector, number, &line)?;
+        let Some(line) = lines.next_line().map_err(|error| unreadable_line(path, error, needed))? else { break };
+        add(&mut collector, number, line)?;
     }
     Ok(collector.finish())
 }
 
+/// The error of a line that is no text.
+fn unreadable_line(path: &Path, error: TextError, needed: &str) -> DataError {
+    match error {
+        TextError::Io(source) => unreadable(path)(source),
+        TextError::NotUtf8 { line } => refuse(path, line, "bytes that are not UTF-8", needed),
+        TextError::TooLong { line, .. } => too_long(path, line),
+        other => unreadable(path)(other.into()),
+    }
+}
+
 /// Adds the record of one line.
-fn add(collector: &mut Collector, number: u64, line: &[u8]) -> Result<(), DataError> {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+fn add(collector: &mut Collector, number: u64, line: &str) -> Result<(), DataError> {
     if line.is_empty() {
         return Ok(());
     }
-    let refuse = |found: &str| collector.refuse(number, found, "UTF-8 text of the form label<TAB>text");
-    let line = std::str::from_utf8(line).map_err(|_| refuse("bytes that are not UTF-8"))?;
+    let refuse = |found: &str| collector.refuse(number, found, NEEDED);
     let (label, text) = line.split_once('\t').ok_or_else(|| refuse("no tab"))?;
     if label.is_empty() {
         return Err(refuse("an empty label"));
     }
     collector.push(text, label)
+}
+
+/// Adds the records of one line with marked labels.
+fn add_marked(collector: &mut Collector, number: u64, line: &str) -> Result<(), DataError> {
+    let (labels, words): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.starts_with(MARK));
+    if labels.is_empty() && words.is_empty() {
+        return Ok(());
+    }
+    let refuse = |found: &str| collector.refuse(number, found, NEEDED_MARKED);
+    if labels.is_empty() {
+        return Err(refuse("no word that begins with __label__"));
+    }
+    if labels.contains(&MARK) {
+        return Err(refuse("an empty label"));
+    }
+    let text = words.join(" ");
+    labels.iter().try_for_each(|label| collector.push(&text, &label[MARK.len()..]))
 }

@@ -152,7 +152,7 @@ impl TamingArguments {
 
 /// All tokens of a file, without the token for the begin of a text.
 fn read_tokens(path: &Path, tokenizer: &Tokenizer) -> anyhow::Result<Vec<u32>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("--text: cannot read {}", path.display()))?;
+    let text = unspoken_files::read_text(path).with_context(|| format!("--text: cannot read {}", path.display()))?;
     let mut tokens = tokenizer.encode(&text)?;
     if tokenizer.begin().is_some() {
         tokens.remove(0);

@@ -72,7 +72,7 @@ impl Subject {
             return Ok(whole(format!("random permutation of {length}"), Permutation::random(length, seed)?));
         }
         let path = self.file.as_ref().context("no permutation given; see --help")?;
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = unspoken_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
         let source: Vec<u32> = serde_json::from_str(&text)
             .with_context(|| format!("{} is not a JSON array of positions", path.display()))?;
         Ok(whole(path.display().to_string(), Permutation::new(source)?))
