@@ -61,7 +61,7 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
-from unspoken import exact
+from unspoken import _boundary, exact
 from unspoken._client import Client
 from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
 from unspoken._database import Database, DatabaseInfo
@@ -85,6 +85,7 @@ from unspoken._table import CompressedTable, compress
 from unspoken._texts import TextWarning, load_texts
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
+    ArgumentError,
     ConfigurationError,
     ConnectionFailedError,
     DatabaseError,
@@ -103,11 +104,14 @@ from unspoken.errors import (
     SumsError,
     TimedOutError,
     TrainingError,
+    UncertainError,
     UnknownTokenError,
+    UnreadableAnswerError,
     UnspokenError,
 )
 
 __all__ = [
+    "ArgumentError",
     "Client",
     "CompressedTable",
     "ConfigurationError",
@@ -160,7 +164,9 @@ __all__ = [
     "TextWarning",
     "TimedOutError",
     "TrainingError",
+    "UncertainError",
     "UnknownTokenError",
+    "UnreadableAnswerError",
     "UnspokenError",
     "Usage",
     "__version__",
@@ -171,3 +177,5 @@ __all__ = [
     "presets",
     "read_records",
 ]
+
+_boundary.guard()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "ArgumentError",
     "ConfigurationError",
     "ConnectionFailedError",
     "DatabaseError",
@@ -21,7 +24,9 @@ __all__ = [
     "SumsError",
     "TimedOutError",
     "TrainingError",
+    "UncertainError",
     "UnknownTokenError",
+    "UnreadableAnswerError",
     "UnspokenError",
 ]
 
@@ -37,6 +42,20 @@ class UnspokenError(Exception):
     ... except unspoken.UnspokenError as error:
     ...     print(type(error).__name__)
     ModelError
+    """
+
+
+class ArgumentError(UnspokenError, TypeError, ValueError):
+    """An argument is of a wrong type, or is a text that is not Unicode, or a number out of all ranges.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> try:
+    ...     unspoken.FastText().fit("one text", ["spam"])
+    ... except TypeError as error:
+    ...     print(error)
+    read texts: found one str, needed several texts; put it in a list
     """
 
 
@@ -103,7 +122,19 @@ class KeysExpiredError(RefusedError):
 
 
 class MismatchError(UnspokenError):
-    """Client and service do not match, or a message was damaged in transit."""
+    """Client and service do not match, or a message was damaged in transit.
+
+    It follows from what both sides know, never from a decrypted answer.
+    """
+
+
+class UnreadableAnswerError(UnspokenError):
+    """An answer was decrypted and is not one that an honest service gives to these keys.
+
+    Do not ask again because of it, and do not let the service learn it: whether an answer can be
+    read may depend on the question, so each further request would tell a dishonest service
+    something about it.
+    """
 
 
 class MatrixError(UnspokenError, ValueError):
@@ -152,6 +183,34 @@ class ModelError(UnspokenError, ValueError):
 
 class TrainingError(UnspokenError, ValueError):
     """A model cannot be trained, or a table compressed, on these data or options."""
+
+
+class UncertainError(UnspokenError):
+    """Noise that makes scores shareable may have decided labels: they can be others than those of the exact scores.
+
+    Attributes
+    ----------
+    labels : ndarray
+        The labels of the noisy scores.
+    scores : ndarray of float64
+        The noisy scores, which may be shared.
+    certainties : ndarray of float64
+        For each label a lower bound of the probability that it is that of the exact scores. It follows from
+        the noisy scores, and may be shared.
+
+    Examples
+    --------
+    >>> try:  # doctest: +SKIP
+    ...     labels, scores = client.classify_to_share(messages, bits=20)
+    ... except unspoken.UncertainError as error:
+    ...     scores = error.scores
+    """
+
+    def __init__(self, message: str, labels: Any, scores: Any, certainties: Any) -> None:
+        super().__init__(message)
+        self.labels = labels
+        self.scores = scores
+        self.certainties = certainties
 
 
 class UnknownTokenError(UnspokenError, KeyError):

@@ -2,7 +2,7 @@
 export class UnspokenError extends Error {
   /**
    * A stable name of the reason: that of the service's problem (`key_not_found`, `memory_full`, ...), that of the
-   * client half (`argument`, `malformed`, `mismatch`, ...), or `unreachable`, `cancelled`, `too_long`, `protocol`,
+   * client half (`argument`, `malformed`, `mismatch`, `unreadable`, ...), or `unreachable`, `cancelled`, `too_long`, `protocol`,
    * `unsupported`, `storage`, `memory`.
    */
   readonly code: string;

@@ -104,7 +104,8 @@ pub unsafe extern "C" fn unspoken_pir_open(
     }
 }
 
-/// Takes up a newer description of the same database, after an answer or a refusal has told that it changed. Secret and
+/// Takes up a newer description of the same database, after unspoken_pir_check_answer or a refusal of the service has
+/// told that it changed. Secret and
 /// evaluation keys stay valid; requests of before can no longer be read. A change that could reveal questions, or take
 /// the tags from an encrypted database, is refused.
 ///
@@ -316,12 +317,38 @@ pub unsafe extern "C" fn unspoken_pir_request_free(request: *mut UnspokenPirRequ
     unsafe { free(request) }
 }
 
-/// Decrypts the answer to a request of this client. `records` receives the records, in the order of the questions; free
-/// them with unspoken_pir_records_free.
+/// Checks everything in the answer to a request of this client that can be checked without the secret.
 ///
-/// UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX tells that an index of the request is out of range; ask for the others again.
-/// UNSPOKEN_PIR_STATUS_MISMATCH may mean that the description changed: read it again, unspoken_pir_update, ask again.
-/// Do not let the service learn how this call ended, except in that case.
+/// UNSPOKEN_PIR_STATUS_MISMATCH may mean that the description changed, UNSPOKEN_PIR_STATUS_DAMAGED that the answer was
+/// damaged on its way: read the description again, unspoken_pir_update, ask again. Both say nothing about the
+/// questions, so the service may learn them. Have all answers of what you ask together checked before you read the
+/// first of them.
+///
+/// # Safety
+/// `client` and `request` are not freed; `answer` has `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unspoken_pir_check_answer(
+    client: *const UnspokenPirClient,
+    request: *const UnspokenPirRequest,
+    answer: *const u8,
+    length: usize,
+) -> UnspokenPirStatus {
+    // SAFETY: the caller's promises.
+    unsafe {
+        run_opened(client, |opened| {
+            let request = request.as_ref().ok_or(Failure::Null { argument: "request" })?;
+            opened.check_answer(request, bytes("answer", answer, length)?)
+        })
+    }
+}
+
+/// Decrypts the answer to a request of this client, after the check of unspoken_pir_check_answer, whose errors it
+/// returns. `records` receives the records, in the order of the questions; free them with unspoken_pir_records_free.
+///
+/// UNSPOKEN_PIR_STATUS_UNREADABLE tells that the decrypted answer is no sound one, UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX
+/// that an index of the request is out of range. Both are final: tell the person, but do not ask again because of them,
+/// also not for the other records of the request, and do not let the service learn them. A service that damages half of
+/// its table, or describes half of its records, would learn from your next request which half you asked for.
 ///
 /// # Safety
 /// `client` and `request` are not freed; `answer` has `length` bytes; `records` is valid.

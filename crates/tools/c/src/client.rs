@@ -181,12 +181,19 @@ impl Opened {
         Ok(UnspokenPirRequest { description: self.description, questions: encoded, bytes, answer_bytes })
     }
 
-    /// Decrypts the answer to a request.
-    pub(crate) fn read(&self, request: &UnspokenPirRequest, answer: &[u8]) -> Result<UnspokenPirRecords, Failure> {
+    /// Checks everything in the answer to a request that can be checked without the secret.
+    pub(crate) fn check_answer(&self, request: &UnspokenPirRequest, answer: &[u8]) -> Result<(), Failure> {
         if request.description != self.description {
             return Err(Failure::OtherRequest);
         }
-        Ok(UnspokenPirRecords { answers: self.half.read(answer, &request.questions)? })
+        Ok(self.half.check_answer(answer, request.questions.len())?)
+    }
+
+    /// Checks and decrypts the answer to a request.
+    pub(crate) fn read(&self, request: &UnspokenPirRequest, answer: &[u8]) -> Result<UnspokenPirRecords, Failure> {
+        self.check_answer(request, answer)?;
+        let answers = self.half.read(answer, &request.questions).map_err(Failure::Decrypted)?;
+        Ok(UnspokenPirRecords { answers })
     }
 }
 

@@ -30,9 +30,12 @@ pub(crate) enum Failure {
     /// A callback that receives bytes returned an error.
     #[error("the callback that receives bytes returned {found}, needed 0; see why it failed, and call again")]
     Stopped { found: i32 },
-    /// An operation of the client.
+    /// An operation of the client that decrypts nothing.
     #[error(transparent)]
     Retrieve(#[from] RetrieveError),
+    /// An answer was decrypted and cannot be used.
+    #[error("{0}. Do not ask again because of this, and do not let the service learn it")]
+    Decrypted(RetrieveError),
     /// A panic.
     #[error("this library has a bug; free the client, open another one, and report what you did")]
     Panicked,
@@ -47,15 +50,17 @@ impl Failure {
             Failure::OtherParameters | Failure::OtherRequest => UnspokenPirStatus::Mismatch,
             Failure::Stopped { .. } => UnspokenPirStatus::Callback,
             Failure::Retrieve(error) => status_of(error),
+            Failure::Decrypted(RetrieveError::NoSuchIndex { .. }) => UnspokenPirStatus::NoSuchIndex,
+            Failure::Decrypted(_) => UnspokenPirStatus::Unreadable,
             Failure::Panicked => UnspokenPirStatus::Internal,
         }
     }
 }
 
+/// The status of an operation that decrypts nothing.
 fn status_of(error: &RetrieveError) -> UnspokenPirStatus {
     match error {
         RetrieveError::Protocol(ProtocolError::Damaged { .. }) => UnspokenPirStatus::Damaged,
-        RetrieveError::NoSuchIndex { .. } => UnspokenPirStatus::NoSuchIndex,
         RetrieveError::Layout(LayoutError::Kind { .. }) => UnspokenPirStatus::Argument,
         RetrieveError::Io { .. } => UnspokenPirStatus::Callback,
         RetrieveError::Randomness(_) => UnspokenPirStatus::Internal,

@@ -121,6 +121,7 @@ static void check_null_pointers(const uint8_t *description, size_t length)
     EXPECT_TEXT("a key is NULL");
     EXPECT(NULL_POINTER, unspoken_pir_request_bytes(NULL, &key, &count));
     EXPECT(NULL_POINTER, unspoken_pir_request_answer_bytes(NULL, &count));
+    EXPECT(NULL_POINTER, unspoken_pir_check_answer(client, NULL, description, length));
     EXPECT(NULL_POINTER, unspoken_pir_read(client, NULL, description, length, &records));
     EXPECT(NULL_POINTER, unspoken_pir_records_get(NULL, 0, &key, &count));
     EXPECT(NULL_POINTER, unspoken_pir_records_version(NULL, &index));
@@ -192,7 +193,10 @@ static void check_requests(const uint8_t *newer, size_t newer_length)
     EXPECT(OK, unspoken_pir_request_bytes(elsewhere, &bytes, &length));
     EXPECT(DAMAGED, unspoken_pir_read(client, request, bytes, length - 1, &records));
     EXPECT(DAMAGED, unspoken_pir_read(client, request, bytes, 0, &records));
+    EXPECT(NULL_POINTER, unspoken_pir_check_answer(client, request, NULL, length));
+    EXPECT(DAMAGED, unspoken_pir_check_answer(client, request, bytes, length - 1));
     EXPECT(OK, unspoken_pir_update(client, newer, newer_length));
+    EXPECT(MISMATCH, unspoken_pir_check_answer(client, request, bytes, length));
     EXPECT(MISMATCH, unspoken_pir_read(client, request, bytes, length, &records));
     EXPECT_TEXT("earlier description");
     unspoken_pir_request_free(request);

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_database::{Builder, Database, Record, Writer};
 use unspoken_pir::{KEY_FORMAT, PreparedKeys, Preset};
-use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{CHECKSUM_BYTES, ClientId, KeyLoader, ServerHalf, append_checksum};
 use unspoken_retrieve::RetrieveServer;
 use unspoken_wire::v1::KeyDeclaration;
 
@@ -203,7 +203,7 @@ fn wrong_answers_and_lost_numbers_are_refused() {
     let (printed, output) = running.finish();
     assert_eq!((printed.as_str(), output.status.code()), ("", Some(1)));
     let damaged = text(&output.stderr);
-    assert!(damaged.contains("read: status 5: ") && damaged.contains("damaged"), "{damaged}");
+    assert!(damaged.contains("check: status 5: ") && damaged.contains("damaged"), "{damaged}");
 
     // A session whose numbers are gone: the stored secret is opened, and no request is made.
     if exchanged.join("numbers").exists() {
@@ -214,6 +214,36 @@ fn wrong_answers_and_lost_numbers_are_refused() {
     assert_eq!(lost.status.code(), Some(1));
     let lost = text(&lost.stderr);
     assert!(lost.contains("ask: status 7: ") && lost.contains("callback returned -1"), "{lost}");
+}
+
+/// A service that damages half of a table, and computes a sound checksum, must not be asked again: the status of an
+/// answer that decrypts to nothing sound is not one after which programs ask again.
+#[test]
+fn an_answer_that_is_unreadable_has_a_status_of_its_own() {
+    let service = Service::by_key();
+    let Some(program) = service.compile("examples/get.c") else { return };
+    let exchanged = service.exchange("exchanged");
+    let mut running = Running::start(&program, &["packed".as_ref(), exchanged.as_ref(), "C07".as_ref()]);
+    running.asked();
+    let keys = service.load_keys(&exchanged);
+    let answer = service.answer(&keys, &exchanged);
+    // The last responses belong to another request of the same shape: its query is for another key.
+    let other = service.exchange("other");
+    fs::copy(exchanged.join("secret"), other.join("secret")).unwrap();
+    let mut asking = Running::start(&program, &["packed".as_ref(), other.as_ref(), "C08".as_ref()]);
+    asking.asked();
+    let mut forged = service.answer(&keys, &other);
+    let kept = forged.len() / 2;
+    forged[..kept].copy_from_slice(&answer[..kept]);
+    forged.truncate(forged.len() - CHECKSUM_BYTES);
+    append_checksum(&mut forged);
+    drop(asking);
+    fs::write(exchanged.join("answer"), forged).unwrap();
+    running.answered();
+    let (printed, output) = running.finish();
+    assert_eq!((printed.as_str(), output.status.code()), ("", Some(1)));
+    let unreadable = text(&output.stderr);
+    assert!(unreadable.contains("read: status 9: ") && unreadable.contains("Do not ask again"), "{unreadable}");
 }
 
 #[test]

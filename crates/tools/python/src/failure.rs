@@ -21,7 +21,7 @@ use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_layer::LayerError;
 use unspoken_llama_model::InputError;
 use unspoken_pir::LayoutError;
-use unspoken_protocol::{ApplicationError, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
@@ -44,6 +44,7 @@ import_exception!(unspoken.errors, StateError);
 import_exception!(unspoken.errors, ModelError);
 import_exception!(unspoken.errors, TrainingError);
 import_exception!(unspoken.errors, UnknownTokenError);
+import_exception!(unspoken.errors, UnreadableAnswerError);
 import_exception!(unspoken.errors, MatrixError);
 import_exception!(unspoken.errors, MissingKeysError);
 import_exception!(unspoken.errors, DatabaseError);
@@ -288,7 +289,7 @@ impl From<Failure> for PyErr {
                 DatabaseError::new_err(format!("record {number} of {name}: {}", database_message(&error)))
             }
             Failure::Source(error) => DatabaseError::new_err(source_message(&error)),
-            Failure::Sealed(error) => MismatchError::new_err(format!(
+            Failure::Sealed(error) => UnreadableAnswerError::new_err(format!(
                 "open the records: {error}; if the application is not a sealed database, leave out unseal="
             )),
             Failure::Description(error) => of_retrieval(&error),
@@ -297,6 +298,9 @@ impl From<Failure> for PyErr {
                 of_other_kind(&url, &application, &found, needed)
             }
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
+            Failure::Client(ClientError::Application(error)) if error.kind() == ErrorKind::Unreadable => {
+                UnreadableAnswerError::new_err(error.to_string())
+            }
             Failure::Client(error) => of_application(&error),
             Failure::State { path, source } => StateError::new_err(format!(
                 "make the state directory {path}: {source}; pass state_dir=, a directory that can be written"
