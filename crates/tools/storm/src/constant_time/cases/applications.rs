@@ -1,6 +1,7 @@
 //! Clients of applications: their queries, and how they read answers. The answers are computed beforehand.
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -120,7 +121,8 @@ pub fn classify(directory: &Path) -> anyhow::Result<()> {
 }
 
 pub fn prepare_layer(directory: &Path) -> anyhow::Result<()> {
-    let tokens: Vec<String> = MESSAGES.join(" ").split(' ').map(str::to_owned).collect();
+    let tokens: BTreeSet<String> = MESSAGES.join(" ").split(' ').map(str::to_owned).collect();
+    let tokens = Vec::from_iter(tokens);
     let values = (0..tokens.len() * 3).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
     let table = EmbeddingTable::new(TokenList::new(tokens)?, 3, values)?;
     let options = CompressOptions { columns: 8, rounds: 2, ..CompressOptions::default() };

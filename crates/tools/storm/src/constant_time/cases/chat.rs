@@ -78,7 +78,8 @@ pub fn prepare(directory: &Path) -> anyhow::Result<()> {
     let (id, prefix, model) = (tamed.id(), tamed.prefix().to_vec(), Arc::new(tamed.into_model()));
     let served = |input| -> anyhow::Result<()> {
         let (prefix, model, design) = (prefix.clone(), Arc::clone(&model), design.clone());
-        let served = ServedModel { id, model, prefix, circuit: circuit.clone(), design, context: CONTEXT };
+        let circuit = circuit.clone();
+        let served = ServedModel { id, model, prefix, circuit, design, context: CONTEXT, least_public: 0 };
         let parameters = Preset::find("insecure_n11_boot_depth14_scale40")?.build()?;
         let options = ServerOptions { chunk: CHUNK, chunks: 1, input, ..ServerOptions::default() };
         let server = LlamaServer::new(served, &parameters, &options)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use unspoken_protocol::{ClientHalf, ClientId, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, ContributionEncryptor, MemoryStore,
-    SumsCollector, SumsContributor, SumsServer, Zeros, create_with_preset,
+    SumsCollector, SumsContributor, SumsServer, Trust, Zeros, create_with_preset,
 };
 
 use crate::constant_time::memcheck::{mark_public, mark_secret};
@@ -20,7 +20,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
     let options = CollectionOptions { columns, most_contributions: 10, least_contributions: 2 };
     let (description, key) = create_with_preset("insecure_n10_exact17", &options)?;
     let server = SumsServer::new(description.clone(), MemoryStore::default())?;
-    let mut contributor = SumsContributor::open(description.clone(), None, None)?;
+    let mut contributor = SumsContributor::open(description.clone(), Trust::First, None)?;
     for numbers in [[3, -1], [20, 5]] {
         let mut values = numbers.to_vec();
         mark_secret(&mut values);
