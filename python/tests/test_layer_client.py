@@ -143,7 +143,11 @@ def test_long_texts_are_refused_or_cut(layer_service, state, table, head):
     with quiet(layer_service.url, table=table, state_dir=state) as client:
         with pytest.raises(ValueError, match="found 17 tokens in text 2, needed at most 16"):
             client.classify(["w1", long])
-        assert client.usage.query_bytes == 0
+        # The service was asked all the same: it must not learn that a text is too long for its bound.
+        refused = client.usage.query_bytes
+        assert refused > 0
+        client.classify(["w1", "w2"])
+        assert client.usage.query_bytes == 2 * refused
     with (
         quiet(layer_service.url, table=table, state_dir=state, cut=True) as client,
         pytest.warns(unspoken.TextWarning, match="1 of 1 texts"),

@@ -11,7 +11,7 @@ use unspoken_protocol::CkksDescription;
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::{LabelOptions, error_of};
+use crate::scores::{LabelOptions, Labelled, error_of};
 
 /// Classify texts with an encrypted query to a service that has a linear head over an embedding table
 ///
@@ -25,7 +25,8 @@ pub struct Arguments {
     /// Directory of the compressed table's client half
     #[arg(long)]
     model: PathBuf,
-    /// Ignore the rest of texts that have more tokens than the service reads; otherwise they are refused
+    /// Ignore the rest of texts that have more tokens than the service reads; otherwise empty texts are sent in their
+    /// place, and the command ends with an error
     #[arg(long)]
     cut: bool,
     /// Print bytes and times to standard error
@@ -38,13 +39,14 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
+    // Read first: a mistake must not cost a wait for the service or a key upload.
     let codes = Arc::new(TokenCodes::load(&arguments.model)?);
+    let texts = arguments.labels.messages()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
     let model = LayerModel { codes: Arc::clone(&codes), cut: arguments.cut };
     let mut client = ServiceClient::<LayerClient>::connect(transport, &application, model, &state, &mut step, &cancel)?;
-    let texts = arguments.labels.messages()?;
     let results = client.ask(&texts, &mut step, &cancel)?;
     bars.finish();
     // After the last answer: the time between requests must not depend on the texts.
@@ -52,13 +54,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for warning in TextReader::new(codes.tokens()).coverage(&texts, description.max_tokens()).warnings() {
         eprintln!("warning: {warning}");
     }
-    let results = match arguments.labels.share {
-        Some(bits) => client.half().share(&results, bits)?,
-        None => results,
-    };
-    for (text, result) in texts.iter().zip(&results) {
+    let half = client.half();
+    let share = |answers: &[_], bits| half.share(answers, bits);
+    let results = arguments.labels.share().shared(results, share, |answer, bits| half.certainty(answer, bits))?;
+    for (text, (result, certainty)) in texts.iter().zip(&results) {
         let error = result.error(error_of(description.header()));
-        arguments.labels.print(error, description.classes(), text, &result.label, &result.scores);
+        let found = Labelled { label: &result.label, scores: &result.scores, certainty: *certainty };
+        arguments.labels.print(error, description.classes(), text, &found);
     }
     if arguments.usage {
         eprint!("{}", usage_lines(client.usage()));
