@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorQuestion, Column, ContributionEncryptor, Description, MemoryStore,
-    SumsCollector, SumsContributor, SumsServer, Zeros, create_with_preset,
+    SumsCollector, SumsContributor, SumsServer, Trust, Zeros, create_with_preset,
 };
 
 const HOUSEHOLDS: usize = 200;
@@ -37,6 +37,8 @@ fn survey(preset: &str) -> Result<(), Failure> {
 
     // The service has the public half.
     let go = AtomicBool::new(false);
+    // What the health office tells every household.
+    let fingerprint = description.fingerprint();
     let server = SumsServer::new(description, MemoryStore::default())?;
 
     // Each household reads the description, encrypts its answers and sends them.
@@ -49,7 +51,7 @@ fn survey(preset: &str) -> Result<(), Failure> {
         let start = Instant::now();
         let contribution = encryptor.encrypt(&answers)?;
         encrypting += start.elapsed();
-        let mut client = SumsContributor::open(description, None, None)?;
+        let mut client = SumsContributor::open(description, Trust::Fingerprint(fingerprint), None)?;
         let encoded = client.encode(&[contribution])?;
         let query = client.query(&encoded)?;
         let start = Instant::now();

@@ -9,7 +9,7 @@ use unspoken_rlwe::{PublicKey, SecretKey};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::columns::{self, Column};
-use crate::description::{Description, Fields, Fingerprint, check_counts, check_room, token_hash};
+use crate::description::{self, Description, Fields, Fingerprint, check_counts, check_room, token_hash};
 use crate::error::SumsError;
 
 /// What a collection collects.
@@ -92,7 +92,7 @@ fn generate(
 }
 
 /// First bytes of a private file.
-const MAGIC: [u8; 8] = *b"SUMSKEY\x01";
+pub(crate) const MAGIC: [u8; 8] = *b"SUMSKEY\x01";
 
 /// Bytes of a private file before the secret: format, fingerprint, token.
 const FRONT_BYTES: usize = MAGIC.len() + 32 + 32;
@@ -132,8 +132,14 @@ impl CollectorKey {
     /// If the bytes are damaged or of another format. The secret key is checked when it is used.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SumsError> {
         const WHAT: &str = "private file of a collection";
-        let bytes = checked(WHAT, bytes)?;
+        if description::is_public_file(bytes) {
+            return Err(SumsError::mismatch(WHAT, "a public file", "the private one of the collection: NAME.private"));
+        }
         let refuse = || SumsError::mismatch(WHAT, "other bytes", "the file that was made with the collection");
+        if !bytes.starts_with(&MAGIC) {
+            return Err(refuse());
+        }
+        let bytes = checked(WHAT, bytes)?;
         let rest = bytes.strip_prefix(&MAGIC).ok_or_else(refuse)?;
         let (fingerprint, rest) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;
         let (token, secret) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;

@@ -18,6 +18,16 @@ pub enum Receipt {
     AddedBefore,
 }
 
+/// Which collection a contributor sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The one with this fingerprint, which the collector told the contributor.
+    Fingerprint(Fingerprint),
+    /// The first that the service describes, and the same one later. A service that describes one with a key of its own
+    /// can read every contribution.
+    First,
+}
+
 /// A client that sends contributions, which [`ContributionEncryptor`](crate::ContributionEncryptor) encrypted.
 pub struct SumsContributor {
     description: Description,
@@ -29,17 +39,18 @@ impl_registered_client!(SumsContributor);
 impl ClientHalf for SumsContributor {
     type Error = SumsError;
     type Description = Description;
-    /// The fingerprint that the contributor knows from the collector. Without one the first description is trusted, and
-    /// later ones must be the same.
-    type Model = Option<Fingerprint>;
+    /// The collection that is trusted.
+    type Model = Trust;
     type Question = Contribution;
     type Encoded = Contribution;
     type Answer = Receipt;
 
     const VERB: &'static str = "sending contributions";
 
-    fn open(description: Description, known: Self::Model, stored: Option<&[u8]>) -> Result<Self, SumsError> {
-        if let Some(known) = known.filter(|known| *known != description.fingerprint()) {
+    fn open(description: Description, trust: Self::Model, stored: Option<&[u8]>) -> Result<Self, SumsError> {
+        if let Trust::Fingerprint(known) = trust
+            && known != description.fingerprint()
+        {
             let needed = format!("{known}, which this client was given; do not send anything to this service");
             return Err(SumsError::mismatch("fingerprint of a collection", description.fingerprint(), needed));
         }

@@ -13,6 +13,7 @@ use unspoken_protocol::{
 };
 use unspoken_rlwe::{self as rlwe, PublicKey};
 
+use crate::collection::MAGIC;
 use crate::columns::{self, Column};
 use crate::contribution::ID_BYTES;
 use crate::error::SumsError;
@@ -236,6 +237,10 @@ impl ApplicationDescription for Description {
     const PROTOCOL: Protocol = PROTOCOL;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, SumsError> {
+        if bytes.starts_with(&MAGIC) {
+            let needed = "the public one: NAME.public; the private one belongs to the collector alone";
+            return Err(SumsError::mismatch("public file of a collection", "a private file", needed));
+        }
         PROTOCOL.check_kind(bytes)?;
         let version_of = |bytes: &[u8]| Some(proto::Description::decode(bytes).ok()?.version);
         let bytes = checked_description(bytes, PROTOCOL_VERSION, version_of)?;
@@ -260,6 +265,11 @@ impl ApplicationDescription for Description {
     fn key_set(&self) -> KeySetId {
         Registration::key_set()
     }
+}
+
+/// Whether bytes begin as the public file of a collection.
+pub(crate) fn is_public_file(bytes: &[u8]) -> bool {
+    PROTOCOL.check_kind(bytes).is_ok()
 }
 
 /// Hash of a collector's token, which is public.

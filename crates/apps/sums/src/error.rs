@@ -58,7 +58,7 @@ pub enum SumsError {
     /// Too few contributions for a release.
     #[error(
         "close a collection: found {found} contributions, needed {needed}; a sum of fewer is not released, so that it \
-         tells little about each: wait for more"
+         tells little about each"
     )]
     TooFew {
         /// Contributions so far.
@@ -70,7 +70,7 @@ pub enum SumsError {
     #[error("add a contribution: found a closed collection, whose sum has been released; needed an open one")]
     Closed,
     /// The collection has as many contributions as it may have.
-    #[error("add contributions: found {found} of {needed} added; no more fit: send them to another collection")]
+    #[error("add contributions: found {found} of {needed} added; no more fit")]
     Full {
         /// Contributions so far.
         found: u32,
@@ -135,12 +135,13 @@ impl ApplicationError for SumsError {
             SumsError::Exact(ExactError::Rlwe(error)) => error.kind(),
             SumsError::Exact(ExactError::Ring(RingError::Randomness(_))) => ErrorKind::Internal,
             SumsError::Exact(_) | SumsError::Value { .. } | SumsError::Values { .. } => ErrorKind::Malformed,
-            SumsError::Collection { .. }
-            | SumsError::Token
-            | SumsError::TooFew { .. }
-            | SumsError::Closed
-            | SumsError::Full { .. }
-            | SumsError::Spoiled { .. } => ErrorKind::Mismatch,
+            SumsError::Token => ErrorKind::Refused { remedy: "use the private file of this collection" },
+            SumsError::TooFew { .. } => ErrorKind::Refused { remedy: "wait for more contributions; it is still open" },
+            SumsError::Closed | SumsError::Full { .. } => {
+                ErrorKind::Refused { remedy: "nothing was added; ask the collector for another collection" }
+            }
+            SumsError::Collection { .. } => ErrorKind::Mismatch,
+            SumsError::Spoiled { .. } => ErrorKind::Unreadable,
             SumsError::Stored { .. } => ErrorKind::Internal,
             // The same request may succeed later, and counts once: clients send it again.
             SumsError::Io { .. } => ErrorKind::Busy,

@@ -17,7 +17,7 @@ pub use collection::{CollectionOptions, CollectorKey, create, create_with_preset
 pub use collector::{CollectorAnswer, CollectorQuestion, SumsCollector};
 pub use columns::Column;
 pub use contribution::{Contribution, ContributionEncryptor, Zeros};
-pub use contributor::{Receipt, SumsContributor};
+pub use contributor::{Receipt, SumsContributor, Trust};
 pub use description::{Description, Fingerprint, PROTOCOL_VERSION};
 pub use error::SumsError;
 pub use results::{ColumnSum, Sums};

@@ -16,7 +16,7 @@ use unspoken_ring::SecretRng;
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
     Description, Fingerprint, MemoryStore, Receipt, SumStore, SumsCollector, SumsContributor, SumsError, SumsServer,
-    Zeros, create, create_with_preset,
+    Trust, Zeros, create, create_with_preset,
 };
 use zeroize::Zeroizing;
 
@@ -37,14 +37,17 @@ fn a_sum_is_released_once_and_nothing_is_added_after_it() {
     let sent: Vec<Contribution> = (0..4).map(|i| scene.encrypt(&[i, 1])).collect();
     scene.send(&sent[..2]).unwrap();
     let error = scene.close().unwrap_err();
-    assert!(matches!(error, SumsError::TooFew { found: 2, needed: 3 }) && error.kind() == ErrorKind::Mismatch);
+    assert!(matches!(error, SumsError::TooFew { found: 2, needed: 3 }));
+    assert!(matches!(error.kind(), ErrorKind::Refused { remedy } if remedy.starts_with("wait for more")));
     assert!(error.to_string().contains("found 2 contributions, needed 3"), "{error}");
     // The refusal changed nothing.
     scene.send(&sent[2..3]).unwrap();
     let sums = scene.close().unwrap();
     assert_eq!(numbers(&sums), [3, 3]);
     // One more contribution would make a second sum, whose difference to the first is a value.
-    assert!(matches!(scene.send(&sent[3..]).unwrap_err(), SumsError::Closed));
+    let error = scene.send(&sent[3..]).unwrap_err();
+    assert!(matches!(error, SumsError::Closed));
+    assert!(matches!(error.kind(), ErrorKind::Refused { remedy } if remedy.starts_with("nothing was added")));
     // A repeated one has its receipt still.
     assert_eq!(scene.send(&sent[..1]).unwrap(), [Receipt::AddedBefore]);
     assert_eq!(scene.close().unwrap(), sums);
@@ -175,15 +178,17 @@ fn only_the_collector_counts_and_closes() {
         let query = other.collector().query(&[question]).unwrap();
         let error = scene.server.answer(CLIENT, &(), &query, &GO).unwrap_err();
         assert!(matches!(error, SumsError::Token) && !error.to_string().contains("contributions"));
+        assert!(matches!(error.kind(), ErrorKind::Refused { .. }));
     }
     scene.send(&[scene.encrypt(&[4, 0])]).unwrap();
     // A client with another private file, and one that knows another fingerprint, send nothing.
     let error = SumsCollector::open(scene.description.clone(), Arc::clone(&other.key), None).err().unwrap();
     assert!(error.to_string().contains("to which this private file belongs"), "{error}");
-    let known = Some(other.description.fingerprint());
+    let known = Trust::Fingerprint(other.description.fingerprint());
     let error = SumsContributor::open(scene.description.clone(), known, None).err().unwrap();
     assert!(error.to_string().contains("do not send anything to this service"), "{error}");
-    SumsContributor::open(scene.description.clone(), Some(scene.description.fingerprint()), None).unwrap();
+    SumsContributor::open(scene.description.clone(), Trust::Fingerprint(scene.description.fingerprint()), None)
+        .unwrap();
     let error = SumsContributor::check_change(&scene.description, &other.description).unwrap_err();
     assert!(error.to_string().contains("if the collector confirms"), "{error}");
     SumsCollector::check_change(&scene.description, &scene.description).unwrap();

@@ -204,6 +204,14 @@ pub enum ApplicationError {
     /// The bytes are well-formed, but for other parameters, another model or other keys.
     #[error("{0}")]
     DoesNotFit(String),
+    /// The query is right, but what the application holds, or who asks, does not allow it. It changed nothing.
+    #[error("{text}")]
+    Refused {
+        /// What was found and what was needed.
+        text: String,
+        /// What the client can do.
+        remedy: String,
+    },
     /// What is needed is in use; the same query may be answered later.
     #[error("{0}")]
     Busy(String),
@@ -483,6 +491,7 @@ impl ApplicationError {
             (Self::Malformed(_), ClientInput::Keys) => ProblemCode::MalformedKeys,
             (Self::Malformed(_), ClientInput::Query) => ProblemCode::MalformedQuery,
             (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
+            (Self::Refused { .. }, _) => ProblemCode::NotAllowed,
             (Self::Busy(_), _) => ProblemCode::Overloaded,
             (Self::Exhausted { .. }, _) => ProblemCode::TooManyRequests,
             (Self::Cancelled, _) => ProblemCode::ShuttingDown,

@@ -1,5 +1,6 @@
 //! Refusals: each becomes a `Problem` with a status and, where trying again helps, a `Retry-After`.
 
+use std::borrow::Cow;
 use std::io;
 
 use axum::response::{IntoResponse, Response};
@@ -20,15 +21,15 @@ use crate::store::StoreError;
 pub(crate) struct Refusal {
     pub(crate) code: ProblemCode,
     message: String,
-    remedy: &'static str,
+    remedy: Cow<'static, str>,
     retry_after_seconds: u32,
     /// Bytes of an upload that the server has, where the client needs to know them.
     offset: Option<u64>,
 }
 
 impl Refusal {
-    pub(crate) fn new(code: ProblemCode, message: impl Into<String>, remedy: &'static str) -> Self {
-        Self { code, message: message.into(), remedy, retry_after_seconds: 0, offset: None }
+    pub(crate) fn new(code: ProblemCode, message: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), remedy: remedy.into(), retry_after_seconds: 0, offset: None }
     }
 
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
@@ -72,6 +73,7 @@ impl Refusal {
             ApplicationError::Busy(text) => {
                 return Self::new(code, text.clone(), "ask again later").retry_after(1);
             }
+            ApplicationError::Refused { text, remedy } => return Self::new(code, text.clone(), remedy.clone()),
             ApplicationError::Exhausted { text, wait_seconds } => {
                 return Self::new(code, text.clone(), "ask again later").retry_after(*wait_seconds);
             }
@@ -109,7 +111,7 @@ impl Refusal {
             code: self.code.name().into(),
             status: u32::from(self.code.status()),
             message: self.message.clone(),
-            remedy: self.remedy.into(),
+            remedy: self.remedy.clone().into_owned(),
             retry_after_seconds: self.retry_after_seconds,
             request_id: request_id.into(),
         }

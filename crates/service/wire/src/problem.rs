@@ -57,6 +57,8 @@ codes! {
     BodyTimeout = "body_timeout", 408;
     /// Well-formed keys or query, made for other parameters or another model.
     DoesNotFit = "does_not_fit", 409;
+    /// A well-formed query that what the application holds, or who asks, does not allow. It changed nothing.
+    NotAllowed = "not_allowed", 409;
     /// A chunk does not start where the last one ended.
     OffsetMismatch = "offset_mismatch", 409;
     /// The bundle is still being uploaded, or is finished already.
@@ -85,6 +87,8 @@ codes! {
     MemoryFull = "memory_full", 503;
     /// The server cannot open another file at the moment.
     Overloaded = "overloaded", 503;
+    /// The server is starting: it loads what it offers.
+    Starting = "starting", 503;
     /// The server is shutting down.
     ShuttingDown = "shutting_down", 503;
     /// The answer took longer than the server allows.

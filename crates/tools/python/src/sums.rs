@@ -10,7 +10,7 @@ use unspoken_client::{Progress, ServiceClient};
 use unspoken_protocol::ApplicationDescription;
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, ContributionEncryptor, Description,
-    Fingerprint, Receipt, Sums, SumsCollector, SumsContributor, Zeros, create,
+    Fingerprint, Receipt, Sums, SumsCollector, SumsContributor, Trust, Zeros, create,
 };
 use zeroize::Zeroizing;
 
@@ -173,8 +173,8 @@ impl SumsConnection {
         state_dir: PathBuf,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let known = fingerprint.map(str::parse::<Fingerprint>).transpose().map_err(Failure::from)?;
-        let (client, application) = connect(py, service, application, &state_dir, progress, |_| known, |_| Ok(()))?;
+        let trust = trust(fingerprint)?;
+        let (client, application) = connect(py, service, application, &state_dir, progress, |_| trust, |_| Ok(()))?;
         Ok(SumsConnection { client, application, sending: Sending::default() })
     }
 
@@ -188,8 +188,8 @@ impl SumsConnection {
         state_dir: PathBuf,
         questions: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let known = fingerprint.map(str::parse::<Fingerprint>).transpose().map_err(Failure::from)?;
-        predicted_cost::<SumsContributor>(py, service, application, &state_dir, questions, |_| known)
+        let trust = trust(fingerprint)?;
+        predicted_cost::<SumsContributor>(py, service, application, &state_dir, questions, |_| trust)
     }
 
     /// Name, smallest and largest value of each column.
@@ -253,6 +253,14 @@ impl SumsConnection {
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
     }
+}
+
+/// The collection of a fingerprint, or without one the first that the service describes, if the caller said so.
+fn trust(fingerprint: Option<&str>) -> Result<Trust, Failure> {
+    Ok(match fingerprint {
+        Some(text) => Trust::Fingerprint(text.parse::<Fingerprint>()?),
+        None => Trust::First,
+    })
 }
 
 fn columns(description: &Description) -> Vec<(String, i64, i64)> {

@@ -35,8 +35,7 @@ impl<D: UploadedDatabase> EncryptedServer<D> {
         let (write_key, request) = message::read_request(self.description.tables(), bytes)?;
         // Before anything else that the request says.
         if !self.database.is_write_key(&write_key) {
-            let needed = "that of the database's owner, whose state directory has it";
-            return Err(RetrieveError::mismatch("write key of an upload", "another one", needed));
+            return Err(RetrieveError::WriteKey);
         }
         let state = match request {
             UploadRequest::State => self.database.upload_state()?,

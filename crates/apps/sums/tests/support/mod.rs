@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
-    Description, Receipt, SumStore, Sums, SumsCollector, SumsContributor, SumsError, SumsServer, Zeros,
+    Description, Receipt, SumStore, Sums, SumsCollector, SumsContributor, SumsError, SumsServer, Trust, Zeros,
     create_with_preset,
 };
 
@@ -187,7 +187,7 @@ impl Scene {
 }
 
 pub fn contributor(server: &SumsServer) -> SumsContributor {
-    SumsContributor::open(Description::read(&server.describe(), true).unwrap(), None, None).unwrap()
+    SumsContributor::open(Description::read(&server.describe(), true).unwrap(), Trust::First, None).unwrap()
 }
 
 /// The sums of each column.

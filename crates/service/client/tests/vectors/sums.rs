@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
-    Description, Receipt, Sums, SumsCollector, SumsContributor, SumsServer, Zeros, create_with_preset,
+    Description, Receipt, Sums, SumsCollector, SumsContributor, SumsServer, Trust, Zeros, create_with_preset,
 };
 
 use crate::case::{Bytes, CLIENT, GO, Refused, is_to_be_written, other_kind, read, write};
@@ -45,7 +45,7 @@ fn described(bytes: &[u8]) -> Result<Description, String> {
 }
 
 fn contributor(description: &[u8]) -> SumsContributor {
-    SumsContributor::open(described(description).unwrap(), None, None).unwrap()
+    SumsContributor::open(described(description).unwrap(), Trust::First, None).unwrap()
 }
 
 fn collector(description: &[u8], private: &[u8]) -> Result<SumsCollector, String> {

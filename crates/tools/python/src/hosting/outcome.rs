@@ -12,14 +12,23 @@ pub(super) fn outcome(result: Result<Vec<u8>, ApplicationError>) -> Outcome {
         Ok(_) => ("answer", 0),
         Err(ApplicationError::Malformed(_)) => ("malformed", 0),
         Err(ApplicationError::DoesNotFit(_)) => ("does not fit", 0),
+        Err(ApplicationError::Refused { .. }) => ("refused", 0),
         Err(ApplicationError::Busy(_)) => ("busy", 0),
         Err(ApplicationError::Exhausted { wait_seconds, .. }) => ("exhausted", *wait_seconds),
         Err(ApplicationError::Cancelled) => ("cancelled", 0),
         Err(ApplicationError::Read(_)) => ("read", 0),
         Err(_) => ("internal", 0),
     };
-    let bytes = result.unwrap_or_else(|error| error.to_string().into_bytes());
+    let bytes = result.unwrap_or_else(|error| text_of(&error).into_bytes());
     (name, bytes, wait)
+}
+
+/// The text of an error; for a refusal, the remedy in a line behind it.
+fn text_of(error: &ApplicationError) -> String {
+    match error {
+        ApplicationError::Refused { text, remedy } => format!("{text}\n{remedy}"),
+        other => other.to_string(),
+    }
 }
 
 /// An [`Outcome`] from a Python object.
@@ -34,6 +43,10 @@ pub(super) fn of_outcome((name, bytes, wait_seconds): FarOutcome) -> Result<Vec<
     Err(match name.as_str() {
         "malformed" => ApplicationError::Malformed(text),
         "does not fit" => ApplicationError::DoesNotFit(text),
+        "refused" => {
+            let (text, remedy) = text.rsplit_once('\n').unwrap_or((&text, "read what was found"));
+            ApplicationError::Refused { text: text.into(), remedy: remedy.into() }
+        }
         "busy" => ApplicationError::Busy(text),
         "exhausted" => ApplicationError::Exhausted { text, wait_seconds },
         "cancelled" => ApplicationError::Cancelled,
