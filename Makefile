@@ -22,9 +22,9 @@ build:
 build-bench:
 	cargo build --release -p unspoken-cli -p unspoken-bench
 
-data: data/sms/spam_collection.csv data/icd10/icd10cm.csv
+data: data/sms/spam_collection.tsv data/icd10/icd10cm.csv
 
-data/sms/spam_collection.csv:
+data/sms/spam_collection.tsv:
 	$(PYTHON) scripts/fetch_data.py sms
 
 data/icd10/icd10cm.csv:

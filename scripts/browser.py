@@ -36,7 +36,7 @@ def prepare(binary: Path) -> tuple[Path, Path, Path]:
     images, labels = mnist / "train-images-idx3-ubyte", mnist / "train-labels-idx1-ubyte"
     records = data / "icd10" / "icd10cm.csv"
     commands = {
-        words: ["train", "--data", data / "sms" / "spam_collection.csv", "--out", words],
+        words: ["train", "--data", data / "sms" / "spam_collection.tsv", "--out", words],
         digits: ["digits", "train", "--images", images, "--labels", labels, "--out", digits],
         codes: ["pir", "build", "--from", records, "--key", "code", "--value", "long_name", codes],
     }

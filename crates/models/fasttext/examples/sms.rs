@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! python3 scripts/fetch_data.py sms
-//! cargo run --release -p unspoken-fasttext --example sms -- data/sms/spam_collection.csv 5
+//! cargo run --release -p unspoken-fasttext --example sms -- data/sms/spam_collection.tsv 5
 //! ```
 
 use std::error::Error;

@@ -34,6 +34,10 @@ fn params_say_what_the_contract_asks() {
             }
             assert!(object["security_bits"].as_f64().unwrap() >= 128.0, "{object}");
         }
+        let name = row["name"].as_str().unwrap();
+        let count = |what: &str| objects.iter().filter(|object| object["what"] == what).count();
+        assert_eq!(count("public key"), usize::from(!name.contains("pir")), "{name}");
+        assert_eq!(count("key of the small ring"), usize::from(name.contains("_boot_") || name.contains("_query_")), "{name}");
     }
 }
 
@@ -131,7 +135,7 @@ fn a_table_is_compressed_and_reported_on() {
     std::fs::write(path("reviews.csv"), format!("text,label\n{}\n", reviews.join("\n"))).unwrap();
     let (table, tokens, out) = (path("table.npy"), path("tokens.txt"), path("model"));
     let source = ["--table", &table, "--tokens", &tokens];
-    let compress = ["embed", "compress", "--out", &out, "--columns", "6", "--add-unknown"];
+    let compress = ["embed", "compress", "--replace", "--out", &out, "--columns", "6", "--add-unknown"];
     let said = text(&unspoken(&[&compress[..], &source].concat()));
     assert!(said.contains("compressed 41 embeddings of 3 numbers"), "{said}");
     let reviews = path("reviews.csv");
@@ -170,7 +174,7 @@ fn a_table_is_compressed_and_reported_on() {
 /// and records of codes, one of which does not exist.
 #[test]
 fn the_demo_classifies_and_looks_up_privately() {
-    let data = root().join("data/sms/spam_collection.csv");
+    let data = root().join("data/sms/spam_collection.tsv");
     if !data.exists() {
         println!("skipped: {} is absent; `make data` downloads it", data.display());
         return;

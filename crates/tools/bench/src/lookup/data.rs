@@ -8,7 +8,7 @@ use unspoken_store::Dataset;
 
 use crate::error::BenchError;
 
-const SMS: &str = "data/sms/spam_collection.csv";
+const SMS: &str = "data/sms/spam_collection.tsv";
 
 /// A trained model and messages it was not trained on.
 pub(super) struct ClassifierData {

@@ -18,7 +18,7 @@ const SAMPLE_BYTES: usize = 48;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Labelled messages: a label, a tab and a text on each line
-    #[arg(long, default_value = "data/sms/spam_collection.csv")]
+    #[arg(long, default_value = "data/sms/spam_collection.tsv")]
     data: PathBuf,
     /// Messages to classify
     #[arg(long, default_value_t = 512)]

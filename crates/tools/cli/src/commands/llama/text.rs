@@ -16,7 +16,7 @@ const GAIN: f32 = 1.1;
 /// A text in windows, for looking at a model
 #[derive(clap::Args)]
 pub struct TextArguments {
-    /// Text of the kind that the model will see, UTF-8, some thousand words; for instance data/sms/spam_collection.csv
+    /// Text of the kind that the model will see, UTF-8, some thousand words; for instance data/sms/spam_collection.tsv
     #[arg(long, value_name = "FILE")]
     text: PathBuf,
     /// Maximum number of tokens of the text that are used, from its start
