@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ckks::{Complex64, Slots};
 use unspoken_llama_model::ClientModel;
-use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError};
+use unspoken_protocol::{CkksDescription, ClientHalf, KeyGenerator, Keyring, ProtocolError, read_every};
 use unspoken_ring::{SecretRng, declassify};
 use unspoken_rlwe::{CompactQuerySecret, RlweError, SeededSmallRingKeys};
 use zeroize::{Zeroize, Zeroizing};
@@ -165,6 +165,8 @@ pub enum Answer {
 }
 
 /// A client of a served model: its secret key, its half of the model, and the server's description.
+///
+/// A client that refuses the content of an answer asks nothing more, see [`ChatError::Refused`].
 pub struct LlamaClient {
     description: Description,
     keyring: Keyring,
@@ -213,21 +215,27 @@ impl LlamaClient {
         }
     }
 
-    /// The logits of a chunk, from the result of its pass.
+    /// The logits of a chunk, from the result of its pass. A refusal is final.
     fn open_logits(&self, vectors: &[Vec<u8>]) -> Result<Logits, ChatError> {
         let needed = self.description.result_vectors();
         if vectors.len() != needed {
             let found = format!("{} vectors", vectors.len());
             return Err(ChatError::mismatch("answer", found, format!("{needed} for the result of a chunk")));
         }
-        let slots = vectors.iter().map(|vector| self.keyring.open(vector)).collect::<Result<Vec<Slots>, _>>()?;
+        self.decrypt_logits(vectors).inspect_err(|_| self.description.refuse())
+    }
+
+    fn decrypt_logits(&self, vectors: &[Vec<u8>]) -> Result<Logits, ChatError> {
+        let slots = read_every(vectors.iter().map(|vector| self.keyring.open(vector)))?;
         let unit = self.description.result_unit();
         // Imaginary parts too: in a sound answer they are zero but for the noise.
         let parts = slots.iter().flat_map(|slots| slots.iter().flat_map(|slot| [slot.re, slot.im]));
         self.keyring.check_bound(parts.map(|part| part * unit)).map_err(|_| {
-            let needed =
-                format!("at most {:e}; prepare the model on more text of this kind", self.description.header().bound());
-            ChatError::mismatch("answer", "numbers that no sound pass gives, or that other keys encrypt", needed)
+            let most = self.description.header().bound();
+            ChatError::unreadable(
+                "numbers that no sound pass gives, or that other keys encrypt",
+                format!("at most {most:e}; prepare the model on more text of this kind"),
+            )
         })?;
         let views: Vec<&[Complex64]> = slots.iter().map(|slots| &**slots).collect();
         let mut rows = self.description.layout().unpack(&views, self.description.result_width(), unit);
@@ -241,7 +249,7 @@ impl LlamaClient {
         if declassify(logits.are_finite()) {
             return Ok(logits);
         }
-        Err(ChatError::mismatch("answer", "logits that are not finite", "numbers; do not trust this service"))
+        Err(ChatError::unreadable("logits that are not finite", "numbers; do not trust this service"))
     }
 }
 
@@ -338,6 +346,26 @@ impl ClientHalf for LlamaClient {
         &self.description
     }
 
+    /// Refuses another chunk, or a shorter context, of the same model. The number of chunks of a private text is
+    /// visible, and a text that does not fit is not sent: a service that describes any chunk or context it likes could
+    /// find the exact length.
+    fn check_change(earlier: &Description, now: &Description) -> Result<(), ChatError> {
+        let same_model = earlier.header().model_id() == now.header().model_id();
+        let room = now.context() >= earlier.context() && now.chunks() >= earlier.chunks();
+        if !same_model || earlier.chunk() == now.chunk() && room {
+            return Ok(());
+        }
+        let shape = |of: &Description| {
+            format!("{} chunks of {} tokens in a context of {}", of.chunks(), of.chunk(), of.context())
+        };
+        let needed = format!(
+            "no fewer than before, of the same length: {}; do not trust this service, unless its owner confirms the \
+             change: then delete this client's state directory",
+            shape(earlier)
+        );
+        Err(ChatError::mismatch("description", shape(now), needed))
+    }
+
     fn batch(&self) -> usize {
         1
     }
@@ -354,14 +382,12 @@ impl ClientHalf for LlamaClient {
         self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
+    /// After an answer whose content was refused, nothing more is asked: this returns [`ChatError::Refused`].
     fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, ChatError> {
+        self.description.check_not_refused()?;
         let encode = |question: &Q| match question.borrow() {
             Question::Begin { session, public } => {
-                let most = self.description.most_public_tokens();
-                if public.len() > most {
-                    let needed = format!("at most {most}; shorten the public text");
-                    return Err(ChatError::mismatch("public text", format!("{} tokens", public.len()), needed));
-                }
+                self.description.check_public_tokens(public.len())?;
                 let request = Request::Begin { session: *session, tokens: public.clone() };
                 Ok(EncodedQuestion { request, input: Input::None })
             }

@@ -1,5 +1,8 @@
 //! The description of a served model, which client and server must both know.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_encrypted_llama::{Layout, TokenEncoding};
 use unspoken_llama_model::Config;
@@ -45,6 +48,9 @@ pub struct Description {
     result: proto::Result,
     /// `None` if clients encrypt embeddings.
     tokens: Option<TokenEncoding>,
+    /// Whether the content of an answer was refused. Later descriptions of the same client share it, so that a service
+    /// cannot make a client forget by changing its description.
+    refused: Arc<AtomicBool>,
 }
 
 impl Description {
@@ -71,6 +77,10 @@ impl Description {
             let found = format!("{} chunks in a context of {} tokens", own.chunks, own.context);
             return Err(refuse(found, format!("1 or more, and {room} tokens or more")));
         }
+        if u64::from(own.least_public) + u64::from(room) > u64::from(own.context) {
+            let found = format!("{} public tokens at least in a context of {}", own.least_public, own.context);
+            return Err(refuse(found, format!("room for {room} more")));
+        }
         let bytes = SeededSmallRingKeys::byte_len(&small);
         if bytes > MOST_SMALL_KEY_BYTES {
             let needed = format!("at most {MOST_SMALL_KEY_BYTES}; do not trust this service");
@@ -88,7 +98,7 @@ impl Description {
             }
             Err(_) => return Err(refuse(format!("inputs of kind {}", own.input), NEWER.into())),
         };
-        Ok(Description { header, own, layout, small, result, tokens })
+        Ok(Description { header, own, layout, small, result, tokens, refused: Arc::default() })
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.
@@ -152,6 +162,22 @@ impl Description {
         self.context().saturating_sub(self.prefix() + self.chunk())
     }
 
+    /// Public tokens of a session, at least: with fewer, values may leave the intervals of the polynomials.
+    pub fn least_public_tokens(&self) -> usize {
+        self.own.least_public as usize
+    }
+
+    /// Refuses numbers of public tokens for which the polynomials are not made.
+    pub(crate) fn check_public_tokens(&self, count: usize) -> Result<(), ChatError> {
+        let (least, most) = (self.least_public_tokens(), self.most_public_tokens());
+        if (least..=most).contains(&count) {
+            return Ok(());
+        }
+        let remedy = if count < least { "lengthen" } else { "shorten" };
+        let needed = format!("{least} to {most}, for which the model is prepared; {remedy} the public text");
+        Err(ChatError::mismatch("public text", format!("{count} tokens"), needed))
+    }
+
     /// Chunks of private tokens that fit behind so many tokens, the prefix among them.
     pub(crate) fn chunks_behind(&self, tokens: usize) -> usize {
         (self.context().saturating_sub(tokens) / self.chunk()).min(self.chunks())
@@ -212,6 +238,16 @@ impl Description {
     /// Vectors of the result of a pass.
     pub fn result_vectors(&self) -> usize {
         self.layout.activation_vectors(self.result_width()) * self.layout.parts
+    }
+
+    /// Remembers that the content of an answer was refused.
+    pub(crate) fn refuse(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses to ask after the content of an answer was refused.
+    pub(crate) fn check_not_refused(&self) -> Result<(), ChatError> {
+        if self.refused.load(Ordering::Relaxed) { Err(ChatError::Refused) } else { Ok(()) }
     }
 
     /// Refuses a client's half of another model.
@@ -302,6 +338,7 @@ impl ApplicationDescription for Description {
 
     fn keep_error_bound(&mut self, earlier: &Self) {
         self.header.keep_error_bound(&earlier.header);
+        self.refused = Arc::clone(&earlier.refused);
     }
 }
 

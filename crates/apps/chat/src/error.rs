@@ -35,6 +35,14 @@ pub enum ChatError {
         /// What was found.
         found: &'static str,
     },
+    /// This client refused the content of an answer before. It is final: whether an answer is refused depends on what it
+    /// decrypts to, so each further question would tell the service something about that.
+    #[error(
+        "ask: found a client that refused an answer of this service, needed one that refused none; nothing was sent. \
+         Each refusal tells a dishonest service something about the text, so do not send this text to this service \
+         again, also not with another client; prepare the model on more text of its kind first"
+    )]
+    Refused,
     /// The work was cancelled.
     #[error("the work was cancelled")]
     Cancelled,
@@ -43,6 +51,11 @@ pub enum ChatError {
 impl ChatError {
     pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         ProtocolError::mismatch(what, found, needed).into()
+    }
+
+    /// The error of an answer whose content is refused.
+    pub(crate) fn unreadable(found: &'static str, needed: impl Into<String>) -> Self {
+        ProtocolError::Unreadable { found, needed: needed.into() }.into()
     }
 
     pub(crate) fn session(found: impl Into<String>, needed: impl Into<String>) -> Self {
@@ -61,6 +74,7 @@ impl ApplicationError for ChatError {
             ChatError::Pass(_) | ChatError::Circuit(_) => ErrorKind::Internal,
             ChatError::Input(_) | ChatError::Session { .. } => ErrorKind::Mismatch,
             ChatError::Busy { .. } => ErrorKind::Busy,
+            ChatError::Refused => ErrorKind::Unreadable,
             ChatError::Cancelled => ErrorKind::Cancelled,
         }
     }

@@ -54,8 +54,9 @@ pub struct Statistics {
 /// Private tokens are cut into chunks. Each is sent full: drafts fill its unused end. In the answer to the chunk of the
 /// last known token, the most likely token behind it is the next one. If that is the draft which was sent in its place,
 /// the most likely token behind it is the one after that, and so on. Then the chunk is sent again with the new tokens
-/// and new drafts, or the next chunk begins. The service sees how many passes each chunk takes, but not how many tokens
-/// of a chunk are real.
+/// and new drafts, or the next chunk begins. The service sees how many passes each chunk takes, and when the requests
+/// end. Without right guesses, the chunk in which the private text ends takes one pass for each of its places from there
+/// on: then its passes tell how many tokens of the private text are in it.
 ///
 /// If the service no longer has the session, it begins again, up to three times: the public tokens are sent once more,
 /// then all chunks up to the last one. After a lost connection, [`PrivateGeneration::retry`] asks for the last chunk
@@ -91,7 +92,8 @@ impl PrivateGeneration {
     /// service puts in front, for drafts; `ends` end a text.
     ///
     /// # Errors
-    /// If there is no private token, or the tokens do not fit a session.
+    /// If there is no private token, the tokens do not fit a session, or the model is not prepared for so few public
+    /// ones.
     pub fn new(
         description: &Description,
         session: SessionId,
@@ -108,6 +110,7 @@ impl PrivateGeneration {
             let needed = format!("ids below {vocabulary}; use the tokenizer of this model");
             return Err(ChatError::mismatch("text", "a token outside the vocabulary", needed));
         }
+        description.check_public_tokens(public.len())?;
         let chunk_tokens = description.chunk();
         let before = description.prefix() + public.len();
         let chunks = description.chunks_behind(before);

@@ -58,6 +58,8 @@ pub struct ServedModel {
     pub design: Design,
     /// Maximum number of tokens of a session, for which the polynomials are made.
     pub context: usize,
+    /// Fewest public tokens of a session, without the prefix, for which they are made.
+    pub least_public: usize,
 }
 
 impl ServedModel {
@@ -77,6 +79,8 @@ impl ServedModel {
             circuit: preparation.circuit(),
             design: preparation.design()?,
             context,
+            // Preparations of earlier versions do not say it.
+            least_public: preparation.least_public.unwrap_or(0),
             model: Arc::new(tamed.into_model()),
         })
     }
@@ -222,7 +226,7 @@ impl LlamaServer {
     pub fn new(served: ServedModel, parameters: &CkksParameters, options: &ServerOptions) -> Result<Self, ChatError> {
         let encoder = Encoder::new(parameters);
         let program = served.program(parameters, options.chunk)?;
-        let ServedModel { id, model, prefix, context, .. } = served;
+        let ServedModel { id, model, prefix, context, least_public, .. } = served;
         let chunk = program.layout().chunk();
         let room = context.saturating_sub(prefix.len()) / chunk;
         if room == 0 || options.chunks == 0 || options.sessions == 0 || options.sessions_per_client == 0 {
@@ -288,6 +292,7 @@ impl LlamaServer {
             result_unit: result.unit,
             result: i32::from(kind),
             input: i32::from(if first.is_some() { proto::Input::Tokens } else { proto::Input::Embeddings }),
+            least_public: least_public as u32,
         };
         let bound = RESULT_BOUND * result.unit;
         let vectors = program.layout().activation_vectors(result.width) * program.layout().parts;
@@ -347,6 +352,7 @@ impl LlamaServer {
         (session, tokens): (SessionId, &[u32]),
         cancel: &AtomicBool,
     ) -> Result<Reply, ChatError> {
+        self.description.check_public_tokens(tokens.len())?;
         let public = self.public_cache(tokens, cancel)?;
         let count = public.len();
         let chunks = self.description.chunks_behind(count);

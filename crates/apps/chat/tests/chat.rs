@@ -235,6 +235,32 @@ fn texts_that_do_not_fit_are_refused_before_anything_is_sent() {
     assert!(encode(pass(0, &[512; 8])).contains("outside the vocabulary"));
 }
 
+/// The polynomials of some models are right behind public text only.
+#[test]
+fn too_few_public_tokens_are_refused_by_the_client_and_by_the_service() {
+    let served = unspoken_chat::ServedModel { least_public: 3, ..setting().served() };
+    let parameters = Preset::find(common::PRESET).unwrap().build().unwrap();
+    let server = LlamaServer::new(served, &parameters, &options()).unwrap();
+    let mut party = Party::new(&server, CLIENT);
+    assert_eq!(party.client.description().least_public_tokens(), 3);
+    let texts = |public| (&[1][..], public, &[7][..]);
+    let refused = |public: &[u32]| {
+        let new = unspoken_chat::PrivateGeneration::new(party.client.description(), SESSION, texts(public), &[], 5);
+        for error in [message(new), message(party.client.encode(&[begin(public)]))] {
+            assert!(error.contains("found 2 tokens, needed 3 to 63"), "{error}");
+            assert!(error.contains("lengthen the public text"), "{error}");
+        }
+    };
+    refused(&[5, 6]);
+    party.ask(&begin(&[5, 6, 7])).unwrap();
+    // A client that does not know of it.
+    let mut other = client(shared());
+    let encoded = other.encode(&[begin(&[5, 6])]).unwrap();
+    let query = other.query(&encoded).unwrap();
+    let error = message(server.answer(party.id, &party.keys, &query, &GO));
+    assert!(error.contains("found 2 tokens, needed 3 to 63"), "{error}");
+}
+
 #[test]
 fn keys_are_checked_before_work_starts() {
     let server = shared();
@@ -272,8 +298,37 @@ fn keys_are_checked_before_work_starts() {
     // Keys of another secret: the logits are far out of bounds, or at least the error of a token is.
     let strangers = server.load_keys(&mut common::bundle(&stranger).as_slice()).unwrap();
     party.keys = strangers;
-    let error = message(logits(&mut party, 0, &[5; CHUNK]));
-    assert!(error.contains("numbers that no sound pass gives"), "{error}");
+    let error = logits(&mut party, 0, &[5; CHUNK]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreadable);
+    assert!(error.to_string().contains("numbers that no sound pass gives"), "{error}");
+}
+
+/// A loop around a client would otherwise tell a dishonest service one bit about the text with each refusal.
+#[test]
+fn a_client_that_refused_the_content_of_an_answer_asks_nothing_more() {
+    let server = shared();
+    let (mut party, stranger) = (Party::new(server, ClientId::new([12; 16])), client(server));
+    party.ask(&begin(&[5])).unwrap();
+    let question = pass(0, &[5; CHUNK]);
+    let encoded = party.client.encode(&[&question]).unwrap();
+    // An answer of another kind depends on no secret: the question can be asked again.
+    let query = party.query(&begin(&[5]));
+    let begun = server.answer(party.id, &party.keys, &query, &GO).unwrap();
+    assert_eq!(party.client.read(&begun, &encoded).unwrap_err().kind(), ErrorKind::Mismatch);
+    party.client.encode(&[&question]).unwrap();
+
+    party.keys = server.load_keys(&mut bundle(&stranger).as_slice()).unwrap();
+    assert_eq!(party.ask(&question).unwrap_err().kind(), ErrorKind::Unreadable);
+    for question in [&question, &begin(&[5]), &Question::End { session: SESSION }] {
+        let error = party.client.encode(&[question]).err().unwrap();
+        assert!(matches!(error, ChatError::Refused), "{error}");
+    }
+    // Nor when the service has changed its description meanwhile.
+    let mut later = Description::insecure_from_bytes(&server.describe()).unwrap();
+    later.keep_error_bound(party.client.description());
+    let secret = party.client.secret_bytes().unwrap();
+    let later = LlamaClient::open(later, Arc::clone(&setting().client), Some(&secret)).unwrap();
+    assert!(matches!(later.encode(&[&question]), Err(ChatError::Refused)));
 }
 
 /// A service loads the keys of a client once for all its applications with the same set of keys.
@@ -380,6 +435,18 @@ fn answers_to_other_questions_are_refused() {
 }
 
 #[test]
+fn another_chunk_and_less_room_of_the_same_model_are_refused() {
+    let describe = |options| Description::insecure_from_bytes(&server(&options).describe()).unwrap();
+    let usual = describe(options());
+    LlamaClient::check_change(&usual, &usual).unwrap();
+    LlamaClient::check_change(&describe(ServerOptions { chunks: CHUNKS - 1, ..options() }), &usual).unwrap();
+    for other in [ServerOptions { chunk: CHUNK / 2, ..options() }, ServerOptions { chunks: CHUNKS - 1, ..options() }] {
+        let error = message(LlamaClient::check_change(&usual, &describe(other)));
+        assert!(error.contains("needed no fewer than before"), "{error}");
+    }
+}
+
+#[test]
 fn descriptions_that_make_no_sense_are_refused() {
     let sound = shared().describe();
     assert!(message(Description::from_bytes(&sound)).contains("secure"));
@@ -404,6 +471,7 @@ fn descriptions_that_make_no_sense_are_refused() {
         (30, &[99], "level"),
         (33, &[7], "results of kind 7"),
         (34, &[7], "inputs of kind 7"),
+        (35, &[64], "64 public tokens at least"),
     ] {
         let error = changed(field, value);
         assert!(error.contains(part), "{field} {part}: {error}");

@@ -17,6 +17,7 @@ mod ranges;
 mod record;
 mod simulated;
 mod tensor;
+mod vocabulary;
 
 pub use approximation::{Approximation, Escapes};
 pub use arithmetic::{Function, Shape, TensorArithmetic};
@@ -37,3 +38,4 @@ pub use ranges::{Interval, Ranges};
 pub use record::{Node, Operation, RecordedCache, Recorder};
 pub use simulated::{Noisy, Simulated};
 pub use tensor::Tensor;
+pub use vocabulary::vocabulary_windows;

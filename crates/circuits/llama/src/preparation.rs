@@ -33,6 +33,9 @@ pub struct Preparation {
     pub options: DesignOptions,
     /// Ranges over calibration text.
     pub ranges: Ranges,
+    /// Fewest public tokens that calibration had in front of private ones, without the prefix: fewer may leave the
+    /// ranges. `None` in preparations that earlier versions made, which did not write it.
+    pub least_public: Option<usize>,
 }
 
 /// The content of `preparation.json`.
@@ -46,6 +49,8 @@ struct Record {
     seed: u64,
     rounds: u8,
     options: DesignOptions,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    least_public: Option<usize>,
 }
 
 /// Bytes are no preparation, or it is that of another model.
@@ -106,7 +111,7 @@ impl Preparation {
     /// # Errors
     /// None for options that [`DesignOptions::check`] accepts.
     pub fn record_bytes(&self) -> serde_json::Result<Vec<u8>> {
-        let Preparation { config, prefix, seed, rounds, options, .. } = self;
+        let Preparation { config, prefix, seed, rounds, options, least_public, .. } = self;
         serde_json::to_vec_pretty(&Record {
             format: FORMAT,
             config: config.clone(),
@@ -115,6 +120,7 @@ impl Preparation {
             seed: *seed,
             rounds: *rounds,
             options: options.clone(),
+            least_public: *least_public,
         })
     }
 
@@ -135,12 +141,12 @@ impl Preparation {
         let record: Record = serde_json::from_slice(record)
             .map_err(|error| PreparationError::new(error.to_string(), "a record of a preparation"))?;
         record.check()?;
-        let Record { config, weights, prefix, seed, rounds, options, .. } = record;
+        let Record { config, weights, prefix, seed, rounds, options, least_public, .. } = record;
         let weights = blake3::Hash::from_hex(&weights)
             .map_err(|error| PreparationError::new(format!("a sum of weights: {error}"), "64 hexadecimal digits"))?;
         let ranges = read_ranges(ranges).map_err(|found| PreparationError::new(found, "ranges of a model's values"))?;
         check_ranges(&ranges, &config)?;
-        Ok(Preparation { config, weights: weights.into(), prefix, seed, rounds, options, ranges })
+        Ok(Preparation { config, weights: weights.into(), prefix, seed, rounds, options, ranges, least_public })
     }
 }
 
@@ -156,6 +162,11 @@ impl Record {
         }
         self.config.check().map_err(wrong)?;
         self.options.check().map_err(wrong)?;
+        let room = self.options.tokens.unwrap_or(self.config.context).saturating_sub(self.prefix.len());
+        if let Some(least) = self.least_public.filter(|least| *least >= room) {
+            let needed = format!("fewer than {room}, so that private ones fit behind them");
+            return Err(PreparationError::new(format!("{least} public tokens at least"), needed));
+        }
         let vocabulary = self.config.vocabulary;
         match self.prefix.iter().find(|token| **token as usize >= vocabulary) {
             Some(token) => {
@@ -256,7 +267,7 @@ mod tests {
             ranges.set(Place::new(number % 2, quantity), (0..quantity.count(&config)).map(interval).collect());
         }
         let (weights, options) = ([0xab; 32], DesignOptions::default());
-        Preparation { config, weights, prefix: vec![3, 4], seed: 9, rounds: 2, options, ranges }
+        Preparation { config, weights, prefix: vec![3, 4], seed: 9, rounds: 2, options, ranges, least_public: Some(5) }
     }
 
     fn bytes() -> (String, Vec<u8>) {
@@ -268,6 +279,11 @@ mod tests {
     fn a_preparation_is_read_as_it_was_written() {
         let (record, ranges) = bytes();
         assert_eq!(Preparation::from_bytes(record.as_bytes(), &ranges).unwrap(), preparation());
+        // One that an earlier version wrote.
+        let earlier = record.replace(",\n  \"least_public\": 5", "");
+        assert_ne!(earlier, record);
+        let read = Preparation::from_bytes(earlier.as_bytes(), &ranges).unwrap();
+        assert_eq!(read, Preparation { least_public: None, ..preparation() });
     }
 
     #[test]
@@ -302,6 +318,7 @@ mod tests {
             ("\"widening\": 3.0", "\"widening\": 1e300", "margin or widening"),
             ("255", "100000", "rising degrees from 1 to 511"),
             ("\"vocabulary\": 20", "\"vocabulary\": 4", "token 4 in the prefix"),
+            ("\"least_public\": 5", "\"least_public\": 62", "62 public tokens at least"),
         ] {
             assert!(record.contains(from), "{from}: {record}");
             refused(&record.replace(from, to), &ranges, found);

@@ -20,7 +20,7 @@ pub use config::Config;
 pub use error::InputError;
 pub use forward::Model;
 pub use generate::{Generation, perplexity, perplexity_behind};
-pub use halves::{ClientModel, TamedModel};
+pub use halves::{ClientModel, Coverage, TamedModel};
 pub use linear::linear;
 pub use observe::{Observer, Step};
 pub use statistics::{Range, Statistics};

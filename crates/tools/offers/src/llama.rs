@@ -45,10 +45,10 @@ pub const KIND: Kind = Kind {
     load,
 };
 
-/// A head that is the embedding has no file of its own.
+/// A head that is the embedding has no file of its own, and earlier versions wrote no coverage.
 const HALVES: Halves = Halves {
     client: &["client/client.json", "client/client.safetensors", "client/tokenizer.json"],
-    optional: &["client/head.safetensors"],
+    optional: &["client/head.safetensors", "client/coverage.json"],
     server: &["tamed.safetensors"],
 };
 
@@ -77,6 +77,13 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     });
     let kept = kept.transpose()?;
     let preparation = preparation::load(offer.path())?;
+    if preparation.least_public.is_none() {
+        tracing::warn!(
+            application = offer.name(),
+            "an earlier version prepared this model: texts with few public tokens may be refused or wrong; run \
+             `unspoken llama prepare` again"
+        );
+    }
     let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
     let mut server = LlamaServer::new(served, &parameters, &options)?;
     if let Some(directory) = kept {

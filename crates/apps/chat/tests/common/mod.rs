@@ -86,6 +86,7 @@ impl Setting {
             circuit: self.circuit.clone(),
             design: self.design.clone(),
             context: 72,
+            least_public: 0,
         }
     }
 }

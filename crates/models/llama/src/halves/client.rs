@@ -8,6 +8,7 @@ use unspoken_files::Access;
 use unspoken_store::{Dtype, FileError, FilePair, ModelFiles, ModelId};
 
 use super::check;
+use super::coverage::Coverage;
 use super::tamed::TamedModel;
 use crate::config::Config;
 use crate::linear::{in_pool, linear};
@@ -38,6 +39,7 @@ pub struct ClientModel {
     /// `None` if it is the embedding.
     head: Option<Array2<f32>>,
     tokenizer: Tokenizer,
+    coverage: Option<Coverage>,
 }
 
 /// The content of `client.json`.
@@ -66,7 +68,13 @@ impl ClientModel {
             embedding: model.weights.embedding.clone(),
             head: model.weights.head.clone(),
             tokenizer,
+            coverage: None,
         }
+    }
+
+    /// This half with the tokens that the preparation has run.
+    pub fn with_coverage(self, coverage: Coverage) -> Self {
+        ClientModel { coverage: Some(coverage), ..self }
     }
 
     /// The id, which the service's half has too.
@@ -100,8 +108,19 @@ impl ClientModel {
         &self.tokenizer
     }
 
-    /// Writes `client.safetensors`, `head.safetensors` if the head is not the embedding, `tokenizer.json` and
-    /// `client.json` into a directory, which is made if it is missing.
+    /// The texts of those of the tokens that the preparation has not run, each once: the service's answer may be wrong
+    /// behind them. Empty if the half does not say which it has run.
+    pub fn uncovered(&self, tokens: &[u32]) -> Vec<String> {
+        let Some(coverage) = &self.coverage else { return Vec::new() };
+        let mut uncovered: Vec<u32> = tokens.iter().copied().filter(|token| !coverage.covers(*token)).collect();
+        uncovered.sort_unstable();
+        uncovered.dedup();
+        uncovered.into_iter().map(|token| self.tokenizer.token_text(token).unwrap_or_default()).collect()
+    }
+
+    /// Writes `client.safetensors`, `head.safetensors` if the head is not the embedding, `tokenizer.json`,
+    /// `coverage.json` if it is known which tokens the preparation has run, and `client.json` into a directory, which
+    /// is made if it is missing.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -122,6 +141,9 @@ impl ClientModel {
             head,
             tokenizer: sum(tokenizer.as_bytes()),
         };
+        if let Some(coverage) = &self.coverage {
+            coverage.save(directory, self.id)?;
+        }
         PAIR.write_json(directory, &record)
     }
 
@@ -154,7 +176,8 @@ impl ClientModel {
             return Err(refuse(format!("a tokenizer with {found} tokens"), format!("at most {most}")));
         }
         let Record { id, config, prefix, .. } = record;
-        Ok(ClientModel { id, config, prefix, embedding, head, tokenizer })
+        let coverage = Coverage::read(files, id)?;
+        Ok(ClientModel { id, config, prefix, embedding, head, tokenizer, coverage })
     }
 }
 

@@ -2,6 +2,7 @@
 //! them.
 
 mod client;
+mod coverage;
 mod tamed;
 
 use unspoken_store::{ModelHasher, ModelId};
@@ -9,6 +10,7 @@ use unspoken_store::{ModelHasher, ModelId};
 use crate::config::Config;
 
 pub use client::ClientModel;
+pub use coverage::Coverage;
 pub use tamed::TamedModel;
 
 /// The id of a tamed model: two of them are the same only if their weights are, to the last bit, and the tokens in

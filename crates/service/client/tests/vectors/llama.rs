@@ -138,7 +138,8 @@ fn files() -> BTreeMap<String, Bytes> {
     let margins = Margins { norm: 1.3, softmax: 1.5, score: 1.5, gate: 1.5 };
     let options = DesignOptions { margins, bits: 12.0, ..DesignOptions::default() };
     let (config, rounds) = (model.config.clone(), circuit.rounds());
-    let preparation = Preparation { config, weights, prefix: prefix.clone(), seed, rounds, options, ranges };
+    let preparation =
+        Preparation { config, weights, prefix: prefix.clone(), seed, rounds, options, ranges, least_public: None };
     let directory = tempfile::tempdir().unwrap();
     let tamed = TamedModel::new(model, prefix);
     tamed.save(directory.path()).unwrap();

@@ -77,6 +77,7 @@ impl Stories {
             circuit: self.circuit.clone(),
             design: self.design.clone(),
             context: LENGTH,
+            least_public: 0,
         }
     }
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use unspoken_chat::{LlamaClient, PrivateGeneration, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{ServiceClient, StateDir, UsageStats};
-use unspoken_llama_files::{LoadedModel, load};
+use unspoken_llama_files::load;
 use unspoken_llama_model::{ClientModel, Generation, TamedModel};
 
 use super::service::Service;
@@ -33,20 +33,6 @@ const CLIENT_MIB: u64 = 1_000;
 /// Disk space for keys.
 const DISK_MIB: u64 = 6_000;
 
-/// Openings of the stories that show how large the model's values get. Each name has each of the places.
-const NAMES: [&str; 8] = ["Lily", "Tom", "Sue", "Ben", "Mia", "Tim", "Anna", "Max"];
-const OPENINGS: [&str; 6] = [
-    "Once upon a time, there was a little child named",
-    "One day, a mom went to the park with her friend",
-    "In a small house there lived a big dog with a boy named",
-    "There was a red ball, and it was lost. It belonged to",
-    "A bird sat in a tree and saw a girl whose name was",
-    "It was a sunny day, and there was a happy cat named",
-];
-
-/// Tokens of each of these stories.
-const STORY_TOKENS: usize = 160;
-
 /// Tokens of a window of text for the preparation: public and private ones.
 const WINDOW: [&str; 2] = ["48", "48"];
 
@@ -63,8 +49,8 @@ pub fn run(model: &Path, cancel: &Cancel) -> anyhow::Result<()> {
         return Ok(());
     }
     println!("needs       {needs}, for some minutes");
-    let prepared = prepare(model, &loaded, folder.path())?;
     drop(loaded);
+    let prepared = prepare(model, folder.path())?;
     let service = serve(&prepared, folder.path())?;
     println!("service     {} offers {APPLICATION}", service.url);
     let told = ask_for_more(&service, &prepared, folder.path(), cancel)?;
@@ -91,18 +77,14 @@ fn gigabytes(bytes: u64) -> f64 {
 }
 
 /// Prepares the model on stories that it tells itself.
-fn prepare(model: &Path, loaded: &LoadedModel, folder: &Path) -> anyhow::Result<PathBuf> {
+fn prepare(model: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let start = Instant::now();
-    let (text, count) = stories(loaded)?;
-    let (file, out) = (folder.join("stories.txt"), folder.join("stories260K"));
-    std::fs::write(&file, text)?;
+    let out = folder.join("stories260K");
     let [public, private] = WINDOW;
     let prepared = Command::new(std::env::current_exe()?)
         .args(["llama", "prepare", "--public", public, "--private", private, "--chunk", "16", "--tokens", "3000"])
         .arg("--model")
         .arg(model)
-        .arg("--text")
-        .arg(&file)
         .arg("--out")
         .arg(&out)
         .stdout(Stdio::null())
@@ -110,27 +92,8 @@ fn prepare(model: &Path, loaded: &LoadedModel, folder: &Path) -> anyhow::Result<
         .context("cannot prepare the model")?;
     let said = String::from_utf8_lossy(&prepared.stderr);
     anyhow::ensure!(prepared.status.success(), "the model was not prepared:\n{said}");
-    println!("prepared    on {count} stories of its own in {:.1} s", start.elapsed().as_secs_f64());
+    println!("prepared    on stories of its own in {:.1} s", start.elapsed().as_secs_f64());
     Ok(out)
-}
-
-/// Stories that the model tells.
-fn stories(loaded: &LoadedModel) -> anyhow::Result<(String, usize)> {
-    let LoadedModel { model, tokenizer } = loaded;
-    let mut all = Vec::new();
-    for name in NAMES {
-        for opening in OPENINGS {
-            let opening = format!("{opening} {name}.");
-            let prompt = tokenizer.encode(&opening)?;
-            let mut stream = tokenizer.stream(&prompt)?;
-            let mut story = opening;
-            for token in Generation::new(model, &prompt, tokenizer.ends())?.take(STORY_TOKENS) {
-                story += &stream.push(token)?;
-            }
-            all.push(story);
-        }
-    }
-    Ok((all.join("\n"), all.len()))
 }
 
 /// Starts a service with room for one session.

@@ -1,5 +1,7 @@
 //! `unspoken llama`
 
+mod calibration;
+mod own_text;
 mod picture;
 mod plan;
 mod polynomial;

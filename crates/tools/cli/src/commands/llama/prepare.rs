@@ -9,14 +9,15 @@ use unspoken_llama::{
     Sample, Simulation, calibrate,
 };
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, Model, TamedModel, rotate};
+use unspoken_llama_model::{ClientModel, Model, TamedModel, Tokenizer, rotate};
 use unspoken_store::ModelId;
 
 use super::ModelArguments;
+use super::calibration::{CalibrationArguments, Texts};
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
-use super::text::{SampleArguments, TamingArguments, named, prefix_line};
+use super::text::{TamingArguments, named, prefix_line};
 use crate::progress::Bars;
 use unspoken_offers::preparation::{client_directory, make, save};
 
@@ -24,13 +25,15 @@ use unspoken_offers::preparation::{client_directory, make, save};
 const SPARE: f64 = 1.1;
 
 /// Largest number of rounds of softmax that is tried.
-const MOST_ROUNDS: u8 = 4;
+const MOST_ROUNDS: u8 = 6;
 
 /// Tame a model for encrypted arithmetic, and choose the polynomials that replace its functions
 ///
 /// The command searches a prefix and rotates the model as `unspoken llama report` does. Then it runs the circuit of
-/// private inference over the first part of the text, in windows with a public and a private part, and measures the
-/// range of each value. A polynomial is right on an interval only: held-out text, the rest, shows by which margins
+/// private inference over the first part of the text in windows, over a page with many kinds of characters, and over
+/// all tokens of the vocabulary in random order, and measures the range of each value. A window is as long as a session
+/// can be, with --public and --private tokens; its tokens are private from the first one behind --least-public ones, so
+/// that a text may have any number of public tokens from there on. A polynomial is right on an interval only: held-out text, the rest, shows by which margins
 /// intervals must be wider than these ranges so that no value leaves them. With these margins, and the ranges of all
 /// text, the command chooses the polynomials that replace functions at the precision, and runs the held-out text with
 /// them. The directory gets all that a service needs: preparation.json (prefix, seed of the rotations, margins,
@@ -41,19 +44,16 @@ pub struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
-    text: SampleArguments,
+    text: CalibrationArguments,
     #[command(flatten)]
     taming: TamingArguments,
-    /// Share of the text that is held out, in percent
-    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=90))]
-    held_out: u8,
     /// Precision of the circuit in bits of each value's range; polynomials are more precise
     #[arg(long, value_name = "N", default_value_t = 14.0)]
     bits: f64,
     /// Margin of all intervals [default: 1.1 times what held-out text needs, for each kind of function]
     #[arg(long, value_name = "FACTOR")]
     margin: Option<f64>,
-    /// Rounds of softmax, from 1 to 8 [default: as few as the sums of softmax allow, from 2 to 4]
+    /// Rounds of softmax, from 1 to 8 [default: as few as the sums of softmax allow, from 2 to 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     rounds: Option<u8>,
     /// Directory for the preparation. It must not exist yet
@@ -76,7 +76,26 @@ struct Outcome {
     design: Design,
     clear: Comparison,
     polynomials: Comparison,
+    /// The circuit over held-out tokens of the vocabulary in random order, after the model in the clear.
+    vocabulary: [Comparison; 2],
+    /// Numbers of public tokens that clients may send.
+    public: [usize; 2],
+    covered: Covered,
 }
+
+/// Tokens that calibration ran.
+struct Covered {
+    /// Those that text had.
+    text: usize,
+    /// All of them.
+    all: usize,
+    /// The texts of some that never ran.
+    unseen: Vec<String>,
+    vocabulary: usize,
+}
+
+/// Number of tokens that never ran whose texts are printed.
+const SHOWN: usize = 8;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -111,49 +130,70 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Tames the model, fits the polynomials, and writes the preparation into its directory, which exists.
 fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let LoadedModel { mut model, tokenizer } = arguments.model.load()?;
-    let windows = arguments.text.windows(&tokenizer)?;
-    let (calibration, held_out) = split(&windows, arguments.held_out)?;
-    let prefix = arguments.taming.search(&model, &tokenizer, calibration)?;
+    let sizes = arguments.text.sizes.sizes(arguments.taming.room(&model.config))?;
+    let seed = arguments.taming.seed;
+    let texts = arguments.text.texts((&model, &tokenizer), sizes, seed)?;
+    let prefix = arguments.taming.search(&model, &tokenizer, texts.text())?;
     let weights = model.weights.digest();
-    rotate(&model.config, &mut model.weights, arguments.taming.seed);
+    rotate(&model.config, &mut model.weights, seed);
 
-    let chunk = arguments.text.chunk;
-    let samples = arguments.text.samples(&prefix, calibration);
-    let held_out = arguments.text.samples(&prefix, held_out);
+    let (samples, held_out) = (texts.calibration(&prefix), texts.held_out(&prefix));
+    let tokens = prefix.len() + sizes.window();
     let mut bars = Bars::new();
-    let Fitted { circuit, ranges, needed, options, design } = fit(arguments, &model, &samples, &held_out, &mut bars)?;
-    let progress = |done| bars.windows("running held-out text", done, held_out.len());
+    let fitted = fit(arguments, &model, (&samples, &held_out.concat(), tokens), &mut bars)?;
+    let Fitted { circuit, ranges, needed, options, design } = fitted;
+    let chunk = arguments.text.sizes.chunk;
     let simulation = Simulation { circuit: &circuit, model: &model, served: &model, design: &design, chunk };
-    let results = simulation.compare(&[Noise::None], &held_out, progress)?;
+    let mut compare = |samples: &[Sample]| -> anyhow::Result<[Comparison; 2]> {
+        let progress = |done| bars.windows("running held-out text", done, samples.len());
+        let results = simulation.compare(&[Noise::None], samples, progress)?;
+        results.try_into().ok().context("a result for the model and one for the circuit")
+    };
+    let [clear, polynomials] = compare(&held_out[0])?;
+    let vocabulary = compare(&held_out[1])?;
     bars.finish();
-    let [clear, polynomials] = results.try_into().ok().context("a result for the model and one for the circuit")?;
     let preparation = Preparation {
         config: model.config.clone(),
         weights,
         prefix,
-        seed: arguments.taming.seed,
+        seed,
         rounds: circuit.rounds(),
         options,
         ranges,
+        least_public: Some(arguments.text.least_public),
     };
     save(&preparation, &arguments.out)?;
     let tamed = TamedModel::new(model, preparation.prefix.clone());
     tamed.save(&arguments.out)?;
-    let client = ClientModel::new(&tamed, tokenizer);
+    let (client, covered) = client_half(&tamed, tokenizer, &texts);
     client.save(&client_directory(&arguments.out))?;
     let outcome = Outcome {
         id: tamed.id(),
         prefix: named(client.tokenizer(), &preparation.prefix),
         tokens: private_tokens(&samples),
-        held_out_tokens: private_tokens(&held_out),
+        held_out_tokens: private_tokens(&held_out.concat()),
         rounds: preparation.rounds,
         needed,
         margins: preparation.options.margins,
         design,
         clear,
         polynomials,
+        vocabulary,
+        public: [arguments.text.least_public, sizes.window().saturating_sub(chunk)],
+        covered,
     };
     Ok(outcome)
+}
+
+/// The client's half, with the tokens that calibration ran.
+fn client_half(tamed: &TamedModel, tokenizer: Tokenizer, texts: &Texts) -> (ClientModel, Covered) {
+    let (coverage, text) = texts.coverage(tamed.prefix());
+    let vocabulary = tamed.model().config.vocabulary;
+    let all = coverage.len();
+    let client = ClientModel::new(tamed, tokenizer).with_coverage(coverage);
+    let every: Vec<u32> = (0u32..).take(vocabulary).collect();
+    let unseen = client.uncovered(&every).into_iter().take(SHOWN).collect();
+    (client, Covered { text, all, unseen, vocabulary })
 }
 
 /// A circuit with its ranges and polynomials.
@@ -165,12 +205,11 @@ struct Fitted {
     design: Design,
 }
 
-/// Finds the polynomials, with as few rounds of softmax as its sums allow.
+/// Finds the polynomials for sessions of so many tokens, with as few rounds of softmax as its sums allow.
 fn fit(
     arguments: &Arguments,
     model: &Model,
-    samples: &[Sample],
-    held_out: &[Sample],
+    (samples, held_out, tokens): (&[Sample], &[Sample], usize),
     bars: &mut Bars,
 ) -> anyhow::Result<Fitted> {
     let rounds = arguments.rounds.map_or(Circuit::ROUNDS..=MOST_ROUNDS, |rounds| rounds..=rounds);
@@ -179,7 +218,7 @@ fn fit(
         let circuit = Circuit::new(&model.config).with_rounds(rounds);
         let mut measure = |samples: &[Sample], what| {
             let progress = |done| bars.windows(what, done, samples.len());
-            calibrate(&circuit, model, samples, arguments.text.chunk, progress)
+            calibrate(&circuit, model, samples, arguments.text.sizes.chunk, progress)
         };
         let mut ranges = measure(samples, "calibrating")?;
         let others = measure(held_out, "measuring held-out text")?;
@@ -189,32 +228,19 @@ fn fit(
             Some(margin) => Margins::all(margin),
             None => needed.map(|needed| SPARE * needed.margin),
         };
-        let tokens = samples.iter().map(|sample| sample.public.len() + sample.private.len()).max();
-        let options = DesignOptions { bits: arguments.bits, margins, tokens, ..DesignOptions::default() };
+        let options = DesignOptions { bits: arguments.bits, margins, tokens: Some(tokens), ..DesignOptions::default() };
         match Design::new(&circuit, &ranges, &options) {
             Ok(design) => return Ok(Fitted { circuit, ranges, needed, options, design }),
             Err(CircuitError::Untamed { place, .. })
                 if rounds < last && place.quantity == Quantity::SoftmaxFactor(0) => {}
+            Err(error @ CircuitError::Untamed { .. }) => {
+                let remedy = "no polynomials for these ranges; --least-public N or --skip-vocabulary narrow them";
+                return Err(error).context(remedy);
+            }
             Err(error) => return Err(error.into()),
         }
     }
     unreachable!("the last number of rounds returns")
-}
-
-/// Windows of text.
-type Windows = [Vec<u32>];
-
-/// The first windows, and the last ones as held-out text.
-fn split(texts: &Windows, percent: u8) -> anyhow::Result<(&Windows, &Windows)> {
-    let held_out = (texts.len() * usize::from(percent)).div_ceil(100);
-    let (calibration, held_out) = texts.split_at(texts.len() - held_out);
-    anyhow::ensure!(
-        !calibration.is_empty() && !held_out.is_empty(),
-        "found {} windows of text, needed two or more: name a longer text, raise --tokens, or lower --public and \
-         --private",
-        texts.len()
-    );
-    Ok((calibration, held_out))
 }
 
 fn private_tokens(samples: &[Sample]) -> usize {
@@ -245,6 +271,12 @@ fn object(outcome: &Outcome) -> Value {
         "margins": margins,
         "perplexity": outcome.clear.perplexity(),
         "held_out": comparison_object(&outcome.polynomials, &outcome.clear),
+        "vocabulary": comparison_object(&outcome.vocabulary[1], &outcome.vocabulary[0]),
+        "public_tokens": outcome.public,
+        "covered": {
+            "text": outcome.covered.text, "all": outcome.covered.all, "vocabulary": outcome.covered.vocabulary,
+            "unseen": outcome.covered.unseen,
+        },
         "polynomials": design_object(&outcome.design),
     })
 }
@@ -255,6 +287,9 @@ fn describe(outcome: &Outcome) {
     println!("calibrated  on {} private tokens", outcome.tokens);
     println!("held out    {} private tokens", outcome.held_out_tokens);
     println!("softmax     {} rounds", outcome.rounds);
+    let [least, most] = outcome.public;
+    println!("public      texts of {least} to {most} tokens");
+    describe_coverage(&outcome.covered);
     println!("\n{:12} {:>8} {:>8}  place", "margin", "needed", "taken");
     for (name, needed, taken) in margin_rows(outcome) {
         let place = needed.place.map(|place| place.to_string()).unwrap_or_default();
@@ -264,6 +299,23 @@ fn describe(outcome: &Outcome) {
     describe_header("");
     describe_comparison("model in the clear", &outcome.clear, &outcome.clear);
     describe_comparison("polynomials", &outcome.polynomials, &outcome.clear);
+    if outcome.vocabulary[0].tokens > 0 {
+        describe_comparison("vocabulary in the clear", &outcome.vocabulary[0], &outcome.vocabulary[0]);
+        describe_comparison("polynomials", &outcome.vocabulary[1], &outcome.vocabulary[0]);
+    }
     describe_escapes(&outcome.polynomials);
     describe_design(&outcome.design);
+}
+
+/// Which tokens ran.
+fn describe_coverage(covered: &Covered) {
+    let Covered { text, all, unseen, vocabulary } = covered;
+    print!("coverage    text has {text} of {vocabulary} tokens");
+    match vocabulary - all {
+        0 => println!("; all ran in random order"),
+        missing => {
+            let unseen: Vec<String> = unseen.iter().map(|text| format!("{text:?}")).collect();
+            println!("; {missing} never ran, such as {}; clients warn of them", unseen.join(", "));
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = arguments.out.as_ref().map(|out| OutputFile::open("--out", out, arguments.force)).transpose()?;
     let LoadedModel { model, tokenizer } = arguments.model.load()?;
-    let texts = arguments.text.windows(&tokenizer)?;
+    let texts = arguments.text.windows(&tokenizer, arguments.taming.room(&model.config))?;
     let prefix = arguments.taming.search(&model, &tokenizer, &texts)?;
     let layers = model.config.layers;
     let study = Study::new(model, tokenizer.begin(), &prefix, &texts, arguments.taming.seed)?;

@@ -13,7 +13,7 @@ use super::ModelArguments;
 use super::tables::{
     comparison_object, describe_comparison, describe_design, describe_escapes, describe_header, design_object,
 };
-use super::text::SampleArguments;
+use super::text::{SampleArguments, read_tokens, samples};
 use crate::progress::Bars;
 use unspoken_offers::preparation::load;
 
@@ -33,8 +33,11 @@ pub struct Arguments {
     /// Directory that `unspoken llama prepare` wrote for this model
     #[arg(long, value_name = "DIR")]
     preparation: PathBuf,
+    /// Text that the preparation has not seen, UTF-8
+    #[arg(long, value_name = "FILE")]
+    text: PathBuf,
     #[command(flatten)]
-    text: SampleArguments,
+    sizes: SampleArguments,
     /// Precisions in bits of each value's range
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [16.0, 14.0, 12.0, 11.0, 10.0, 9.0])]
     bits: Vec<f64>,
@@ -72,15 +75,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let what = || format!("--preparation: {} and --model", arguments.preparation.display());
     let model = preparation.tamed(model).with_context(what)?;
     let design = preparation.design()?;
-    let tokens = arguments.text.public.saturating_add(arguments.text.private).saturating_add(preparation.prefix.len());
     let most = preparation.options.tokens.unwrap_or(model.config.context);
+    let sizes = arguments.sizes.sizes(most.saturating_sub(preparation.prefix.len())).with_context(|| {
+        format!("--preparation is for sessions of {most} tokens with the prefix; prepare with longer windows for more")
+    })?;
+    let least = preparation.least_public.unwrap_or(0);
     anyhow::ensure!(
-        tokens <= most,
-        "--public and --private: found {tokens} tokens with the prefix, needed at most the {most} of the preparation; \
-         lower them, or prepare with longer windows"
+        sizes.public >= least,
+        "--public: found {}, needed {least} or more, for which the preparation is",
+        sizes.public
     );
-    let windows = arguments.text.windows(&tokenizer)?;
-    let samples = arguments.text.samples(&preparation.prefix, &windows);
+    let windows = arguments.sizes.windows(&read_tokens(&arguments.text, &tokenizer)?, sizes);
+    let windows = windows.with_context(|| format!("--text: {}", arguments.text.display()))?;
+    let samples = samples(&preparation.prefix, &windows, sizes.public);
     let noises = noises(arguments, &design)?;
     let served = arguments.weight_bits.map(|bits| {
         let mut served = model.clone();
@@ -96,7 +103,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         model: &model,
         served: served.as_ref().unwrap_or(&model),
         design: &design,
-        chunk: arguments.text.chunk,
+        chunk: arguments.sizes.chunk,
     };
     let results = simulation.compare(&kinds, &samples, progress)?;
     bars.finish();

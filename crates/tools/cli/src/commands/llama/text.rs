@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspoken_llama::Sample;
-use unspoken_llama_model::{InputError, Model, PrefixSearch, Tokenizer, find_prefix};
+use unspoken_llama_model::{Config, InputError, Model, PrefixSearch, Tokenizer, find_prefix};
 
 use crate::progress::Bars;
 
@@ -27,24 +27,38 @@ pub struct TextArguments {
     window: usize,
 }
 
-/// A text in windows with a public and a private part
+/// Windows of text with a public and a private part
 #[derive(clap::Args)]
 pub struct SampleArguments {
-    /// Text of the kind that the model will see, UTF-8, many thousand words
-    #[arg(long, value_name = "FILE")]
-    text: PathBuf,
     /// Maximum number of private tokens, from the start of the text
     #[arg(long, value_name = "N", default_value_t = 4096)]
     tokens: usize,
-    /// Number of public tokens of a window, behind the prefix
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_public)]
-    pub public: usize,
-    /// Number of private tokens of a window
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_private)]
-    pub private: usize,
-    /// Number of private tokens that run together
+    /// Number of public tokens of a window, behind the prefix [default: 256, or what a short context has room for]
+    #[arg(long, value_name = "N", value_parser = parse_public)]
+    public: Option<usize>,
+    /// Number of private tokens of a window [default: 256, or half of a short context]
+    #[arg(long, value_name = "N", value_parser = parse_private)]
+    private: Option<usize>,
+    /// Number of private tokens that run together: a power of two from 8, as services take it
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_chunk)]
     pub chunk: usize,
+}
+
+/// Numbers of public and of private tokens of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    pub public: usize,
+    pub private: usize,
+}
+
+/// Public and private tokens of a window, unless a context has room for fewer.
+const STANDARD: usize = 256;
+
+impl Sizes {
+    /// Tokens of a window.
+    pub fn window(&self) -> usize {
+        self.public + self.private
+    }
 }
 
 /// The search for a prefix, and rotations
@@ -64,16 +78,23 @@ pub struct TamingArguments {
 /// No context is longer.
 const MOST_TOKENS: usize = 1 << 24;
 
+/// Fewest private tokens of a window: the second one is compared with what follows the first.
+const LEAST_PRIVATE: usize = 2;
+
+/// Smallest chunk of a service.
+const LEAST_CHUNK: usize = 8;
+
 fn parse_public(text: &str) -> Result<usize, String> {
     parse_between(text, 0)
 }
 
 fn parse_private(text: &str) -> Result<usize, String> {
-    parse_between(text, 2)
+    parse_between(text, LEAST_PRIVATE)
 }
 
 fn parse_chunk(text: &str) -> Result<usize, String> {
-    parse_between(text, 1)
+    let number = parse_between(text, LEAST_CHUNK).ok().filter(|number| number.is_power_of_two());
+    number.ok_or_else(|| format!("found {text}, needed a power of two from {LEAST_CHUNK}"))
 }
 
 fn parse_between(text: &str, least: usize) -> Result<usize, String> {
@@ -82,8 +103,14 @@ fn parse_between(text: &str, least: usize) -> Result<usize, String> {
 }
 
 impl TextArguments {
-    /// The text in pieces of one window, without the token for its begin.
-    pub fn windows(&self, tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
+    /// The text in pieces of one window, without the token for its begin. `room` tokens fit behind the prefix.
+    pub fn windows(&self, tokenizer: &Tokenizer, room: usize) -> anyhow::Result<Vec<Vec<u32>>> {
+        anyhow::ensure!(
+            self.window <= room,
+            "--window: found {}, needed at most {room}: so many tokens fit the context of the model behind a prefix; \
+             lower --window, or --prefix-length",
+            self.window
+        );
         let mut tokens = read_tokens(&self.text, tokenizer)?;
         tokens.truncate(self.tokens);
         let texts: Vec<Vec<u32>> = tokens.chunks(self.window.max(1)).map(<[u32]>::to_vec).collect();
@@ -100,35 +127,65 @@ impl TextArguments {
 }
 
 impl SampleArguments {
-    /// The text in windows of public and private tokens, without the token for its begin.
-    pub fn windows(&self, tokenizer: &Tokenizer) -> anyhow::Result<Vec<Vec<u32>>> {
-        let tokens = read_tokens(&self.text, tokenizer)?;
-        let windows = self.tokens.div_ceil(self.private);
-        let texts: Vec<Vec<u32>> =
-            tokens.chunks_exact(self.public + self.private).take(windows).map(<[u32]>::to_vec).collect();
+    /// Public and private tokens of a window where `room` tokens fit behind the prefix.
+    pub fn sizes(&self, room: usize) -> anyhow::Result<Sizes> {
+        let sizes = match (self.public, self.private) {
+            (Some(public), Some(private)) => Sizes { public, private },
+            (Some(public), None) => Sizes { public, private: room.saturating_sub(public).min(STANDARD) },
+            (None, Some(private)) => Sizes { public: room.saturating_sub(private).min(STANDARD), private },
+            (None, None) => {
+                let private = room.div_ceil(2).min(STANDARD);
+                Sizes { public: (room - private).min(STANDARD), private }
+            }
+        };
         anyhow::ensure!(
-            !texts.is_empty(),
-            "{}: found {} tokens, needed {} public and {} private ones; name a longer text, or lower --public and \
-             --private",
-            self.text.display(),
-            tokens.len(),
-            self.public,
-            self.private
+            sizes.window() <= room && sizes.private >= LEAST_PRIVATE,
+            "--public and --private: found {} public and {} private tokens, needed {LEAST_PRIVATE} private ones or more, \
+             and at most {room} together: so many fit the context behind a prefix; lower --public and --private",
+            sizes.public,
+            sizes.private
         );
-        Ok(texts)
+        Ok(sizes)
     }
 
-    /// Windows behind a prefix.
-    pub fn samples(&self, prefix: &[u32], windows: &[Vec<u32>]) -> Vec<Sample> {
-        let sample = |window: &Vec<u32>| {
-            let (public, private) = window.split_at(self.public);
-            Sample { public: [prefix, public].concat(), private: private.to_vec() }
-        };
-        windows.iter().map(sample).collect()
+    /// Windows of a text that the command uses.
+    pub fn count(&self, sizes: Sizes) -> usize {
+        self.tokens.div_ceil(sizes.private)
+    }
+
+    /// A text in windows; what is left behind the last whole one is not used.
+    pub fn windows(&self, tokens: &[u32], sizes: Sizes) -> anyhow::Result<Vec<Vec<u32>>> {
+        let windows = tokens.chunks_exact(sizes.window()).take(self.count(sizes));
+        let windows: Vec<Vec<u32>> = windows.map(<[u32]>::to_vec).collect();
+        anyhow::ensure!(
+            !windows.is_empty(),
+            "found a text of {} tokens, needed {} public and {} private ones; name a longer text, or lower --public \
+             and --private",
+            tokens.len(),
+            sizes.public,
+            sizes.private
+        );
+        Ok(windows)
     }
 }
 
+/// Windows behind a prefix, with `public` public tokens each.
+pub fn samples(prefix: &[u32], windows: &[Vec<u32>], public: usize) -> Vec<Sample> {
+    // A last window may be short.
+    let windows = windows.iter().filter(|window| window.len() > public);
+    let sample = |window: &Vec<u32>| {
+        let (public, private) = window.split_at(public);
+        Sample { public: [prefix, public].concat(), private: private.to_vec() }
+    };
+    windows.map(sample).collect()
+}
+
 impl TamingArguments {
+    /// Tokens of a context that the longest prefix leaves.
+    pub fn room(&self, config: &Config) -> usize {
+        config.context.saturating_sub(self.prefix_length.max(1))
+    }
+
     /// Searches a prefix over the first texts.
     pub fn search(&self, model: &Model, tokenizer: &Tokenizer, texts: &[Vec<u32>]) -> Result<Vec<u32>, InputError> {
         let window = texts[0].len();
@@ -151,9 +208,14 @@ impl TamingArguments {
 }
 
 /// All tokens of a file, without the token for the begin of a text.
-fn read_tokens(path: &Path, tokenizer: &Tokenizer) -> anyhow::Result<Vec<u32>> {
+pub fn read_tokens(path: &Path, tokenizer: &Tokenizer) -> anyhow::Result<Vec<u32>> {
     let text = unspoken_files::read_text(path).with_context(|| format!("--text: cannot read {}", path.display()))?;
-    let mut tokens = tokenizer.encode(&text)?;
+    tokens_of(&text, tokenizer)
+}
+
+/// All tokens of a text, without the token for its begin.
+pub fn tokens_of(text: &str, tokenizer: &Tokenizer) -> anyhow::Result<Vec<u32>> {
+    let mut tokens = tokenizer.encode(text)?;
     if tokenizer.begin().is_some() {
         tokens.remove(0);
     }

@@ -1,0 +1,111 @@
+//! The texts of `unspoken llama prepare`: for calibration and held out, and which tokens they have.
+
+use std::path::PathBuf;
+
+use unspoken_llama::{Sample, vocabulary_windows};
+use unspoken_llama_model::{Coverage, Model, Tokenizer};
+
+use super::own_text::{BROAD, told};
+use super::text::{SampleArguments, Sizes, read_tokens, samples, tokens_of};
+use crate::progress::Bars;
+
+/// The texts that show how large the values of a model get
+#[derive(clap::Args)]
+pub struct CalibrationArguments {
+    /// Text of the kind that the model will see, UTF-8, many thousand words [default: text that the model tells itself]
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
+    #[command(flatten)]
+    pub sizes: SampleArguments,
+    /// Fewest public tokens of a text that clients may ask about; with more of them, ranges are narrower
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub least_public: usize,
+    /// Do not run all tokens of the vocabulary, which takes long for large models: clients then warn of tokens that no
+    /// text had
+    #[arg(long)]
+    skip_vocabulary: bool,
+    /// Share of the text that is held out, in percent
+    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=90))]
+    held_out: u8,
+}
+
+/// Windows of text, without the prefix.
+pub struct Texts {
+    /// The text, in calibration and held out.
+    text: [Vec<Vec<u32>>; 2],
+    /// A page with many kinds of characters.
+    broad: Vec<Vec<u32>>,
+    /// All tokens of the vocabulary in random order, in calibration and held out.
+    vocabulary: [Vec<Vec<u32>>; 2],
+    least_public: usize,
+}
+
+impl CalibrationArguments {
+    /// The windows for a model.
+    pub fn texts(&self, (model, tokenizer): (&Model, &Tokenizer), sizes: Sizes, seed: u64) -> anyhow::Result<Texts> {
+        anyhow::ensure!(
+            self.least_public <= sizes.public,
+            "--least-public: found {}, needed at most the {} of --public",
+            self.least_public,
+            sizes.public
+        );
+        let count = self.sizes.count(sizes);
+        let tokens = match &self.text {
+            Some(path) => read_tokens(path, tokenizer)?,
+            None => tokens_of(&told(model, tokenizer, count * sizes.window(), &mut Bars::new())?, tokenizer)?,
+        };
+        let windows = self.sizes.windows(&tokens, sizes)?;
+        let held_out = (windows.len() * usize::from(self.held_out)).div_ceil(100);
+        anyhow::ensure!(
+            held_out < windows.len(),
+            "found {} windows of text, needed two or more: name a longer text, raise --tokens, or lower --public and \
+             --private",
+            windows.len()
+        );
+        let broad = tokens_of(BROAD, tokenizer)?.chunks(sizes.window()).map(<[u32]>::to_vec).collect();
+        let size = model.config.vocabulary;
+        // As many tokens as the text has, and each once.
+        let times = if self.skip_vocabulary { 0 } else { (windows.len() * sizes.window() / size).max(1) };
+        let vocabulary = vocabulary_windows(size, times, sizes.window(), seed);
+        let unseen = vocabulary.len() * usize::from(self.held_out) / 100;
+        Ok(Texts {
+            text: split(windows, held_out),
+            broad,
+            vocabulary: split(vocabulary, unseen),
+            least_public: self.least_public,
+        })
+    }
+}
+
+/// The first windows, and the last ones.
+fn split(mut windows: Vec<Vec<u32>>, last: usize) -> [Vec<Vec<u32>>; 2] {
+    let last = windows.split_off(windows.len() - last);
+    [windows, last]
+}
+
+impl Texts {
+    /// The text for calibration.
+    pub fn text(&self) -> &[Vec<u32>] {
+        &self.text[0]
+    }
+
+    /// All windows for calibration behind a prefix. All but the fewest public tokens are private, so that a text may
+    /// have any number of public ones from there on: it does not matter to the values which tokens are public.
+    pub fn calibration(&self, prefix: &[u32]) -> Vec<Sample> {
+        let kinds = [&self.text[0], &self.broad, &self.vocabulary[0]];
+        kinds.iter().flat_map(|windows| samples(prefix, windows, self.least_public)).collect()
+    }
+
+    /// The held-out text behind a prefix, and the held-out part of the vocabulary.
+    pub fn held_out(&self, prefix: &[u32]) -> [Vec<Sample>; 2] {
+        [&self.text[1], &self.vocabulary[1]].map(|windows| samples(prefix, windows, self.least_public))
+    }
+
+    /// The tokens that ran, and how many of them text had.
+    pub fn coverage(&self, prefix: &[u32]) -> (Coverage, usize) {
+        let text = self.text.iter().flatten().chain(&self.broad).flatten().chain(prefix).copied();
+        let seen = Coverage::new(text.clone());
+        let all = self.vocabulary.iter().flatten().flatten().copied();
+        (Coverage::new(text.chain(all)), seen.len())
+    }
+}
