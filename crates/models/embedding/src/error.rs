@@ -53,8 +53,8 @@ pub enum TableError {
     },
     /// The numbers of tokens and rows differ.
     #[error(
-        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; use the list of tokens \
-         that belongs to the table"
+        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; {remedy}",
+        remedy = count_remedy(*rows, *tokens)
     )]
     Count {
         /// Number of rows of the table.
@@ -85,6 +85,15 @@ pub enum TableError {
         /// The value.
         value: f32,
     },
+}
+
+/// What to do about a table with other numbers of rows and tokens.
+fn count_remedy(rows: usize, tokens: usize) -> String {
+    let list = "use the list of tokens that belongs to the table";
+    match rows > tokens {
+        true => format!("{list}, or if the last rows only pad it, take the first {tokens} rows (--rows {tokens})"),
+        false => list.into(),
+    }
 }
 
 /// A table could not be compressed.

@@ -9,12 +9,12 @@ mod format;
 mod head;
 mod load;
 mod quality;
+mod segment;
 mod shape;
 mod subtables;
 mod table;
 mod text;
 mod tokens;
-mod wordpiece;
 
 pub use codes::TokenCodes;
 pub use compress::{CompressOptions, GumbelOptions, Phase, Progress, compress, compress_by_gumbel};
@@ -24,10 +24,10 @@ pub use error::{CompressError, EmbeddingError, HeadError, TableError, TaskError}
 pub use head::{FoldedHead, HeadOptions, LinearHead, TrainedHead};
 pub use load::Source;
 pub use quality::Quality;
+pub use segment::Segmenter;
 pub use shape::Shape;
 pub use subtables::Subtables;
 pub use table::{EmbeddingTable, LARGEST_VALUE};
 pub use text::{TextCoverage, TextIds, TextReader};
 pub use tokens::{TokenList, UNKNOWN_NAMES};
 pub use unspoken_store::{FileError, ModelId};
-pub use wordpiece::Segmenter;

@@ -64,16 +64,6 @@ impl EmbeddingTable {
         Self::new(TokenList::new(tokens)?, self.width, values)
     }
 
-    /// The table of the first `count` rows, or of all if there are fewer.
-    ///
-    /// # Errors
-    /// [`TableError::Tokens`] when `count` is 0.
-    pub fn first_rows(&self, count: usize) -> Result<Self, TableError> {
-        let count = count.min(self.tokens.len());
-        let tokens = TokenList::new(self.tokens.as_slice()[..count].to_vec())?;
-        Self::new(tokens, self.width, self.values[..count * self.width].to_vec())
-    }
-
     /// The tokens, in row order.
     pub fn tokens(&self) -> &TokenList {
         &self.tokens
@@ -120,15 +110,6 @@ mod tests {
         for (width, count) in [(2, 5), (0, 4), (MAX_WIDTH + 1, 2 * (MAX_WIDTH + 1))] {
             assert!(matches!(build(width, count), Err(TableError::Shape { .. })));
         }
-    }
-
-    #[test]
-    fn the_first_rows_are_a_table() {
-        let table = EmbeddingTable::new(tokens(&["a", "b", "c"]), 1, vec![1.0, 2.0, 3.0]).expect("a table");
-        let first = table.first_rows(2).expect("a table");
-        assert_eq!((first.values(), first.tokens().as_slice()), (&[1.0, 2.0][..], &["a".into(), "b".into()][..]));
-        assert_eq!(table.first_rows(9).expect("all"), table);
-        assert!(matches!(table.first_rows(0), Err(TableError::Tokens { .. })));
     }
 
     #[test]

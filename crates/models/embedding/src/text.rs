@@ -1,7 +1,10 @@
 //! Texts as token ids.
 
+use crate::segment::Segmenter;
 use crate::tokens::TokenList;
-use crate::wordpiece::Segmenter;
+
+/// A warning counts unknown words if they are one in so many, or more.
+const UNKNOWN_SHARE: usize = 10;
 
 /// Reads texts as token ids of one table, as a [`LinearHead`](crate::LinearHead) pools them: a word that cannot be
 /// split into tokens has the row for unknown tokens if the table has one (see [`UNKNOWN_NAMES`](crate::UNKNOWN_NAMES)),
@@ -70,7 +73,7 @@ impl TextCoverage {
         self.unknown += text.unknown;
     }
 
-    /// Warnings: texts are cut, or most of their words are not in the table.
+    /// Warnings: texts are cut, or a tenth of their words or more are not in the table.
     pub fn warnings(&self) -> Vec<String> {
         let TextCoverage { texts, cut, max_tokens, tokens, unknown } = *self;
         let mut warnings = Vec::new();
@@ -80,11 +83,12 @@ impl TextCoverage {
                  head with a larger max_tokens to read more"
             ));
         }
-        if 2 * unknown > tokens {
-            warnings.push(format!(
-                "{unknown} of {tokens} tokens are not in the table, so that the head cannot tell these texts apart; \
-                 use a table of their language"
-            ));
+        if UNKNOWN_SHARE * unknown >= tokens && unknown > 0 {
+            let effect = match 2 * unknown > tokens {
+                true => ", so that the head cannot tell these texts apart; use a table of their language",
+                false => ": the head does not read them; use a table of their language and subject",
+            };
+            warnings.push(format!("{unknown} of {tokens} tokens are not in the table{effect}"));
         }
         warnings
     }
@@ -110,7 +114,10 @@ mod tests {
     fn coverage_warns_of_cut_and_of_unknown_texts() {
         let tokens = list(&["a", "film"]);
         let reader = TextReader::new(&tokens);
-        assert!(reader.coverage(&["a film", "zebra a film"], 2).warnings().is_empty());
+        let mostly = "a film ".repeat(5);
+        assert!(reader.coverage(&[mostly.as_str(), "zebra"], 10).warnings().is_empty());
+        let some = reader.coverage(&["a film", "zebra a film"], 3).warnings();
+        assert!(some.len() == 1 && some[0].starts_with("1 of 5 tokens are not in the table: the head"), "{some:?}");
         let coverage = reader.coverage(&["a film a", "zebra", "okapi", "emu", "gnu"], 2);
         assert_eq!((coverage.texts, coverage.cut, coverage.tokens, coverage.unknown), (5, 1, 7, 4));
         let warnings = coverage.warnings();

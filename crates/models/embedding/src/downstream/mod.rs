@@ -11,9 +11,9 @@ pub use recurrent::{RecurrentOptions, RecurrentProgress};
 use unspoken_store::Dataset;
 
 use crate::error::TaskError;
+use crate::segment::Segmenter;
 use crate::table::EmbeddingTable;
 use crate::tokens::TokenList;
-use crate::wordpiece::Segmenter;
 
 /// Labelled texts as token ids, split into a training part and a held-out part.
 ///

@@ -2,6 +2,7 @@
 
 mod npy;
 mod tensor;
+mod text_table;
 mod token_file;
 
 use std::fs::File;
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::TableError;
 use crate::table::EmbeddingTable;
+use crate::tokens::TokenList;
+use token_file::TokenNames;
 
 /// Maximum bytes of a file: a table of 2^31 numbers and additional data.
 const MAX_FILE_BYTES: u64 = 16 << 30;
@@ -21,7 +24,8 @@ const MAX_VALUES: usize = 1 << 31;
 /// The files of an embedding table.
 ///
 /// The list of tokens is either text, one token a line (`tokens.txt`, `vocab.txt`), or a `tokenizer.json` whose model
-/// has a vocabulary by name (WordPiece, BPE). Tables are `f32`; other types are refused.
+/// has a vocabulary (WordPiece, BPE, Unigram). Tokens that were added to a vocabulary may have no row. Numbers are
+/// `f16`, `bf16` (safetensors only), `f32` or `f64`, and become `f32`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A NumPy file of shape `[tokens, width]`, in C or Fortran order.
@@ -40,6 +44,20 @@ pub enum Source {
         /// The list of tokens.
         tokens: PathBuf,
     },
+    /// Lines of a token and its numbers, separated by spaces, as GloVe and word2vec write them: with a first line of
+    /// the two dimensions, or without.
+    Text {
+        /// The file.
+        table: PathBuf,
+    },
+}
+
+/// Rows as they were read, before tokens and rows are compared.
+struct Rows {
+    tokens: TokenNames,
+    width: usize,
+    /// Rows x width.
+    values: Vec<f32>,
 }
 
 impl Source {
@@ -48,16 +66,42 @@ impl Source {
     /// # Errors
     /// Any of [`TableError`].
     pub fn read(&self) -> Result<EmbeddingTable, TableError> {
+        self.rows()?.joined()
+    }
+
+    /// Reads and checks the first `count` rows of the table, or all if there are fewer: rows and tokens behind them
+    /// are not looked at, such as rows that pad a table.
+    ///
+    /// # Errors
+    /// Any of [`TableError`].
+    pub fn read_first(&self, count: usize) -> Result<EmbeddingTable, TableError> {
+        let mut rows = self.rows()?;
+        rows.tokens.truncate(count);
+        rows.values.truncate(count.saturating_mul(rows.width));
+        rows.joined()
+    }
+
+    fn rows(&self) -> Result<Rows, TableError> {
         let (tokens, (width, values)) = match self {
             Source::Npy { table, tokens } => (tokens, npy::read(table)?),
             Source::Safetensors { table, tensor, tokens } => (tokens, tensor::read(table, tensor)?),
+            Source::Text { table } => return text_table::read(table),
         };
-        EmbeddingTable::new(token_file::read(tokens)?, width, values)
+        Ok(Rows { tokens: token_file::read(tokens)?, width, values })
     }
 }
 
-/// The width of an array of this shape, after checking that its values need at most `bytes`.
-fn width_of(path: &Path, shape: &[u64], bytes: u64) -> Result<usize, TableError> {
+impl Rows {
+    /// The table. Added tokens without a row are left out.
+    fn joined(mut self) -> Result<EmbeddingTable, TableError> {
+        let rows = self.values.len() / self.width.max(1);
+        self.tokens.drop_added_from(rows);
+        EmbeddingTable::new(TokenList::new(self.tokens.names)?, self.width, self.values)
+    }
+}
+
+/// The width of an array of this shape, after checking that its values, of so many bytes each, need at most `bytes`.
+fn width_of(path: &Path, shape: &[u64], each: u64, bytes: u64) -> Result<usize, TableError> {
     let refuse = |needed: &str| TableError::Array {
         path: path.to_owned(),
         found: format!("shape {shape:?}"),
@@ -67,7 +111,7 @@ fn width_of(path: &Path, shape: &[u64], bytes: u64) -> Result<usize, TableError>
         return Err(refuse("two dimensions, tokens and width"));
     };
     let count = rows.checked_mul(width).filter(|&count| count <= MAX_VALUES as u64);
-    match count.and_then(|count| count.checked_mul(4)) {
+    match count.and_then(|count| count.checked_mul(each)) {
         None => Err(refuse("at most 2^31 values")),
         Some(needed) if needed > bytes => Err(refuse("no more values than the file has bytes for")),
         Some(_) => Ok(width as usize),

@@ -3,7 +3,8 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use npyz::{NpyFile, Order};
+use half::f16;
+use npyz::{DType, Deserialize, NpyFile, Order};
 
 use super::{open, width_of};
 use crate::error::TableError;
@@ -17,27 +18,40 @@ const MAX_BRACKETS: usize = 16;
 /// Maximum number of decimal digits in a header, so that the product of its numbers is below 2^64.
 const MAX_DIGITS: usize = 19;
 
-/// The width and the values, row-major, of a two-dimensional `f32` array.
+/// The width and the values, row-major, of a two-dimensional array of floating-point numbers.
 pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
     let (file, length) = open(path)?;
     let refuse = |found: String| TableError::Array {
         path: path.to_owned(),
         found,
-        needed: "a NumPy file of f32 (save it with numpy.save and dtype float32)".into(),
+        needed: "a NumPy file of float16, float32 or float64 (save it with numpy.save)".into(),
     };
     let mut reader = BufReader::new(file.take(length));
     let head = read_head(&mut reader).map_err(refuse)?;
     let array = NpyFile::new(head.as_slice().chain(reader)).map_err(|error| refuse(error.to_string()))?;
-    let width = width_of(path, array.shape(), length)?;
-    let (order, count) = (array.order(), array.len() as usize);
-    let dtype = array.dtype().descr();
-    let values = array.data::<f32>().map_err(|_| refuse(format!("type {dtype}")))?;
-    let values =
-        values.collect::<Result<Vec<f32>, _>>().map_err(|error| refuse(format!("{error} before {count} values")))?;
+    let order = array.order();
+    // Of numbers the last character is the size in bytes.
+    let DType::Plain(dtype) = array.dtype() else { return Err(refuse(format!("type {}", array.dtype().descr()))) };
+    let width = width_of(path, array.shape(), dtype.size_field(), length)?;
+    let values = match dtype.size_field() {
+        2 => numbers(array, <f32 as From<f16>>::from),
+        4 => numbers(array, |value: f32| value),
+        // Too large a number becomes infinite and is refused with its place.
+        _ => numbers(array, |value: f64| value as f32),
+    };
+    let values = values.map_err(refuse)?;
     match order {
         Order::C => Ok((width, values)),
         Order::Fortran => Ok((width, transposed(&values, width))),
     }
+}
+
+/// The numbers of an array; `Err` says what is wrong.
+fn numbers<T: Deserialize, R: Read>(array: NpyFile<R>, convert: impl Fn(T) -> f32) -> Result<Vec<f32>, String> {
+    let (count, dtype) = (array.len(), array.dtype().descr());
+    let values = array.data::<T>().map_err(|_| format!("type {dtype}"))?;
+    let values = values.map(|value| value.map(&convert)).collect::<Result<Vec<f32>, _>>();
+    values.map_err(|error| format!("{error} before {count} values"))
 }
 
 /// Reads the bytes before the data and checks them; `Err` says what is wrong. `npyz` allocates the length that a header

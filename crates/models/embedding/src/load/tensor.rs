@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors};
 
 use super::{MAX_FILE_BYTES, read_all, width_of};
@@ -10,7 +11,7 @@ use crate::error::TableError;
 /// Maximum number of tensor names that an error shows.
 const NAMES_SHOWN: usize = 8;
 
-/// The width and the values, row-major, of one two-dimensional `f32` tensor.
+/// The width and the values, row-major, of one two-dimensional tensor of floating-point numbers.
 pub(super) fn read(path: &Path, name: &str) -> Result<(usize, Vec<f32>), TableError> {
     let bytes = read_all(path, MAX_FILE_BYTES)?;
     let refuse = |found: String, needed: String| TableError::Array { path: path.to_owned(), found, needed };
@@ -21,11 +22,23 @@ pub(super) fn read(path: &Path, name: &str) -> Result<(usize, Vec<f32>), TableEr
         let shown = names.iter().take(NAMES_SHOWN).map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
         refuse(format!("{} tensors, among them {shown}", names.len()), format!("one named {name:?}"))
     })?;
-    if tensor.dtype() != Dtype::F32 {
-        return Err(refuse(format!("type {} in tensor {name:?}", tensor.dtype()), "type F32".into()));
-    }
+    let data = tensor.data();
+    let (each, values) = match tensor.dtype() {
+        Dtype::F16 => (2, numbers(data, |bytes| f16::from_le_bytes(bytes).into())),
+        Dtype::BF16 => (2, numbers(data, |bytes| bf16::from_le_bytes(bytes).into())),
+        Dtype::F32 => (4, numbers(data, f32::from_le_bytes)),
+        // Too large a number becomes infinite and is refused with its place.
+        Dtype::F64 => (8, numbers(data, |bytes| f64::from_le_bytes(bytes) as f32)),
+        other => {
+            return Err(refuse(format!("type {other} in tensor {name:?}"), "type F16, BF16, F32 or F64".into()));
+        }
+    };
     let shape: Vec<u64> = tensor.shape().iter().map(|&length| length as u64).collect();
-    let width = width_of(path, &shape, tensor.data().len() as u64)?;
-    let (values, _) = tensor.data().as_chunks();
-    Ok((width, values.iter().map(|&value| f32::from_le_bytes(value)).collect()))
+    let width = width_of(path, &shape, each, data.len() as u64)?;
+    Ok((width, values))
+}
+
+/// Numbers of `N` bytes each.
+fn numbers<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    data.as_chunks().0.iter().map(|&bytes| read(bytes)).collect()
 }

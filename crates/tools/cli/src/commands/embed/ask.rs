@@ -47,7 +47,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     let codes = TokenCodes::load(&arguments.model)?;
     // Resolve the ids first: an unknown token or id must not cost a key upload.
-    let ids = token_ids(arguments, &codes)?;
+    let (ids, unknown) = token_ids(arguments, &codes)?;
+    let check = arguments.check.as_ref().map(Subtables::load).transpose()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -55,6 +56,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut client = ServiceClient::<EmbedClient>::connect(transport, &application, codes, &state, &mut step, &cancel)?;
     let embeddings = client.ask(&ids, &mut step, &cancel)?;
     bars.finish();
+    // After the last answer: what is printed when must not depend on the text before.
+    if unknown > 0 {
+        eprintln!("warning: {unknown} of {} tokens are not in the table; the row for unknown ones is shown", ids.len());
+    }
     if arguments.json {
         for (&id, embedding) in ids.iter().zip(&embeddings) {
             let token = &client.half().codes().tokens().as_slice()[id];
@@ -65,29 +70,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     describe(&client, &ids);
-    if let Some(directory) = &arguments.check {
-        let (largest, scale) = difference(&Subtables::load(directory)?, client.half().codes(), &ids, &embeddings)?;
+    if let Some(subtables) = &check {
+        let (largest, scale) = difference(subtables, client.half().codes(), &ids, &embeddings)?;
         println!("error       {largest:.2e} at most, in numbers up to {scale:.3} (2^{:.1})", (largest / scale).log2());
     }
     Ok(())
 }
 
-/// The given ids, or the ids of the text's tokens.
-fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<Vec<usize>> {
+/// The given ids, or the ids of the text's tokens, and how many tokens are not in the table.
+fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<(Vec<usize>, usize)> {
     for &id in &arguments.ids {
         codes.code(id)?;
     }
     if !arguments.ids.is_empty() {
-        return Ok(arguments.ids.clone());
+        return Ok((arguments.ids.clone(), 0));
     }
     let found = Segmenter::new(codes.tokens()).segment(&arguments.text.join(" "));
+    let unknown = found.iter().filter(|(_, id)| id.is_none()).count();
     let ids = found.into_iter().map(|(token, id)| match id {
         Some(id) => Ok(id),
         None => Ok(codes.token_id(&token)?),
     });
     let ids = ids.collect::<anyhow::Result<Vec<_>>>()?;
     anyhow::ensure!(!ids.is_empty(), "the text has no tokens");
-    Ok(ids)
+    Ok((ids, unknown))
 }
 
 fn describe(client: &ServiceClient<EmbedClient>, ids: &[usize]) {

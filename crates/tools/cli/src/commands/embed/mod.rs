@@ -41,36 +41,51 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 /// The embedding table.
 #[derive(clap::Args)]
 struct TableArguments {
-    /// The table: a NumPy array (.npy) or a safetensors file
+    /// The table: a NumPy array (.npy), a safetensors file, or the lines of GloVe and word2vec, a token and its numbers
+    /// (.txt or .vec). Numbers of 16, 32 or 64 bits
     #[arg(long)]
     table: PathBuf,
-    /// The tokens: a text file with one token per line, or a tokenizer.json
+    /// The tokens: a text file with one token per line, or a tokenizer.json; none for .txt and .vec, which have them
     #[arg(long)]
-    tokens: PathBuf,
+    tokens: Option<PathBuf>,
     /// Name of the tensor in a safetensors file
     #[arg(long)]
     tensor: Option<String>,
-    /// Use only this many rows, from the beginning of the table
+    /// Use only this many rows and tokens, from the beginning of the table: without rows that pad it, for instance
     #[arg(long)]
     rows: Option<usize>,
 }
 
 impl TableArguments {
     fn read(&self) -> anyhow::Result<EmbeddingTable> {
-        let (table, tokens) = (self.table.clone(), self.tokens.clone());
-        let source = match table.extension().and_then(|extension| extension.to_str()) {
-            Some("npy") => Source::Npy { table, tokens },
+        let source = self.source()?;
+        Ok(match self.rows {
+            Some(rows) => source.read_first(rows)?,
+            None => source.read()?,
+        })
+    }
+
+    fn source(&self) -> anyhow::Result<Source> {
+        let table = self.table.clone();
+        let tokens = || {
+            self.tokens.clone().with_context(|| format!("{} has no tokens; name them with --tokens", table.display()))
+        };
+        Ok(match table.extension().and_then(|extension| extension.to_str()) {
+            Some("npy") => Source::Npy { tokens: tokens()?, table },
             Some("safetensors") => {
                 let tensor =
                     self.tensor.clone().context("a safetensors file holds many tensors; name one with --tensor")?;
-                Source::Safetensors { table, tensor, tokens }
+                Source::Safetensors { tokens: tokens()?, table, tensor }
             }
-            _ => anyhow::bail!("{} ends neither in .npy nor in .safetensors", table.display()),
-        };
-        let table = source.read()?;
-        Ok(match self.rows {
-            Some(rows) => table.first_rows(rows)?,
-            None => table,
+            Some("txt" | "vec") => {
+                anyhow::ensure!(
+                    self.tokens.is_none(),
+                    "found --tokens with {}, whose lines have their tokens; leave --tokens out",
+                    table.display()
+                );
+                Source::Text { table }
+            }
+            _ => anyhow::bail!("{} ends in none of .npy, .safetensors, .txt, .vec", table.display()),
         })
     }
 }
