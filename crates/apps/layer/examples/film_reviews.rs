@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (count, max_tokens): (usize, usize) = (count.parse()?, max_tokens.parse()?);
     let table = CompressedTable::load(table)?;
-    let split = Dataset::read_csv(REVIEWS, "text", "label")?.split(0.0, 0.1, 0)?;
+    let split = Dataset::read_csv(REVIEWS, b',', "text", "label")?.split(0.0, 0.1, 0)?;
     let options = HeadOptions { max_tokens, ..HeadOptions::default() };
     let start = Instant::now();
     let trained = LinearHead::fit(&table, split.train.texts(), split.train.labels(), &options, &go)?;

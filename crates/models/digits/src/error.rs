@@ -8,7 +8,11 @@ use unspoken_store::FileError;
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The file could not be opened or read.
-    #[error("read {path}: {source}; fetch the data with `python3 scripts/fetch_data.py mnist`", path = path.display())]
+    #[error(
+        "read {path}: {source}; check that the file exists and is readable (`python3 scripts/fetch_data.py mnist` \
+         fetches MNIST)",
+        path = path.display()
+    )]
     Io {
         /// The file.
         path: PathBuf,
@@ -17,7 +21,7 @@ pub enum DataError {
     },
     /// The content of the file does not fit its name.
     #[error(
-        "read {path}: found {found}, needed {needed}; fetch the data again with `python3 scripts/fetch_data.py mnist`",
+        "read {path}: found {found}, needed {needed}; write it as an uncompressed IDX file, as MNIST's are",
         path = path.display()
     )]
     Content {
@@ -31,6 +35,14 @@ pub enum DataError {
     /// The input is not an image.
     #[error("make an image: found {found}, needed {needed}; scale and crop it to 28 x 28 first")]
     Image {
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// Images and labels do not fit together.
+    #[error("pair images with labels: found {found}, needed {needed}; use the labels that belong to the images")]
+    Labels {
         /// What was found.
         found: String,
         /// What was needed.

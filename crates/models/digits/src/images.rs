@@ -52,6 +52,10 @@ impl Image {
     pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
         let side = IMAGE_SIDE as u32;
         let pixels = read_idx(path.as_ref().to_owned(), IMAGES_MAGIC, &[side, side])?;
+        if pixels.iter().max() == Some(&1) {
+            let needed = "pixels of 0 (ground) to 255 (ink): multiply them by 255".into();
+            return Err(DataError::Content { path: path.as_ref().to_owned(), found: "no pixel above 1".into(), needed });
+        }
         pixels.chunks_exact(PIXELS).map(Image::new).collect()
     }
 
@@ -75,9 +79,9 @@ impl LabelledImages {
     /// Pairs images with labels.
     ///
     /// # Errors
-    /// [`DataError::Image`] if the numbers of images and labels differ, or a label is not a digit.
+    /// [`DataError::Labels`] if the numbers of images and labels differ, or a label is not a digit.
     pub fn new(images: Vec<Image>, labels: Vec<u8>) -> Result<Self, DataError> {
-        let refuse = |found: String, needed: &str| DataError::Image { found, needed: needed.into() };
+        let refuse = |found: String, needed: &str| DataError::Labels { found, needed: needed.into() };
         if images.len() != labels.len() {
             let found = format!("{} images and {} labels", images.len(), labels.len());
             return Err(refuse(found, "one label for each image"));
@@ -92,7 +96,7 @@ impl LabelledImages {
     /// (`t10k-images-idx3-ubyte` and so on). Headers are checked before memory is allocated.
     ///
     /// # Errors
-    /// [`DataError::Io`] or [`DataError::Content`]; both say how to fetch the files.
+    /// [`DataError::Io`] or [`DataError::Content`].
     pub fn read(directory: impl AsRef<Path>, part: Part) -> Result<Self, DataError> {
         let name = match part {
             Part::Train => "train",

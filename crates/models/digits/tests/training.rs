@@ -92,7 +92,17 @@ fn idx_files_are_checked_before_they_are_believed() {
     let data = read().unwrap();
     assert_eq!((data.len(), data.labels(), data.images()[1].pixels()[5]), (2, [3, 9].as_slice(), 7));
     put(labels, &[words(&[0x801, 2]), vec![3, 10]].concat());
-    assert!(matches!(read(), Err(DataError::Image { .. })));
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("found label 10, needed a digit") && !error.contains("crop"), "{error}");
+    put(labels, &[words(&[0x801, 1]), vec![3]].concat());
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("2 images and 1 labels") && error.contains("labels that belong to the images"), "{error}");
+    // Pixels of another scale, and no image of ink at all.
+    put(images, &[words(&[0x803, 2, 28, 28]), vec![1; 2 * PIXELS]].concat());
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("found no pixel above 1") && error.contains("multiply them by 255"), "{error}");
+    put(images, &[words(&[0x803, 2, 28, 28]), vec![0; 2 * PIXELS]].concat());
+    assert!(Image::read_file(directory.path().join(images)).is_ok());
     let bad = [
         words(&[0x802, 2, 28, 28]),
         words(&[0x803, u32::MAX, 28, 28]),
@@ -102,7 +112,9 @@ fn idx_files_are_checked_before_they_are_believed() {
     ];
     for bytes in bad {
         put(images, &bytes);
-        assert!(matches!(read(), Err(DataError::Content { .. })), "{:?}", &bytes[..16]);
+        let error = read().unwrap_err();
+        assert!(matches!(error, DataError::Content { .. }), "{:?}", &bytes[..16]);
+        assert!(!error.to_string().contains("fetch"), "{error}");
     }
     assert!(matches!(Image::new(&[0; 783]), Err(DataError::Image { .. })));
 }

@@ -15,6 +15,27 @@ pub enum TrainError {
         /// The values allowed.
         needed: &'static str,
     },
+    /// An option of the model's shape is outside its range.
+    #[error("train: found {name} = {found}, needed {needed}; change the option")]
+    Shape {
+        /// The option's name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+    /// A class has no examples, or its weight is outside its range.
+    #[error(
+        "train: found the weight {weight} of class {label:?}, needed weights above 0 and at most 10000 of classes with \
+         training examples; change the weights"
+    )]
+    Weights {
+        /// The label.
+        label: String,
+        /// Its weight.
+        weight: f32,
+    },
     /// The numbers of texts and labels differ.
     #[error(transparent)]
     Data(#[from] DataError),

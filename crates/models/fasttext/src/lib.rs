@@ -19,5 +19,5 @@ pub use model::{Model, TrainingRecord};
 pub use shape::Shape;
 pub use tables::ScoreTables;
 pub use tokenise::{Tokeniser, WordRule};
-pub use train::{Phase, Progress, TrainOptions, fit, fit_with_validation};
+pub use train::{ClassWeights, Phase, Progress, TrainOptions, fit, fit_with_validation};
 pub use vocabulary::{UNKNOWN, Vocabulary};

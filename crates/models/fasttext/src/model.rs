@@ -112,6 +112,17 @@ impl Model {
         scores
     }
 
+    /// The probability of each class for a message: the softmax of the mean of its tokens' scores, which training made
+    /// likely. [`Model::scores`] are the sums; the number of tokens is at least one.
+    pub fn probabilities(&self, text: &str) -> Vec<f64> {
+        let tokens = self.encoder.encode(text).len() as f64;
+        let means: Vec<f64> = self.scores(text).iter().map(|score| score / tokens).collect();
+        let largest = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let shares: Vec<f64> = means.iter().map(|mean| (mean - largest).exp()).collect();
+        let sum: f64 = shares.iter().sum();
+        shares.into_iter().map(|share| share / sum).collect()
+    }
+
     /// The predicted label of a message: that of its largest score; of equal ones, the first.
     pub fn predict(&self, text: &str) -> &str {
         &self.encoder.labels()[argmax(&self.scores(text))]

@@ -6,7 +6,9 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{model, quick, separable};
-use unspoken_fasttext::{Phase, TextCoverage, Tokeniser, TrainError, TrainOptions, WordRule, fit, fit_with_validation};
+use unspoken_fasttext::{
+    ClassWeights, Phase, TextCoverage, Tokeniser, TrainError, TrainOptions, WordRule, fit, fit_with_validation,
+};
 use unspoken_store::Dataset;
 
 fn never() -> AtomicBool {
@@ -71,6 +73,33 @@ fn same_seed_same_model_on_any_number_of_threads() {
     assert_eq!(bits(&one), bits(&three));
     assert_eq!(one.encoder().id(), three.encoder().id());
     assert_ne!(one.encoder().id(), on_threads(1, 6).encoder().id());
+}
+
+/// Two classes with the same texts, of which one has nine times as many.
+#[test]
+fn classes_can_count_more_than_their_examples() {
+    let texts = vec!["same word".to_owned(); 100];
+    let labels: Vec<String> = (0..100).map(|i| ["common", "rare"][usize::from(i % 10 == 0)].to_owned()).collect();
+    let train = |class_weights| {
+        let options = TrainOptions { class_weights, validation_share: 0.0, ..quick() };
+        fit(&texts, &labels, &options, &mut |_| {}, &never())
+    };
+    let rare = |weights| train(weights).expect("trains").probabilities("same word")[1];
+    assert!(rare(ClassWeights::Equal) < 0.3);
+    assert!((0.3..0.7).contains(&rare(ClassWeights::Balanced)));
+    let given = |label: &str, weight| ClassWeights::Given([(label.to_owned(), weight)].into());
+    assert!(rare(given("rare", 100.0)) > 0.7);
+    for (label, weight) in [("other", 1.0), ("rare", 0.0), ("rare", f32::NAN), ("rare", 1e5)] {
+        assert!(matches!(train(given(label, weight)), Err(TrainError::Weights { .. })), "{label} {weight}");
+    }
+}
+
+#[test]
+fn options_of_the_shape_are_options() {
+    let data = separable(20);
+    let options = TrainOptions { columns: 255, ..quick() };
+    let error = fit(data.texts(), data.labels(), &options, &mut |_| {}, &never()).unwrap_err().to_string();
+    assert!(error.contains("found columns = 255, needed an even number; change the option"), "{error}");
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Files {
     /// Trains with these options; returns the report and standard error.
     fn train(&self, options: &[&str]) -> (String, String) {
         let (data, out) = (self.path("messages.tsv"), self.path("model"));
-        let output = unspoken(&[&["train", "--data", &data, "--out", &out, "--columns", "8"], options].concat());
+        let base = ["train", "--data", &data, "--out", &out, "--replace", "--columns", "8"];
+        let output = unspoken(&[&base[..], options].concat());
         (text(&output), String::from_utf8(output.stderr).unwrap())
     }
 }
@@ -55,7 +56,12 @@ fn the_report_says_what_the_model_reads() {
     }
     assert_eq!((&report["training"]["messages"], &report["held_out"]["messages"]), (&json!(90), &json!(10)));
 
+    // Each class has its messages, in training and held out.
+    let class = |label| json!({ "label": label, "training": 45, "held_out": 5 });
+    assert_eq!(report["classes"], json!([class("ham"), class("spam")]));
+
     let (report, warnings) = files.train(&["--max-tokens", "4"]);
+    assert!(report.contains("class  messages  held out\nham          45         5\nspam         45"), "{report}");
     assert!(report.contains("cut after 4 words: 10 of 100 messages"), "{report}");
     assert!(report.contains("vocabulary: 6 words, which are 100.0 % of the words of the training messages, 100.0 %"));
     assert!(warnings.starts_with("warning: 10 of 100 texts (10.0 %) have more than 4 tokens"), "{warnings}");
@@ -86,10 +92,27 @@ fn options_of_the_python_estimator_are_flags() {
     assert_eq!(server["model"]["shape"]["subtables"], json!(2));
 
     let (data, out) = (files.path("messages.tsv"), files.path("model"));
-    let odd = unspoken(&["train", "--data", &data, "--out", &out, "--max-tokens", "100"]);
-    assert!(String::from_utf8_lossy(&odd.stderr).contains("a service needs a power of two, such as 128"));
-    let rate = complaint(&unspoken(&["train", "--data", &data, "--out", &out, "--rate", "2"]));
-    assert!(rate.contains("found rate = 2, needed above 0, at most 1"), "{rate}");
+    // A model is replaced only on request, and nothing is trained before that is known.
+    let taken = complaint(&unspoken(&["train", "--data", "/nowhere", "--out", &out]));
+    assert!(taken.contains("exists; name another place, or replace what is there with --replace"), "{taken}");
+    let refused = |option: &str, value: &str| {
+        let output = unspoken(&["train", "--data", &data, "--out", &out, "--replace", option, value]);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (option, value, part) in [
+        ("--max-tokens", "100", "a service needs a power of two, such as 128"),
+        ("--rate", "2", "found rate = 2, needed above 0, at most 1"),
+        ("--columns", "255", "found columns = 255, needed an even number; change the option"),
+        ("--seed", "-1", "needed a whole number from 0 to 18446744073709551615"),
+        ("--class-weights", "spam", "needed balanced, or LABEL=WEIGHT"),
+        ("--class-weights", "egg=2", "found the weight 2 of class \"egg\""),
+    ] {
+        let error = refused(option, value);
+        assert!(error.contains(part), "{option} {value}: {error}");
+    }
+    files.train(&["--class-weights", "balanced"]);
+    files.train(&["--class-weights", "spam=2,ham=0.5"]);
 }
 
 #[test]

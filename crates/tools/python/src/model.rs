@@ -1,12 +1,13 @@
 //! The fastText classifier: training, files and scores in the clear.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use unspoken_fasttext::{self as fasttext, Encoder, TrainOptions};
+use unspoken_fasttext::{self as fasttext, ClassWeights, Encoder, TrainOptions};
 
 use crate::failure::Failure;
 use crate::interruptible;
@@ -35,6 +36,25 @@ pub(crate) struct Options {
     final_temperature: f32,
     entropy_weight: f32,
     confidence_weight: f32,
+    /// `None`, "balanced", or weights by label.
+    class_weight: Option<Weights>,
+}
+
+/// Weights of classes.
+#[derive(FromPyObject)]
+enum Weights {
+    Named(String),
+    Given(BTreeMap<String, f32>),
+}
+
+impl From<Weights> for ClassWeights {
+    fn from(weights: Weights) -> Self {
+        match weights {
+            // The caller checked the name.
+            Weights::Named(_) => ClassWeights::Balanced,
+            Weights::Given(weights) => ClassWeights::Given(weights),
+        }
+    }
 }
 
 impl From<Options> for TrainOptions {
@@ -62,6 +82,7 @@ impl From<Options> for TrainOptions {
             final_temperature: options.final_temperature,
             entropy_weight: options.entropy_weight,
             confidence_weight: options.confidence_weight,
+            class_weights: options.class_weight.map_or_else(ClassWeights::default, ClassWeights::from),
         }
     }
 }
@@ -102,6 +123,12 @@ impl Model {
     fn scores<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let scores = py.detach(|| texts.iter().flat_map(|text| self.0.scores(text)).collect());
         matrix(py, scores, texts.len(), self.0.encoder().labels().len())
+    }
+
+    /// Probabilities of shape (texts, classes).
+    fn probabilities<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let found = py.detach(|| texts.iter().flat_map(|text| self.0.probabilities(text)).collect());
+        matrix(py, found, texts.len(), self.0.encoder().labels().len())
     }
 
     /// What of these texts the model reads.

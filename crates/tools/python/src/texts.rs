@@ -19,15 +19,17 @@ pub(crate) fn load_texts(
     kind: &str,
     text_column: Option<&str>,
     label_column: Option<&str>,
+    delimiter: u8,
 ) -> PyResult<Texts> {
     let read = || match (kind, text_column, label_column) {
         ("tab", None, None) => Ok(Dataset::read_tab_separated(&path)),
-        ("csv", Some(text), Some(label)) => Ok(Dataset::read_csv(&path, text, label)),
+        ("fasttext", None, None) => Ok(Dataset::read_fasttext(&path)),
+        ("csv", Some(text), Some(label)) => Ok(Dataset::read_csv(&path, delimiter, text, label)),
         ("enron-spam", None, None) => Ok(Dataset::read_enron_spam(&path)),
         ("drug-reviews", None, None) => Ok(Dataset::read_drug_reviews(&path)),
         _ => Err(PyValueError::new_err(format!(
-            "read texts: found kind={kind:?}, needed \"tab\", \"enron-spam\", \"drug-reviews\", or \"csv\" with \
-             text_column= and label_column=, which only that kind has"
+            "read texts: found kind={kind:?}, needed \"tab\", \"fasttext\", \"enron-spam\", \
+             \"drug-reviews\", or \"csv\" with text_column= and label_column=, which only that kind has"
         ))),
     };
     let data = py.detach(read)?.map_err(Failure::from)?;

@@ -1,6 +1,6 @@
 //! Options of training.
 
-use crate::error::TrainError;
+use crate::error::{ModelError, TrainError};
 use crate::shape::Shape;
 
 /// Options of training. The defaults suit 60,000 images and the lite network.
@@ -53,9 +53,12 @@ impl Default for TrainOptions {
 
 impl TrainOptions {
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range, [`TrainError::Model`] for an invalid shape.
+    /// [`TrainError::Option`] for the first option outside its range.
     pub(super) fn check(&self, examples: usize) -> Result<(), TrainError> {
-        self.shape.check()?;
+        self.shape.check().map_err(|error| match error {
+            ModelError::Field { field, found, needed } => TrainError::Option { name: field, found, needed },
+            error => error.into(),
+        })?;
         option("epochs", self.epochs, (1..=1000).contains(&self.epochs), "1 to 1000")?;
         option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
         option("rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "above 0, at most 1")?;

@@ -62,12 +62,13 @@ impl Batch {
     }
 
     /// One training step: mean-pooled scores, softmax, cross-entropy. Returns the gradient, with respect to the folded
-    /// tables, of the mean loss of the batch, and updates the assignment.
-    pub(super) fn learn(&self, codes: &mut impl Assignment, folded: &Folded) -> (Folded, Tally) {
+    /// tables, of the mean loss of the batch, in which an example counts with the weight of its class, and updates the
+    /// assignment.
+    pub(super) fn learn(&self, codes: &mut impl Assignment, folded: &Folded, weights: &[f32]) -> (Folded, Tally) {
         let contributions = codes.forward(&self.tokens, folded);
         let mut gradient = vec![0.0; contributions.len()];
-        let tally = self.pool(folded.classes, &contributions, |places, class_gradient| {
-            let share = 1.0 / (places.len() * self.targets.len()) as f32;
+        let tally = self.pool(folded.classes, &contributions, |places, target, class_gradient| {
+            let share = weights[target] / (places.len() * self.targets.len()) as f32;
             for &place in places {
                 let out = &mut gradient[place * folded.classes..][..folded.classes];
                 for (out, g) in out.iter_mut().zip(class_gradient) {
@@ -81,11 +82,12 @@ impl Batch {
     /// The loss and the correct answers, without learning.
     pub(super) fn judge(&self, codes: &mut impl Assignment, folded: &Folded) -> Tally {
         let contributions = codes.forward(&self.tokens, folded);
-        self.pool(folded.classes, &contributions, |_, _| ())
+        self.pool(folded.classes, &contributions, |_, _, _| ())
     }
 
-    /// Scores each example and calls `each` with its places and its gradient with respect to the pooled scores.
-    fn pool(&self, classes: usize, contributions: &[f32], mut each: impl FnMut(&[usize], &[f32])) -> Tally {
+    /// Scores each example and calls `each` with its places, its class and its gradient with respect to the pooled
+    /// scores.
+    fn pool(&self, classes: usize, contributions: &[f32], mut each: impl FnMut(&[usize], usize, &[f32])) -> Tally {
         let mut tally = Tally::default();
         let mut scores = vec![0.0f32; classes];
         for (places, &target) in self.places.iter().zip(&self.targets) {
@@ -102,7 +104,7 @@ impl Batch {
             tally.right += usize::from(best == target);
             tally.examples += 1;
             tally.loss += cross_entropy(&mut scores, best, target);
-            each(places, &scores);
+            each(places, target, &scores);
         }
         tally
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use batch::{Batch, Example, Tally};
 use codes::{Assignment, HardCodes, RelaxedCodes, Sharpening};
-pub use options::TrainOptions;
+pub use options::{ClassWeights, TrainOptions};
 use parameters::{Folded, Parameters};
 use unspoken_store::{Dataset, Random};
 
@@ -80,9 +80,8 @@ pub fn fit(
 /// empty). Validation examples whose label is not in `train` count as wrong.
 ///
 /// # Errors
-/// [`TrainError::Option`] for an option outside its range, [`TrainError::Classes`]
-/// for fewer than two labels or too many, [`TrainError::Diverged`],
-/// [`TrainError::Cancelled`].
+/// [`TrainError::Option`] or [`TrainError::Shape`] for an option outside its range, [`TrainError::Classes`] for fewer
+/// than two labels or too many, [`TrainError::Weights`], [`TrainError::Diverged`], [`TrainError::Cancelled`].
 pub fn fit_with_validation(
     train: &Dataset,
     validation: &Dataset,
@@ -102,6 +101,8 @@ pub fn fit_with_validation(
 struct Corpus {
     vocabulary: Vocabulary,
     labels: Vec<String>,
+    /// Weight in the loss of an example of each class.
+    weights: Vec<f32>,
     shape: Shape,
     train: Vec<Example>,
     validation: Vec<Example>,
@@ -141,7 +142,10 @@ impl Corpus {
         };
         let train = examples(&train_tokens, train);
         let known = examples(&tokenise(validation), validation);
+        let mut counts = vec![0; labels.len()];
+        train.iter().for_each(|example| counts[example.class] += 1);
         Ok(Self {
+            weights: options.class_weights.of(&labels, &counts)?,
             shape: options.shape(labels.len()),
             train,
             foreign: validation.len() - known.len(),
@@ -265,7 +269,7 @@ impl<'a> Trainer<'a> {
                 .map(|example| hide(example, self.options.unknown_share, &mut self.hiding))
                 .collect();
             let folded = self.parameters.fold();
-            let (gradient, batch) = Batch::new(examples.iter()).learn(codes, &folded);
+            let (gradient, batch) = Batch::new(examples.iter()).learn(codes, &folded, &self.corpus.weights);
             self.parameters.step(&gradient, rate, self.options.weight_decay);
             tally.add(batch);
         }

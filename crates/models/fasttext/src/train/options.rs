@@ -1,6 +1,8 @@
 //! Options of training.
 
-use crate::error::TrainError;
+use std::collections::BTreeMap;
+
+use crate::error::{ModelError, TrainError};
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 
@@ -57,7 +59,49 @@ pub struct TrainOptions {
     /// Weight in the loss of 1 minus the largest probability of a column, a mean over words and subtables: 0 to 10. The
     /// paper has 0.01 for one of its two data sets.
     pub confidence_weight: f32,
+    /// How much the examples of a class count in the loss.
+    pub class_weights: ClassWeights,
 }
+
+/// How much the examples of a class count in the loss.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ClassWeights {
+    /// As much as those of the others.
+    #[default]
+    Equal,
+    /// All examples of a class together count as much as those of another: with `n` of `N` examples in `c` classes,
+    /// each counts `N / (c n)`.
+    Balanced,
+    /// So much by label, above 0 and at most 10,000; 1 for labels that are not named.
+    Given(BTreeMap<String, f32>),
+}
+
+impl ClassWeights {
+    /// The weight of each class, given the labels and the number of examples of each.
+    ///
+    /// # Errors
+    /// [`TrainError::Weights`] for a label without examples, or a weight outside its range.
+    pub(super) fn of(&self, labels: &[String], counts: &[usize]) -> Result<Vec<f32>, TrainError> {
+        match self {
+            ClassWeights::Equal => Ok(vec![1.0; labels.len()]),
+            ClassWeights::Balanced => {
+                let even = counts.iter().sum::<usize>() as f32 / labels.len() as f32;
+                Ok(counts.iter().map(|&count| even / count as f32).collect())
+            }
+            ClassWeights::Given(weights) => {
+                if let Some((label, weight)) = weights.iter().find(|(label, weight)| {
+                    labels.binary_search(label).is_err() || !(**weight > 0.0 && **weight <= MOST_WEIGHT)
+                }) {
+                    return Err(TrainError::Weights { label: label.clone(), weight: *weight });
+                }
+                Ok(labels.iter().map(|label| weights.get(label).copied().unwrap_or(1.0)).collect())
+            }
+        }
+    }
+}
+
+/// Largest weight of a class.
+const MOST_WEIGHT: f32 = 1e4;
 
 impl Default for TrainOptions {
     fn default() -> Self {
@@ -80,6 +124,7 @@ impl Default for TrainOptions {
             final_temperature: 0.1,
             entropy_weight: 0.0,
             confidence_weight: 0.0,
+            class_weights: ClassWeights::default(),
         }
     }
 }
@@ -91,7 +136,7 @@ impl TrainOptions {
     }
 
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range, or [`TrainError::Model`] for an invalid shape.
+    /// [`TrainError::Option`] for the first option outside its range, or [`TrainError::Shape`] for one of the shape.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let positive = "1 or more";
         option("min_count", self.min_count, self.min_count >= 1, positive)?;
@@ -118,7 +163,10 @@ impl TrainOptions {
         for (name, weight) in [("entropy_weight", self.entropy_weight), ("confidence_weight", self.confidence_weight)] {
             option(name, weight, (0.0..=10.0).contains(&weight), "0 to 10")?;
         }
-        Ok(self.shape(Shape::MIN_CLASSES).check()?)
+        self.shape(Shape::MIN_CLASSES).check().map_err(|error| match error {
+            ModelError::Field { field, found, needed } => TrainError::Shape { name: field, found, needed },
+            error => error.into(),
+        })
     }
 }
 

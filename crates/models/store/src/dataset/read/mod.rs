@@ -17,25 +17,39 @@ impl Dataset {
     /// Reads lines of `label<TAB>text`, the format of the SMS spam collection.
     ///
     /// Each line is split at its first tab; later tabs belong to the text. Quotes have no special meaning. Empty lines
-    /// are skipped and a carriage return at the end of a line is dropped.
+    /// are skipped; a byte-order mark at the start and a carriage return at the end of a line are dropped.
     ///
     /// # Errors
     /// [`DataError::Io`], [`DataError::TooLarge`], or [`DataError::Record`] for a line that is not UTF-8, has no tab,
     /// has an empty label or is longer than 16 MiB.
     pub fn read_tab_separated(path: impl AsRef<Path>) -> Result<Self, DataError> {
-        lines::read(path.as_ref())
+        lines::read_tab_separated(path.as_ref())
     }
 
-    /// Reads a CSV file with a header, quoted as in RFC 4180, using one named column as text and one as label. Other
-    /// columns are ignored.
+    /// Reads lines in the format of fastText: words that begin with `__label__` are labels, the others the text. A line
+    /// with several labels is a record for each of them. Empty lines are skipped.
     ///
     /// # Errors
-    /// [`DataError::Io`], [`DataError::TooLarge`], [`DataError::Column`] when the header lacks a column, or
-    /// [`DataError::Record`] for a malformed record, an empty label or a record longer than 16 MiB.
-    pub fn read_csv(path: impl AsRef<Path>, text_column: &str, label_column: &str) -> Result<Self, DataError> {
+    /// As for [`Dataset::read_tab_separated`]; [`DataError::Record`] for a line without a label.
+    pub fn read_fasttext(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        lines::read_marked(path.as_ref())
+    }
+
+    /// Reads a CSV file with a header, quoted as in RFC 4180, with this byte between fields, using one named column as
+    /// text and one as label. Other columns are ignored.
+    ///
+    /// # Errors
+    /// [`DataError::Io`], [`DataError::TooLarge`], [`DataError::Column`] when the header lacks a column or has it
+    /// twice, or [`DataError::Record`] for a malformed record, an empty label or a record longer than 16 MiB.
+    pub fn read_csv(
+        path: impl AsRef<Path>,
+        delimiter: u8,
+        text_column: &str,
+        label_column: &str,
+    ) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut collector = Collector::new(path);
-        table::read(path, b',', [text_column, label_column], |line, [text, label]| {
+        table::read(path, delimiter, [text_column, label_column], |line, [text, label]| {
             if label.is_empty() {
                 let needed = format!("a label in column {label_column:?}");
                 return Err(collector.refuse(line, "an empty label", needed));
@@ -96,6 +110,42 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_label() {
+        for content in ["\u{feff}ham\tok\r\n", "\u{feff}text,label\nok,ham\n"] {
+            let file = file(content.as_bytes());
+            let data = match content.contains('\t') {
+                true => Dataset::read_tab_separated(file.path()),
+                false => Dataset::read_csv(file.path(), b',', "text", "label"),
+            };
+            assert_eq!(data.expect("reads").labels(), ["ham"]);
+        }
+    }
+
+    #[test]
+    fn labels_are_marked_as_in_fasttext() {
+        let file =
+            file("\u{feff}__label__ham see you\r\n\n__label__a __label__b win  now\nsay __label__c\n".as_bytes());
+        let data = Dataset::read_fasttext(file.path()).expect("reads");
+        assert_eq!(data.labels(), ["ham", "a", "b", "c"]);
+        assert_eq!(data.texts(), ["see you", "win now", "win now", "say"]);
+        for bad in [&b"__label__a ok\nno label\n"[..], b"__label__a ok\n__label__ text\n", b"__label__a ok\n\xff\n"] {
+            let file = self::file(bad);
+            let error = Dataset::read_fasttext(file.path()).expect_err("refused");
+            assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn csv_has_the_delimiter_that_was_named_and_each_column_once() {
+        let semicolons = file("label;text\nham;see, you\n".as_bytes());
+        let data = Dataset::read_csv(semicolons.path(), b';', "text", "label").expect("reads");
+        assert_eq!((data.labels(), data.texts()), (&["ham".to_owned()][..], &["see, you".to_owned()][..]));
+        let twice = file(b"text,label,text\na,b,c\n");
+        let error = Dataset::read_csv(twice.path(), b',', "text", "label").expect_err("refused").to_string();
+        assert!(error.contains("columns 1 and 3 are both called \"text\""), "{error}");
+    }
+
+    #[test]
     fn bad_lines_are_named() {
         for bad in [&b"ham\tok\nno tab\n"[..], b"ham\tok\n\ttext\n", b"ham\tok\nham\t\xff\n"] {
             let file = file(bad);
@@ -108,10 +158,10 @@ mod tests {
     #[test]
     fn csv_columns_are_found_by_name() {
         let file = file(b"id,label,text\n1,pos,\"good, \"\"very\"\"\ngood\"\n2,neg,bad\n");
-        let data = Dataset::read_csv(file.path(), "text", "label").expect("reads");
+        let data = Dataset::read_csv(file.path(), b',', "text", "label").expect("reads");
         assert_eq!(data.labels(), ["pos", "neg"]);
         assert_eq!(data.texts(), ["good, \"very\"\ngood", "bad"]);
-        let error = Dataset::read_csv(file.path(), "body", "label").expect_err("refused");
+        let error = Dataset::read_csv(file.path(), b',', "body", "label").expect_err("refused");
         assert!(error.to_string().contains("\"body\""), "{error}");
     }
 
@@ -119,7 +169,7 @@ mod tests {
     fn malformed_csv_is_refused() {
         for bad in [&b"text,label\na,b,c\n"[..], b"text,label\na,\n", b"text,label\n\xff,x\n"] {
             let file = file(bad);
-            let error = Dataset::read_csv(file.path(), "text", "label").expect_err("refused");
+            let error = Dataset::read_csv(file.path(), b',', "text", "label").expect_err("refused");
             assert!(matches!(error, DataError::Record { line: 2, .. }), "{error}");
         }
     }
@@ -130,7 +180,7 @@ mod tests {
         let long = "x".repeat(collect::MOST_RECORD_BYTES + (1 << 20));
         let lines = file(format!("ham\tok\nham\t{long}\n").as_bytes());
         let csv = file(format!("text,label\nok,ham\n\"{long}").as_bytes());
-        let results = [Dataset::read_tab_separated(lines.path()), Dataset::read_csv(csv.path(), "text", "label")];
+        let results = [Dataset::read_tab_separated(lines.path()), Dataset::read_csv(csv.path(), b',', "text", "label")];
         for (error, line) in results.map(|result| result.expect_err("refused")).iter().zip([2, 3]) {
             assert!(error.to_string().contains(&format!("line {line}: found a record of more than")), "{error}");
         }

@@ -27,11 +27,16 @@ pub(super) fn read<const N: usize>(
     let headers = reader.headers().map_err(|error| of_csv(path, &allowance, 1, error))?.clone();
     let mut places = [0; N];
     for (place, name) in places.iter_mut().zip(columns) {
-        *place = headers.iter().position(|header| header == name).ok_or_else(|| DataError::Column {
+        let mut found = (0..headers.len()).filter(|&place| &headers[place] == name);
+        *place = found.next().ok_or_else(|| DataError::Column {
             path: path.to_owned(),
             found: headers.iter().map(str::to_owned).collect(),
             needed: name.to_owned(),
         })?;
+        if let Some(second) = found.next() {
+            let found = format!("columns {} and {} are both called {name:?}", *place + 1, second + 1);
+            return Err(refuse(path, 1, found, "names that differ; rename or remove one"));
+        }
     }
     let mut record = csv::StringRecord::new();
     loop {

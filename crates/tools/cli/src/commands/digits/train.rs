@@ -6,6 +6,8 @@ use std::time::Instant;
 use anyhow::Context;
 use unspoken_digits_model::{LabelledImages, Shape, TrainOptions, fit};
 
+use crate::commands::model_output::ModelOutput;
+use crate::commands::seed::seed;
 use crate::interrupt;
 use crate::progress::Bars;
 
@@ -21,9 +23,8 @@ pub struct Arguments {
     /// File of labels
     #[arg(long)]
     labels: PathBuf,
-    /// Directory to write the network to
-    #[arg(long)]
-    out: PathBuf,
+    #[command(flatten)]
+    out: ModelOutput,
     /// The network: E2DM-lite (2 channels, 32 hidden neurons), or E2DM (4 and 64)
     #[arg(long, value_enum, default_value = "lite")]
     network: Form,
@@ -34,7 +35,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = TrainOptions::default().validation)]
     validation: usize,
     /// Seed; the same seed gives the same network
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
 }
 
@@ -46,6 +47,7 @@ enum Form {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let out = arguments.out.checked()?;
     let data = LabelledImages::read_files(&arguments.images, &arguments.labels)?;
     let shape = match arguments.network {
         Form::Lite => Shape::LITE,
@@ -58,9 +60,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let start = Instant::now();
     let network = fit(&data, &options, &mut |progress| bars.image_epoch(progress), cancel.flag())?;
     bars.finish();
-    network.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
+    network.save(out).with_context(|| format!("cannot write {}", out.display()))?;
     let (record, seconds) = (network.training(), start.elapsed().as_secs_f64());
-    println!("trained on {} images in {seconds:.1} s, wrote {}", record.examples, arguments.out.display());
+    println!("trained on {} images in {seconds:.1} s, wrote {}", record.examples, out.display());
     if let Some(accuracy) = record.validation_accuracy {
         println!("accuracy on {validation} images set aside: {accuracy:.4}");
     }

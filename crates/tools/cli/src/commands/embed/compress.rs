@@ -1,7 +1,6 @@
 //! `unspoken embed compress`
 
 use std::fmt::Display;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -11,6 +10,8 @@ use unspoken_embedding::{
 };
 
 use super::TableArguments;
+use crate::commands::model_output::ModelOutput;
+use crate::commands::seed::seed;
 use crate::interrupt;
 use crate::progress::Bars;
 
@@ -22,9 +23,8 @@ use crate::progress::Bars;
 pub struct Arguments {
     #[command(flatten)]
     table: TableArguments,
-    /// Directory to write the compressed table to
-    #[arg(long)]
-    out: PathBuf,
+    #[command(flatten)]
+    out: ModelOutput,
     /// Columns of each subtable: an even number from 2 to 4096; the lookup pads it to a power of two
     #[arg(long)]
     columns: usize,
@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "additive")]
     method: Method,
     /// Seed; the same seed gives the same compressed table
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Add a row `<unk>` for tokens missing from the table: the mean of all rows. No effect if the table has such a
     /// row
@@ -145,6 +145,7 @@ impl Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.check()?;
+    let out = arguments.out.checked()?;
     let table = arguments.table.read()?;
     let table = if arguments.add_unknown { table.with_unknown()? } else { table };
     let cancel = interrupt::on_ctrl_c()?;
@@ -152,13 +153,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let start = Instant::now();
     let compressed = arguments.compress(&table, &mut |progress| bars.compression(progress), cancel.flag())?;
     bars.finish();
-    compressed.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
+    compressed.save(out).with_context(|| format!("cannot write {}", out.display()))?;
     println!(
         "compressed {} embeddings of {} numbers in {:.1} s, wrote {}",
         table.tokens().len(),
         table.width(),
         start.elapsed().as_secs_f64(),
-        arguments.out.display()
+        out.display()
     );
     println!("relative error {:.4}", compressed.quality(&table)?.relative_error);
     Ok(())

@@ -12,6 +12,7 @@ use unspoken_embedding::{
 use unspoken_store::Dataset;
 
 use super::TableArguments;
+use crate::commands::seed::seed;
 use crate::interrupt;
 use crate::progress::Bars;
 
@@ -40,7 +41,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0.2)]
     test_share: f64,
     /// Seed of the split, and of the recurrent classifier
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// The classifier
     #[arg(long, value_enum, default_value = "mean", requires = "reviews")]
@@ -95,7 +96,7 @@ struct Downstream {
 
 impl Downstream {
     fn new(arguments: &Arguments, reviews: &Path, table: &EmbeddingTable) -> anyhow::Result<Self> {
-        let reviews = Dataset::read_csv(reviews, &arguments.text_column, &arguments.label_column)?;
+        let reviews = Dataset::read_csv(reviews, b',', &arguments.text_column, &arguments.label_column)?;
         let task = ReviewTask::new(&reviews, table.tokens(), arguments.test_share, arguments.seed)?;
         let given = &arguments.recurrent;
         let recurrent = (arguments.classifier == Classifier::Recurrent).then_some(RecurrentOptions {

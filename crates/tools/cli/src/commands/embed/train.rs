@@ -6,6 +6,8 @@ use serde_json::json;
 use unspoken_embedding::{CompressedTable, HeadOptions, LinearHead, TextCoverage, TextReader, TrainedHead};
 use unspoken_store::Dataset;
 
+use crate::commands::model_output::ModelOutput;
+use crate::commands::seed::seed;
 use crate::commands::train::data::DataArguments;
 use crate::interrupt;
 
@@ -22,9 +24,8 @@ pub struct Arguments {
     model: PathBuf,
     #[command(flatten)]
     data: DataArguments,
-    /// File to write the head to
-    #[arg(long)]
-    out: PathBuf,
+    #[command(flatten)]
+    out: ModelOutput,
     /// Tokens of a text that the head reads, a power of two; the rest is ignored. Twice as many halve the number of
     /// texts in a query
     #[arg(long, default_value_t = HeadOptions::default().max_tokens)]
@@ -33,7 +34,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = HeadOptions::default().ridge)]
     ridge: f64,
     /// Seed of the split
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Print the report as one JSON object
     #[arg(long)]
@@ -42,6 +43,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let out = arguments.out.checked()?;
     let table = CompressedTable::load(&arguments.model)?;
     let split = arguments.data.read(arguments.seed)?;
     let cancel = interrupt::on_ctrl_c()?;
@@ -49,7 +51,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (texts, labels) = (split.train.texts(), split.train.labels());
     let TrainedHead { head, coverage, training_accuracy } =
         LinearHead::fit(&table, texts, labels, &options, cancel.flag())?;
-    head.save(&arguments.out)?;
+    head.save(out)?;
     let reader = TextReader::new(table.codes().tokens());
     let held_out = reader.coverage(split.test.texts(), head.max_tokens());
     let accuracy = accuracy(&head, &table, &reader, &split.test)?;
@@ -66,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             })
         };
         let report = json!({
-            "head": arguments.out.display().to_string(),
+            "head": out.display().to_string(),
             "classes": head.classes(),
             "max_tokens": head.max_tokens(),
             "training": counts(&coverage),
@@ -77,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("{report}");
         return Ok(());
     }
-    println!("trained on {} texts, wrote {}", coverage.texts, arguments.out.display());
+    println!("trained on {} texts, wrote {}", coverage.texts, out.display());
     println!("classes: {}", head.classes().join(", "));
     println!("accuracy on the training texts: {training_accuracy:.4}");
     if let Some(accuracy) = accuracy {

@@ -9,6 +9,8 @@ use unspoken_store::{DataError, Dataset, Split};
 enum Format {
     /// Lines with a label, a tab and a text
     Tab,
+    /// Lines of fastText: words that begin with __label__ are labels, and a line with several counts once for each
+    Fasttext,
     /// Enron-Spam: its folders enron1 to enron6, one of them, or the CSV file with the columns Subject, Message and
     /// Spam/Ham
     EnronSpam,
@@ -31,12 +33,24 @@ pub struct DataArguments {
     /// CSV column of the label
     #[arg(long, requires = "text_column")]
     label_column: Option<String>,
+    /// What is between the fields of a CSV file: one ASCII character, or "tab"
+    #[arg(long, default_value = ",", requires = "text_column", value_parser = delimiter)]
+    delimiter: u8,
     /// Share of the messages held out for testing
     #[arg(long, default_value_t = 0.1)]
     test_share: f64,
     /// File or folder of the messages for testing, in the format of --data, instead of a share of those
     #[arg(long, conflicts_with = "test_share")]
     test_data: Option<PathBuf>,
+}
+
+/// A delimiter of fields.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if text == "tab" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && byte != b'"' => Ok(byte),
+        _ => Err("needed one ASCII character that is no letter, digit or quote, for instance ';', or tab".into()),
+    }
 }
 
 impl DataArguments {
@@ -49,10 +63,11 @@ impl DataArguments {
 
     fn read_file(&self, path: &Path) -> Result<Dataset, DataError> {
         if let (Some(text), Some(label)) = (&self.text_column, &self.label_column) {
-            return Dataset::read_csv(path, text, label);
+            return Dataset::read_csv(path, self.delimiter, text, label);
         }
         match self.format {
             Format::Tab => Dataset::read_tab_separated(path),
+            Format::Fasttext => Dataset::read_fasttext(path),
             Format::EnronSpam => Dataset::read_enron_spam(path),
             Format::DrugReviews => Dataset::read_drug_reviews(path),
         }

@@ -2,14 +2,17 @@
 
 pub mod data;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use anyhow::Context;
 use data::DataArguments;
 use serde_json::json;
-use unspoken_fasttext::{Model, TextCoverage, Tokeniser, TrainOptions, fit};
+use unspoken_fasttext::{ClassWeights, Model, TextCoverage, Tokeniser, TrainOptions, fit};
 use unspoken_store::{Dataset, Split};
 
+use crate::commands::model_output::ModelOutput;
+use crate::commands::seed::seed;
 use crate::interrupt;
 use crate::progress::Bars;
 use crate::warnings::warn_of_texts;
@@ -24,9 +27,8 @@ use crate::warnings::warn_of_texts;
 pub struct Arguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Directory to write the model to
-    #[arg(long)]
-    out: PathBuf,
+    #[command(flatten)]
+    out: ModelOutput,
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
@@ -69,7 +71,7 @@ struct ModelArguments {
 #[command(next_help_heading = "Optimiser")]
 struct OptimiserArguments {
     /// Seed of the split and of training; the same seed gives the same model
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// Epochs before the columns of each word are fixed
     #[arg(long, default_value_t = defaults().relaxed_epochs)]
@@ -104,6 +106,31 @@ struct OptimiserArguments {
     /// Share of the training messages that choose the best epoch
     #[arg(long, default_value_t = defaults().validation_share)]
     validation_share: f64,
+    /// How much each class counts: "balanced", so that rare classes count as much as frequent ones, or LABEL=WEIGHT,
+    /// separated by commas; 1 for the others [default: every message counts once]
+    #[arg(long, value_name = "WEIGHTS")]
+    class_weights: Option<WeightsArgument>,
+}
+
+/// The value of `--class-weights`.
+#[derive(Clone)]
+struct WeightsArgument(ClassWeights);
+
+impl FromStr for WeightsArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "balanced" {
+            return Ok(Self(ClassWeights::Balanced));
+        }
+        let weight = |part: &str| {
+            let (label, weight) = part.rsplit_once('=')?;
+            Some((label.to_owned(), weight.parse().ok()?))
+        };
+        let weights: Option<BTreeMap<String, f32>> = text.split(',').map(weight).collect();
+        let needed = "needed balanced, or LABEL=WEIGHT separated by commas, for instance spam=2,ham=1";
+        weights.map(|weights| Self(ClassWeights::Given(weights))).ok_or_else(|| needed.into())
+    }
 }
 
 fn defaults() -> TrainOptions {
@@ -138,33 +165,38 @@ impl Arguments {
             final_temperature: optimiser.final_temperature,
             entropy_weight: optimiser.entropy_weight,
             confidence_weight: optimiser.confidence_weight,
+            class_weights: optimiser.class_weights.clone().map_or_else(ClassWeights::default, |weights| weights.0),
         }
     }
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let options = arguments.options();
+    let (options, out) = (arguments.options(), arguments.out.checked()?);
     let split = arguments.data.read(options.seed)?;
     let cancel = interrupt::on_ctrl_c()?;
     let mut bars = Bars::new();
     let (texts, labels) = (split.train.texts(), split.train.labels());
     let model = fit(texts, labels, &options, &mut |progress| bars.epoch(progress), cancel.flag())?;
     bars.finish();
-    model.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
-    let report = Report::new(&model, &split);
+    model.save(out).with_context(|| format!("cannot write {}", out.display()))?;
+    let report = Report::new(&model, &split, out.display().to_string());
     let all = [texts, split.test.texts()].concat();
     warn_of_texts(&model.encoder().coverage(&all));
     if arguments.json {
-        report.print_json(arguments)
+        report.print_json()
     } else {
-        report.print(arguments)
+        report.print()
     }
     Ok(())
 }
 
 /// What was trained, and what of the messages the model reads.
 struct Report {
+    /// Where the model is.
+    out: String,
+    /// The classes, each with its training and its held-out messages.
+    classes: Vec<(String, [usize; 2])>,
     vocabulary: usize,
     training: TextCoverage,
     /// Of the held-out messages, if there are any, with the accuracy on them.
@@ -172,19 +204,28 @@ struct Report {
 }
 
 impl Report {
-    fn new(model: &Model, split: &Split) -> Self {
+    fn new(model: &Model, split: &Split, out: String) -> Self {
         let encoder = model.encoder();
         let coverage = |data: &Dataset| encoder.coverage(data.texts());
         let held_out = (!split.test.is_empty()).then(|| (coverage(&split.test), model.accuracy(&split.test)));
+        let count = |data: &Dataset, label: &String| data.labels().iter().filter(|other| *other == label).count();
+        let labels = encoder.labels().iter();
+        let classes = labels.map(|label| (label.clone(), [&split.train, &split.test].map(|part| count(part, label))));
+        let classes = classes.collect();
         // Row 0 stands for unknown words.
-        Self { vocabulary: encoder.vocabulary().len() - 1, training: coverage(&split.train), held_out }
+        Self { out, classes, vocabulary: encoder.vocabulary().len() - 1, training: coverage(&split.train), held_out }
     }
 
-    fn print(&self, arguments: &Arguments) {
+    fn print(&self) {
         let percent = |share: f64| 100.0 * share;
-        println!("trained on {} messages, wrote {}", self.training.texts, arguments.out.display());
+        println!("trained on {} messages, wrote {}", self.training.texts, self.out);
         if let Some((coverage, accuracy)) = &self.held_out {
             println!("accuracy on {} held-out messages: {accuracy:.4}", coverage.texts);
+        }
+        let width = self.classes.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0).max(5);
+        println!("{:width$} {:>9} {:>9}", "class", "messages", "held out");
+        for (label, [training, held_out]) in &self.classes {
+            println!("{label:width$} {training:>9} {held_out:>9}");
         }
         let held_out = self.held_out.map(|(coverage, _)| coverage);
         let known = |coverage: TextCoverage| format!(", {:.1} % of the held-out", percent(coverage.known_share()));
@@ -203,7 +244,7 @@ impl Report {
         );
     }
 
-    fn print_json(&self, arguments: &Arguments) {
+    fn print_json(&self) {
         let coverage = |coverage: &TextCoverage| {
             json!({
                 "messages": coverage.texts,
@@ -214,7 +255,12 @@ impl Report {
             })
         };
         let report = json!({
-            "model": arguments.out.display().to_string(),
+            "model": self.out,
+            "classes": self.classes.iter().map(|(label, [training, held_out])| json!({
+                "label": label,
+                "training": training,
+                "held_out": held_out,
+            })).collect::<Vec<_>>(),
             "vocabulary": self.vocabulary,
             "max_tokens": self.training.max_tokens,
             "training": coverage(&self.training),
