@@ -136,6 +136,16 @@ impl ClassifyClient {
         answers.iter().map(share).collect()
     }
 
+    /// A lower bound of the probability that the label of an answer which [`ClassifyClient::share`] returned is that of
+    /// the exact scores, if nothing else is known about them: see
+    /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
+    ///
+    /// # Errors
+    /// Those of [`CkksClientHalf::sharing_noise`].
+    pub fn certainty(&self, shared: &Classified, bits: u32) -> Result<f64, ClassifyError> {
+        Ok(self.sharing_noise(bits)?.certainty(&shared.scores))
+    }
+
     /// The label names; class `c` is `labels()[c]`.
     pub fn labels(&self) -> &[String] {
         self.words.labels()

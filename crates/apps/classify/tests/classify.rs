@@ -466,6 +466,9 @@ fn shared_scores_have_noise_above_the_error() {
     assert!(client.share(&found, 0).is_err());
     // Fresh noise each time.
     assert_ne!(client.share(&found, 4).unwrap(), client.share(&found, 4).unwrap());
+    assert!(shared.iter().all(|one| client.certainty(one, 4).unwrap() > 0.9));
+    let drowned = client.share(&found, 40).unwrap();
+    assert!(drowned.iter().any(|one| client.certainty(one, 40).unwrap() < 0.9));
 }
 
 #[test]

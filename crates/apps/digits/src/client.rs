@@ -102,6 +102,16 @@ impl DigitsClient {
         };
         answers.iter().map(share).collect()
     }
+
+    /// A lower bound of the probability that the digit of an answer which [`DigitsClient::share`] returned is that of
+    /// the exact scores, if nothing else is known about them: see
+    /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
+    ///
+    /// # Errors
+    /// Those of [`CkksClientHalf::sharing_noise`].
+    pub fn certainty(&self, shared: &Recognised, bits: u32) -> Result<f64, DigitsError> {
+        Ok(self.sharing_noise(bits)?.certainty(&shared.scores))
+    }
 }
 
 impl CkksClientHalf for DigitsClient {

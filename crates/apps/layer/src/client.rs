@@ -184,13 +184,28 @@ impl LayerClient {
     /// # Errors
     /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[ScoredText], bits: u32) -> Result<Vec<ScoredText>, LayerError> {
-        let bound = self.sharing_noise(bits)?.deviation() / f64::from(bits).exp2();
         let share = |answer: &ScoredText| {
             let mut scores = answer.scores.clone();
-            SharingNoise::new(answer.error(bound), bits)?.add(&mut scores)?;
+            self.noise_of(answer, bits)?.add(&mut scores)?;
             Ok(self.labelled(scores, answer.count))
         };
         answers.iter().map(share).collect()
+    }
+
+    /// A lower bound of the probability that the label of an answer which [`LayerClient::share`] returned is that of
+    /// the exact scores, if nothing else is known about them: see [`SharingNoise::certainty`]. It may be shared with
+    /// the answer.
+    ///
+    /// # Errors
+    /// Those of [`CkksClientHalf::sharing_noise`].
+    pub fn certainty(&self, shared: &ScoredText, bits: u32) -> Result<f64, LayerError> {
+        Ok(self.noise_of(shared, bits)?.certainty(&shared.scores))
+    }
+
+    /// The noise for the scores of an answer.
+    fn noise_of(&self, answer: &ScoredText, bits: u32) -> Result<SharingNoise, LayerError> {
+        let bound = self.sharing_noise(bits)?.deviation() / f64::from(bits).exp2();
+        Ok(SharingNoise::new(answer.error(bound), bits)?)
     }
 
     /// The tokens of the table and their codes.

@@ -200,6 +200,10 @@ fn shared_scores_have_noise_and_labels_that_follow() {
         }
     }
     assert!(client.share(&answers, 46).is_err());
+    // Noise that decides labels says so.
+    let noisy = client.share(&answers, 40).unwrap();
+    assert!(client.certainty(&noisy[0], 40).unwrap() < 0.999);
+    assert!(client.certainty(&noisy[0], 1).unwrap() > 0.999);
 }
 
 #[test]

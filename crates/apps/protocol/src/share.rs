@@ -69,6 +69,20 @@ impl SharingNoise {
         self.deviation
     }
 
+    /// A lower bound of the probability that the largest of these noisy values was the largest before the noise, if
+    /// nothing else is known about them; 0 where it says nothing. It follows from the noisy values alone, so whoever
+    /// may see them may see it.
+    ///
+    /// The noise of a difference of two values has the variance `2 deviation^2`, so with a distance `d` from the
+    /// largest value, another one was larger before with a probability of at most `exp(-d^2 / (4 deviation^2)) / 2`.
+    pub fn certainty(&self, noisy: &[f64]) -> f64 {
+        let largest = noisy.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let overtaken = |value: &f64| 0.5 * (-((largest - value) / (2.0 * self.deviation)).powi(2)).exp();
+        // The largest itself contributes one half.
+        let others = noisy.iter().map(overtaken).sum::<f64>() - 0.5;
+        (1.0 - others).max(0.0)
+    }
+
     /// Adds fresh noise to each value, and rounds it.
     ///
     /// # Errors
@@ -119,6 +133,28 @@ mod tests {
         // The largest error moves the distribution by a thousandth of its standard deviation.
         let (moved, _) = shared(exact + 1e-6);
         assert!((moved - mean).abs() < 8.0 * noise.deviation() / (count as f64).sqrt(), "{moved}");
+    }
+
+    #[test]
+    fn certainty_is_a_bound_of_how_often_the_largest_stays_so() {
+        let noise = SharingNoise::new(1.0, 3).unwrap();
+        assert_eq!(noise.certainty(&[5.0, 5.0]), 0.5);
+        assert_eq!(noise.certainty(&[5.0; 3]), 0.0);
+        assert!(noise.certainty(&[0.0, 200.0]) > 0.999_999);
+        // Values that are far apart compared with their difference, as if nothing were known before.
+        let mut rng = SecretRng::from_os().unwrap();
+        let (mut tried, mut kept, mut promised) = (0, 0, 0.0);
+        for _ in 0..20_000 {
+            let exact = [60.0 * gaussian(&mut rng), 60.0 * gaussian(&mut rng), 60.0 * gaussian(&mut rng)];
+            let mut noisy = exact;
+            noise.add(&mut noisy).unwrap();
+            let largest = |values: &[f64; 3]| (1..3).fold(0, |best, i| if values[i] > values[best] { i } else { best });
+            tried += 1;
+            kept += usize::from(largest(&exact) == largest(&noisy));
+            promised += noise.certainty(&noisy);
+        }
+        let (kept, promised) = (kept as f64 / f64::from(tried), promised / f64::from(tried));
+        assert!(promised < kept + 0.01 && promised > kept - 0.08, "{promised} {kept}");
     }
 
     #[test]

@@ -83,8 +83,8 @@ impl ShareOptions {
         let decided = noisy.iter().filter(|(_, certainty)| certainty.is_some_and(|it| it < LEAST_CERTAINTY)).count();
         anyhow::ensure!(
             decided == 0 || self.uncertain,
-            "found labels that noise of {bits} bits may have decided, {decided} of {}; needed a probability of at least \
-             {LEAST_CERTAINTY} that each is right: share with fewer bits, or print them nevertheless with --uncertain",
+            "found labels that noise of {bits} bits may have decided, {decided} of {}; needed a probability of at \
+             least {LEAST_CERTAINTY} that each is right: share with fewer bits, or print them with --uncertain",
             noisy.len()
         );
         Ok(noisy)

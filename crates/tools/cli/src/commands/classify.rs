@@ -12,7 +12,7 @@ use unspoken_query::QueryForm;
 use crate::commands::connection::Target;
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::{LabelOptions, error_of};
+use crate::scores::{LabelOptions, Labelled, error_of};
 use crate::warnings::warn_of_texts;
 
 /// Classify messages with an encrypted query to a service
@@ -38,8 +38,10 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
-    let (transport, application, state) = arguments.target.open(&cancel)?;
+    // Read first: a mistake must not cost a wait for the service or a key upload.
     let words = Arc::new(Encoder::load(&arguments.model)?);
+    let messages = arguments.labels.messages()?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
     let mut client = ServiceClient::<ClassifyClient>::connect(
@@ -57,18 +59,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
              was started with `unspoken serve --query {wanted}`"
         );
     }
-    let messages = arguments.labels.messages()?;
     let results = client.ask(&messages, &mut step, &cancel)?;
     bars.finish();
     // After the last answer: the time between requests must not depend on the texts.
     warn_of_texts(&words.coverage(&messages));
-    let results = match arguments.labels.share {
-        Some(bits) => client.half().share(&results, bits)?,
-        None => results,
-    };
-    let (header, labels) = (client.description().header(), client.half().labels());
-    for (message, result) in messages.iter().zip(&results) {
-        arguments.labels.print(error_of(header), labels, message, &result.label, &result.scores);
+    let half = client.half();
+    let share = |answers: &[_], bits| half.share(answers, bits);
+    let results = arguments.labels.share().shared(results, share, |answer, bits| half.certainty(answer, bits))?;
+    let (header, labels) = (client.description().header(), half.labels());
+    for (message, (result, certainty)) in messages.iter().zip(&results) {
+        let found = Labelled { label: &result.label, scores: &result.scores, certainty: *certainty };
+        arguments.labels.print(error_of(header), labels, message, &found);
     }
     Ok(())
 }

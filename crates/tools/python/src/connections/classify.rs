@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_client::{ServiceClient, StateDir};
+use unspoken_protocol::ClientHalf;
 
 use super::offline::{decrypt, encrypt, tag};
-use super::{Service, ask_to_share, connect, predicted_cost, prepare, usage_dict};
+use super::{Service, ask_to_share, certainties, connect, predicted_cost, prepare, usage_dict};
 use crate::model::{Words, matrix};
 
 /// A classifier of a service, with generated and uploaded keys.
@@ -50,18 +51,22 @@ impl Connection {
         predicted_cost::<ClassifyClient>(py, service, application, &state_dir, questions, |_| words.encoder().clone())
     }
 
-    /// One label per message, and scores of shape (messages, classes), with noise if they are to be shared.
+    /// One label per message, and scores of shape (messages, classes), with noise if they are to be shared, and
+    /// then how certain each label is.
     fn classify<'py>(
         &mut self,
         py: Python<'py>,
         messages: Vec<String>,
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
-    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>, Vec<f64>)> {
         let answers = ask_to_share(py, &mut self.client, &messages, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;
-        self.labelled(py, answers)
+        let half = self.client.half();
+        let certainties = certainties(&answers, share_bits, |answer, bits| half.certainty(answer, bits))?;
+        let (labels, scores) = self.labelled(py, answers)?;
+        Ok((labels, scores, certainties))
     }
 
     /// A query of one batch at most, to be answered later.
@@ -105,6 +110,12 @@ impl Connection {
     #[getter]
     fn batch(&self) -> usize {
         self.client.description().batch()
+    }
+
+    /// Bytes of the longest answer to one query.
+    #[getter]
+    fn answer_bytes(&self) -> usize {
+        self.client.half().answer_bytes(self.client.half().batch())
     }
 
     /// Bytes and seconds so far, by name.

@@ -11,7 +11,7 @@ use unspoken_digits_model::CLASSES;
 use unspoken_protocol::ClientHalf;
 
 use super::offline::{decrypt, encrypt, tag};
-use super::{Service, ask_to_share, connect, predicted_cost, prepare, usage_dict};
+use super::{Service, ask_to_share, certainties, connect, predicted_cost, prepare, usage_dict};
 use crate::digits::image_list;
 use crate::model::matrix;
 
@@ -50,19 +50,22 @@ impl DigitsConnection {
         predicted_cost::<DigitsClient>(py, service, application, &state_dir, questions, |_| ())
     }
 
-    /// Scores of shape (images, 10) for images of shape (images, 784), with noise if they are to be shared.
+    /// Scores of shape (images, 10) for images of shape (images, 784), with noise if they are to be shared,
+    /// and then how certain each digit is.
     fn recognise<'py>(
         &mut self,
         py: Python<'py>,
         images: PyReadonlyArray2<'py, u8>,
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    ) -> PyResult<(Bound<'py, PyArray2<f64>>, Vec<f64>)> {
         let images = image_list(&images)?;
         let answers = ask_to_share(py, &mut self.client, &images, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;
-        score_rows(py, answers)
+        let half = self.client.half();
+        let certainties = certainties(&answers, share_bits, |answer, bits| half.certainty(answer, bits))?;
+        Ok((score_rows(py, answers)?, certainties))
     }
 
     /// A query of one batch at most, to be answered later.
@@ -85,6 +88,12 @@ impl DigitsConnection {
     #[getter]
     fn batch(&self) -> usize {
         self.client.half().batch()
+    }
+
+    /// Bytes of the longest answer to one query.
+    #[getter]
+    fn answer_bytes(&self) -> usize {
+        self.client.half().answer_bytes(self.client.half().batch())
     }
 
     /// Authenticates bytes, such that only this client can.

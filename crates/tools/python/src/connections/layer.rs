@@ -10,7 +10,7 @@ use unspoken_layer::{LayerClient, LayerModel, ScoredText};
 use unspoken_protocol::ClientHalf;
 
 use super::offline::{decrypt, encrypt, tag};
-use super::{Service, ask_to_share, connect, predicted_cost, prepare, usage_dict};
+use super::{Service, ask_to_share, certainties, connect, predicted_cost, prepare, usage_dict};
 use crate::embedding::Codes;
 use crate::model::matrix;
 
@@ -59,18 +59,22 @@ impl LayerConnection {
         predicted_cost::<LayerClient>(py, service, application, &state_dir, questions, |_| layer_model(codes, false))
     }
 
-    /// One label per text, and scores of shape (texts, classes), with noise if they are to be shared.
+    /// One label per text, and scores of shape (texts, classes), with noise if they are to be shared, and
+    /// then how certain each label is.
     fn classify<'py>(
         &mut self,
         py: Python<'py>,
         texts: Vec<String>,
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
-    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>, Vec<f64>)> {
         let answers = ask_to_share(py, &mut self.client, &texts, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;
-        self.labelled(py, answers)
+        let half = self.client.half();
+        let certainties = certainties(&answers, share_bits, |answer, bits| half.certainty(answer, bits))?;
+        let (labels, scores) = self.labelled(py, answers)?;
+        Ok((labels, scores, certainties))
     }
 
     /// A query of one batch at most, to be answered later.
@@ -93,6 +97,12 @@ impl LayerConnection {
     #[getter]
     fn batch(&self) -> usize {
         self.client.half().batch()
+    }
+
+    /// Bytes of the longest answer to one query.
+    #[getter]
+    fn answer_bytes(&self) -> usize {
+        self.client.half().answer_bytes(self.client.half().batch())
     }
 
     /// Authenticates bytes, such that only this client can.

@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir, UsageStats};
 use unspoken_encrypt::Needs;
-use unspoken_protocol::{CkksClientHalf, ClientHalf};
+use unspoken_protocol::{ApplicationError, CkksClientHalf, ClientHalf};
 
 pub(crate) use self::classify::Connection;
 pub(crate) use self::digits::DigitsConnection;
@@ -119,6 +119,17 @@ where
             None => Ok(answers),
         }
     })
+}
+
+/// How certain the labels of answers are that have noise of so many bits; none without noise.
+fn certainties<A, E: ApplicationError>(
+    answers: &[A],
+    share_bits: Option<u32>,
+    certainty: impl Fn(&A, u32) -> Result<f64, E>,
+) -> PyResult<Vec<f64>> {
+    let Some(bits) = share_bits else { return Ok(Vec::new()) };
+    let found = answers.iter().map(|answer| certainty(answer, bits)).collect::<Result<_, _>>();
+    Ok(found.map_err(|error| Failure::from(ClientError::of_application(error)))?)
 }
 
 /// Connects to an application as a client with the model that `model` returns, and gets it ready. Returns the

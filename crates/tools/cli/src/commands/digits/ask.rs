@@ -12,7 +12,7 @@ use super::read;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::{ScoreOptions, error_of};
+use crate::scores::{ScoreOptions, ShareOptions, error_of};
 
 /// Digits per printed line.
 const LINE: usize = 64;
@@ -34,16 +34,15 @@ pub struct Arguments {
     #[arg(long)]
     count: Option<usize>,
     /// Directory of the service's network, to compare the scores with those in the clear
-    #[arg(long)]
+    #[arg(long, conflicts_with = "share")]
     check: Option<PathBuf>,
     /// Print one JSON object per image with its scores, rounded so that the encryption error rarely changes a digit
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     scores: ScoreOptions,
-    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
-    #[arg(long, value_name = "BITS", conflicts_with = "check")]
-    share: Option<u32>,
+    #[command(flatten)]
+    share: ShareOptions,
 }
 
 /// Runs the command.
@@ -62,19 +61,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let results = client.ask(&images, &mut step, &cancel)?;
     bars.finish();
-    let results = match arguments.share {
-        Some(bits) => client.half().share(&results, bits)?,
-        None => results,
-    };
+    let half = client.half();
+    let share = |answers: &[_], bits| half.share(answers, bits);
+    let shared = arguments.share.shared(results, share, |answer, bits| half.certainty(answer, bits))?;
+    let (results, certainties): (Vec<Recognised>, Vec<Option<f64>>) = shared.into_iter().unzip();
     if arguments.json {
-        for (i, result) in results.iter().enumerate() {
+        for (i, (result, certainty)) in results.iter().zip(&certainties).enumerate() {
             let label = labels.as_ref().map(|labels| labels[i]);
             let scores = arguments.scores.printed(error_of(client.description().header()), result.scores);
-            println!("{}", json!({ "digit": result.digit, "label": label, "scores": scores }));
+            let mut line = json!({ "digit": result.digit, "label": label, "scores": scores });
+            if let Some(certainty) = certainty {
+                line["certainty"] = json!((1e3 * certainty).round() / 1e3);
+            }
+            println!("{line}");
         }
         return Ok(());
     }
     describe(&client, &results, labels.as_deref());
+    if let Some(least) = certainties.iter().flatten().copied().reduce(f64::min) {
+        println!("certainty   {least:.2} at least, of each digit under the noise");
+    }
     if let Some(network) = &network {
         compare(network, &images, &results);
     }
