@@ -9,17 +9,19 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use support::{Service, complaint, text, unspoken};
 
-/// Files of a collector, a service and its clients.
-struct Scene(tempfile::TempDir);
+/// Files of a collector, a service and its clients, and the fingerprint of the collection.
+struct Scene(tempfile::TempDir, String);
 
 impl Scene {
     /// A collection of at least 3 and at most 40 contributions.
     fn new() -> Self {
-        let scene = Scene(tempfile::tempdir().unwrap());
+        let mut scene = Scene(tempfile::tempdir().unwrap(), String::new());
         let columns = ["--column", "visits=60", "--column", "change=-6..6"];
         let options = ["sums", "create", "--most", "40", "--least", "3"];
         let said = text(&unspoken(&[&options[..], &columns, &[&scene.text("survey")]].concat()));
         assert!(said.contains("preset      n12_exact17, ") && said.contains("--offer sums="), "{said}");
+        let fingerprint = said.lines().find_map(|line| line.strip_prefix("fingerprint "));
+        scene.1 = fingerprint.unwrap().trim().to_owned();
         scene
     }
 
@@ -43,7 +45,7 @@ impl Scene {
     }
 
     fn send(&self, service: &Service, client: &str, rest: &[&str]) -> Output {
-        self.run(service, "send", client, rest)
+        self.run(service, "send", client, &[&["--fingerprint", &self.1], rest].concat())
     }
 
     fn collect(&self, service: &Service, command: &str, rest: &[&str]) -> Output {
@@ -64,7 +66,8 @@ fn a_collector_gets_the_sums_of_what_clients_send() {
     text(&scene.send(&service, "anna", &["visits=7", "change=-1"]));
     text(&scene.send(&service, "bert", &["change=2", "visits=0"]));
     let early = complaint(&scene.collect(&service, "fetch", &[]));
-    assert!(early.contains("found 2 contributions, needed 3"), "{early}");
+    assert!(early.contains("found 2 contributions, needed 3") && early.contains("wait for more"), "{early}");
+    assert!(!early.contains("description"), "{early}");
 
     // Rows of a file, sent twice: with --resume each counts once. The pool is kept between runs.
     let rows: String = (0..20).map(|i| format!("{}, clinic {i}, {}\n", i % 5 - 2, 3 * i)).collect();
@@ -92,11 +95,12 @@ fn a_collector_gets_the_sums_of_what_clients_send() {
     let table = text(&scene.collect(&service, "fetch", &[]));
     assert!(table.starts_with("contributions  24\n") && table.contains("change"), "{table}");
     let late = complaint(&scene.send(&service, "anna", &["visits=1", "change=0"]));
-    assert!(late.contains("found a closed collection"), "{late}");
+    assert!(late.contains("found a closed collection") && late.contains("0 of 1 rows were added"), "{late}");
+    assert!(late.contains("ask the collector for another collection") && !late.contains("description"), "{late}");
     // More rows than there is room for.
     std::fs::write(scene.path("late.csv"), "visits,change\n1,1\n2,1\n").unwrap();
     let late = complaint(&scene.send(&service, "clinic", &["--csv", &scene.text("late.csv")]));
-    assert!(late.contains("up to 2 of 2 rows may have been added") && late.contains("counts them again"), "{late}");
+    assert!(late.contains("0 of 2 rows were added, and no other") && !late.contains("may have been"), "{late}");
     // What the service stored has no secret, and nobody else may read it.
     assert_eq!((mode("survey.state"), mode("survey.state/ids")), (0o700, 0o600));
 }
@@ -117,6 +121,7 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
     }
     for (rows, part) in [
         ("visits\n1\n", "has no column change; its first line must name visits, change"),
+        ("visits,change,visits\n1,1,2\n", "columns 1 and 3 are both called visits"),
         ("visits,change\n1,1\n1,x\n", "row 2 has no integer in column change"),
         ("visits,change\n1,1\n1,7\n", "row 2: encrypt a contribution: the value of 'change' is out of range"),
         ("visits,change\n", "has no rows below its first line"),
@@ -125,15 +130,33 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
         let error = refused(&["--csv", &scene.text("rows.csv")]);
         assert!(error.contains(part), "{error}");
     }
-    let error = refused(&["visits=1", "change=0", "--fingerprint", &"00".repeat(32)]);
+    // Whom a contributor trusts is never the default.
+    let values = ["visits=1", "change=0"];
+    let error = complaint(&scene.run(&service, "send", "anna", &values));
+    assert!(error.contains("found no --fingerprint; needed the one that the collector tells"), "{error}");
+    let error = refused(&["visits=1", "change=0", "--trust-first"]);
+    assert!(error.contains("cannot be used with"), "{error}");
+    let other = ["visits=1", "change=0", "--fingerprint", &"00".repeat(32)];
+    let error = complaint(&scene.run(&service, "send", "anna", &other));
     assert!(error.contains("which this client was given; do not send anything to this service"), "{error}");
     assert_eq!(text(&scene.collect(&service, "count", &[])), "0\n");
+    // The first collection is trusted only on request, and named before anything is sent.
+    let first = scene.run(&service, "send", "berta", &["visits=1", "change=0", "--trust-first"]);
+    let said = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(said.contains(&format!("collection  {}, on the word of the service", scene.1)), "{said}");
+    text(&first);
 
     // The private file of another collection.
     let other = Scene::new();
     let private = other.text("survey.private");
     let error = complaint(&scene.run(&service, "count", "other", &["--private", &private]));
     assert!(error.contains("to which this private file belongs"), "{error}");
+    // The wrong half of a collection.
+    let error = complaint(&scene.run(&service, "count", "other", &["--private", &scene.text("survey.public")]));
+    assert!(error.contains("found a public file, needed the private one of the collection"), "{error}");
+    let offer = format!("sums={}", scene.text("survey.private"));
+    let error = complaint(&unspoken(&["serve", "--listen", "127.0.0.1:0", "--offer", &offer]));
+    assert!(error.contains("found a private file, needed the public one"), "{error}");
     // The state of another collection.
     drop(service);
     let offer = format!("sums={},state={}", other.text("survey.public"), scene.text("survey.state"));

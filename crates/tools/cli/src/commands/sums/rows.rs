@@ -56,10 +56,23 @@ pub fn from_csv(columns: &[Column], path: &Path) -> anyhow::Result<Vec<Row>> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
     let header = reader.headers().with_context(failed)?.clone();
     let place = |column: &Column| {
-        let place = header.iter().position(|name| name == column.name());
-        place.with_context(|| {
-            format!("{} has no column {}; its first line must name {}", path.display(), column.name(), names(columns))
-        })
+        let mut places = (0..header.len()).filter(|&place| &header[place] == column.name());
+        match (places.next(), places.next()) {
+            (Some(place), None) => Ok(place),
+            (None, _) => Err(anyhow::anyhow!(
+                "{} has no column {}; its first line must name {}",
+                path.display(),
+                column.name(),
+                names(columns)
+            )),
+            (Some(first), Some(second)) => Err(anyhow::anyhow!(
+                "{}: columns {} and {} are both called {}; rename or remove one",
+                path.display(),
+                first + 1,
+                second + 1,
+                column.name()
+            )),
+        }
     };
     let places = columns.iter().map(place).collect::<anyhow::Result<Vec<_>>>()?;
     let mut rows = Vec::new();

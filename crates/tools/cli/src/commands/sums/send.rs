@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 
-use unspoken_client::transport::Cancel;
-use unspoken_client::{Progress, ServiceClient};
+use unspoken_client::transport::{self, Cancel};
+use unspoken_client::{ClientError, Progress, ServiceClient};
 use unspoken_encrypt::PoolFile;
 use unspoken_ring::SecretRng;
-use unspoken_sums::{ContributionEncryptor, Description, Fingerprint, Receipt, SumsContributor, Zeros};
+use unspoken_sums::{ContributionEncryptor, Description, Fingerprint, Receipt, SumsContributor, Trust, Zeros};
+use unspoken_wire::ProblemCode;
 
 use super::pool;
 use super::resume::RowIds;
 use super::rows::{self, NamedValue, Row};
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
-use crate::progress::Bars;
+use crate::progress::{Bars, note};
 
 /// Rows that are encrypted before they are sent, and entries of a pool in memory.
 const CHUNK: usize = 64;
@@ -27,10 +28,14 @@ const CHUNK: usize = 64;
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Fingerprint of the collection, as its collector tells it: nothing is sent to another one [default: the one that
-    /// the service describes first]
+    /// Fingerprint of the collection, as its collector tells it: nothing is sent to another one. Needed unless
+    /// --trust-first is given
     #[arg(long, value_name = "HEX")]
     fingerprint: Option<Fingerprint>,
+    /// Send to the collection that the service describes first, and later only to the same. A service that puts its own
+    /// key there reads every number
+    #[arg(long, conflicts_with = "fingerprint")]
+    trust_first: bool,
     /// CSV file whose first line names the columns; each row is a contribution. "-" is standard input. The rows are
     /// encrypted with encryptions of zero that a thread makes in memory, or with those of --pool
     #[arg(long, value_name = "FILE", conflicts_with = "values", required_unless_present = "values")]
@@ -54,14 +59,18 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let trust = arguments.trust()?;
     let cancel = interrupt::on_ctrl_c()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
-    let known = arguments.fingerprint;
     let mut step = |step| bars.step(step);
     let mut client =
-        ServiceClient::<SumsContributor>::connect(transport, &application, known, &state, &mut step, &cancel)?;
+        ServiceClient::<SumsContributor>::connect(transport, &application, trust, &state, &mut step, &cancel)?;
     let description = client.description().clone();
+    if trust == Trust::First {
+        // Before anything is sent, so that a person can stop.
+        note(&format!("collection  {}, on the word of the service (--trust-first)", description.fingerprint()));
+    }
     let rows = match &arguments.csv {
         Some(path) => rows::from_csv(description.columns(), path)?,
         None => vec![rows::from_values(description.columns(), &arguments.values)?],
@@ -72,10 +81,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => RowIds::random()?,
     };
     let mut encryptor = ContributionEncryptor::new(&description, zeros(arguments, &description, rows.len())?)?;
-    let mut sending = Sending { client: &mut client, encryptor: &mut encryptor, ids: &ids, bars: &mut bars, sent: 0 };
+    let mut sending = Sending {
+        client: &mut client,
+        encryptor: &mut encryptor,
+        ids: &ids,
+        bars: &mut bars,
+        sent: 0,
+        acknowledged: 0,
+    };
     let repeated = sending.all(&rows, &cancel);
     let resumable = arguments.resume.is_some();
-    let repeated = repeated.map_err(|error| unfinished(error, sending.sent, rows.len(), resumable))?;
+    let counts = Counts { acknowledged: sending.acknowledged, sent: sending.sent, total: rows.len() };
+    let repeated = repeated.map_err(|error| unfinished(error, counts, resumable))?;
     bars.finish();
     println!("sent        {} contributions to {}", rows.len(), description.fingerprint());
     if repeated > 0 {
@@ -91,13 +108,41 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+impl Arguments {
+    /// The collection that the person trusts.
+    fn trust(&self) -> anyhow::Result<Trust> {
+        match self.fingerprint {
+            Some(fingerprint) => Ok(Trust::Fingerprint(fingerprint)),
+            None if self.trust_first => Ok(Trust::First),
+            None => anyhow::bail!(
+                "found no --fingerprint; needed the one that the collector tells (`unspoken sums create` prints it), \
+                 not the service: a service that describes a collection with a key of its own could read every \
+                 number. --trust-first takes the service's word"
+            ),
+        }
+    }
+}
+
 /// Fills a pool again; returns how many entries were made.
 fn refill(pool: &mut PoolFile, entries: u32) -> anyhow::Result<usize> {
     Ok(pool.refill(&mut SecretRng::from_os()?, entries as usize)?)
 }
 
-/// An error, with what may have been added before it: `sent` of all rows were sent, acknowledged or not.
-fn unfinished(error: anyhow::Error, sent: usize, total: usize, resumable: bool) -> anyhow::Error {
+/// Rows when sending failed.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// Rows that the service said it has.
+    acknowledged: usize,
+    /// Rows that were sent, acknowledged or not.
+    sent: usize,
+    total: usize,
+}
+
+/// An error, with what may have been added before it.
+fn unfinished(error: anyhow::Error, Counts { acknowledged, sent, total }: Counts, resumable: bool) -> anyhow::Error {
+    if is_final_refusal(&error) {
+        return error.context(format!("{acknowledged} of {total} rows were added, and no other"));
+    }
     let rest = match (sent, resumable) {
         (0, _) => return error,
         (_, true) => "run the command again with the same --resume file: each row counts once",
@@ -107,6 +152,12 @@ fn unfinished(error: anyhow::Error, sent: usize, total: usize, resumable: bool) 
         }
     };
     error.context(format!("up to {sent} of {total} rows may have been added; {rest}"))
+}
+
+/// Whether the service refused a request for what the collection is: it then added nothing of it.
+fn is_final_refusal(error: &anyhow::Error) -> bool {
+    let Some(ClientError::Transport(transport::Error::Refused(problem))) = error.downcast_ref() else { return false };
+    problem.known_code() == Some(ProblemCode::NotAllowed)
 }
 
 /// Checks the values of all rows.
@@ -134,6 +185,7 @@ struct Sending<'a> {
     bars: &'a mut Bars,
     /// Rows that were sent, acknowledged or not, or are about to be.
     sent: usize,
+    acknowledged: usize,
 }
 
 impl Sending<'_> {
@@ -151,10 +203,13 @@ impl Sending<'_> {
             chunk.iter().zip(start..).map(|(row, number)| self.encryptor.encrypt_as(self.ids.id(number), row));
         let encrypted = encrypted.collect::<Result<Vec<_>, _>>()?;
         self.sent = start + chunk.len();
-        let bars = &mut *self.bars;
+        let (bars, acknowledged) = (&mut *self.bars, &mut self.acknowledged);
         let mut step = |step: Progress| match step {
             Progress::QueriesToSend(_) => {}
-            Progress::Asking { done, .. } => bars.contributions(start + done, total),
+            Progress::Asking { done, .. } => {
+                *acknowledged = start + done;
+                bars.contributions(start + done, total);
+            }
             other => bars.step(other),
         };
         let receipts = self.client.ask(&encrypted, &mut step, cancel)?;
@@ -168,7 +223,8 @@ mod tests {
 
     #[test]
     fn failures_say_what_may_have_been_added() {
-        let said = |sent, resumable| format!("{:#}", unfinished(anyhow::anyhow!("lost"), sent, 100, resumable));
+        let counts = |sent| Counts { acknowledged: 0, sent, total: 100 };
+        let said = |sent, resumable| format!("{:#}", unfinished(anyhow::anyhow!("lost"), counts(sent), resumable));
         assert_eq!(said(0, false), "lost");
         let without = said(64, false);
         assert!(without.contains("up to 64 of 100 rows may have been added; they cannot be told apart"), "{without}");
