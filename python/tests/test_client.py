@@ -243,6 +243,14 @@ def test_shared_scores_have_noise(service, state, model):
         assert np.isfinite(shared).all()
         assert (shared != exact).all()
         assert list(labels) == [client.labels[i] for i in shared.argmax(axis=1)]
+        # Noise that decides labels is refused; nothing of the answer is lost.
+        with pytest.raises(unspoken.UncertainError, match=r"noise of 40 bits may have decided, .* of 2") as refused:
+            client.classify_to_share(messages, bits=40)
+        error = refused.value
+        assert (len(error.labels), error.scores.shape, error.certainties.shape) == (2, exact.shape, (2,))
+        assert error.certainties.min() < 0.95
+        labels, drowned = client.classify_to_share(messages, bits=40, uncertain=True)
+        assert list(labels) == [client.labels[i] for i in drowned.argmax(axis=1)]
         sent = client.usage.query_bytes
         with pytest.raises(unspoken.MismatchError, match="1 to 45"):
             client.classify_to_share(messages, bits=0)

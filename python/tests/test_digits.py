@@ -57,6 +57,11 @@ def test_pixels_are_whole_numbers_whatever_their_kind(network, strokes):
     for wrong in (images / 255, images.astype(float) - 1, images.astype(int) * 2, np.full((1, 784), np.nan)):
         with pytest.raises(ValueError, match="whole numbers from 0 to 255"):
             network.scores(wrong)
+    for wrong in (images > 0, (images > 0).astype(float), np.eye(28)[None]):
+        with pytest.raises(ValueError, match=r"found no pixel above 1.*multiply them by 255"):
+            network.scores(wrong)
+    with pytest.raises(ValueError, match="masked"):
+        network.scores(np.ma.array(images, mask=images > 100))
     for shape in ((28, 28), (2, 28, 27), (2, 783), (1, 1, 28, 28)):
         with pytest.raises(ValueError, match="scale and crop"):
             network.scores(np.zeros(shape))

@@ -46,6 +46,15 @@ def test_keys_are_made_once_and_no_model_is_needed(digits_service, state, stroke
         client.recognise(strokes[0])
 
 
+def test_noise_that_decides_digits_is_refused(digits_service, state, strokes):
+    with quiet(digits_service.url, state_dir=state) as client:
+        with pytest.raises(unspoken.UncertainError, match=r"noise of 40 bits may have decided, .* of 3") as refused:
+            client.recognise_to_share(strokes[0][:3], bits=40)
+        digits, scores = client.recognise_to_share(strokes[0][:3], bits=40, uncertain=True)
+    assert refused.value.scores.shape == scores.shape == (3, 10)
+    np.testing.assert_array_equal(digits, scores.argmax(axis=1))
+
+
 def test_other_applications_are_refused(digits_service, embedding_service, state, model, table):
     with pytest.raises(unspoken.MismatchError):
         quiet(embedding_service.url, state_dir=state).connect()

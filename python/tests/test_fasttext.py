@@ -70,6 +70,44 @@ def test_files_keep_the_model(model, texts, tmp_path):
     assert loaded.validation_accuracy_ == model.validation_accuracy_
 
 
+def test_labels_of_a_loaded_model_are_compared_by_their_text(tmp_path):
+    texts, labels = ["good", "bad"] * 20, np.array([1, 0] * 20)
+    FastText(**SMALL).fit(texts, labels).save(tmp_path)
+    loaded = FastText.load(tmp_path)
+    assert loaded.classes_.tolist() == ["0", "1"]
+    assert loaded.score(texts, labels) == loaded.score(texts, labels.astype(str)) == 1.0
+    assert loaded.score(["good", "bad"], [1, 7]) == 0.5
+    with pytest.raises(ValueError, match="none is a class of the model"):
+        loaded.score(["good"], [7])
+    with pytest.raises(ValueError, match="masked"):
+        loaded.score(["good"], np.ma.array([1], mask=[True]))
+
+
+def test_probabilities_are_the_softmax_of_scores(model, texts):
+    proba, scores = model.predict_proba(texts), model.scores(texts)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    means = scores / [[len(text.split())] for text in texts]
+    np.testing.assert_allclose(np.log(proba[:, 1] / proba[:, 0]), means[:, 1] - means[:, 0], rtol=1e-6)
+    # A text twice as long is not twice as sure.
+    np.testing.assert_allclose(model.predict_proba(["free free"]), model.predict_proba(["free"]))
+    assert model.predict_proba([]).shape == (0, 2)
+
+
+def test_classes_are_counted_and_weighted():
+    # The word says nothing: nine of ten examples decide.
+    texts, labels = ["same word"] * 100, np.array([0] * 90 + [1] * 10)
+    plain = FastText(validation_share=0, **SMALL).fit(texts, labels)
+    assert plain.class_count_.tolist() == [90, 10]
+    assert plain.predict_proba(["same word"])[0, 1] < 0.3
+    balanced = FastText(validation_share=0, class_weight="balanced", **SMALL).fit(texts, labels)
+    assert 0.3 < balanced.predict_proba(["same word"])[0, 1] < 0.7
+    given = FastText(validation_share=0, class_weight={1: 90}, **SMALL).fit(texts, labels)
+    assert given.predict(["same word"]).tolist() == [1]
+    for wrong in ({2: 1.0}, {1: 0.0}, {1: -1}, {1: float("nan")}, "even"):
+        with pytest.raises(unspoken.TrainingError, match="weight"):
+            FastText(class_weight=wrong, **SMALL).fit(texts, labels)
+
+
 def test_pickles_keep_the_model(texts):
     model = FastText(**SMALL).fit(["good", "bad"] * 20, [True, False] * 20)
     copied = pickle.loads(pickle.dumps(model))
@@ -104,7 +142,13 @@ def test_damaged_files_are_refused(model, tmp_path):
         ({}, ["a", "b"], ["x", "x"], "found 1 distinct labels"),
         ({}, ["a", "b"], ["x"], "2 texts and 1 labels"),
         ({}, ["a", "b"], [["x", "y"]], "shape \\(1, 2\\)"),
-        ({}, ["a", "b"], [1, None], "cannot be sorted"),
+        ({}, ["a", "b"], [1, None], r"position 1 is a missing one \(None\)"),
+        ({}, ["a", "b"], ["x", float("nan")], "position 1 is a missing one"),
+        ({}, ["a", "b"], np.array([1.0, np.nan]), "position 1 is a missing one"),
+        ({}, ["a", "b"], [b"x", b"y"], "position 0 is bytes"),
+        ({}, ["a", "b"], np.array([b"x", b"y"]), "position 0 is .S1"),
+        ({}, ["a", "b"], ["x", 1], "position 1 is text beside other kinds"),
+        ({}, ["a", "b"], np.ma.array([1, 2], mask=[False, True]), "found masked entries"),
         ({"columns": 7}, ["a", "b"], ["x", "y"], "even"),
         ({"rate": 0.0}, ["a", "b"], ["x", "y"], "found rate = 0"),
     ],
@@ -222,7 +266,7 @@ def test_works_in_scikit_learn(texts, labels):
 
 
 def test_learns_the_sms_collection():
-    path = ROOT / "data" / "sms" / "spam_collection.csv"
+    path = ROOT / "data" / "sms" / "spam_collection.tsv"
     if not path.exists():
         pytest.skip("no SMS data; run `python3 scripts/fetch_data.py sms` first")
     lines = [line.split("\t", 1) for line in Path(path).read_text().splitlines() if line]

@@ -134,7 +134,9 @@ def test_the_client_files_are_enough(layer_service, state, table, tmp_path):
     for path in layer_service.model.glob("client.*"):
         shutil.copy(path, tmp_path)
     with quiet(layer_service.url, table=tmp_path, state_dir=state) as client:
-        labels, scores = client.classify_to_share(["w1 w2", "w3"], bits=8)
+        labels, scores = client.classify_to_share(["w1 w2", "w3"], bits=8, uncertain=True)
+        with pytest.raises(unspoken.UncertainError, match="noise of 40 bits"):
+            client.classify_to_share(["w1 w2", "w3"], bits=40)
     assert (labels.shape, scores.shape) == ((2,), (2, 2))
 
 

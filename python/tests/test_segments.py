@@ -142,14 +142,21 @@ def units_of(chunk: str) -> list[str]:
     return units
 
 
-WORDS = "the a film good don't e-mail c++ #tag u.s. ... café naïve नमस्ते दुनिया สวัสดี می\u200cخواهم תודה שָׁלוֹם 北京 大学 ❤ :) ! , . ' - t s <unk> US"
-PIECES = "the a film good play ##ing ##ed un ##aff ##able cafe ##s resume 北 京 ##京 ! , ' don t [UNK] [CLS] नमस ##्ते Play"
+WORDS = (
+    "the a film good don't e-mail c++ #tag u.s. ... "
+    "café naïve नमस्ते दुनिया สวัสดี \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 "
+    "תודה שָׁלוֹם 北京 大学 ❤ :) ! , . ' - t s <unk> US"
+)
+PIECES = (
+    "the a film good play ##ing ##ed un ##aff ##able cafe ##s resume 北 京 ##京 ! , ' don t [UNK] [CLS] नमस ##्ते Play"
+)
 BYTES = "\u0120the \u0120film \u0120caf Ã© \u0120don 't \u0120 e x \u0120good ing ! \u0120un"
 SENTENCES = "\u2581the \u2581film \u2581caf é \u2581don ' t \u2581 x \u2581good ing ! s \u2581北 京"
 TEXTS = [
     "The film, a GOOD one! don't e-mail c++ #tag U.S. ...",
     "Don\u2019t cafe\u0301 Café CAFÉ cafés résumés naïve",
-    "नमस्ते दुनिया สวัสดี می\u200cخواهم می خواهم שָׁלוֹם תודה",
+    "नमस्ते दुनिया สวัสดี \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 "
+    "\u0645\u06cc \u062e\u0648\u0627\u0647\u0645 שָׁלוֹם תודה",
     "北京大学 北京, 大学生 ❤\ufe0f :) \u200d \u0301a \u2003x\u00a0y\u1680z",
     "[UNK] <unk> ##ing playing Played unaffable unaffirm [CLS]film",
     "US us Us 3.14 m² ①② İstanbul ΟΔΟΣ straße Ⓐ x" + "a" * 101,
@@ -169,7 +176,7 @@ def test_texts_have_the_tokens_that_the_document_says(words: str) -> None:
     unknown = next((document.rows[name] for name in ("<unk>", "[UNK]", "<UNK>") if name in document.rows), None)
     read = {token: np.asarray(table.reconstruct([token]), float)[0] for token in tokens}
     found = set()
-    for text in TEXTS + [word for text in TEXTS for word in text.split()]:
+    for text in [*TEXTS, *(word for line in TEXTS for word in line.split())]:
         rows = [unknown if row is None else row for row in document.rows_of(text)]
         known = [read[tokens[row]] for row in rows if row is not None]
         mean = np.mean(known, axis=0) if known else np.zeros(4)

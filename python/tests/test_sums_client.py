@@ -60,14 +60,31 @@ def test_a_collector_gets_the_sums(service: Service, survey: unspoken.SumsCollec
     assert sums.means["visits"] == pytest.approx((visits.sum() + 7) / 101)
     with client("bert") as bert, pytest.raises(unspoken.RefusedError, match="found a closed collection") as refused:
         bert.send({"visits": 7, "change": -1})
-    assert "; 0 contributions were acknowledged, and up to 1 others may have been added" in str(refused.value)
+    assert refused.value.code == "not_allowed"
+    assert str(refused.value).endswith("; 0 contributions were acknowledged, and no other was added")
+
+
+def test_whom_a_contributor_trusts_is_said(
+    service: Service, survey: unspoken.SumsCollection, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with unspoken.SumsClient(service.url, state_dir=tmp_path / "state", progress=False) as client:
+        with pytest.raises(unspoken.ConfigurationError, match="found no fingerprint=; needed the one"):
+            client.send({"visits": 1, "change": 0})
+        assert client.count(survey) == 0
+    with pytest.raises(unspoken.ConfigurationError, match="needed one of them"):
+        unspoken.SumsClient(service.url, fingerprint=survey.fingerprint, trust_first=True)
+    first = unspoken.SumsClient(service.url, trust_first=True, state_dir=tmp_path / "other", progress=False)
+    with first, caplog.at_level("WARNING", "unspoken"):
+        assert first.send({"visits": 1, "change": 0}) == 1
+    assert f"collection {survey.fingerprint}, on the word of the service" in caplog.text
 
 
 def test_too_few_contributions_and_other_collections(
     service: Service, survey: unspoken.SumsCollection, tmp_path: Path
 ) -> None:
     other = unspoken.SumsCollection.create({"visits": 60}, most=200, least=3)
-    with unspoken.SumsClient(service.url, state_dir=tmp_path / "state", progress=False) as client:
+    state = tmp_path / "state"
+    with unspoken.SumsClient(service.url, fingerprint=survey.fingerprint, state_dir=state, progress=False) as client:
         client.send({"visits": 1, "change": 0})
         with pytest.raises(unspoken.RefusedError, match="found 1 contributions, needed 3"):
             client.fetch(survey)

@@ -62,6 +62,20 @@ def test_published_texts_are_loaded(tmp_path):
     assert unspoken.load_texts(table, "csv", text_column="text", label_column="label") == (["good"], ["1"])
 
 
+def test_marked_labels_and_other_delimiters_are_read(tmp_path):
+    path = tmp_path / "texts"
+    path.write_text("__label__a __label__b win now\n\n__label__a see you\n")
+    assert unspoken.load_texts(path, "fasttext") == (["win now", "win now", "see you"], ["a", "b", "a"])
+    path.write_text("label;text\nham;see, you\n")
+    columns = {"text_column": "text", "label_column": "label"}
+    assert unspoken.load_texts(path, "csv", delimiter=";", **columns) == (["see, you"], ["ham"])
+    with pytest.raises(unspoken.ArgumentError, match="delimiter='ab'"):
+        unspoken.load_texts(path, "csv", delimiter="ab", **columns)
+    path.write_text("label;text;label\nham;see;you\n")
+    with pytest.raises(unspoken.TrainingError, match="columns 1 and 3 are both called"):
+        unspoken.load_texts(path, "csv", delimiter=";", **columns)
+
+
 def test_texts_that_cannot_be_loaded_are_named(tmp_path):
     drugs = tmp_path / "drugs.tsv"
     drugs.write_text("review\trating\nfine\t6\nfine\t12\n")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._fasttext import FastText
+from unspoken._sharing import refuse_uncertain
 from unspoken._texts import labelled, text_list, warn_of_texts
 
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ class Client(PreparingClient[_unspoken.Connection]):
         """
         texts = text_list(messages, "messages")
         with self._use_connection() as connection:
-            labels, scores = connection.classify(texts, None, self._progress)
+            labels, scores, _ = connection.classify(texts, None, self._progress)
         # After the last answer: the time between requests must not depend on the texts.
         warn_of_texts(self._words.coverage(texts)["warnings"], 2)
         return np.array(labels, dtype=np.str_), scores
 
     def classify_to_share(
-        self, messages: Iterable[str], bits: int
+        self, messages: Iterable[str], bits: int, *, uncertain: bool = False
     ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
         """Classify messages without revealing them, with scores that may be shared.
 
@@ -103,6 +104,9 @@ class Client(PreparingClient[_unspoken.Connection]):
             added to every score. All ``n`` scores ever shared under one key are then distributed as
             if they had been computed without error, up to a statistical distance of
             ``sqrt(n) / 2 * 2**-bits``. This requires a service that computes correctly.
+        uncertain : bool
+            Return labels that the noise may have decided. `False`, the default, raises `UncertainError` if the
+            probability that a label is that of the exact scores may be below 0.95.
 
         Returns
         -------
@@ -119,6 +123,8 @@ class Client(PreparingClient[_unspoken.Connection]):
         MismatchError
             If the service does not know a bound of the error, as with full compact queries, or `bits` is
             not from 1 to 45. Nothing was sent.
+        UncertainError
+            If the noise may have decided a label; the exception has labels, scores and probabilities.
         UnspokenError
             As for `classify`.
 
@@ -128,9 +134,11 @@ class Client(PreparingClient[_unspoken.Connection]):
         """
         texts = text_list(messages, "messages")
         with self._use_connection() as connection:
-            labels, scores = connection.classify(texts, bits, self._progress)
+            names, scores, certainties = connection.classify(texts, bits, self._progress)
         warn_of_texts(self._words.coverage(texts)["warnings"], 2)
-        return np.array(labels, dtype=np.str_), scores
+        labels = np.array(names, dtype=np.str_)
+        refuse_uncertain(labels, scores, certainties, bits, uncertain=uncertain)
+        return labels, scores
 
     @property
     def labels(self) -> list[str]:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._estimator import Estimator
-from unspoken.errors import TrainingError
+from unspoken._labels import share_right, unmasked
+from unspoken.errors import ArgumentError, TrainingError
 
 SIDE = 28
 
@@ -23,7 +24,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
     data and options give the same network bit for bit.
 
     Images are arrays of shape (images, 28, 28) or (images, 784) of whole numbers from 0, the
-    background, to 255, the ink.
+    background, to 255, the ink. Images without a pixel above 1 are refused: they have another scale.
 
     Parameters
     ----------
@@ -149,13 +150,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
 
     def score(self, images: npt.ArrayLike, labels: npt.ArrayLike) -> float:
         """Return the fraction of images whose predicted digit is the given one."""
-        predicted, wanted = self.predict(images), np.asarray(labels)
-        if predicted.shape != wanted.shape or len(wanted) == 0:
-            raise ValueError(
-                f"score: found {len(predicted)} images and labels of shape {wanted.shape}, "
-                "needed as many of each and at least one; pass one label for each image"
-            )
-        return float(np.mean(predicted == wanted))
+        return share_right(self.predict(images), labels, self.classes_, "images")
 
     @classmethod
     def load(cls, directory: str | PathLike[str]) -> DigitsNetwork:
@@ -200,7 +195,7 @@ def image_rows(images: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     >>> image_rows(np.zeros((3, 28, 28))).shape
     (3, 784)
     """
-    given = np.asarray(images)
+    given = np.asarray(unmasked(images, "images"))
     whole = (SIDE, SIDE) if given.ndim == 3 else (SIDE * SIDE,)
     if given.ndim not in (2, 3) or given.shape[1:] != whole:
         raise ValueError(
@@ -215,12 +210,16 @@ def image_rows(images: npt.ArrayLike) -> npt.NDArray[np.uint8]:
                 "0 (ground) to 255 (ink); scale and round them"
             )
         rows = rows.astype(np.uint8)
+    if rows.size and rows.max() == 1:
+        raise ArgumentError(
+            "read images: found no pixel above 1, needed pixels of 0 (ground) to 255 (ink); multiply them by 255"
+        )
     return np.ascontiguousarray(rows)
 
 
 def _digits(labels: npt.ArrayLike) -> list[int]:
     """Return labels as a list of digits."""
-    given = np.asarray(labels)
+    given = np.asarray(unmasked(labels, "labels", TrainingError))
     if given.ndim != 1 or not np.isin(given, np.arange(10)).all():
         raise TrainingError(
             f"train: found labels of shape {given.shape} and kind {given.dtype}, needed one digit, 0 to 9, for each "

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._digits import image_rows
+from unspoken._sharing import refuse_uncertain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,11 +75,11 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         """
         rows = image_rows(images)
         with self._use_connection() as connection:
-            scores = connection.recognise(rows, None, self._progress)
+            scores, _ = connection.recognise(rows, None, self._progress)
         return scores.argmax(axis=1), scores
 
     def recognise_to_share(
-        self, images: npt.ArrayLike, bits: int
+        self, images: npt.ArrayLike, bits: int, *, uncertain: bool = False
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Recognise digits without revealing the images, with scores that may be shared.
 
@@ -89,6 +90,9 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         bits : int
             Gaussian noise with a standard deviation of ``2**bits`` times the bound of the error is
             added to every score: see `Client.classify_to_share`.
+        uncertain : bool
+            Return digits that the noise may have decided. `False`, the default, raises `UncertainError` if the
+            probability that a digit is that of the exact scores may be below 0.95.
 
         Returns
         -------
@@ -100,6 +104,8 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         MismatchError
             If the service does not know a bound of the error, or `bits` is not from 1 to 45.
             Nothing was sent.
+        UncertainError
+            If the noise may have decided a digit; the exception has digits (as labels), scores and probabilities.
         UnspokenError
             As for `recognise`.
 
@@ -109,8 +115,10 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         """
         rows = image_rows(images)
         with self._use_connection() as connection:
-            scores = connection.recognise(rows, bits, self._progress)
-        return scores.argmax(axis=1), scores
+            scores, certainties = connection.recognise(rows, bits, self._progress)
+        digits = scores.argmax(axis=1)
+        refuse_uncertain(digits, scores, certainties, bits, uncertain=uncertain)
+        return digits, scores
 
     def _listed(self, _connection: _unspoken.DigitsConnection, questions: Sequence[Any]) -> Any:
         """Return images as rows."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Any, Callable
+from typing import Any, Callable, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._labels import label_array
 from unspoken._text_classifier import TextClassifier
 from unspoken._texts import text_list, warn_of_texts
 from unspoken.errors import TrainingError
@@ -58,6 +59,9 @@ class FastText(TextClassifier[_unspoken.Model]):
     entropy_weight, confidence_weight : float
         Weights in the loss of the entropy of the distributions over columns, and of 1 minus their
         largest probability, 0 to 10. They pull each word towards one column in the relaxed epochs.
+    class_weight : dict or "balanced", optional
+        How much the examples of each class count in the loss, by label; 1 for the others. ``"balanced"``
+        lets rare classes count as much as frequent ones. By default every example counts once.
     progress : bool or callable
         `True` draws a bar on standard error if that is a terminal; a callable is called with a
         `Progress` after each epoch.
@@ -66,6 +70,8 @@ class FastText(TextClassifier[_unspoken.Model]):
     ----------
     classes_ : ndarray, shape (classes,)
         The labels seen in training, sorted.
+    class_count_ : ndarray of int, shape (classes,)
+        Number of the texts passed to `fit` of each class. Not stored in files.
     validation_accuracy_ : float or None
         Accuracy on the validation part; `None` without one.
     coverage_ : float
@@ -111,6 +117,7 @@ class FastText(TextClassifier[_unspoken.Model]):
         final_temperature: float = 0.1,
         entropy_weight: float = 0.0,
         confidence_weight: float = 0.0,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> None:
         self.dim = dim
@@ -132,6 +139,7 @@ class FastText(TextClassifier[_unspoken.Model]):
         self.final_temperature = final_temperature
         self.entropy_weight = entropy_weight
         self.confidence_weight = confidence_weight
+        self.class_weight = class_weight
         self.progress = progress
 
     def fit(self, texts: Iterable[str], labels: npt.ArrayLike) -> FastText:
@@ -141,7 +149,7 @@ class FastText(TextClassifier[_unspoken.Model]):
         ----------
         texts : iterable of str
         labels : array-like, shape (texts,)
-            Strings, numbers or booleans; at least two different ones.
+            Strings, numbers or booleans, all of one kind and none missing; at least two different ones.
 
         Returns
         -------
@@ -151,8 +159,8 @@ class FastText(TextClassifier[_unspoken.Model]):
         Raises
         ------
         TrainingError
-            If an option is out of range, the numbers of texts and labels differ, or there are
-            fewer than two classes.
+            If an option is out of range, the numbers of texts and labels differ, a label is missing, masked
+            or of another kind, or there are fewer than two classes.
         KeyboardInterrupt
             On Control-C; the model is not changed.
 
@@ -169,11 +177,7 @@ class FastText(TextClassifier[_unspoken.Model]):
         array([0, 1])
         """
         given = text_list(texts, "texts")
-        targets = np.asarray(labels)
-        if targets.ndim != 1:
-            raise TrainingError(
-                f"train: found labels of shape {targets.shape}, needed one label for each text; pass a flat list"
-            )
+        targets = label_array(labels, "train")
         try:
             classes, index = np.unique(targets, return_inverse=True)
         except TypeError as error:
@@ -184,8 +188,11 @@ class FastText(TextClassifier[_unspoken.Model]):
         names = [str(label) for label in classes]
         options = self.get_params()
         progress = options.pop("progress")
+        options["class_weight"] = _weights(self.class_weight)
         model = _unspoken.Model.fit(given, [names[i] for i in index], options, progress)
         self._keep(model, classes)
+        names_kept = [str(label) for label in self.classes_]
+        self.class_count_ = np.bincount(index, minlength=len(classes))[[names.index(name) for name in names_kept]]
         coverage = model.coverage(given)
         self.coverage_, self.cut_ = coverage["known_share"], coverage["cut"]
         warn_of_texts(coverage["warnings"], 2)
@@ -235,6 +242,13 @@ class FastText(TextClassifier[_unspoken.Model]):
         warn_of_texts(model.coverage(given)["warnings"], 3)
         return np.ascontiguousarray(model.scores(given)[:, self._order])
 
+    def _proba(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Return `predict_proba`."""
+        model = self._fitted("find probabilities")
+        given = text_list(texts, "texts")
+        warn_of_texts(model.coverage(given)["warnings"], 3)
+        return np.ascontiguousarray(model.probabilities(given)[:, self._order])
+
     def _keep(self, model: _unspoken.Model, classes: npt.NDArray[Any]) -> None:
         """Store a model trained on these sorted labels; its label names are their texts."""
         column = {name: index for index, name in enumerate(model.labels)}
@@ -244,3 +258,18 @@ class FastText(TextClassifier[_unspoken.Model]):
         self.classes_ = classes[known]
         self._order = np.array([column[str(label)] for label in self.classes_])
         self.validation_accuracy_ = model.validation_accuracy
+
+
+def _weights(weights: Mapping[Any, float] | str | None) -> dict[str, float] | str | None:
+    """Return weights by the text of the label, which is its name in a model.
+
+    Examples
+    --------
+    >>> _weights({1: 2})
+    {'1': 2.0}
+    """
+    if weights is None or weights == "balanced":
+        return weights
+    if not isinstance(weights, Mapping):
+        raise TrainingError(f"train: found class_weight = {weights!r}, needed a dict by label, or 'balanced'")
+    return {str(label): float(weight) for label, weight in weights.items()}

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._labels import label_array, unmasked
 from unspoken._table import CompressedTable
 from unspoken._text_classifier import TextClassifier
 from unspoken._texts import text_list, warn_of_texts
-from unspoken.errors import ModelError, TrainingError
+from unspoken.errors import ArgumentError, ModelError, TrainingError
 
 
 class LinearHead(TextClassifier[_unspoken.Head]):
@@ -92,11 +93,7 @@ class LinearHead(TextClassifier[_unspoken.Head]):
             If texts have more than `max_tokens` tokens, or most words are not in the table.
         """
         given = text_list(texts, "texts")
-        targets = np.asarray(labels)
-        if targets.ndim != 1:
-            raise TrainingError(
-                f"train: found labels of shape {targets.shape}, needed one label for each text; pass a flat list"
-            )
+        targets = label_array(labels, "train a head")
         classes, index = np.unique(targets, return_inverse=True)
         # The trainer sorts names; numbers have another order as text.
         keys = [f"{position:04}" for position in range(len(classes))]
@@ -149,8 +146,8 @@ class LinearHead(TextClassifier[_unspoken.Head]):
         >>> head.predict(["good film", "bad film"])
         array(['good', 'bad'], dtype='<U4')
         """
-        rows = np.array(weight, dtype=np.float64)
-        constants = np.array(bias, dtype=np.float64)
+        rows = np.array(unmasked(weight, "weights", ModelError), dtype=np.float64)
+        constants = np.array(unmasked(bias, "bias", ModelError), dtype=np.float64)
         names = np.asarray(list(classes))
         if len(names) == 2 and rows.ndim == 2 and len(rows) == 1 and constants.shape == (1,):
             rows = np.concatenate([-rows, rows]) / 2
@@ -203,13 +200,13 @@ class LinearHead(TextClassifier[_unspoken.Head]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Refuse to pickle: the table is not a part of the head."""
-        raise TypeError("pickle a head: found a LinearHead, needed its file; write it with save")
+        raise ArgumentError("pickle a head: found a LinearHead, needed its file; write it with save")
 
     def _table(self) -> CompressedTable:
         """Return the table; raise an error if it is something else."""
         if not isinstance(self.table, CompressedTable):
             kind = type(self.table).__name__
-            raise TypeError(f"use the table: found {kind}, needed a CompressedTable; see compress and its load")
+            raise ArgumentError(f"use the table: found {kind}, needed a CompressedTable; see compress and its load")
         return self.table
 
     def _scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:

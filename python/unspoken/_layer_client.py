@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._client_base import PreparingClient, ServiceOptions
+from unspoken._sharing import refuse_uncertain
 from unspoken._table import CompressedTable, codes_of
 from unspoken._texts import labelled, text_list, warn_of_texts
 
@@ -98,10 +99,10 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         --------
         >>> labels, scores = client.classify(["a film nobody should miss"])  # doctest: +SKIP
         """
-        return self._classify(texts, None)
+        return self._classify(texts, None)[:2]
 
     def classify_to_share(
-        self, texts: Iterable[str], bits: int
+        self, texts: Iterable[str], bits: int, *, uncertain: bool = False
     ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
         """Classify texts without revealing them, with scores that may be shared.
 
@@ -112,6 +113,9 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         bits : int
             Noise of ``2**bits`` times the bound of the error is added to every score; the guarantee is that of
             `Client.classify_to_share`. Its size shows the number of tokens of a text up to a factor of two.
+        uncertain : bool
+            Return labels that the noise may have decided. `False`, the default, raises `UncertainError` if the
+            probability that a label is that of the exact scores may be below 0.95.
 
         Returns
         -------
@@ -123,6 +127,8 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         MismatchError
             If the service does not know a bound of the error, as with compact queries, or `bits` is not from
             1 to 45. Nothing was sent.
+        UncertainError
+            If the noise may have decided a label; the exception has labels, scores and probabilities.
         ValueError, UnspokenError
             As for `classify`.
 
@@ -130,7 +136,9 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         --------
         >>> labels, scores = client.classify_to_share(["a film nobody should miss"], bits=10)  # doctest: +SKIP
         """
-        return self._classify(texts, bits)
+        labels, scores, certainties = self._classify(texts, bits)
+        refuse_uncertain(labels, scores, certainties, bits, uncertain=uncertain)
+        return labels, scores
 
     @property
     def labels(self) -> list[str]:
@@ -143,15 +151,17 @@ class LayerClient(PreparingClient[_unspoken.LayerConnection]):
         """The tokens of the table, in the order of its rows."""
         return self._codes.tokens
 
-    def _classify(self, texts: Iterable[str], bits: int | None) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+    def _classify(
+        self, texts: Iterable[str], bits: int | None
+    ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64], list[float]]:
         """Classify; warnings name the line that called the caller of this method."""
         given = text_list(texts, "texts")
         with self._use_connection() as connection:
-            labels, scores = connection.classify(given, bits, self._progress)
+            labels, scores, certainties = connection.classify(given, bits, self._progress)
             max_tokens = connection.max_tokens
         # After the last answer: the time between requests must not depend on the texts.
         warn_of_texts(self._codes.coverage(given, max_tokens)["warnings"], 3)
-        return np.array(labels, dtype=np.str_), scores
+        return np.array(labels, dtype=np.str_), scores, certainties
 
     def _listed(self, _connection: _unspoken.LayerConnection, questions: Sequence[Any]) -> Sequence[Any]:
         """Return texts."""

@@ -16,7 +16,7 @@ from unspoken import _matrix_rearrange as rearrange
 from unspoken._matrix_encrypted import Encrypted
 from unspoken._matrix_node import Bound, Node
 from unspoken._matrix_shape import integers, sum_axis
-from unspoken.errors import MatrixError
+from unspoken.errors import ArgumentError, MatrixError
 
 if TYPE_CHECKING:
     from unspoken import _unspoken
@@ -188,7 +188,11 @@ class Matrix(Encrypted):
     def _undivided(self, _: object) -> NoReturn:
         raise TypeError("only a / number is possible: multiply by an approximate inverse instead, or decrypt first")
 
-    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _undivided
+    def _unrounded(self, _: object) -> NoReturn:
+        raise ArgumentError("// and % round, which no encrypted arithmetic of polynomials does: decrypt first")
+
+    __rtruediv__ = _undivided
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _unrounded
 
     def __rpow__(self, base: Plain) -> NoReturn:
         """Raise: exponents are plaintext."""

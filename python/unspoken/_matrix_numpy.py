@@ -8,6 +8,7 @@ from typing import Any, Callable, NoReturn, TypeVar
 import numpy as np
 
 from unspoken._matrix_encrypted import Encrypted
+from unspoken.errors import ArgumentError
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -21,6 +22,7 @@ _POLYNOMIAL = (
     "or decrypt first"
 )
 _DIVISION = "encrypted entries divide nothing: multiply by an approximate inverse, or decrypt first"
+_ROUNDING = "sums and products of encrypted entries do not round: decrypt first"
 _OTHER = "write it with +, -, *, @, sum, reshape, concatenate and selections (help(unspoken.Matrix)), or decrypt first"
 
 # Why a function is refused, and what to do instead.
@@ -32,7 +34,8 @@ _REASONS = {
         searchsorted digitize histogram in1d isin round around rint floor ceil trunc fix""",
     _POLYNOMIAL: """exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan arcsin arccos arctan arctan2 sinh cosh
         tanh arcsinh arccosh arctanh hypot logaddexp std norm float_power sinc i0""",
-    _DIVISION: "reciprocal floor_divide remainder mod divmod fmod inv pinv solve lstsq det slogdet cond",
+    _ROUNDING: "floor_divide remainder mod divmod fmod",
+    _DIVISION: "reciprocal inv pinv solve lstsq det slogdet cond",
 }
 # Values of parameters, besides None, that change nothing.
 _DEFAULTS = {"order": "CKA", "casting": ("same_kind", "unsafe")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._client_base import ConnectionOptions, ServiceClient
 from unspoken._files import write_new
-from unspoken.errors import RefusedError, StateError, SumsError, UnspokenError
+from unspoken._labels import unmasked
+from unspoken.errors import ArgumentError, ConfigurationError, RefusedError, StateError, SumsError, UnspokenError
 from unspoken.exact import _integers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_LOGGER = logging.getLogger("unspoken")
 
 Range = Union[int, "tuple[int, int]"]
 
@@ -156,7 +160,7 @@ class SumsCollection:
 
     def __reduce__(self) -> Any:
         """Raise: a collection is saved with `save`."""
-        raise TypeError("a collection is not pickled: use save() and load()")
+        raise ArgumentError("a collection is not pickled: use save() and load()")
 
     def __repr__(self) -> str:
         """Return columns and limits, and no bit of the secret."""
@@ -183,18 +187,24 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         The collection, for instance ``"sums/survey"``. Default: the only application of the service.
     fingerprint : str, optional
         Fingerprint of the collection, as its collector tells it: nothing is sent to another one.
-        Default: the one that the service describes first.
+        `send` needs it, or `trust_first`; `count` and `fetch` need neither, because the collector's own
+        files say which collection it is.
+    trust_first : bool
+        Send to the collection that the service describes first, and later only to the same. A service
+        that puts its own key there reads every number. `False` by default.
     **options
         How to connect: see `ConnectionOptions`.
 
     Raises
     ------
     ConfigurationError
-        If the address, the token or the certificates cannot be used.
+        If the address, the token or the certificates cannot be used, or both `fingerprint` and
+        `trust_first` are given.
 
     Examples
     --------
-    >>> with unspoken.SumsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    >>> fingerprint = survey.fingerprint  # of the collector, by another way  # doctest: +SKIP
+    >>> with unspoken.SumsClient("http://127.0.0.1:8080", fingerprint=fingerprint) as client:  # doctest: +SKIP
     ...     client.send({"visits": 3, "change": -1})
     """
 
@@ -204,17 +214,22 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
         application: str | None = None,
         *,
         fingerprint: str | None = None,
+        trust_first: bool = False,
         **options: Unpack[ConnectionOptions],
     ) -> None:
+        if fingerprint is not None and trust_first:
+            raise ConfigurationError("make a client: found fingerprint= and trust_first=True; needed one of them")
         super().__init__(url, application=application, **options)
         self._fingerprint = fingerprint
+        self._trust_first = trust_first
 
     def send(self, values: Mapping[str, npt.ArrayLike]) -> int:
         """Encrypt and send one contribution, or many, and return how many are in the sum now.
 
         A request that is repeated because its answer was lost counts once. A second call of `send` is
         another contribution. If the call fails after it began to send, the text of the exception says how
-        many contributions were acknowledged, and how many others may have been added.
+        many contributions were acknowledged, and how many others may have been added. With `trust_first`
+        the logger ``"unspoken"`` warns once which collection it is, before anything is sent.
 
         Parameters
         ----------
@@ -232,6 +247,8 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
             If the collection is closed or full.
         MismatchError
             If the service offers another collection than that of `fingerprint`, or than before.
+        ConfigurationError
+            If the client has neither a `fingerprint` nor `trust_first`; nothing was sent.
 
         Examples
         --------
@@ -243,7 +260,8 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
             try:
                 return connection.send(rows, self._progress)
             except UnspokenError as error:
-                error.args = (str(error) + _unfinished(*connection.sending), *error.args[1:])
+                refused = isinstance(error, RefusedError) and error.code == "not_allowed"
+                error.args = (str(error) + _unfinished(*connection.sending, refused=refused), *error.args[1:])
                 if isinstance(error, RefusedError):
                     error.message = error.args[0]
                 raise
@@ -295,9 +313,18 @@ class SumsClient(ServiceClient[_unspoken.SumsConnection]):
 
     def _open(self) -> _unspoken.SumsConnection:
         """Register this client with the service."""
-        return _unspoken.SumsConnection.open(
+        if self._fingerprint is None and not self._trust_first:
+            raise ConfigurationError(
+                "send: found no fingerprint=; needed the one that the collector tells (SumsCollection.fingerprint), "
+                "not the service: one that describes a collection with a key of its own could read every number. "
+                "trust_first=True takes the service's word"
+            )
+        connection = _unspoken.SumsConnection.open(
             self._service, self._application, self._fingerprint, self._state_dir, self._progress
         )
+        if self._trust_first:
+            _LOGGER.warning("collection %s, on the word of the service (trust_first=True)", connection.fingerprint)
+        return connection
 
     def _predict(self, questions: int) -> dict[str, int]:
         """Return what so many contributions will take."""
@@ -310,18 +337,24 @@ def _columns(columns: list[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
     return {name: (smallest, largest) for name, smallest, largest in columns}
 
 
-def _unfinished(acknowledged: int, sent: int) -> str:
+def _unfinished(acknowledged: int, sent: int, *, refused: bool = False) -> str:
     """Return what became of contributions when sending failed: text behind that of the error.
+
+    A request that the collection itself `refused` added nothing.
 
     Examples
     --------
     >>> _unfinished(16, 64)[:72]
     '; 16 contributions were acknowledged, and up to 48 others may have been '
+    >>> _unfinished(16, 64, refused=True)
+    '; 16 contributions were acknowledged, and no other was added'
     >>> _unfinished(0, 0)
     ''
     """
     if not sent:
         return ""
+    if refused:
+        return f"; {acknowledged} contributions were acknowledged, and no other was added"
     others = f"up to {sent - acknowledged} others may have been added: sending them again counts them again"
     return f"; {acknowledged} contributions were acknowledged, and {others}"
 
@@ -338,10 +371,10 @@ def _rows(columns: list[str], values: Mapping[str, npt.ArrayLike]) -> npt.NDArra
     unknown = [name for name in values if name not in columns]
     if missing or unknown:
         raise SumsError(f"send: found columns {', '.join(values)}; needed {', '.join(columns)}")
-    arrays = [np.atleast_1d(np.asarray(values[name])) for name in columns]
+    arrays = [np.atleast_1d(np.asarray(unmasked(values[name], name, SumsError))) for name in columns]
     for name, array in zip(columns, arrays):
         if array.dtype.kind not in "iub":
-            raise TypeError(f"send: found entries of {array.dtype} in {name}; needed integers")
+            raise ArgumentError(f"send: found entries of {array.dtype} in {name}; needed integers")
         if array.ndim != 1 or array.size != arrays[0].size:
             raise SumsError(f"send: found {name} of shape {array.shape}; needed ({arrays[0].size},), as {columns[0]}")
     return np.ascontiguousarray(np.stack([_integers(array) for array in arrays], axis=1))

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._labels import unmasked
 from unspoken._texts import text_list
-from unspoken.errors import TrainingError
+from unspoken.errors import ArgumentError, TrainingError
 
 
 class CompressedTable:
@@ -233,9 +234,9 @@ def codes_of(table: str | PathLike[str] | CompressedTable) -> _unspoken.Codes:
 
 def _rows(matrix: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return `matrix` as float32; values that are too large become infinite and are refused later."""
-    given = np.asarray(matrix)
+    given = np.asarray(unmasked(matrix, "matrix"))
     if given.dtype.kind not in "fiu":
-        raise TypeError(f"read matrix: found entries of type {given.dtype}, needed real numbers; convert them")
+        raise ArgumentError(f"read matrix: found entries of type {given.dtype}, needed real numbers; convert them")
     if given.ndim != 2:
         raise ValueError(f"read matrix: found shape {given.shape}, needed (tokens, width); reshape it")
     with np.errstate(over="ignore"):

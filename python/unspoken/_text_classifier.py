@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken._estimator import Estimator, ModelT
+from unspoken._labels import share_right
 
 
 class TextClassifier(Estimator[ModelT]):
@@ -62,6 +63,26 @@ class TextClassifier(Estimator[ModelT]):
         scores = self._scores(texts)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
+    def predict_proba(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Return the probability of each class, as training saw it.
+
+        For `FastText` it is the softmax of the mean over the tokens of a text, of which `scores` is the sum;
+        for `LinearHead` the softmax of `scores`.
+
+        Returns
+        -------
+        ndarray of float64, shape (texts, classes)
+            In the order of `classes_`; each row sums to 1.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
+        >>> model.predict_proba(["good"]).round().tolist()
+        [[0.0, 1.0]]
+        """
+        return self._proba(texts)
+
     def predict(self, texts: Iterable[str]) -> npt.NDArray[Any]:
         """Return the label of the largest score for each text; of equal ones, the first.
 
@@ -77,6 +98,14 @@ class TextClassifier(Estimator[ModelT]):
     def score(self, texts: Iterable[str], labels: npt.ArrayLike) -> float:
         """Return the fraction of texts whose predicted label is the given one.
 
+        A model that was read from files has its labels as text; labels of other kinds are compared by
+        their text.
+
+        Raises
+        ------
+        ValueError
+            If there is not one label for each text, or none of them is a class.
+
         Examples
         --------
         >>> import unspoken
@@ -84,13 +113,7 @@ class TextClassifier(Estimator[ModelT]):
         >>> model.score(["good", "bad"], [1, 1])
         0.5
         """
-        predicted, wanted = self._labels(self._scores(texts)), np.asarray(labels)
-        if predicted.shape != wanted.shape or len(wanted) == 0:
-            raise ValueError(
-                f"score: found {len(predicted)} texts and labels of shape {wanted.shape}, "
-                "needed as many of each and at least one; pass one label for each text"
-            )
-        return float(np.mean(predicted == wanted))
+        return share_right(self._labels(self._scores(texts)), labels, self.classes_, "texts")
 
     def __sklearn_tags__(self) -> Any:
         """Return scikit-learn's tags of a classifier of texts. Only scikit-learn calls it."""
@@ -106,6 +129,13 @@ class TextClassifier(Estimator[ModelT]):
     @abstractmethod
     def _scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
         """Return `scores`; warnings name the line that called the caller of this method."""
+
+    def _proba(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Return `predict_proba`: the softmax of the scores."""
+        scores = self._scores(texts)
+        likelihood = np.exp(scores - scores.max(axis=1, keepdims=True))
+        proba: npt.NDArray[np.float64] = likelihood / likelihood.sum(axis=1, keepdims=True)
+        return proba
 
     def _labels(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
         """Return the label of the largest score in each row."""

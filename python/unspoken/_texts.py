@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken.errors import ArgumentError
 
-TextKind = Literal["tab", "csv", "enron-spam", "drug-reviews"]
+TextKind = Literal["tab", "fasttext", "csv", "enron-spam", "drug-reviews"]
 
 
 class TextWarning(UserWarning):
@@ -35,6 +36,7 @@ def load_texts(
     *,
     text_column: str | None = None,
     label_column: str | None = None,
+    delimiter: str = ",",
 ) -> tuple[list[str], list[str]]:
     r"""Read labelled texts, as `FastText.fit` takes them.
 
@@ -46,6 +48,8 @@ def load_texts(
         The format:
 
         - ``"tab"``: lines with a label, a tab and a text.
+        - ``"fasttext"``: lines in which words that begin with ``__label__`` are labels; a line with several
+          is a text for each of them.
         - ``"csv"``: a file with a header, in which `text_column` and `label_column` are named.
         - ``"enron-spam"``: Enron-Spam; its folders ``enron1`` to ``enron6``, one of them, or the CSV file
           with the columns ``Subject``, ``Message`` and ``Spam/Ham``.
@@ -53,6 +57,8 @@ def load_texts(
           of 1 to 5 have the label ``negative``, those of 6 to 10 ``positive``.
     text_column, label_column : str, optional
         Names of columns, for ``"csv"`` only.
+    delimiter : str
+        What is between the fields of ``"csv"``: one ASCII character.
 
     Returns
     -------
@@ -75,7 +81,10 @@ def load_texts(
     ...     unspoken.load_texts(path)
     (['win a prize', 'see you'], ['spam', 'ham'])
     """
-    return _unspoken.load_texts(path, kind, text_column, label_column)
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter == '"':
+        needed = "one ASCII character that is no letter, digit or quote"
+        raise ArgumentError(f"read texts: found delimiter={delimiter!r}; needed {needed}")
+    return _unspoken.load_texts(path, kind, text_column, label_column, ord(delimiter))
 
 
 def text_list(texts: Iterable[str], name: str) -> list[str]:
@@ -88,12 +97,12 @@ def text_list(texts: Iterable[str], name: str) -> list[str]:
     """
     if isinstance(texts, (str, bytes)):
         kind = type(texts).__name__
-        raise TypeError(f"read {name}: found one {kind}, needed several texts; put it in a list")
+        raise ArgumentError(f"read {name}: found one {kind}, needed several texts; put it in a list")
     found = list(texts)
     for position, text in enumerate(found):
         if not isinstance(text, str):
             kind = type(text).__name__
-            raise TypeError(f"read {name}: found {kind} at position {position}, needed str; convert or drop it")
+            raise ArgumentError(f"read {name}: found {kind} at position {position}, needed str; convert or drop it")
     return found
 
 

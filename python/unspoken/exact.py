@@ -1,14 +1,16 @@
 """Exact arithmetic on encrypted integers: sums, differences, products with plaintext weights (BFV and BGV).
 
 A secret key encrypts and decrypts; a public key encrypts for others, who may only send; whoever adds
-and multiplies needs no key. Results are exact modulo the plaintext modulus: values and sums must stay
-within ``-secret.largest`` to ``secret.largest``, otherwise they wrap around, unnoticed.
+and multiplies needs no key. Results are exact modulo the plaintext modulus, so values and sums must
+stay within ``-secret.largest`` to ``secret.largest``. Each vector has a bound of its entries, `most`,
+which is public: who encrypts states it, and every operation computes the bound of its result. One whose
+result could leave the range is refused, unless an operand was made with ``wraps=True``.
 
 >>> import numpy as np
 >>> from unspoken import exact
 >>> secret = exact.SecretKey()
 >>> public = secret.public_key()
->>> visits = public.encrypt([3, 1, 4]) + public.encrypt([1, 5, 9])  # by two who cannot read each other
+>>> visits = public.encrypt([3, 1, 4], most=10) + public.encrypt([1, 5, 9], most=10)  # of two people
 >>> secret.decrypt(visits)
 array([ 4,  6, 13])
 >>> secret.decrypt(visits * [10, 0, 1])
@@ -23,14 +25,15 @@ from __future__ import annotations
 import os
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Any, Literal, NoReturn, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
 from unspoken._files import write_new
-from unspoken.errors import ExactError, StateError
+from unspoken._labels import unmasked
+from unspoken.errors import ArgumentError, ExactError, StateError
 
 __all__ = ["EncryptedVector", "PublicKey", "SecretKey", "ZeroPool"]
 
@@ -106,20 +109,33 @@ class SecretKey:
         """
         return PublicKey(self._key.public_key())
 
-    def encrypt(self, values: npt.ArrayLike, *, pool: ZeroPool | None = None) -> EncryptedVector:
+    def encrypt(
+        self,
+        values: npt.ArrayLike,
+        *,
+        most: int | None = None,
+        wraps: bool = False,
+        pool: ZeroPool | None = None,
+    ) -> EncryptedVector:
         """Encrypt a vector of integers.
 
         Parameters
         ----------
         values : array_like
-            Integers of shape (n,), at most `slots` of them, of at most `largest` in magnitude.
+            Integers of shape (n,), at most `slots` of them, of at most `most` in magnitude.
+        most : int, optional
+            The largest magnitude that an entry can have; public. `largest` by default, which leaves no room
+            for a sum: state what the values mean, not what they are.
+        wraps : bool
+            Compute modulo the plaintext modulus: results that leave the range wrap around. `False` by
+            default.
         pool : ZeroPool, optional
             A pool of this key, of which one entry is used, if there is one.
 
         Raises
         ------
         ExactError
-            If there are too many values, one is too large, or the pool is of another key.
+            If there are too many values, one is larger than `most`, or the pool is of another key.
 
         Examples
         --------
@@ -127,7 +143,7 @@ class SecretKey:
         >>> len(exact.SecretKey().encrypt([1, 2, 3]))
         3
         """
-        return EncryptedVector(self._key.encrypt(_integers(values), _pool(pool)))
+        return _encrypt(self._key, values, most, wraps, pool)
 
     def decrypt(self, vector: EncryptedVector) -> npt.NDArray[np.int64]:
         """Decrypt a vector to integers, shape (n,).
@@ -176,7 +192,7 @@ class SecretKey:
 
     def __reduce__(self) -> Any:
         """Raise: secrets are stored with `to_bytes`."""
-        raise TypeError("a secret key is not pickled: use to_bytes() and from_bytes()")
+        raise ArgumentError("a secret key is not pickled: use to_bytes() and from_bytes()")
 
     def __repr__(self) -> str:
         """Return preset and scheme, and no bit of the secret."""
@@ -224,20 +240,27 @@ class PublicKey:
         """
         return self._key.to_bytes()
 
-    def encrypt(self, values: npt.ArrayLike, *, pool: ZeroPool | None = None) -> EncryptedVector:
+    def encrypt(
+        self,
+        values: npt.ArrayLike,
+        *,
+        most: int | None = None,
+        wraps: bool = False,
+        pool: ZeroPool | None = None,
+    ) -> EncryptedVector:
         """Encrypt a vector of integers: see `SecretKey.encrypt`.
 
         Raises
         ------
         ExactError
-            If there are too many values, one is too large, or the pool is of another key.
+            If there are too many values, one is larger than `most`, or the pool is of another key.
 
         Examples
         --------
         >>> from unspoken import exact
         >>> vector = exact.SecretKey().public_key().encrypt([1, 2, 3])
         """
-        return EncryptedVector(self._key.encrypt(_integers(values), _pool(pool)))
+        return _encrypt(self._key, values, most, wraps, pool)
 
     def pool(self, capacity: int, *, file: str | PathLike[str] | None = None) -> ZeroPool:
         """Return a pool of encryptions of zero with this key: see `ZeroPool`.
@@ -258,28 +281,41 @@ class EncryptedVector:
     """An encrypted vector of integers. ``+``, ``-`` and ``*`` work entry by entry and need no key.
 
     The other operand of ``+`` and ``-`` is a vector of the same key or plaintext integers; that of
-    ``*`` is plaintext integers.
+    ``*`` is plaintext integers. Each operation computes the bound of its result, `most`, and raises
+    `ExactError` if that leaves the range of the parameters.
 
     Examples
     --------
     >>> from unspoken import exact
     >>> secret = exact.SecretKey()
-    >>> a, b = secret.encrypt([1, 2]), secret.encrypt([10, 20])
-    >>> secret.decrypt((b - a) * 3 + [0, 1])
-    array([27, 55])
+    >>> a, b = secret.encrypt([1, 2], most=100), secret.encrypt([10, 20], most=100)
+    >>> c = (b - a) * 3 + [0, 1]
+    >>> secret.decrypt(c), c.most
+    (array([27, 55]), 601)
     """
 
     # Arrays leave operators with a vector to it.
     __array_ufunc__ = None
 
-    def __init__(self, vector: _unspoken.ExactVector) -> None:
+    def __init__(self, vector: _unspoken.ExactVector, most: int | None) -> None:
         self._vector = vector
+        self._most = most
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, length: int, preset: str = "n12_exact17", *, scheme: Scheme = "bfv"
+        cls,
+        data: bytes,
+        length: int,
+        preset: str = "n12_exact17",
+        *,
+        scheme: Scheme = "bfv",
+        most: int | None = None,
+        wraps: bool = False,
     ) -> EncryptedVector:
         """Read the output of `to_bytes`, with the same length, preset and scheme.
+
+        The bytes have no bound of the entries: `most` is what the sender agreed to, and `largest` of the
+        key by default. `wraps` is as for `SecretKey.encrypt`.
 
         Raises
         ------
@@ -294,10 +330,11 @@ class EncryptedVector:
         >>> secret.decrypt(exact.EncryptedVector.from_bytes(sent, 2))
         array([1, 2])
         """
-        return cls(_unspoken.ExactVector.from_bytes(preset, scheme, length, data))
+        vector = _unspoken.ExactVector.from_bytes(preset, scheme, length, data)
+        return cls(vector, None if wraps else _bound(most, vector.largest))
 
     def to_bytes(self) -> bytes:
-        """Return the encrypted vector, to send or store. Its length is not part of it.
+        """Return the encrypted vector, to send or store. Its length and its bound are not part of it.
 
         Examples
         --------
@@ -306,6 +343,11 @@ class EncryptedVector:
         True
         """
         return self._vector.to_bytes()
+
+    @property
+    def most(self) -> int | None:
+        """Largest magnitude that an entry can have, as stated and computed; `None` if entries may wrap around."""
+        return self._most
 
     @property
     def budget_bits(self) -> float:
@@ -319,26 +361,66 @@ class EncryptedVector:
     def __add__(self, other: EncryptedVector | npt.ArrayLike) -> EncryptedVector:
         """Return the sum, entry by entry."""
         if isinstance(other, EncryptedVector):
-            return EncryptedVector(self._vector.add(self._same_length(other)))
-        return EncryptedVector(self._vector.add_plain(self._plain(other)))
+            vector, most = self._same_length(other), self._sum(other._most)
+            return EncryptedVector(self._vector.add(vector), most)
+        added = self._plain(other)
+        most = self._sum(_magnitude(added))
+        return EncryptedVector(self._vector.add_plain(added), most)
 
     __radd__ = __add__
 
     def __sub__(self, other: EncryptedVector | npt.ArrayLike) -> EncryptedVector:
         """Return the difference, entry by entry."""
         if isinstance(other, EncryptedVector):
-            return EncryptedVector(self._vector.subtract(self._same_length(other)))
-        return EncryptedVector(self._vector.add_plain(-self._plain(other)))
+            vector, most = self._same_length(other), self._sum(other._most)
+            return EncryptedVector(self._vector.subtract(vector), most)
+        return self + -self._plain(other)
+
+    def __rsub__(self, other: npt.ArrayLike) -> EncryptedVector:
+        """Return plaintext integers minus this vector, entry by entry."""
+        return self * -1 + other
+
+    def __neg__(self) -> EncryptedVector:
+        """Return this vector with the other sign."""
+        return self * -1
 
     def __mul__(self, weights: npt.ArrayLike) -> EncryptedVector:
         """Return the product with plaintext weights, entry by entry."""
-        return EncryptedVector(self._vector.multiply_plain(self._plain(weights)))
+        if isinstance(weights, EncryptedVector):
+            return self._only_sums(weights)
+        factors = self._plain(weights)
+        most = None if self._most is None else self._within(self._most * _magnitude(factors))
+        return EncryptedVector(self._vector.multiply_plain(factors), most)
+
+    def _only_sums(self, _other: object, _modulus: object = None) -> NoReturn:
+        raise ArgumentError(
+            "compute with an encrypted vector: found an operation other than + and - with vectors or integers and * "
+            "with integers; needed one of these: decrypt first, or use encrypted matrices (unspoken.MatrixClient)"
+        )
+
+    __matmul__ = __rmatmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _only_sums
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _only_sums
 
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
         """Return length, preset and scheme."""
         return f"<EncryptedVector of {len(self)}, {self._vector.preset}, {self._vector.scheme}>"
+
+    def _sum(self, added: int | None) -> int | None:
+        """Return the bound of a sum with entries of this bound."""
+        return None if self._most is None or added is None else self._within(self._most + added)
+
+    def _within(self, most: int) -> int:
+        """Return a bound that the parameters hold."""
+        largest = self._vector.largest
+        if most > largest:
+            raise ExactError(
+                f"compute with vectors: found a result that may reach {most}, needed at most {largest} for "
+                f"{self._vector.preset}; state a smaller most= where the vectors are encrypted or read, choose a "
+                "preset with larger values, or allow results to wrap around with wraps=True"
+            )
+        return most
 
     def _same_length(self, other: EncryptedVector) -> _unspoken.ExactVector:
         if len(self) != len(other):
@@ -347,7 +429,7 @@ class EncryptedVector:
 
     def _plain(self, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return plaintext integers, one for each entry; a single one is repeated."""
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values, "integers", ExactError))
         return _integers(np.full(len(self), array) if array.ndim == 0 else array, len(self))
 
 
@@ -396,6 +478,28 @@ class ZeroPool:
         return f"<ZeroPool of {self.available} of {self.capacity}>"
 
 
+def _encrypt(key: _Key, values: npt.ArrayLike, most: int | None, wraps: bool, pool: ZeroPool | None) -> EncryptedVector:
+    entries, bound = _integers(values), _bound(most, key.largest)
+    # Which entry it is, and its value, stay out of the message.
+    if bool(np.any((entries > bound) | (entries < -bound))):
+        raise ExactError(f"encrypt: found an entry out of range; needed -{bound} to {bound}")
+    return EncryptedVector(key.encrypt(entries, _pool(pool)), None if wraps else bound)
+
+
+def _bound(most: int | None, largest: int) -> int:
+    """Return a stated bound of entries, or the largest."""
+    if most is None:
+        return largest
+    if not 0 <= most <= largest:
+        raise ExactError(f"state a bound: found most={most}; needed 0 to {largest}")
+    return int(most)
+
+
+def _magnitude(values: npt.NDArray[np.int64]) -> int:
+    """Return the largest magnitude of plaintext integers."""
+    return max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
+
+
 def _pool(pool: ZeroPool | None) -> _unspoken.ExactPool | None:
     return None if pool is None else pool._pool
 
@@ -423,9 +527,9 @@ def _sealing_key(path: Path, new: bool) -> bytes:
 
 
 def _integers(values: npt.ArrayLike, length: int | None = None) -> npt.NDArray[np.int64]:
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values, "integers", ExactError))
     if array.dtype.kind not in "iub":
-        raise TypeError(f"encrypt: found entries of {array.dtype}; needed integers")
+        raise ArgumentError(f"encrypt: found entries of {array.dtype}; needed integers")
     if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
         raise ExactError("encrypt: found an entry of 2**63 or more; needed smaller ones")
     if array.ndim != 1 or length not in (None, array.size):

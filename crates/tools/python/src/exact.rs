@@ -205,6 +205,12 @@ impl ExactPublicKey {
         encrypt(py, &self.encoder, &self.client_key(), &values, pool)
     }
 
+    /// Largest magnitude of a value.
+    #[getter]
+    fn largest(&self) -> u32 {
+        self.encoder.parameters().plain_modulus() / 2
+    }
+
     /// A pool of encryptions of zero with this key, in memory, or in a file with its sealing key.
     fn pool(&self, py: Python<'_>, capacity: u32, file: Option<(String, [u8; 32])>) -> PyResult<ExactPool> {
         ExactPool::open(py, self.client_key(), capacity, file)
@@ -295,6 +301,12 @@ impl ExactVector {
     #[getter]
     fn scheme(&self) -> &'static str {
         scheme_name(self.ciphertext.parameters())
+    }
+
+    /// Largest magnitude of an entry.
+    #[getter]
+    fn largest(&self) -> u32 {
+        self.ciphertext.parameters().plain_modulus() / 2
     }
 
     #[getter]
