@@ -99,8 +99,8 @@ impl Budgets {
     ///
     /// # Errors
     /// [`UnsealError::Exhausted`] if the client has fewer evaluations left; nothing is charged then.
-    /// [`UnsealError::Crowded`] if there is no room for another client, [`UnsealError::CrowdedNetwork`] if there is none
-    /// for another one of its network.
+    /// [`UnsealError::Crowded`] if there is no room for another client, [`UnsealError::CrowdedNetwork`] if there is
+    /// none for another one of its network.
     pub(crate) fn charge(
         &self,
         client: ClientId,

@@ -1,10 +1,8 @@
 //! Bearer tokens. A token is 32 random bytes; the server keeps only its SHA-256 hash, which suffices for a secret that
 //! nobody can guess.
 
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
-use std::time::SystemTime;
 use std::{fmt, io};
 
 use sha2::{Digest, Sha256};
@@ -114,7 +112,6 @@ pub(crate) enum Authenticator {
 }
 
 pub(crate) struct TokenFile {
-    stamp: Option<(SystemTime, u64)>,
     tokens: Vec<(ClientName, [u8; 32])>,
 }
 
@@ -147,15 +144,13 @@ impl Authenticator {
         found
     }
 
-    /// Reads the file again if it changed. If it cannot be read, the tokens do not change. Returns whether tokens were
-    /// replaced.
+    /// Reads the file again. If it cannot be read, the tokens do not change. Returns whether they were replaced.
     pub(crate) fn reload(&self) -> Result<bool, TokenError> {
         let Self::Tokens { path, known } = self else { return Ok(false) };
-        let stamp = std::fs::metadata(path).ok().as_ref().and_then(stamp);
-        if stamp == known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).stamp {
+        let fresh = TokenFile::read(path)?;
+        if fresh.tokens == known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).tokens {
             return Ok(false);
         }
-        let fresh = TokenFile::read(path)?;
         *known.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = fresh;
         Ok(true)
     }
@@ -164,14 +159,9 @@ impl Authenticator {
 impl TokenFile {
     fn read(path: &Path) -> Result<Self, TokenError> {
         let failed = |source| TokenError::File { path: path.to_owned(), source };
-        let stamp = std::fs::metadata(path).ok().as_ref().and_then(stamp);
-        let text = std::fs::read_to_string(path).map_err(failed)?;
-        Ok(Self { stamp, tokens: parse(&text)? })
+        let text = unspoken_files::read_text(path).map_err(|error| failed(error.into()))?;
+        Ok(Self { tokens: parse(&text)? })
     }
-}
-
-fn stamp(metadata: &Metadata) -> Option<(SystemTime, u64)> {
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
@@ -209,6 +199,9 @@ mod tests {
     fn a_token_authenticates_only_its_own_client() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
+        // A mark and ends of lines of Windows are no part of a name.
+        std::fs::write(file.path(), format!("\u{feff}{}\r\n", ann.line)).unwrap();
+        assert_eq!(TokenFile::read(file.path()).unwrap().tokens[0].0.as_str(), "ann");
         std::fs::write(file.path(), format!("# clients\n{}\n\n{}\n", ann.line, bob.line)).unwrap();
         let authenticator = Authenticator::new(Some(file.path())).unwrap();
         let client = |header: &str| authenticator.authenticate(Some(header)).map(|name| name.to_string());

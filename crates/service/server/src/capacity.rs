@@ -4,6 +4,7 @@ use crate::application::Applications;
 use crate::config::ServerConfig;
 use crate::connection::{CONNECTION_BYTES, TLS_BYTES};
 use crate::routes::UPLOAD_BYTES;
+use crate::store::ENTRY_BYTES;
 
 /// The memory or the open files that a service may use are too few for it.
 #[derive(Debug, thiserror::Error)]
@@ -12,9 +13,9 @@ pub enum CapacityError {
     /// One worker with the largest request needs more than `limits.memory_bytes`.
     #[error(
         "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
-         keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, the page {page} and the \
-         models of all applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it \
-         (--memory-mib), lower limits.connections, or offer less",
+         keys {keys}), requests {bodies}, {connections} connections {connection_bytes}, {bundles} key bundles \
+         {bundle_bytes}, the page {page} and the models of all applications {prepared}; limits.memory_bytes is \
+         {limit}, needed at least {needed}: raise it (--memory-mib), lower limits.connections or limits.bundles, or offer less",
         worker = answer.saturating_add(*working).saturating_add(*keys)
     )]
     Memory {
@@ -32,6 +33,10 @@ pub enum CapacityError {
         connections: usize,
         /// Bytes that connections take.
         connection_bytes: u64,
+        /// Number of key bundles.
+        bundles: usize,
+        /// Bytes that their entries take.
+        bundle_bytes: u64,
         /// Bytes of the page's files.
         page: u64,
         /// Bytes of the prepared models of all applications.
@@ -77,11 +82,13 @@ impl Capacity {
         }
         let each = CONNECTION_BYTES + if config.tls.is_some() { TLS_BYTES } else { 0 };
         let connection_bytes = each.saturating_mul(connections as u64);
+        let bundles = config.limits.bundles;
+        let bundle_bytes = ENTRY_BYTES.saturating_mul(bundles as u64);
         let offers = || applications.iter().map(|(_, offer)| offer);
         let prepared = offers().map(|offer| offer.prepared_bytes()).fold(0, u64::saturating_add);
         let largest_query = offers().map(|offer| offer.limits().max_query_bytes as u64).max().unwrap_or(0);
         let largest_body = largest_query.max(UPLOAD_BYTES);
-        let fixed = prepared.saturating_add(connection_bytes).saturating_add(page);
+        let fixed = [connection_bytes, bundle_bytes, page].into_iter().fold(prepared, u64::saturating_add);
 
         let mut largest_worker = 1;
         for (name, offer) in applications.iter() {
@@ -96,6 +103,8 @@ impl Capacity {
                     bodies: largest_body,
                     connections,
                     connection_bytes,
+                    bundles,
+                    bundle_bytes,
                     page,
                     prepared,
                     needed,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use unspoken_files::read_text;
 
 use crate::listen;
 use crate::offer::OfferConfig;
@@ -84,6 +85,14 @@ pub struct ServiceLimits {
     pub key_disk_bytes: u64,
     /// Bytes of disk for the key bundles of one token. 0 means a quarter of `key_disk_bytes`.
     pub key_bytes_per_token: u64,
+    /// Key bundles of all clients, of any length. Memory for their entries is reserved: about 1 KiB for each.
+    pub bundles: usize,
+    /// Key bundles of one token. 0 means a quarter of `bundles`.
+    pub bundles_per_token: usize,
+    /// Key bundles of clients without a token that come from one address (of IPv6: from one /64 network). When there
+    /// are more, the least recently used of this address gives way. 0 means a sixteenth of `bundles`. Where all clients
+    /// come through one proxy, it should equal `bundles`.
+    pub bundles_per_address: usize,
     /// Requests of all clients waiting for a worker.
     pub queue: usize,
     /// Requests of one client waiting for a worker.
@@ -164,6 +173,9 @@ impl Default for ServiceLimits {
             memory_bytes: 4 << 30,
             key_disk_bytes: 0,
             key_bytes_per_token: 0,
+            bundles: 16_384,
+            bundles_per_token: 0,
+            bundles_per_address: 0,
             queue: 256,
             queue_per_client: 16,
             queries_per_client: 32,
@@ -262,7 +274,7 @@ impl ServerConfig {
     /// [`ConfigError::File`] if it cannot be read, or the error of its format.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
+            read_text(path).map_err(|error| ConfigError::File { path: path.to_owned(), source: error.into() })?;
         match path.extension() {
             Some(extension) if extension == "json" => Self::from_json(&text),
             _ => Self::from_toml(&text),
@@ -276,6 +288,7 @@ impl ServerConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("limits.memory_bytes", self.limits.memory_bytes),
+            ("limits.bundles", self.limits.bundles as u64),
             ("limits.queue", self.limits.queue as u64),
             ("limits.queue_per_client", self.limits.queue_per_client as u64),
             ("limits.queries_per_client", self.limits.queries_per_client as u64),
@@ -320,6 +333,22 @@ impl ServerConfig {
     pub(crate) fn connections_per_address(&self, connections: usize) -> usize {
         match self.limits.connections_per_address {
             0 => connections.div_ceil(4),
+            count => count,
+        }
+    }
+
+    /// Maximum number of key bundles of one token.
+    pub(crate) fn bundles_per_token(&self) -> usize {
+        match self.limits.bundles_per_token {
+            0 => self.limits.bundles.div_ceil(4),
+            count => count,
+        }
+    }
+
+    /// Maximum number of key bundles of clients without a token that come from one address.
+    pub(crate) fn bundles_per_address(&self) -> usize {
+        match self.limits.bundles_per_address {
+            0 => self.limits.bundles.div_ceil(16),
             count => count,
         }
     }

@@ -1,6 +1,5 @@
 //! Connections: accepts them within limits, negotiates TLS, and closes those that send no authorized request.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -18,10 +17,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::concurrency::ConcurrencyLimit;
+use crate::config::Timeouts;
+use crate::network::Network;
+use crate::tls::Certificates;
 
 /// Pause after an error of the listener; the usual cause is too many open files, which passes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -41,8 +42,8 @@ pub(crate) struct ConnectionContext {
     /// Limit of open connections; more wait to be accepted.
     pub(crate) total: Arc<Semaphore>,
     /// Limit of open connections from one network; more are closed.
-    pub(crate) per_network: ConcurrencyLimit<IpAddr>,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) per_network: ConcurrencyLimit<Network>,
+    pub(crate) certificates: Option<Arc<Certificates>>,
     pub(crate) router: Router,
     pub(crate) timeouts: ConnectionTimeouts,
     /// Cancelled when the service accepts no more connections; those without a request are closed.
@@ -63,6 +64,14 @@ pub(crate) struct ConnectionTimeouts {
     pub(crate) authorization: Option<Duration>,
     /// Time limit for loading the page, which needs no authorization.
     pub(crate) page: Duration,
+}
+
+impl ConnectionTimeouts {
+    /// Those of a listener for clients.
+    pub(crate) fn of_clients(timeouts: &Timeouts) -> Self {
+        let Timeouts { head, stall, authorization, page, .. } = *timeouts;
+        Self { head, stall, authorization: Some(authorization), page }
+    }
 }
 
 /// Whether a connection has sent a request with a known token. Stored as an extension of each request.
@@ -145,39 +154,29 @@ pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, 
                 continue;
             }
         };
-        let Some(network_permit) = context.per_network.try_acquire(&network(peer.ip())) else {
+        let network = Network::of(peer.ip());
+        let Some(network_permit) = context.per_network.try_acquire(&network) else {
             context.refused.inc();
             tracing::debug!(address = %peer.ip(), limit = context.per_network.limit(), "too many connections");
             continue;
         };
         let (watcher, context) = (graceful.watcher(), context.clone());
         tokio::spawn(async move {
-            let (authorization, begun) = (ConnectionAuthorization::default(), Arc::new(AtomicBool::new(false)));
+            let connected =
+                Connected { network, authorization: ConnectionAuthorization::default(), begun: Arc::default() };
             context.open.inc();
             tokio::select! {
-                () = connection(stream, &context, &authorization, &begun, watcher) => {}
+                () = connection(stream, &context, &connected, watcher) => {}
                 () = context.stopped.cancelled() => {}
                 // Of the other connections, hyper closes those without a request, and the rest after their answer.
-                () = closing_unused(&context.closing, &begun) => {}
-                () = authorization.overdue(context.timeouts) => {
+                () = closing_unused(&context.closing, &connected.begun) => {}
+                () = connected.authorization.overdue(context.timeouts) => {
                     tracing::debug!(address = %peer.ip(), "connection closed: it sent no authorized request in time");
                 }
             }
             context.open.dec();
             drop((permit, network_permit));
         });
-    }
-}
-
-/// The unit to which the limit per address applies: an IPv4 address, or the /64 network of an IPv6 address, because a
-/// client with one IPv6 address usually has the whole network of 2^64 addresses.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
     }
 }
 
@@ -189,21 +188,15 @@ async fn closing_unused(closing: &CancellationToken, begun: &AtomicBool) {
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    context: &ConnectionContext,
-    authorization: &ConnectionAuthorization,
-    begun: &Arc<AtomicBool>,
-    watcher: Watcher,
-) {
+async fn connection(stream: TcpStream, context: &ConnectionContext, connected: &Connected, watcher: Watcher) {
     // Answers are written whole, so waiting until packets are full only delays them.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(context.timeouts.stall));
     let stream = Box::pin(stream);
-    let Some(tls) = &context.tls else { return http(stream, context, authorization, begun, watcher).await };
-    match tokio::time::timeout(context.timeouts.head, tls.accept(stream)).await {
-        Ok(Ok(stream)) => http(stream, context, authorization, begun, watcher).await,
+    let Some(certificates) = &context.certificates else { return http(stream, context, connected, watcher).await };
+    match tokio::time::timeout(context.timeouts.head, certificates.acceptor().accept(stream)).await {
+        Ok(Ok(stream)) => http(stream, context, connected, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
@@ -212,15 +205,11 @@ async fn connection(
 async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     context: &ConnectionContext,
-    authorization: &ConnectionAuthorization,
-    begun: &Arc<AtomicBool>,
+    connected: &Connected,
     watcher: Watcher,
 ) {
-    let requests = ConnectionRequests {
-        router: TowerToHyperService::new(context.router.clone()),
-        authorization: authorization.clone(),
-        begun: begun.clone(),
-    };
+    let requests =
+        ConnectionRequests { router: TowerToHyperService::new(context.router.clone()), connected: connected.clone() };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(context.timeouts.head)
@@ -240,12 +229,19 @@ fn log_unreadable(error: &hyper::Error, requests: &IntCounterVec) {
     tracing::info!(route = "unreadable", status, reason = %error, "request");
 }
 
-/// The router; adds to each request the authorization state of its connection.
+/// What is known of an open connection.
+#[derive(Clone)]
+struct Connected {
+    network: Network,
+    authorization: ConnectionAuthorization,
+    /// Whether it has sent a whole head.
+    begun: Arc<AtomicBool>,
+}
+
+/// The router; adds to each request where its connection comes from, and its authorization state.
 struct ConnectionRequests {
     router: TowerToHyperService<Router>,
-    authorization: ConnectionAuthorization,
-    /// Whether the connection has sent a whole head.
-    begun: Arc<AtomicBool>,
+    connected: Connected,
 }
 
 impl Service<Request<Incoming>> for ConnectionRequests {
@@ -254,21 +250,9 @@ impl Service<Request<Incoming>> for ConnectionRequests {
     type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        self.begun.store(true, Ordering::Relaxed);
-        request.extensions_mut().insert(self.authorization.clone());
+        self.connected.begun.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(self.connected.authorization.clone());
+        request.extensions_mut().insert(self.connected.network);
         self.router.call(request)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-
-    #[test]
-    fn addresses_of_one_network_count_together() {
-        let network = |text: &str| super::network(text.parse().unwrap()).to_string();
-        assert_eq!(network("192.0.2.7"), "192.0.2.7");
-        assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
-        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
     }
 }

@@ -21,6 +21,7 @@ use crate::budget::Reservation;
 use crate::gather::Parcel;
 use crate::memory::{CountedBytes, JobMemory, KeyCache, KeyMemory, KeysInUse};
 use crate::metrics::Metrics;
+use crate::network::Network;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
 use crate::service::blocking;
@@ -54,13 +55,13 @@ impl Engine {
     /// are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
-        client: &ClientName,
+        (client, network): (&ClientName, Option<Network>),
         (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
         query: Query,
         progress: Arc<AnswerProgress>,
     ) -> Result<Bytes, Refusal> {
-        let id = client_id(client, entry.id);
+        let id = client_id(client, network, entry.id);
         let (work, queue) = (offer.work_bytes(), self.gathering_queues.get(name).unwrap_or(&self.queue));
         self.work(queue, client, (name, offer), entry, work, move |job, memory| {
             let JobMemory { keys, work } = memory;
@@ -318,8 +319,8 @@ impl Job {
 }
 
 /// The id by which applications know the client of a query. It depends on the name of the client's token or, without
-/// tokens, on the key bundle.
-fn client_id(client: &ClientName, key: KeyId) -> ClientId {
+/// tokens, on the key bundle; then it has the network, because clients make as many bundles as they like.
+fn client_id(client: &ClientName, network: Option<Network>, key: KeyId) -> ClientId {
     let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 client of a service, as applications know it");
     if client.is_anonymous() {
         hasher.update(b"key bundle ").update(key.as_bytes());
@@ -328,7 +329,8 @@ fn client_id(client: &ClientName, key: KeyId) -> ClientId {
     }
     let mut id = [0; 16];
     hasher.finalize_xof().fill(&mut id);
-    ClientId::new(id)
+    let id = ClientId::new(id);
+    network.filter(|_| client.is_anonymous()).map_or(id, |network| id.with_network(network.hash()))
 }
 
 /// The name under which a client takes turns with others. Clients without tokens are told apart by their key bundles,
@@ -442,9 +444,14 @@ mod tests {
     fn clients_are_told_apart_by_token_and_without_tokens_by_key() {
         let key = |byte| KeyId::from_bytes([byte; 16]);
         let (one, two, anyone) = (ClientName::new("one"), ClientName::new("two"), ClientName::new("anonymous"));
-        assert_eq!(client_id(&one, key(1)), client_id(&one, key(2)));
-        assert_ne!(client_id(&one, key(1)), client_id(&two, key(1)));
-        assert_ne!(client_id(&anyone, key(1)), client_id(&anyone, key(2)));
-        assert_eq!(client_id(&anyone, key(1)), client_id(&anyone, key(1)));
+        let network = Some(Network::of([192, 0, 2, 7].into()));
+        let id = |client, key| client_id(client, network, key);
+        assert_eq!(id(&one, key(1)), id(&one, key(2)));
+        assert_ne!(id(&one, key(1)), id(&two, key(1)));
+        assert_ne!(id(&anyone, key(1)), id(&anyone, key(2)));
+        assert_eq!(id(&anyone, key(1)), id(&anyone, key(1)));
+        // Whoever makes many bundles without a token is known by the network.
+        assert_eq!(id(&anyone, key(1)).network(), id(&anyone, key(2)).network());
+        assert!(id(&anyone, key(1)).network().is_some() && id(&one, key(1)).network().is_none());
     }
 }

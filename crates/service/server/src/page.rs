@@ -51,14 +51,15 @@ const MEDIA: [(&str, &str); 13] = [
     ("woff2", "font/woff2"),
 ];
 
+/// The policy of the page. `web/static/index.html` has it too, for servers that send no headers, without the last
+/// directive, which browsers ignore there.
+const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; \
+                      img-src 'self' data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// Headers of every response with a file, or about one.
 const HEADERS: [(HeaderName, &str); 8] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; \
-         img-src 'self' data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'",
-    ),
+    (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -342,5 +343,23 @@ impl http_body::Body for PageBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page of this repository, wherever it is served from, and the headers that its guide names.
+    #[test]
+    fn the_page_brings_its_policy_and_the_guide_has_the_headers() {
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = one_line(include_str!("../../../../web/static/index.html"));
+        let policy = POLICY.strip_suffix("; frame-ancestors 'none'").unwrap();
+        let meta = format!(r#"<meta http-equiv="Content-Security-Policy" content="{policy}" />"#);
+        let at = page.find(&meta).expect("the page has the policy");
+        assert!(at < page.find("<script").unwrap() && at < page.find("<link").unwrap());
+        let guide = one_line(include_str!("../../../../web/README.md"));
+        assert!(guide.contains(&format!("Content-Security-Policy: {POLICY}")));
     }
 }

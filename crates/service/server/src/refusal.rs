@@ -16,6 +16,9 @@ use crate::descriptors;
 use crate::queue::QueueFull;
 use crate::store::StoreError;
 
+/// Seconds after which bundles that are arriving now may give way.
+const PAUSE_SECONDS: u32 = 60;
+
 /// Why a request is refused. The middleware in `observe` renders it as a body in the format that the client accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
@@ -70,10 +73,10 @@ impl Refusal {
             ApplicationError::DoesNotFit(text) => {
                 (text.clone(), "read the application's description again and make keys and query for it")
             }
+            ApplicationError::Refused { text, remedy } => return Self::new(code, text.clone(), remedy.clone()),
             ApplicationError::Busy(text) => {
                 return Self::new(code, text.clone(), "ask again later").retry_after(1);
             }
-            ApplicationError::Refused { text, remedy } => return Self::new(code, text.clone(), remedy.clone()),
             ApplicationError::Exhausted { text, wait_seconds } => {
                 return Self::new(code, text.clone(), "ask again later").retry_after(*wait_seconds);
             }
@@ -182,8 +185,27 @@ impl From<StoreError> for Refusal {
                 "delete a bundle that you no longer need (`unspoken keys list --url URL`, then `unspoken keys delete \
                  --url URL ID`), or have the service owner raise --key-disk-mib (limits.key_disk_bytes)",
             ),
+            StoreError::TokenCount { .. } => Self::new(
+                ProblemCode::TooManyKeys,
+                message,
+                "list the bundles with `unspoken keys list --url URL` and delete one with `unspoken keys delete --url \
+                 URL ID`, or have the service owner raise limits.bundles_per_token",
+            ),
+            StoreError::AddressCount { .. } => Self::new(
+                ProblemCode::TooManyKeys,
+                message,
+                "ask again later, get a token, or have the service owner raise limits.bundles_per_address, as a \
+                 service behind a proxy needs it",
+            )
+            .retry_after(PAUSE_SECONDS),
+            StoreError::Count { .. } => Self::new(
+                ProblemCode::StorageFull,
+                message,
+                "ask again later, or have the service owner raise limits.bundles",
+            )
+            .retry_after(PAUSE_SECONDS),
             StoreError::RoomTaken => {
-                Self::new(ProblemCode::StorageFull, message, "resume the upload later").retry_after(60)
+                Self::new(ProblemCode::StorageFull, message, "resume the upload later").retry_after(PAUSE_SECONDS)
             }
             StoreError::OffsetMismatch { have, .. } => {
                 Self::new(ProblemCode::OffsetMismatch, message, "send bytes from Upload-Offset on").with_offset(have)

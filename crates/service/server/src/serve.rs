@@ -10,7 +10,6 @@ use std::time::Duration;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::application::Applications;
@@ -27,10 +26,12 @@ use crate::memory::KeyCache;
 use crate::metrics::Metrics;
 use crate::page::{Page, PageError};
 use crate::queue::FairQueue;
+use crate::renewal::{ReloadSignal, read_again};
 use crate::routes::{metrics_router, router};
 use crate::service::Service;
+use crate::starting::Starting;
 use crate::store::{Store, StorePolicy};
-use crate::tls::{TlsError, acceptor};
+use crate::tls::{Certificates, TlsError};
 
 /// Maximum number of connections to the metrics listener.
 const METRICS_CONNECTIONS: usize = 16;
@@ -82,7 +83,6 @@ pub enum ServeError {
 pub struct Server {
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
-    tls: Option<TlsAcceptor>,
     capacity: Capacity,
     connections_per_address: usize,
     service: Arc<Service>,
@@ -97,11 +97,32 @@ impl Server {
         Self::bind_with_disk(config, applications, Arc::new(LocalDisk)).await
     }
 
+    /// Like [`Server::bind`], in place of one that listens already, and was made with the same configuration.
+    ///
+    /// # Errors
+    /// [`ServeError`], which names what to change.
+    pub async fn bind_after(
+        starting: Starting,
+        config: ServerConfig,
+        applications: Applications,
+    ) -> Result<Self, ServeError> {
+        Self::bind_to(Some(starting), config, applications, Arc::new(LocalDisk)).await
+    }
+
     /// Like [`Server::bind`], with the given disk.
     ///
     /// # Errors
     /// [`ServeError`], which names what to change.
     pub async fn bind_with_disk(
+        config: ServerConfig,
+        applications: Applications,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self, ServeError> {
+        Self::bind_to(None, config, applications, disk).await
+    }
+
+    async fn bind_to(
+        starting: Option<Starting>,
         config: ServerConfig,
         applications: Applications,
         disk: Arc<dyn Disk>,
@@ -114,12 +135,15 @@ impl Server {
             Capacity::new(&config, &applications, page_bytes, descriptors::room_for_connections(descriptors))?;
         capacity.log(&config);
         let authenticator = Authenticator::new(config.tokens.as_deref())?;
-        let tls = config.tls.as_ref().map(acceptor).transpose()?;
-        if tls.is_none() && !config.listen.ip().is_loopback() {
+        let certificates = config.tls.as_ref().map(Certificates::read).transpose()?.map(Arc::new);
+        if certificates.is_none() && !config.listen.ip().is_loopback() {
             tracing::warn!("tokens and queries cross the network without TLS");
         }
         let engine = Arc::new(engine(&config, &capacity, &applications, disk)?);
-        let listener = listen(config.listen).await?;
+        let listener = match starting {
+            Some(starting) => starting.into_listener().await?,
+            None => listen(config.listen).await?,
+        };
         let metrics_listener = match config.metrics_listen {
             Some(address) => Some(listen(address).await?),
             None => None,
@@ -131,6 +155,7 @@ impl Server {
             engine,
             applications,
             authenticator,
+            certificates,
             page,
             allow_origins: config.allow_origins.clone(),
             queries: ConcurrencyLimit::new(config.limits.queries_per_client),
@@ -141,7 +166,6 @@ impl Server {
         Ok(Self {
             listener,
             metrics_listener,
-            tls,
             connections_per_address: config.connections_per_address(capacity.connections),
             capacity,
             service,
@@ -164,6 +188,12 @@ impl Server {
         self.metrics_listener.as_ref().map(TcpListener::local_addr).transpose()
     }
 
+    /// Reads tokens, certificate and key again when the signal arrives; they are also read every `timeouts.sweep`.
+    /// Files that cannot be used change nothing, and the log says why.
+    pub fn reload_on(&self, signal: ReloadSignal) {
+        tokio::spawn(signal.reload(self.service.clone(), self.service.engine.stop.clone()));
+    }
+
     /// Serves until `shutdown` completes, then finishes running requests: until the end of the drain time they may
     /// finish, after that they are cancelled. An application that does not check its cancel flag may still be running
     /// on a thread when this returns; end the runtime with `shutdown_timeout`, or the process.
@@ -181,20 +211,15 @@ impl Server {
             tokio::spawn(serve_metrics(listener, self.service.clone(), stopped.clone()));
         }
         if let Ok(address) = self.listener.local_addr() {
-            tracing::info!(%address, tls = self.tls.is_some(), "serving");
+            tracing::info!(%address, tls = self.service.certificates.is_some(), "serving");
         }
         let metrics = &self.service.engine.metrics;
         let context = ConnectionContext {
             total: Arc::new(Semaphore::new(self.capacity.connections)),
             per_network: ConcurrencyLimit::new(self.connections_per_address),
-            tls: self.tls,
+            certificates: self.service.certificates.clone(),
             router: router(self.service.clone()),
-            timeouts: ConnectionTimeouts {
-                head: timeouts.head,
-                stall: timeouts.stall,
-                authorization: Some(timeouts.authorization),
-                page: timeouts.page,
-            },
+            timeouts: ConnectionTimeouts::of_clients(timeouts),
             closing: self.service.closing.clone(),
             stopped,
             requests: metrics.requests.clone(),
@@ -243,7 +268,7 @@ pub async fn shutdown_signal() {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }
 
@@ -253,14 +278,9 @@ async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: Ca
     let context = ConnectionContext {
         total: Arc::new(Semaphore::new(METRICS_CONNECTIONS)),
         per_network: ConcurrencyLimit::new(METRICS_CONNECTIONS),
-        tls: None,
+        certificates: None,
         router: metrics_router(service.clone()),
-        timeouts: ConnectionTimeouts {
-            head: timeouts.head,
-            stall: timeouts.stall,
-            authorization: None,
-            page: timeouts.page,
-        },
+        timeouts: ConnectionTimeouts { authorization: None, ..ConnectionTimeouts::of_clients(timeouts) },
         closing: stopped.clone(),
         stopped: stopped.clone(),
         requests: metrics.requests.clone(),
@@ -284,6 +304,9 @@ fn engine(
     let policy = StorePolicy {
         key_disk_bytes: limits.key_disk_bytes,
         key_bytes_per_token: limits.key_bytes_per_token,
+        bundles: limits.bundles,
+        bundles_per_token: config.bundles_per_token(),
+        bundles_per_address: config.bundles_per_address(),
         key_sets: applications.iter().map(|(_, offer)| offer.key_set.to_string()).collect(),
         upload_lifetime: config.timeouts.upload_lifetime,
         key_lifetime: config.timeouts.key_lifetime,
@@ -312,7 +335,7 @@ fn engine(
     })
 }
 
-/// Removes expired bundles, reads changed tokens, and tests the disk.
+/// Removes expired bundles, reads changed tokens and certificates, and tests the disk.
 async fn sweep(service: Arc<Service>) {
     let every = service.timeouts.sweep;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -339,11 +362,7 @@ fn sweep_once(service: &Service) {
     }
     engine.cache.tidy();
     engine.store.probe();
-    match service.authenticator.reload() {
-        Ok(true) => tracing::info!("tokens read again"),
-        Ok(false) => {}
-        Err(error) => tracing::error!(%error, "cannot read tokens again; the old ones stay valid"),
-    }
+    read_again(service);
 }
 
 async fn finish(graceful: GracefulShutdown, service: &Service) {

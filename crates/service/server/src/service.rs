@@ -19,11 +19,14 @@ use crate::origin::AllowedOrigin;
 use crate::page::Page;
 use crate::refusal::Refusal;
 use crate::store::Meta;
+use crate::tls::Certificates;
 
 pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
     pub(crate) applications: Applications,
     pub(crate) authenticator: Authenticator,
+    /// Certificate and key, unless it speaks plain HTTP.
+    pub(crate) certificates: Option<Arc<Certificates>>,
     /// The files for browsers, if there are any.
     pub(crate) page: Option<Page>,
     /// Origins of other pages that may use the service.

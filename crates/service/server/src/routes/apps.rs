@@ -17,6 +17,7 @@ use crate::auth::ClientName;
 use crate::body::read_all;
 use crate::concurrency::ConcurrencyPermit;
 use crate::engine::{Query, turn_name};
+use crate::network::Network;
 use crate::observe::RequestLog;
 use crate::refusal::{Refusal, accepts, message_response, wants_json};
 use crate::service::{KnownClient, Service};
@@ -80,6 +81,7 @@ pub(super) async fn ask(
     let turn = turn_name(&client, id);
     let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
+    let network = parts.extensions.get::<Network>().copied();
     let mut memory = service.engine.bodies.arriving();
     let limit = offer.limits().max_query_bytes;
     let bytes = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
@@ -88,7 +90,7 @@ pub(super) async fn ask(
     let (engine, offer, progress) = (service.engine.clone(), offer.clone(), Arc::new(AnswerProgress::new()));
     let reported = progress.clone();
     let answer = async move {
-        let bytes = engine.answer(&client, (&name, &offer), entry, query, reported).await?;
+        let bytes = engine.answer((&client, network), (&name, &offer), entry, query, reported).await?;
         Ok(Bytes::from_owner(AnswerBytes { bytes, _permit: permit }))
     };
     if !accepts(&parts.headers, &[PROGRESS]) {

@@ -13,9 +13,10 @@ use utoipa::openapi::ResponseBuilder;
 use super::apps::{check_format, check_usable};
 use super::described::{Description, key_status, message, pattern};
 use crate::body::read_all;
+use crate::network::Network;
 use crate::refusal::{Refusal, message_response, wants_json};
 use crate::service::{KnownClient, Service, blocking};
-use crate::store::{Entry, KeyId};
+use crate::store::{Entry, Holder, KeyId};
 
 pub(super) async fn declare(
     State(service): State<Arc<Service>>,
@@ -42,8 +43,9 @@ pub(super) async fn declare(
         ));
     }
     let engine = service.engine.clone();
+    let holder = Holder::new(client, parts.extensions.get::<Network>().copied());
     let declared =
-        blocking(move || engine.store.declare(&client, declared, key_set, &mut |id| engine.cache.remove(id)));
+        blocking(move || engine.store.declare(&holder, declared, key_set, &mut |id| engine.cache.remove(id)));
     let declared = declared.await??;
     let mut response = status_response(&service, &declared.entry, &parts.headers);
     if declared.is_new {

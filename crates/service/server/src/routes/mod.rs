@@ -33,6 +33,9 @@ use crate::service::Service;
 /// How long a browser may remember the answer to a preflight request.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
+/// Seconds after which to look again whether the service is ready.
+const UNREADY_SECONDS: &str = "5";
+
 /// All routes, with their descriptions.
 fn described() -> DescribedRouter {
     DescribedRouter::new()
@@ -127,20 +130,28 @@ async fn healthz() -> &'static str {
 }
 
 /// Reports whether the service accepts requests and answers them from the newest data.
-async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, String) {
+async fn readyz(State(service): State<Arc<Service>>) -> Response {
+    match unready(&service) {
+        None => "ready\n".into_response(),
+        Some(reasons) => {
+            let retry = [(header::RETRY_AFTER, UNREADY_SECONDS)];
+            (StatusCode::SERVICE_UNAVAILABLE, retry, reasons).into_response()
+        }
+    }
+}
+
+/// Why the service is not ready, if it is not.
+fn unready(service: &Service) -> Option<String> {
     if service.draining.load(Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".into());
+        return Some("shutting down\n".into());
     }
     if !service.engine.store.is_healthy() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "the disk for keys failed\n".into());
+        return Some("the disk for keys failed\n".into());
     }
     let applications = service.applications.iter();
     let reasons = applications.filter_map(|(name, offer)| Some((name, offer.application.check_ready().err()?)));
     let lines: String = reasons.map(|(name, reason)| format!("{name}: {reason}\n")).collect();
-    match lines.is_empty() {
-        true => (StatusCode::OK, "ready\n".into()),
-        false => (StatusCode::SERVICE_UNAVAILABLE, lines),
-    }
+    (!lines.is_empty()).then_some(lines)
 }
 
 async fn metrics(State(service): State<Arc<Service>>) -> Response {

@@ -62,9 +62,14 @@ impl Meta {
         ClientName::new(&self.owner).is_anonymous()
     }
 
-    pub(super) fn is_same_bundle(&self, other: &Self) -> bool {
-        (&self.owner, &self.key_set, self.key_format, self.length, &self.blake3)
-            == (&other.owner, &other.key_set, other.key_format, other.length, &other.blake3)
+    /// Identifies the bundle by its owner, its parameters and its bytes.
+    pub(super) fn content(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        for text in [&self.owner, &self.key_set, &self.blake3] {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        hasher.update(&self.key_format.to_le_bytes()).update(&self.length.to_le_bytes());
+        hasher.finalize().into()
     }
 
     pub(crate) fn has_hash(&self, hash: &blake3::Hash) -> bool {

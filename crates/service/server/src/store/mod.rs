@@ -11,17 +11,19 @@
 //! synced. Whenever the process dies, a bundle is therefore either finished or an upload that resumes or expires. One
 //! rename to `trash` deletes it.
 
+mod index;
 mod meta;
 mod recover;
 mod room;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
+pub(crate) use index::{ENTRY_BYTES, Holder};
 pub(crate) use meta::Meta;
 use tokio_util::sync::CancellationToken;
 use unspoken_protocol::KeySetId;
@@ -30,6 +32,7 @@ use unspoken_wire::v1::{KeyState, KeyStatus};
 
 use crate::auth::ClientName;
 use crate::disk::Disk;
+use crate::store::index::Index;
 use crate::store::room::{Need, Room};
 
 const META: &str = "meta.json";
@@ -80,6 +83,15 @@ pub(crate) enum StoreError {
          belong to tokens"
     )]
     Quota { needed: u64, kept: u64, limit: u64 },
+    #[error("the client's other bundles are {held} of the {limit} that one token may have")]
+    TokenCount { held: usize, limit: usize },
+    #[error(
+        "clients without a token have {held} of the {limit} bundles from this address, and all of them are in use or \
+         arriving"
+    )]
+    AddressCount { held: usize, limit: usize },
+    #[error("all {limit} bundles that the service takes are in use, arriving, or belong to tokens")]
+    Count { limit: usize },
     #[error("bundles that arrived meanwhile took the room for this one")]
     RoomTaken,
     #[error("the chunk starts at byte {found}; the server has {have} bytes")]
@@ -103,6 +115,12 @@ pub(crate) struct StorePolicy {
     pub(crate) key_disk_bytes: u64,
     /// 0: a quarter of `key_disk_bytes`.
     pub(crate) key_bytes_per_token: u64,
+    /// Number of bundles of all clients.
+    pub(crate) bundles: usize,
+    /// Number of bundles of one token.
+    pub(crate) bundles_per_token: usize,
+    /// Number of bundles of clients without a token that connect from one address.
+    pub(crate) bundles_per_address: usize,
     /// The key sets of the applications that are offered.
     pub(crate) key_sets: HashSet<String>,
     pub(crate) upload_lifetime: Duration,
@@ -114,7 +132,7 @@ pub(crate) struct Store {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     policy: StorePolicy,
-    entries: Mutex<HashMap<KeyId, Arc<Entry>>>,
+    index: Mutex<Index>,
     healthy: AtomicBool,
     /// Held while the store is open; the operating system releases it when the process dies.
     _lock: std::fs::File,
@@ -124,6 +142,7 @@ pub(crate) struct Store {
 pub(crate) struct Entry {
     pub(crate) id: KeyId,
     pub(crate) meta: Meta,
+    holder: Holder,
     progress: Mutex<Progress>,
     /// Held while a request changes the bundle.
     writer: Arc<tokio::sync::Mutex<()>>,
@@ -167,10 +186,11 @@ pub(crate) struct Totals {
 }
 
 impl Entry {
-    fn new(id: KeyId, meta: Meta, state: State, offset: u64, touched: SystemTime) -> Self {
+    fn new(id: KeyId, meta: Meta, holder: Holder, state: State, offset: u64, touched: SystemTime) -> Self {
         Self {
             id,
             meta,
+            holder,
             progress: Mutex::new(Progress { state, offset, touched, used: touched }),
             writer: Arc::default(),
             current: Mutex::default(),
@@ -241,7 +261,7 @@ impl Entry {
 impl Store {
     /// The bundle with this id, if `owner` owns it and it has not expired.
     pub(crate) fn find(&self, owner: &ClientName, id: KeyId) -> Result<Arc<Entry>, StoreError> {
-        let entry = self.entries().get(&id).cloned().ok_or(StoreError::NotFound)?;
+        let entry = self.index().get(id).cloned().ok_or(StoreError::NotFound)?;
         let expired = entry.expires(&self.policy) <= SystemTime::now();
         if entry.meta.owner != owner.as_str() || expired || entry.progress().state == State::Gone {
             return Err(StoreError::NotFound);
@@ -249,10 +269,10 @@ impl Store {
         Ok(entry)
     }
 
-    /// All bundles of one owner that have not expired.
+    /// All bundles of one token that have not expired.
     pub(crate) fn of_owner(&self, owner: &ClientName) -> Vec<KeyStatus> {
-        let (entries, now) = (self.entries(), SystemTime::now());
-        let own = entries.values().filter(|e| e.meta.owner == owner.as_str() && e.expires(&self.policy) > now);
+        let (index, now) = (self.index(), SystemTime::now());
+        let own = index.of(&Holder::new(owner.clone(), None)).filter(|entry| entry.expires(&self.policy) > now);
         own.map(|entry| self.status(entry)).collect()
     }
 
@@ -278,33 +298,29 @@ impl Store {
     /// which it passes to `gave_way`. Blocks.
     pub(crate) fn declare(
         &self,
-        owner: &ClientName,
+        holder: &Holder,
         declaration: CheckedDeclaration,
         key_set: KeySetId,
         gave_way: &mut dyn FnMut(KeyId),
     ) -> Result<Declared, StoreError> {
         let now = SystemTime::now();
-        let meta = Meta::new(owner, declaration, key_set, now);
+        let meta = Meta::new(holder.owner(), declaration, key_set, now);
         let (entry, guard) = loop {
-            let mut entries = self.entries();
-            let live = |entry: &Arc<Entry>| !entry.is_gone() && entry.expires(&self.policy) > now;
-            if let Some(same) = entries.values().find(|e| e.meta.is_same_bundle(&meta) && live(e)) {
+            let mut index = self.index();
+            let live = |entry: &&Arc<Entry>| !entry.is_gone() && entry.expires(&self.policy) > now;
+            if let Some(same) = index.same_bundle(&meta).filter(live) {
                 return Ok(Declared { entry: same.clone(), is_new: false });
             }
-            let room = match Self::surplus_upload(&entries, &meta) {
-                Some(surplus) => Room::Without(surplus),
-                None => self.room_for(&entries, &meta, Need::declared(&meta), now)?,
-            };
-            match room {
+            match self.room_for_new(&index, &meta, holder, now)? {
                 Room::Free => {
                     let id = KeyId::random()?;
-                    let entry = Arc::new(Entry::new(id, meta, State::Uploading, 0, now));
+                    let entry = Arc::new(Entry::new(id, meta, holder.clone(), State::Uploading, 0, now));
                     // Held until the files are created; no other request can hold it yet.
                     let guard = entry.writer.clone().try_lock_owned();
-                    entries.insert(id, entry.clone());
+                    index.insert(entry.clone());
                     break (entry, guard);
                 }
-                Room::Without(victim) => self.give_way(entries, &victim, gave_way)?,
+                Room::Without(victim) => self.give_way(index, &victim, gave_way)?,
             }
         };
         let made = self.create_upload(&entry);
@@ -320,12 +336,13 @@ impl Store {
     /// Makes room for bytes of an upload that have arrived.
     fn make_room(&self, entry: &Entry, bytes: u64, gave_way: &mut dyn FnMut(KeyId)) -> Result<(), StoreError> {
         loop {
-            let entries = self.entries();
-            let room = self.room_for(&entries, &entry.meta, Need::arrived(entry, bytes), SystemTime::now());
+            let index = self.index();
+            let room =
+                self.room_for(&index, &entry.meta, &entry.holder, Need::arrived(entry, bytes), SystemTime::now());
             // There was room when the bundle was declared.
             match room.map_err(|_| StoreError::RoomTaken)? {
                 Room::Free => return Ok(()),
-                Room::Without(victim) => self.give_way(entries, &victim, gave_way)?,
+                Room::Without(victim) => self.give_way(index, &victim, gave_way)?,
             }
         }
     }
@@ -333,12 +350,12 @@ impl Store {
     /// Deletes a bundle that no request has: from here on none finds it.
     fn give_way(
         &self,
-        entries: MutexGuard<'_, HashMap<KeyId, Arc<Entry>>>,
+        index: MutexGuard<'_, Index>,
         victim: &Entry,
         gave_way: &mut dyn FnMut(KeyId),
     ) -> Result<(), StoreError> {
         let state = victim.take()?;
-        drop(entries);
+        drop(index);
         self.remove(victim, state)?;
         tracing::info!(key = %victim.id, application = victim.meta.application, "bundle gave way");
         gave_way(victim.id);
@@ -383,8 +400,10 @@ impl Store {
             let _ = self.disk.truncate(&path, offset);
             return Err(self.io_failed(error));
         }
+        let mut index = self.index();
         let mut progress = entry.progress();
         progress.offset = offset + bytes.len() as u64;
+        index.arrived(entry, offset, progress.offset);
         progress.touched = SystemTime::now();
         progress.used = progress.touched;
         Ok(())
@@ -478,8 +497,8 @@ impl Store {
     pub(crate) fn sweep(&self) -> Vec<KeyId> {
         let now = SystemTime::now();
         let expired: Vec<_> = {
-            let entries = self.entries();
-            entries.values().filter(|e| e.expires(&self.policy) <= now).cloned().collect()
+            let index = self.index();
+            index.all().filter(|entry| entry.expires(&self.policy) <= now).cloned().collect()
         };
         let mut removed = Vec::new();
         for entry in expired {
@@ -514,7 +533,7 @@ impl Store {
 
     pub(crate) fn totals(&self) -> Totals {
         let (mut totals, now) = (Totals::default(), SystemTime::now());
-        for entry in self.entries().values().filter(|entry| entry.expires(&self.policy) > now) {
+        for entry in self.index().all().filter(|entry| entry.expires(&self.policy) > now) {
             let progress = *entry.progress();
             totals.bytes += progress.offset;
             match progress.state {
@@ -537,11 +556,11 @@ impl Store {
 
     fn forget(&self, entry: &Entry) {
         entry.progress().state = State::Gone;
-        self.entries().remove(&entry.id);
+        self.index().remove(entry);
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<KeyId, Arc<Entry>>> {
-        self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn upload_dir(&self, id: KeyId) -> PathBuf {

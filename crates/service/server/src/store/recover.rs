@@ -1,6 +1,5 @@
 //! Opening a store, and recovering after a process died.
 
-use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,7 +9,8 @@ use std::time::SystemTime;
 
 use unspoken_files::{check_own_directory, open_lock_file};
 
-use super::{DATA, Entry, KeyId, META, Meta, State, Store, StorePolicy};
+use super::{DATA, Entry, Holder, KeyId, META, Meta, State, Store, StorePolicy};
+use crate::auth::ClientName;
 use crate::disk::Disk;
 
 /// Longest `meta.json` that is read.
@@ -31,7 +31,7 @@ impl Store {
             disk,
             root: root.to_owned(),
             policy,
-            entries: Mutex::new(HashMap::new()),
+            index: Mutex::default(),
             healthy: AtomicBool::new(true),
             _lock: lock,
         };
@@ -55,12 +55,13 @@ impl Store {
 
     fn recover_key(&self, dir: &Path) -> Result<Entry, String> {
         let (id, meta) = self.read_meta(dir)?;
+        let holder = Holder::new(ClientName::new(&meta.owner), None);
         let finished = meta.finished_at().ok_or("meta.json says it is not finished")?;
         let length = self.data_length(dir)?;
         if length != meta.length {
             return Err(format!("{length} bytes, needed {}", meta.length));
         }
-        Ok(Entry::new(id, meta, State::Ready, length, finished))
+        Ok(Entry::new(id, meta, holder, State::Ready, length, finished))
     }
 
     fn recover_uploads(&self) -> io::Result<()> {
@@ -81,11 +82,12 @@ impl Store {
 
     fn recover_upload(&self, dir: &Path) -> Result<Entry, String> {
         let (id, meta) = self.read_meta(dir)?;
+        let holder = Holder::new(ClientName::new(&meta.owner), None);
         let length = self.data_length(dir)?;
         if length > meta.length {
             return Err(format!("{length} bytes, at most {} were declared", meta.length));
         }
-        Ok(Entry::new(id, meta, State::Uploading, length, SystemTime::now()))
+        Ok(Entry::new(id, meta, holder, State::Uploading, length, SystemTime::now()))
     }
 
     fn read_meta(&self, dir: &Path) -> Result<(KeyId, Meta), String> {
@@ -102,7 +104,7 @@ impl Store {
     }
 
     fn insert(&self, entry: Entry) {
-        self.entries().insert(entry.id, Arc::new(entry));
+        self.index().insert(Arc::new(entry));
     }
 }
 

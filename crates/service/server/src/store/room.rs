@@ -1,11 +1,11 @@
 //! Room on the disk: which bundles are deleted for a new one.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Entry, KeyId, Meta, State, Store, StoreError, StorePolicy};
+use super::index::{Held, Holder, Index};
+use super::{Entry, Meta, State, Store, StoreError, StorePolicy};
 
 /// Time after its last byte in which an upload counts as in use.
 const UPLOAD_PAUSE: Duration = Duration::from_secs(60);
@@ -19,8 +19,8 @@ const TOKEN_SHARE: u64 = 4;
 /// Least bytes that a bundle counts, for its directory and its files.
 const LEAST_BYTES: u64 = 16 << 10;
 
-/// Number of uploads without a byte that one client may have, or all clients without a token together. The oldest gives
-/// way to the next.
+/// Number of uploads without a byte that the clients of one token may have, or those without a token of one address.
+/// The oldest gives way to the next.
 const MOST_EMPTY_UPLOADS: usize = 64;
 
 /// Room that a bundle needs.
@@ -41,7 +41,7 @@ impl Need {
     /// That of bytes that have arrived for an upload.
     pub(super) fn arrived(entry: &Entry, bytes: u64) -> Self {
         let offset = entry.offset();
-        let [held, then] = [offset, offset.saturating_add(bytes)].map(|bytes| bytes.max(LEAST_BYTES));
+        let [held, then] = [offset, offset.saturating_add(bytes)].map(weight);
         Need { now: then - held, in_all: entry.meta.length.max(LEAST_BYTES).saturating_sub(held) }
     }
 }
@@ -77,6 +77,15 @@ impl StorePolicy {
         }
     }
 
+    /// Maximum number of bundles of a holder.
+    fn bundles_of(&self, holder: &Holder) -> usize {
+        match holder.has_token() {
+            true => self.bundles_per_token,
+            false if holder.has_network() => self.bundles_per_address,
+            false => self.bundles,
+        }
+    }
+
     /// Why the owner of a `new` bundle may delete this one, if it may.
     fn reason(&self, entry: &Entry, new: &Meta, now: SystemTime) -> Option<Reason> {
         let progress = *entry.progress();
@@ -103,7 +112,7 @@ impl StorePolicy {
 impl Store {
     /// Sets the limits that depend on the disk, and logs them.
     pub(super) fn resolve_policy(&mut self) -> io::Result<()> {
-        let stored = self.entries().values().map(|entry| entry.offset()).sum();
+        let stored = self.index().all().map(|entry| entry.offset()).sum();
         let free = self.disk.free_bytes(&self.root)?;
         self.policy.resolve(free, stored);
         let StorePolicy { key_disk_bytes, key_bytes_per_token, .. } = self.policy;
@@ -112,78 +121,121 @@ impl Store {
         Ok(())
     }
 
-    /// Whether there is room for a bundle, or which bundle has to be deleted first. `entries` is locked, so a bundle
+    /// Whether there is room for a new bundle, or which bundle has to be deleted first. `index` is locked, so a bundle
     /// whose only reference is there is used by no request, and none can begin to use it.
+    pub(super) fn room_for_new(
+        &self,
+        index: &Index,
+        new: &Meta,
+        holder: &Holder,
+        now: SystemTime,
+    ) -> Result<Room, StoreError> {
+        if let Some(surplus) = Self::surplus_upload(index, holder) {
+            return Ok(Room::Without(surplus));
+        }
+        let (held, limit) = (index.held(holder).map_or(0, Held::count), self.policy.bundles_of(holder));
+        if held >= limit {
+            return self.first_idle(index.of(holder), new, now).ok_or(match holder.has_token() {
+                true => StoreError::TokenCount { held, limit },
+                false => StoreError::AddressCount { held, limit },
+            });
+        }
+        let limit = self.policy.bundles;
+        if index.count() >= limit {
+            return self.first_idle(index.all(), new, now).ok_or(StoreError::Count { limit });
+        }
+        self.room_for(index, new, holder, Need::declared(new), now)
+    }
+
+    /// Whether there is room for the bytes of a bundle, or which bundle has to be deleted first. `index` is locked, as
+    /// for [`Self::room_for_new`].
     pub(super) fn room_for(
         &self,
-        entries: &HashMap<KeyId, Arc<Entry>>,
+        index: &Index,
         new: &Meta,
+        holder: &Holder,
         need: Need,
         now: SystemTime,
     ) -> Result<Room, StoreError> {
-        let own = |entry: &&Arc<Entry>| entry.meta.owner == new.owner && entry.expires(&self.policy) > now;
-        if !new.is_anonymous() {
+        if holder.has_token() {
             let limit = self.policy.key_bytes_per_token;
-            let idle = || self.idle(entries, new, now).into_iter().filter(own).collect();
-            let room = room_within(limit, bytes_of(entries.values().filter(own)), need, idle);
+            let room = room_within(limit, index.held(holder).map_or(0, Held::bytes), need, || {
+                self.idle(index.of(holder), new, now)
+            });
             match room.map_err(|held| StoreError::TokenQuota { needed: new.length, held, limit })? {
                 Room::Free => {}
                 without => return Ok(without),
             }
         }
         let limit = self.policy.key_disk_bytes;
-        let room = room_within(limit, bytes_of(entries.values()), need, || self.idle(entries, new, now));
+        let room = room_within(limit, index.bytes(), need, || self.idle(index.all(), new, now));
         room.map_err(|kept| StoreError::Quota { needed: new.length, kept, limit })
     }
 
-    /// The bundles that may be deleted for a new one, in that order.
-    fn idle<'a>(&self, entries: &'a HashMap<KeyId, Arc<Entry>>, new: &Meta, now: SystemTime) -> Vec<&'a Arc<Entry>> {
-        let unused = entries.values().filter(|entry| Arc::strong_count(entry) == 1);
-        let mut idle: Vec<_> = unused
-            .filter_map(|entry| Some((self.policy.reason(entry, new, now)?, entry.progress().used, entry)))
-            .collect();
-        idle.sort_by_key(|&(reason, used, _)| (reason, used));
-        idle.into_iter().map(|(_, _, entry)| entry).collect()
+    /// Those bundles that may be deleted for a new one, with what decides their order.
+    fn idle<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a Arc<Entry>>,
+        new: &Meta,
+        now: SystemTime,
+    ) -> impl Iterator<Item = Idle<'a>> {
+        let unused = entries.filter(|entry| Arc::strong_count(entry) == 1);
+        unused.filter_map(move |entry| Some(((self.policy.reason(entry, new, now)?, entry.progress().used), entry)))
     }
 
-    /// The oldest upload without a byte, if the client of a new bundle has too many of them.
-    pub(super) fn surplus_upload(entries: &HashMap<KeyId, Arc<Entry>>, new: &Meta) -> Option<Arc<Entry>> {
-        let is_empty = |entry: &&Arc<Entry>| {
-            let progress = *entry.progress();
-            entry.meta.owner == new.owner && progress.state == State::Uploading && progress.offset == 0
-        };
-        let empty: Vec<_> = entries.values().filter(is_empty).collect();
-        if empty.len() < MOST_EMPTY_UPLOADS {
+    /// The bundle that is deleted first for a new one.
+    fn first_idle<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a Arc<Entry>>,
+        new: &Meta,
+        now: SystemTime,
+    ) -> Option<Room> {
+        let first = self.idle(entries, new, now).min_by_key(|&(order, _)| order);
+        first.map(|(_, entry)| Room::Without(Arc::clone(entry)))
+    }
+
+    /// The oldest upload without a byte, if the holder of a new bundle has too many of them.
+    fn surplus_upload(index: &Index, holder: &Holder) -> Option<Arc<Entry>> {
+        if index.held(holder).map_or(0, Held::empty_count) < MOST_EMPTY_UPLOADS {
             return None;
         }
-        let unused = empty.into_iter().filter(|entry| Arc::strong_count(entry) == 1);
+        let unused = index.empty_of(holder).filter(|entry| Arc::strong_count(entry) == 1);
         unused.min_by_key(|entry| entry.progress().touched).cloned()
     }
 }
 
+/// A bundle that may be deleted, and what decides its turn: the smallest is the first.
+type Idle<'a> = ((Reason, SystemTime), &'a Arc<Entry>);
+
 /// Whether there is room below a limit, of which `used` bytes are taken, some of them by the bundles that `idle`
-/// returns. It is called only if something has to be deleted now or later, because it examines and sorts all bundles.
-/// Otherwise returns the bytes that would be taken without these.
-fn room_within<'a>(limit: u64, used: u64, need: Need, idle: impl FnOnce() -> Vec<&'a Arc<Entry>>) -> Result<Room, u64> {
+/// returns. It is called only if something has to be deleted now or later, because it examines all bundles. Otherwise
+/// returns the bytes that would be taken without these.
+fn room_within<'a, I: Iterator<Item = Idle<'a>>>(
+    limit: u64,
+    used: u64,
+    need: Need,
+    idle: impl FnOnce() -> I,
+) -> Result<Room, u64> {
     if used.saturating_add(need.in_all) <= limit {
         return Ok(Room::Free);
     }
-    let idle = idle();
-    let kept = used.saturating_sub(bytes_of(idle.iter().copied()));
+    let (mut kept, mut first) = (used, None);
+    for (order, entry) in idle() {
+        kept = kept.saturating_sub(weight(entry.offset()));
+        if first.is_none_or(|(least, _)| order < least) {
+            first = Some((order, entry));
+        }
+    }
     if kept.saturating_add(need.in_all) > limit {
         return Err(kept);
     }
-    match idle.first() {
-        Some(first) if used.saturating_add(need.now) > limit => Ok(Room::Without(Arc::clone(first))),
+    match first {
+        Some((_, first)) if used.saturating_add(need.now) > limit => Ok(Room::Without(Arc::clone(first))),
         _ => Ok(Room::Free),
     }
 }
 
-/// The bytes that bundles take on the disk.
-fn bytes_of<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> u64 {
-    entries.fold(0, |sum, entry| {
-        let progress = *entry.progress();
-        let bytes = if progress.state == State::Ready { entry.meta.length } else { progress.offset };
-        sum.saturating_add(bytes.max(LEAST_BYTES))
-    })
+/// The bytes that a bundle takes on the disk, of which so many have arrived.
+pub(super) fn weight(arrived: u64) -> u64 {
+    arrived.max(LEAST_BYTES)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
-use unspoken_server::{Applications, ConfigError, ServeError, Server, TlsFiles};
+use unspoken_server::{Applications, ConfigError, ServeError, Server, ServerConfig, TlsFiles};
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -157,11 +157,47 @@ fn tls_works_with_an_authority_of_ones_own_and_only_then() {
         let error = Transport::new(config).unwrap().applications(&cancel).unwrap_err();
         assert!(error.to_string().contains(says) && start.elapsed() < Duration::from_secs(5), "{error}");
     }
-    let config = trusting;
+    // The authority may be in DER.
+    let config = trusting.with_authorities(made.cert.der().to_vec());
     let client = Transport::new(config).unwrap();
     let bundle = bundle(1, 2_000_000, 10);
     let id = upload(&client, &bundle).unwrap();
     assert_eq!(ask(&client, &id, query(0, b"tls")).unwrap(), expected(&bundle, b"tls"));
+}
+
+#[test]
+fn a_service_reads_certificates_in_der_and_says_what_it_found_instead_of_one() {
+    let mut setup = Setup::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let path = |name: &str| setup.dir.path().join(name);
+    let (certificate, key) = (path("cert.der"), path("key.der"));
+    std::fs::write(&certificate, made.cert.der()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_der()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (content, says) in [
+        (b"".as_slice(), "found an empty file; needed PEM or DER"),
+        (b" \n", "found an empty file"),
+        (b"a text", "found no certificate"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n", "found damaged PEM"),
+    ] {
+        let wrong = path("wrong.pem");
+        std::fs::write(&wrong, content).unwrap();
+        for (tls, what) in [
+            (TlsFiles { certificate: wrong.clone(), key: key.clone() }, "certificate"),
+            (TlsFiles { certificate: certificate.clone(), key: wrong.clone() }, "private key"),
+        ] {
+            let config = ServerConfig { tls: Some(tls), ..setup.config.clone() };
+            let said = runtime.block_on(Server::bind(config, Applications::new())).err().unwrap().to_string();
+            let says = says.replace("certificate", what);
+            assert!(said.starts_with(&format!("read {what} ")) && said.contains("wrong.pem"), "{said}");
+            assert!(said.contains(&says) || what == "private key" && said.contains("found"), "{said}");
+        }
+    }
+    setup.config.tls = Some(TlsFiles { certificate, key });
+    let service = setup.start();
+    let url = format!("https://localhost:{}", service.address.port());
+    let trusting = TransportConfig::new(url).with_authorities(made.cert.pem());
+    assert_eq!(Transport::new(trusting).unwrap().applications(&Cancel::new()).unwrap(), [APP]);
 }
 
 #[test]

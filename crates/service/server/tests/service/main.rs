@@ -29,5 +29,6 @@ mod process;
 mod progress;
 mod readiness;
 mod room;
+mod starting;
 mod support;
 mod upload;

@@ -159,14 +159,16 @@ fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
         let mut setup = Setup::new();
         setup.config.limits.memory_bytes = memory_bytes;
         setup.config.limits.connections = 32;
+        setup.config.limits.bundles = 64;
         setup.app.prepared_bytes = prepared_bytes;
         setup.app.max_key_bytes = 5000;
         let apps = unspoken_server::Applications::new().with(setup.app).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(Server::bind(setup.config, apps)).map(drop)
     };
-    // A megabyte for the connections, two for an upload, one for an answer, the computation and the keys.
-    let enough = (4 << 20) + 1000 + 5000;
+    // A megabyte for the connections, two for an upload, one for an answer, the entries of bundles, the computation and
+    // the keys.
+    let enough = (4 << 20) + 64 * ENTRY_BYTES + 1000 + 5000;
     bind(enough, 0).unwrap();
     bind(enough + 1, 1).unwrap();
     for (memory, prepared) in [(enough - 1, 0), (enough, 1), (enough, u64::MAX), (1, 0)] {
@@ -176,9 +178,9 @@ fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
     let refused = bind(enough, 1).unwrap_err().to_string();
     for part in [
         "one worker takes 1054576 bytes of memory (answer 1048576, computation 1000, keys 5000)",
-        "requests 2097152, 32 connections 1048576",
+        "requests 2097152, 32 connections 1048576, 64 key bundles 81920",
         "models of all applications 1;",
-        "limits.memory_bytes is 4200304, needed at least 4200305: raise it (--memory-mib)",
+        "limits.memory_bytes is 4282224, needed at least 4282225: raise it (--memory-mib)",
     ] {
         assert!(refused.contains(part), "{refused}");
     }

@@ -298,3 +298,75 @@ fn answers_that_are_waited_for_do_not_wait_for_each_other() {
         wait_until("all are waited for", || seen.running.load(Ordering::SeqCst) == 6);
     });
 }
+
+/// Many short bundles take little disk. Their number is limited for each address, and for each token.
+#[test]
+fn the_number_of_bundles_is_limited_for_each_address_and_the_least_recently_used_give_way() {
+    let mut setup = Setup::new();
+    setup.config.limits.bundles = 100;
+    setup.config.limits.bundles_per_address = 10;
+    let service = setup.start();
+    let client = service.client(None);
+    let put = |number: usize| upload(&client, &bundle(number as u8, 60 + number, 0)).unwrap();
+    let first = put(0);
+    let mut last = first.clone();
+    for number in 1..50 {
+        last = put(number);
+        // Used again and again, so it stays.
+        assert!(answers(&client, &first), "{number}");
+    }
+    assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 10.0);
+    assert!(is_there(&client, &first) && is_there(&client, &last));
+    // The same bundle has the same place, and one that was deleted has none.
+    assert_eq!(put(49), last);
+    client.delete_key(&last, &Cancel::new()).unwrap();
+    assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 9.0);
+}
+
+#[test]
+fn a_token_has_a_number_of_bundles_and_all_clients_together_have_one() {
+    let mut setup = Setup::new();
+    setup.config.limits.bundles = 4;
+    setup.config.limits.bundles_per_token = 3;
+    let [ann, bob] = setup.tokens(["ann", "bob"]);
+    let service = setup.start();
+    let (ann, bob) = (service.client(Some(&ann)), impatient_with(service.address, Some(&bob)));
+    let put = |client: &Transport, number: usize| upload(client, &bundle(number as u8, 60 + number, 0));
+    let anns: Vec<_> = (0..3).map(|number| put(&ann, number).unwrap()).collect();
+    let refused = put(&ann, 3).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::TooManyKeys), "{refused}");
+    for part in ["3 of the 3", "unspoken keys delete", "limits.bundles_per_token"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+    put(&bob, 0).unwrap();
+    let refused = put(&bob, 1).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
+    assert!(refused.to_string().contains("all 4 bundles"), "{refused}");
+    ann.delete_key(&anns[0], &Cancel::new()).unwrap();
+    put(&bob, 1).unwrap();
+}
+
+/// Uploads of which nothing has arrived are few for each address, and the oldest gives way. When all bundles of an
+/// address are in use, the refusal says when to ask again.
+#[test]
+fn an_address_whose_bundles_are_all_in_use_is_told_when_to_ask_again() {
+    let mut setup = Setup::new();
+    setup.config.limits.bundles = 100;
+    setup.config.limits.bundles_per_address = 1;
+    let service = setup.start();
+    let client = service.client(None);
+    let first = put(&client, 1).unwrap();
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| ask(&client, &first, query(1500, b"slow")));
+        wait_until("the slow answer runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        let body =
+            format!(r#"{{"application":"{APP}","key_format":{FORMAT},"length":60,"blake3":"{}"}}"#, "00".repeat(32));
+        let head = "POST /v1/keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json";
+        let declare = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let refused = raw(service.address, &declare);
+        assert_eq!((refused.status, refused.header("retry-after")), (429, Some("60")), "{}", refused.body);
+        assert!(refused.body.contains("limits.bundles_per_address"), "{}", refused.body);
+        busy.join().unwrap().unwrap();
+        wait_until("the bundle gives way", || raw(service.address, &declare).status == 201);
+    });
+}

@@ -18,6 +18,9 @@ use unspoken_server::{
 pub const APP: &str = "test/xor";
 pub const FORMAT: u32 = 7;
 
+/// Bytes that count for each bundle that a service may have.
+pub const ENTRY_BYTES: u64 = 1280;
+
 /// Counters of what the application did.
 #[derive(Default)]
 pub struct Seen {
@@ -215,9 +218,11 @@ impl Setup {
         Self { config, app: Xor::new(), disk: Arc::new(LocalDisk), dir }
     }
 
-    /// Sets a small limit of memory: `bytes` for bodies, keys and answers, and a megabyte for 32 connections.
+    /// Sets a small limit of memory: `bytes` for bodies, keys and answers, a megabyte for 32 connections, and the
+    /// entries of 64 bundles.
     pub fn small_memory(&mut self, bytes: u64) {
-        self.config.limits.memory_bytes = bytes + (1 << 20);
+        self.config.limits.memory_bytes = bytes + (1 << 20) + 64 * ENTRY_BYTES;
+        self.config.limits.bundles = 64;
         self.config.limits.connections = 32;
         self.config.limits.connections_per_address = 32;
         self.app.max_key_bytes = 6_000_000;

@@ -1,0 +1,181 @@
+//! Bundles by id, by content and by holder, with the room that each holder takes. Nothing here looks at all bundles.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::room::weight;
+use super::{Entry, KeyId, Meta, State};
+use crate::auth::ClientName;
+use crate::network::Network;
+
+/// Bytes of memory that a bundle takes at most, whether its keys are loaded or not: its entry, and its places in the
+/// maps.
+pub(crate) const ENTRY_BYTES: u64 = 1280;
+
+/// Who has bundles together, under one limit of their number: the clients of a token, or those without a token that
+/// connect from one network.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Holder {
+    owner: ClientName,
+    /// None for a token, and for bundles that an earlier process received: addresses are not stored.
+    network: Option<Network>,
+}
+
+impl Holder {
+    pub(crate) fn new(owner: ClientName, network: Option<Network>) -> Self {
+        let network = network.filter(|_| owner.is_anonymous());
+        Self { owner, network }
+    }
+
+    pub(crate) fn owner(&self) -> &ClientName {
+        &self.owner
+    }
+
+    pub(super) fn has_token(&self) -> bool {
+        !self.owner.is_anonymous()
+    }
+
+    pub(super) fn has_network(&self) -> bool {
+        self.network.is_some()
+    }
+}
+
+/// The bundles of one holder.
+#[derive(Default)]
+pub(super) struct Held {
+    ids: HashSet<KeyId>,
+    /// Uploads among them of which nothing has arrived.
+    empty: HashSet<KeyId>,
+    /// Bytes that they take on the disk.
+    bytes: u64,
+}
+
+impl Held {
+    pub(super) fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(super) fn empty_count(&self) -> usize {
+        self.empty.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// All bundles. The only lasting reference to an entry is here: if there is no other, no request uses it.
+#[derive(Default)]
+pub(super) struct Index {
+    entries: HashMap<KeyId, Arc<Entry>>,
+    contents: HashMap<[u8; 32], KeyId>,
+    holders: HashMap<Holder, Held>,
+    /// Bytes that all of them take on the disk.
+    bytes: u64,
+}
+
+impl Index {
+    pub(super) fn get(&self, id: KeyId) -> Option<&Arc<Entry>> {
+        self.entries.get(&id)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The bundle with the owner, the parameters and the bytes of another one.
+    pub(super) fn same_bundle(&self, meta: &Meta) -> Option<&Arc<Entry>> {
+        self.get(*self.contents.get(&meta.content())?)
+    }
+
+    pub(super) fn held(&self, holder: &Holder) -> Option<&Held> {
+        self.holders.get(holder)
+    }
+
+    pub(super) fn of<'a>(&'a self, holder: &Holder) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+        let ids = self.holders.get(holder).into_iter().flat_map(|held| &held.ids);
+        ids.filter_map(|&id| self.get(id))
+    }
+
+    /// The uploads of a holder of which nothing has arrived.
+    pub(super) fn empty_of<'a>(&'a self, holder: &Holder) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+        let ids = self.holders.get(holder).into_iter().flat_map(|held| &held.empty);
+        ids.filter_map(|&id| self.get(id))
+    }
+
+    pub(super) fn insert(&mut self, entry: Arc<Entry>) {
+        let progress = *entry.progress();
+        let bytes = weight(progress.offset);
+        self.bytes = self.bytes.saturating_add(bytes);
+        let held = self.holders.entry(entry.holder.clone()).or_default();
+        held.bytes = held.bytes.saturating_add(bytes);
+        held.ids.insert(entry.id);
+        if progress.state == State::Uploading && progress.offset == 0 {
+            held.empty.insert(entry.id);
+        }
+        // Of two with one content, the newer one is found: the other one may have expired.
+        let newer = self.same_bundle(&entry.meta).is_some_and(|other| other.progress().touched > progress.touched);
+        if !newer {
+            self.contents.insert(entry.meta.content(), entry.id);
+        }
+        self.entries.insert(entry.id, entry);
+    }
+
+    pub(super) fn remove(&mut self, entry: &Entry) {
+        if self.entries.remove(&entry.id).is_none() {
+            return;
+        }
+        let content = entry.meta.content();
+        if self.contents.get(&content) == Some(&entry.id) {
+            self.contents.remove(&content);
+        }
+        let bytes = weight(entry.offset());
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if let Some(held) = self.holders.get_mut(&entry.holder) {
+            held.bytes = held.bytes.saturating_sub(bytes);
+            held.empty.remove(&entry.id);
+            held.ids.remove(&entry.id);
+            if held.ids.is_empty() {
+                self.holders.remove(&entry.holder);
+            }
+        }
+    }
+
+    /// Notes that an upload has `after` bytes in place of `before`.
+    pub(super) fn arrived(&mut self, entry: &Entry, before: u64, after: u64) {
+        if !self.entries.contains_key(&entry.id) {
+            return;
+        }
+        let more = weight(after).saturating_sub(weight(before));
+        self.bytes = self.bytes.saturating_add(more);
+        if let Some(held) = self.holders.get_mut(&entry.holder) {
+            held.bytes = held.bytes.saturating_add(more);
+            held.empty.remove(&entry.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Allocations of one entry: the texts of its metadata, its lock, its flag of cancellation, its holder, and its
+    /// places in the maps, of which a part may be empty.
+    #[test]
+    fn an_entry_takes_no_more_memory_than_is_counted() {
+        let texts = 9 + 128 + 32 + 64;
+        let lock = 64 + 256;
+        let places = size_of::<(KeyId, Arc<Entry>)>() + size_of::<([u8; 32], KeyId)>() + size_of::<KeyId>() + 3;
+        let holder = 25 + size_of::<(Holder, Held)>() + 2 * 32;
+        let all = 16 + size_of::<Entry>() + texts + lock + 2 * places + holder;
+        assert!(all as u64 <= ENTRY_BYTES, "{all}");
+    }
+}
