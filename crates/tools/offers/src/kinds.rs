@@ -66,11 +66,33 @@ impl Kind {
 /// The kinds and their options, for a help text.
 pub fn help() -> String {
     let mut text = String::from("Kinds of offers, and their options:\n");
+    let options = KINDS.iter().flat_map(|kind| kind.options);
+    let width = KINDS.iter().map(|kind| kind.name).chain(options.map(|option| option.name)).map(str::len).max();
+    let width = width.unwrap_or(0) + 2;
     for kind in KINDS {
-        let _ = writeln!(text, "  {:14}{} [default name: {}]", kind.name, kind.about, kind.default_name);
+        let _ = writeln!(text, "  {:width$}{} [default name: {}]", kind.name, kind.about, kind.default_name);
         for option in kind.options {
-            let _ = writeln!(text, "    {:9}{}", option.name, option.about);
+            let _ = writeln!(text, "    {:width$}{}", option.name, option.about);
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_separates_every_name_from_its_text() {
+        let help = help();
+        for kind in KINDS {
+            let entries =
+                kind.options.iter().map(|option| (option.name, option.about)).chain([(kind.name, kind.about)]);
+            for (name, about) in entries {
+                let lines: Vec<_> = help.lines().filter(|line| line.contains(about)).collect();
+                let separated = |line: &&str| line.split_whitespace().next() == Some(name);
+                assert!(lines.iter().any(separated), "{name}: {lines:?}");
+            }
+        }
+    }
 }

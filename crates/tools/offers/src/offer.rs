@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use unspoken_protocol::ServerHalf;
@@ -11,6 +14,9 @@ use unspoken_wire::is_application_name;
 
 use crate::kinds::{KINDS, Kind};
 use crate::{pir, pir_encrypted, pir_router, pir_shard};
+
+/// Time after which the log says again that an application is being loaded.
+const STILL_LOADING: Duration = Duration::from_secs(5);
 
 /// An offer whose kind, name and options are valid.
 pub struct Offer {
@@ -60,14 +66,28 @@ impl Offer {
         Ok(applications.with(ProtocolApplication::new(self.name.as_str(), half))?)
     }
 
+    /// Loads the application. The log says that it does, every few seconds that it still does, and how long it took.
     fn load(&self, applications: Applications) -> anyhow::Result<Applications> {
         tracing::info!(application = self.name, kind = self.kind.name, path = %self.path().display(), "loading");
-        (self.kind.load)(self, applications)
+        let start = Instant::now();
+        let loaded = thread::scope(|scope| {
+            let (ended, end) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                while end.recv_timeout(STILL_LOADING) == Err(RecvTimeoutError::Timeout) {
+                    tracing::info!(application = self.name, seconds = start.elapsed().as_secs(), "still loading");
+                }
+            });
+            // Dropped also if loading panics.
+            let _ended = ended;
+            (self.kind.load)(self, applications)
+        })?;
+        tracing::info!(application = self.name, millis = start.elapsed().as_millis() as u64, "loaded");
+        Ok(loaded)
     }
 }
 
-/// Loads all offers, after checking every one of them.
-pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
+/// Loads all offers, after checking every one of them. `report` gets a text before each, which says how far this is.
+pub fn load(configs: Vec<OfferConfig>, report: impl Fn(String)) -> anyhow::Result<Applications> {
     anyhow::ensure!(
         !configs.is_empty(),
         "there is nothing to serve; name an application with --offer KIND:NAME=DIR, for instance \
@@ -87,7 +107,9 @@ pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
         offers.push(offer);
     }
     check_routers(&offers)?;
-    offers.iter().try_fold(Applications::new(), |applications, offer| {
+    let total = offers.len();
+    offers.iter().zip(1..).try_fold(Applications::new(), |applications, (offer, number)| {
+        report(format!("loading {} ({number} of {total})", offer.name));
         let failed = || format!("cannot offer {} as {}", offer.path().display(), offer.name);
         offer.load(applications).with_context(failed)
     })
