@@ -470,7 +470,7 @@ def lying(context: Any, change: dict[str, Any]) -> None:
         body.update(change)
         route.fulfill(response=response, body=json.dumps(body))
 
-    context.route("**/v1/apps/pir%2Fcodes", handle)
+    context.route("**/v1/apps/pir/codes", handle)
 
 
 @pytest.mark.parametrize(

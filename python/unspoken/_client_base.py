@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypedDict, TypeVar
 
 from unspoken import _unspoken
+from unspoken._boundary import made
 from unspoken._state import default_state_directory
 from unspoken.errors import ConfigurationError, KeysExpiredError, UnspokenError
 
@@ -115,14 +118,14 @@ class ConnectionOptions(TypedDict, total=False):
         Bearer token, if the service requires one. Not sent unencrypted to another machine, unless
         `insecure_http` allows it.
     ca_file : path, optional
-        Certificate authorities to trust in addition to the system's, as PEM.
+        Certificate authorities to trust in addition to the system's, in PEM or DER.
     insecure_http : bool
         Allow plain HTTP to another machine. Anyone on the network path then sees the token, and the
         times and sizes of requests. `False` by default; not needed for a service on this machine.
     state_dir : path, optional
         Directory for the secret key; anyone who can read it can read the queries. The default is
-        that of the `unspoken` command: ``$UNSPOKEN_STATE``, or ``~/.local/share/unspoken``. One client at
-        a time generates keys for a service and application.
+        that of the `unspoken` command: ``$UNSPOKEN_STATE``, or ``unspoken`` in ``$XDG_DATA_HOME`` or in
+        ``~/.local/share``. One client at a time generates keys for a service and application.
     progress : bool or callable
         `True`, the default, draws bars on standard error if that is a terminal; a callable is
         called with a `Progress` instead.
@@ -201,8 +204,9 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         timeout: float | None = None,
     ) -> None:
-        authorities = None if ca_file is None else Path(ca_file).read_bytes()
-        self._service = _unspoken.Service(url, token, authorities, insecure_http, timeout, insecure_parameters)
+        authorities = None if ca_file is None else _authorities(ca_file)
+        options = (token, authorities, insecure_http, timeout, insecure_parameters)
+        self._service = made(_unspoken.Service, "make a client", url, *options)
         self._url = self._service.url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
@@ -211,6 +215,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         self._past = self._usage = Usage()
         self._closed = False
         self._lock = threading.Lock()
+        _open_clients.add(self)
 
     @abstractmethod
     def _open(self) -> ConnectionT:
@@ -328,6 +333,30 @@ class ServiceClient(ABC, Generic[ConnectionT]):
             self._application = self._connection.application
             self._usage = self._past + Usage(**self._connection.usage)
         return self._connection
+
+
+# Clients of this process, for its children.
+_open_clients: weakref.WeakSet[ServiceClient[Any]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Free clients of calls that other threads of the parent were in: they never end in a child."""
+    for client in list(_open_clients):
+        if client._lock.locked():
+            client._connection = None
+            client._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _authorities(path: str | PathLike[str]) -> bytes:
+    """Return the bytes of a file of certificate authorities."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"read ca_file={path!r}: {error}; name a file in PEM or DER") from error
 
 
 class PreparingClient(ServiceClient[ConnectionT]):

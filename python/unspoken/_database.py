@@ -13,7 +13,7 @@ from unspoken import _unspoken
 from unspoken._client_base import Cost
 from unspoken._database_edit import DatabaseEdit
 from unspoken._records import RecordInput, Records, byte_string, record_pairs
-from unspoken.errors import ConfigurationError, NoSuchIndexError, NoSuchKeyError
+from unspoken.errors import ArgumentError, ConfigurationError, NoSuchIndexError, NoSuchKeyError
 
 Which = Union[str, bytes, int]
 Default = TypeVar("Default")
@@ -254,7 +254,9 @@ class Database:
             If the database is read by key.
         """
         if self._database.keyed:
-            raise TypeError("iterate: the database is read by key, and keys are not stored; ask for the keys you know")
+            raise ArgumentError(
+                "iterate: the database is read by key, and keys are not stored; ask for the keys you know"
+            )
         return (self.get(number) for number in range(len(self)))
 
     def edit(self, *, progress: bool | Callable[[_unspoken.Progress], object] = True) -> DatabaseEdit:
@@ -372,6 +374,6 @@ class Database:
         if self._database.keyed:
             return self._database.get(byte_string(key, "a key", "get from a database by key"))
         if isinstance(key, (str, bytes)):
-            raise TypeError(f"get: found {type(key).__name__}, needed a number: the database is read by index")
+            raise ArgumentError(f"get: found {type(key).__name__}, needed a number: the database is read by index")
         number = as_index(key)
         return self._database.get_index(number) if 0 <= number < len(self) else None

@@ -11,7 +11,7 @@ from typing import Callable, Union
 
 from unspoken import _unspoken
 from unspoken._records import Key, Record, RecordInput, Records, SupportsItems, byte_string, record_pairs
-from unspoken.errors import DatabaseError, NoSuchIndexError, NoSuchKeyError
+from unspoken.errors import ArgumentError, DatabaseError, NoSuchIndexError, NoSuchKeyError
 
 Which = Union[str, bytes, int]
 
@@ -208,7 +208,7 @@ class DatabaseEdit:
             needed = "keys" if keyed else "no keys"
             if isinstance(records, Records):
                 if records.keyed != keyed:
-                    raise TypeError(f"{operation}: found {records!r}, needed {needed}; select them with key=")
+                    raise ArgumentError(f"{operation}: found {records!r}, needed {needed}; select them with key=")
                 writer.put_from(records._source, self._progress)
                 return
             pairs = record_pairs(records, operation)
@@ -227,14 +227,14 @@ def _checked(
     for number, pair in enumerate(pairs):
         if (pair[0] is not None) != keyed:
             found, needed = ("no key", "a pair of key and record") if keyed else ("a key", "a record alone")
-            raise TypeError(f"{operation} {number}: found {found}, needed {needed}")
+            raise ArgumentError(f"{operation} {number}: found {found}, needed {needed}")
         yield pair
 
 
 def _check_kind(writer: _unspoken.DatabaseWriter, *, keyed: bool, operation: str) -> None:
     if writer.keyed != keyed:
         found, use = ("index", "append or extend") if keyed else ("key", "update, or change[key] = record")
-        raise TypeError(f"{operation}: the database is read by {found}; use {use}")
+        raise ArgumentError(f"{operation}: the database is read by {found}; use {use}")
 
 
 def _key(key: Which) -> bytes:
@@ -243,7 +243,7 @@ def _key(key: Which) -> bytes:
 
 def _index(key: Which) -> int:
     if isinstance(key, (str, bytes)):
-        raise TypeError(f"change a database by index: found {type(key).__name__}, needed a number")
+        raise ArgumentError(f"change a database by index: found {type(key).__name__}, needed a number")
     number = as_index(key)
     if not 0 <= number < 2**64:
         raise NoSuchIndexError(f"change a database by index: found {number}, needed a number from 0")

@@ -85,15 +85,15 @@ class Matrix(Encrypted):
     def __len__(self) -> int:
         """Return the extent of the first axis."""
         if not self.shape:
-            raise TypeError("len() of unsized object")
+            raise ArgumentError("len() of unsized object")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Matrix]:
         """Iterate over the first axis."""
         if not self.shape:
-            raise TypeError("iteration over a 0-d array")
+            raise ArgumentError("iteration over a 0-d array")
         if self._batch is not None:
-            raise TypeError("the batch, axis 0, cannot be iterated: iterate over the decrypted results")
+            raise ArgumentError("the batch, axis 0, cannot be iterated: iterate over the decrypted results")
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Matrix(Encrypted):
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Raise: the entries are not known, and no array of objects is made."""
-        raise TypeError(
+        raise ArgumentError(
             f"an encrypted matrix has no entries to read: {self._remedy}; to join expressions use numpy.concatenate, "
             "numpy.stack or numpy.block"
         )
@@ -125,7 +125,7 @@ class Matrix(Encrypted):
 
     def __reduce__(self) -> NoReturn:
         """Raise: an expression may contain plaintext entries, which should not be sent."""
-        raise TypeError("a matrix is not pickled: send plan().to_bytes() and the encrypted inputs' to_bytes()")
+        raise ArgumentError("a matrix is not pickled: send plan().to_bytes() and the encrypted inputs' to_bytes()")
 
     def __copy__(self) -> Matrix:
         """Return this matrix, which never changes."""
@@ -186,7 +186,7 @@ class Matrix(Encrypted):
         return arithmetic.power(self, exponent)
 
     def _undivided(self, _: object) -> NoReturn:
-        raise TypeError("only a / number is possible: multiply by an approximate inverse instead, or decrypt first")
+        raise ArgumentError("only a / number is possible: multiply by an approximate inverse instead, or decrypt first")
 
     def _unrounded(self, _: object) -> NoReturn:
         raise ArgumentError("// and % round, which no encrypted arithmetic of polynomials does: decrypt first")
@@ -256,9 +256,9 @@ class Matrix(Encrypted):
         (2, 6)
         """
         if order not in ("C", "A", "K", None):
-            raise TypeError(f"reshape: order={order!r} is not available for encrypted matrices: use a.T.reshape")
+            raise ArgumentError(f"reshape: order={order!r} is not available for encrypted matrices: use a.T.reshape")
         if not shape:
-            raise TypeError("reshape: needed a shape")
+            raise ArgumentError("reshape: needed a shape")
         return rearrange.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def ravel(self, order: str = "C") -> Matrix:
@@ -506,7 +506,7 @@ def matrix(name: str, shape: int | tuple[int, ...]) -> Matrix:
     <Matrix of shape (8, 64, 64)>
     """
     if not isinstance(name, str) or not name:
-        raise TypeError(f"matrix: name {name!r}; needed text: unspoken.matrix('a', (4, 3))")
+        raise ArgumentError(f"matrix: name {name!r}; needed text: unspoken.matrix('a', (4, 3))")
     return from_input(name, shape, None)
 
 

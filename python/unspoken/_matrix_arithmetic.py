@@ -10,7 +10,7 @@ import numpy.typing as npt
 from unspoken import _matrix
 from unspoken._matrix_node import Node
 from unspoken._matrix_shape import broadcast_cores, check_inner, core, mismatch
-from unspoken.errors import MatrixError
+from unspoken.errors import ArgumentError, MatrixError
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix, Plain
@@ -42,7 +42,7 @@ def multiply(a: Operand, b: Operand) -> Matrix:
 def divide(a: Operand, b: Operand) -> Matrix:
     """Return ``a / b`` for plaintext `b`."""
     if isinstance(b, _matrix.Matrix):
-        raise TypeError("an encrypted matrix divides nothing: multiply by approximate inverses instead")
+        raise ArgumentError("an encrypted matrix divides nothing: multiply by approximate inverses instead")
     with np.errstate(divide="raise", invalid="raise"):
         try:
             return multiply(a, 1.0 / plain(b))
@@ -54,7 +54,7 @@ def power(a: Operand, exponent: Operand) -> Matrix:
     """Return the entries to a positive integer power."""
     number = None if isinstance(exponent, _matrix.Matrix) else plain(exponent)
     if number is None or number.ndim or not isinstance(a, _matrix.Matrix):
-        raise TypeError("power: only an encrypted base and a plaintext integer exponent are possible: a**3")
+        raise ArgumentError("power: only an encrypted base and a plaintext integer exponent are possible: a**3")
     if number < 1 or number != np.floor(number) or not np.isfinite(number):
         raise MatrixError(f"power: exponent {number}; needed a positive integer")
     return _power(a, int(number))
@@ -139,7 +139,7 @@ def plain(values: Any) -> npt.NDArray[np.float64]:
     """Return a plaintext array of at most two axes."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"operands of encrypted matrices are real numbers; found {array.dtype}")
+        raise ArgumentError(f"operands of encrypted matrices are real numbers; found {array.dtype}")
     if array.ndim > 2:
         raise MatrixError(f"a plaintext array of shape {array.shape}; needed at most two axes: encrypt batches")
     return array.astype(np.float64)

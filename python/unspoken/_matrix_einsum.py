@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from unspoken import _matrix
 from unspoken import _matrix_arithmetic as arithmetic
-from unspoken.errors import MatrixError
+from unspoken.errors import ArgumentError, MatrixError
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
@@ -23,7 +23,7 @@ def einsum(subscripts: Any, *operands: Any) -> Matrix:
     The batch of encrypted batches is the first letter of each of them and of the result.
     """
     if not isinstance(subscripts, str):
-        raise TypeError('numpy.einsum: needed subscripts as text for encrypted matrices: "ij,jk->ik"')
+        raise ArgumentError('numpy.einsum: needed subscripts as text for encrypted matrices: "ij,jk->ik"')
     arrays = [arithmetic.array(each) for each in operands]
     terms, result = _letters(subscripts, arrays)
     _check_extents(terms, arrays)
@@ -50,7 +50,9 @@ def _letters(subscripts: str, arrays: list[Array]) -> tuple[list[str], str]:
     """Return the letters of each operand and of the result."""
     text = subscripts.replace(" ", "")
     if "." in text:
-        raise TypeError(f"numpy.einsum: '{subscripts}': needed letters for all axes of encrypted matrices, without ...")
+        raise ArgumentError(
+            f"numpy.einsum: '{subscripts}': needed letters for all axes of encrypted matrices, without ..."
+        )
     left, arrow, result = text.partition("->")
     terms = left.split(",")
     if not arrow:

@@ -15,7 +15,7 @@ from unspoken._matrix_einsum import einsum as sum_of_products
 from unspoken._matrix_encrypted import Encrypted
 from unspoken._matrix_numpy import COMPARE, check_defaults, implements, implements_ufunc
 from unspoken._matrix_shape import axis_number, integers
-from unspoken.errors import MatrixError
+from unspoken.errors import ArgumentError, MatrixError
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def _matrix_of(name: str, a: Any) -> Matrix:
     """Return the first argument, if it is encrypted: other arguments cannot be."""
     if not isinstance(a, _matrix.Matrix):
-        raise TypeError(f"numpy.{name}: found an encrypted matrix as another argument than the first; decrypt it first")
+        raise ArgumentError(
+            f"numpy.{name}: found an encrypted matrix as another argument than the first; decrypt it first"
+        )
     return a
 
 
@@ -263,7 +265,7 @@ def _linalg_matmul(x1: Any, x2: Any, /) -> Matrix:
 @implements("linalg.vecdot")
 def _linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Matrix:
     if axis != -1:
-        raise TypeError("numpy.linalg.vecdot: axis= is not available for encrypted matrices; leave it out")
+        raise ArgumentError("numpy.linalg.vecdot: axis= is not available for encrypted matrices; leave it out")
     return _vecdot(x1, x2)
 
 
@@ -344,7 +346,7 @@ def _triu(m: Any, k: int = 0) -> Matrix:
 @implements("where")
 def _where(condition: Any, *choices: Any) -> Matrix:
     if isinstance(condition, _matrix.Matrix) or len(choices) != 2:
-        raise TypeError(f"numpy.where: {COMPARE}; a plaintext mask selects: numpy.where(mask, a, b)")
+        raise ArgumentError(f"numpy.where: {COMPARE}; a plaintext mask selects: numpy.where(mask, a, b)")
     mask = np.asarray(condition).astype(bool).astype(np.float64)
     return arithmetic.add(*(each * weight for each, weight in zip(map(arithmetic.array, choices), (mask, 1.0 - mask))))
 
@@ -450,12 +452,12 @@ def _append(arr: Any, values: Any, axis: Any = None) -> Matrix:
 def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Matrix:
     check_defaults("take", out=out)
     if mode != "raise":
-        raise TypeError("numpy.take: needed mode='raise' for encrypted matrices")
+        raise ArgumentError("numpy.take: needed mode='raise' for encrypted matrices")
     matrix = _matrix_of("take", a)
     if axis is None:
         matrix, axis = matrix.ravel(), 0
     if np.ndim(indices) > 1 and (matrix.ndim > 1 or matrix._batch is not None):
-        raise TypeError("numpy.take: needed indices of one axis, or axis=None, for encrypted matrices")
+        raise ArgumentError("numpy.take: needed indices of one axis, or axis=None, for encrypted matrices")
     axis = axis_number(axis, matrix.ndim)
     if matrix.ndim == 1:
         return matrix[(np.asarray(indices),)]

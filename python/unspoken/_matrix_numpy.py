@@ -55,7 +55,7 @@ def reason(name: str) -> str:
 
 def refuse(name: str) -> NoReturn:
     """Raise: this function of numpy is not available."""
-    raise TypeError(f"numpy.{name} is not available for encrypted matrices: {reason(name.rpartition('.')[2])}")
+    raise ArgumentError(f"numpy.{name} is not available for encrypted matrices: {reason(name.rpartition('.')[2])}")
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -107,7 +107,7 @@ def check_defaults(name: str, **options: Any) -> None:
         default = default or (isinstance(value, str) and value in _DEFAULTS.get(option, ()))
         default = default or option == "optimize"
         if not default and not (option == "dtype" and np.dtype(value) == np.float64):
-            raise TypeError(f"numpy.{name}: {option}= is not available for encrypted matrices; leave it out")
+            raise ArgumentError(f"numpy.{name}: {option}= is not available for encrypted matrices; leave it out")
 
 
 def implements_ufunc(*names: str) -> Callable[[FunctionT], FunctionT]:

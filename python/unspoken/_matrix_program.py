@@ -8,7 +8,7 @@ import numpy as np
 
 from unspoken import _unspoken
 from unspoken._matrix_encrypted import Encrypted
-from unspoken.errors import MismatchError
+from unspoken.errors import ArgumentError, MismatchError
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
@@ -394,11 +394,11 @@ class EncryptedMatrix(Encrypted, Message[_unspoken.EncryptedMatrix]):
     def __len__(self) -> int:
         """Return the extent of the first axis."""
         if not self.shape:
-            raise TypeError("len() of unsized object")
+            raise ArgumentError("len() of unsized object")
         return self.shape[0]
 
     def _unusable(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"a result is not used in another expression: {self._remedy}")
+        raise ArgumentError(f"a result is not used in another expression: {self._remedy}")
 
     __array_ufunc__ = __array_function__ = __getitem__ = _unusable
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _unusable
@@ -413,7 +413,7 @@ def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
     """Plan an expression; options are those of `Matrix.plan`."""
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
-        raise TypeError(f"plan() got unexpected arguments {', '.join(unknown)}; there are {', '.join(_OPTIONS)}")
+        raise ArgumentError(f"plan() got unexpected arguments {', '.join(unknown)}; there are {', '.join(_OPTIONS)}")
     wanted = {name: options.get(name) for name in _OPTIONS}
     wanted["largest"] = _largest_of(matrix) if wanted["largest"] is None else float(wanted["largest"])
     axes = (matrix._batch is not None, *matrix._axes)

@@ -14,7 +14,7 @@ from unspoken._files import write_new
 from unspoken._matrix import Matrix, from_input
 from unspoken._matrix_node import Bound
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
-from unspoken.errors import MatrixError, StateError
+from unspoken.errors import ArgumentError, MatrixError, StateError
 
 
 class MatrixSecret:
@@ -206,7 +206,7 @@ class MatrixSecret:
 
     def __reduce__(self) -> Any:
         """Raise: secrets are saved with `save`."""
-        raise TypeError("a secret is not pickled: use save() and load()")
+        raise ArgumentError("a secret is not pickled: use save() and load()")
 
     def __repr__(self) -> str:
         """Return a name without any bit of the secret."""
@@ -236,7 +236,7 @@ def named_matrices(
 def _real(values: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{what}: found entries of {array.dtype}; needed real numbers")
+        raise ArgumentError(f"{what}: found entries of {array.dtype}; needed real numbers")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise MatrixError(f"{what}: found entries that are not finite; needed finite numbers")

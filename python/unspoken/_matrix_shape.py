@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 import numpy.typing as npt
 
-from unspoken.errors import MatrixError
+from unspoken.errors import ArgumentError, MatrixError
 
 if TYPE_CHECKING:
     from unspoken._matrix import Matrix
@@ -29,7 +29,7 @@ def integers(values: object, what: str) -> tuple[int, ...]:
     try:
         return tuple(operator.index(each) for each in given)
     except TypeError:
-        raise TypeError(f"{what} {values}; needed integers") from None
+        raise ArgumentError(f"{what} {values}; needed integers") from None
 
 
 def core(array: Array) -> tuple[int, ...]:

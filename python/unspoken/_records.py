@@ -7,6 +7,8 @@ from os import PathLike, fspath
 from typing import Literal, Protocol, Union
 
 from unspoken import _unspoken
+from unspoken._boundary import utf8
+from unspoken.errors import ArgumentError
 
 Key = Union[str, bytes]
 Record = Union[str, bytes]
@@ -114,7 +116,7 @@ def record_pairs(records: RecordInput, operation: str) -> Iterator[tuple[bytes |
     """
     if isinstance(records, (str, bytes)):
         kind = type(records).__name__
-        raise TypeError(f"{operation}: found one {kind}, needed several records; put it in a list")
+        raise ArgumentError(f"{operation}: found one {kind}, needed several records; put it in a list")
     entries = records.items() if hasattr(records, "items") else records
     return (_pair(entry, f"{operation}: record {number}") for number, entry in enumerate(entries))
 
@@ -123,7 +125,7 @@ def _pair(entry: object, operation: str) -> tuple[bytes | None, bytes]:
     if not isinstance(entry, tuple):
         return None, byte_string(entry, "a record", operation)
     if len(entry) != 2:
-        raise TypeError(f"{operation}: found a tuple of {len(entry)}, needed a pair of key and record")
+        raise ArgumentError(f"{operation}: found a tuple of {len(entry)}, needed a pair of key and record")
     return byte_string(entry[0], "a key", operation), byte_string(entry[1], "a record", operation)
 
 
@@ -136,7 +138,7 @@ def byte_string(found: object, what: str, operation: str) -> bytes:
     b'\xc3\xa9'
     """
     if isinstance(found, str):
-        return found.encode()
+        return utf8(found, f"{operation}: {what}")
     if isinstance(found, bytes):
         return found
-    raise TypeError(f"{operation}: found {what} of type {type(found).__name__}, needed str or bytes")
+    raise ArgumentError(f"{operation}: found {what} of type {type(found).__name__}, needed str or bytes")

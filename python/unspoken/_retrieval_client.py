@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from unspoken import _unspoken
 from unspoken._client_base import ConnectionOptions, ServiceClient
 from unspoken._records import Key, byte_string
-from unspoken.errors import ConfigurationError
+from unspoken.errors import ArgumentError, ConfigurationError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -135,7 +135,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         >>> client.get_many(["A00.1", "A00.9"])  # doctest: +SKIP
         """
         if isinstance(keys, (str, bytes)):
-            raise TypeError(f"get_many: found one {type(keys).__name__}, needed several keys; use get for one")
+            raise ArgumentError(f"get_many: found one {type(keys).__name__}, needed several keys; use get for one")
         wanted = [byte_string(key, "a key", "get") for key in keys]
         with self._use_connection() as connection:
             return connection.get(wanted, self._progress)

@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from unspoken.errors import ConfigurationError
+
 
 def default_state_directory() -> Path:
     """Return the state directory. The `unspoken` command uses the same one, so both share their keys.
 
-    ``$UNSPOKEN_STATE``, or ``$XDG_DATA_HOME/unspoken``, or ``~/.local/share/unspoken``.
+    ``$UNSPOKEN_STATE``, or ``unspoken`` in ``$XDG_DATA_HOME`` or in ``~/.local/share``. As the XDG Base Directory
+    Specification says, an empty variable is as one that is not set, and a relative path is ignored.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is none: keys must not land wherever the program runs.
 
     Examples
     --------
@@ -20,5 +28,19 @@ def default_state_directory() -> Path:
     """
     if os.environ.get("UNSPOKEN_STATE"):
         return Path(os.environ["UNSPOKEN_STATE"])
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "unspoken"
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    for parent in (data, _home() / ".local" / "share"):
+        if parent.is_absolute():
+            return parent / "unspoken"
+    raise ConfigurationError(
+        "make a client: found no directory for the secret keys, as XDG_DATA_HOME names no absolute path and the user "
+        "has no home directory; name one with state_dir="
+    )
+
+
+def _home() -> Path:
+    """Return the home directory; a relative path if there is none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path()
