@@ -43,8 +43,8 @@ pub enum ClientError {
     },
     /// The stored secret key does not fit the application, or is damaged.
     #[error(
-        "secret key in {path}: {reason}; restore the file from a copy, or delete it: then the client makes new keys and \
-         sends them"
+        "secret key in {path}: {reason}; restore the file from a copy, or delete it: the client then makes and sends \
+         new keys"
     )]
     SecretKey {
         /// The file.

@@ -98,8 +98,8 @@ impl GiveUp {
             GiveUp::ToldToWait { asked, allowed } => {
                 let (asked, allowed) = (asked.as_secs_f64(), allowed.as_secs_f64());
                 format!(
-                    "not tried again: the service asks to wait for {asked:.0} s, and a call waits for {allowed:.0} s at \
-                     most; ask later, or set {option}"
+                    "not tried again: the service asks to wait for {asked:.0} s, and a call waits for {allowed:.0} s \
+                     at most; ask later, or set {option}"
                 )
             }
         }

@@ -1,12 +1,13 @@
 //! Options for reaching a service, shared by all query commands.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig, Waiting};
 use unspoken_client::{ClientError, StateDir, UsageStats};
 
+use super::state_root::StateRoot;
 use crate::progress::note;
 
 /// Kinds of applications: the kind, what it is, and the command that asks it. A new kind is one more line here.
@@ -26,13 +27,14 @@ const KINDS: [(&str, &str, &str); 10] = [
 /// Address of the service and credentials of the client.
 #[derive(clap::Args)]
 pub struct Connection {
-    /// Address of the service: https://HOST:PORT. Without a scheme it is http:// on this machine, otherwise https://
+    /// Address of the service: https://HOST:PORT, with a /PATH if a proxy has it below one. Without a scheme it is
+    /// http:// on this machine, otherwise https://
     #[arg(long, alias = "server", env = "UNSPOKEN_URL")]
     url: String,
     /// File with the access token
     #[arg(long, env = "UNSPOKEN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Certificate authority to trust, a PEM file
+    /// Certificate authority to trust, a PEM or DER file
     #[arg(long)]
     ca: Option<PathBuf>,
     /// Allow plain HTTP to another machine: anyone on the network path sees the token and the encrypted queries
@@ -51,28 +53,36 @@ impl Connection {
         let mut config = TransportConfig::new(&self.url);
         config.insecure_http = self.insecure_http;
         if let Some(path) = &self.token_file {
-            let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let token = unspoken_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
             config = config.with_token(token.trim());
         }
         if let Some(path) = &self.ca {
-            let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            config = config.with_authorities(pem);
+            let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            config = config.with_authorities(bytes);
         }
         if let Some(seconds) = self.timeout {
             config = config.with_timeout(seconds)?;
         }
-        config.on_wait = Some(Arc::new(show_first_wait));
+        let shown = Mutex::new(String::new());
+        config.on_wait = Some(Arc::new(move |waiting: &Waiting| show_wait(waiting, &shown)));
         if config.url != self.url {
             note(&format!("address     {} (--url {} names no scheme)", config.url, self.url));
         }
-        Ok(Transport::new(config)?)
+        let transport = Transport::new(config);
+        match &self.ca {
+            // The error does not name the file.
+            Some(path) => transport.with_context(|| format!("--ca {}", path.display())),
+            None => Ok(transport?),
+        }
     }
 }
 
-/// One line for each call that has to wait.
-fn show_first_wait(waiting: &Waiting) {
-    if waiting.tries == 1 {
+/// One line for each call that has to wait, and each new reason, such as the next step of a service that starts.
+fn show_wait(waiting: &Waiting, shown: &Mutex<String>) {
+    let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+    if waiting.tries == 1 || *shown != waiting.reason {
         note(&format!("{waiting} (--timeout SECONDS)"));
+        shown.clone_from(&waiting.reason);
     }
 }
 
@@ -90,14 +100,6 @@ pub fn name_command(error: anyhow::Error) -> anyhow::Error {
     )
 }
 
-/// Directory of the client's secret keys.
-#[derive(clap::Args)]
-pub struct StateRoot {
-    /// Directory of the secret keys
-    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
-    pub state_dir: PathBuf,
-}
-
 /// The queried application and the directory of its keys.
 #[derive(clap::Args)]
 pub struct Target {
@@ -113,19 +115,19 @@ pub struct Target {
 impl Target {
     /// Opens the connection and the application's key directory.
     pub fn open(&self, cancel: &Cancel) -> anyhow::Result<(Transport, String, StateDir)> {
+        let root = self.state.path()?;
         let transport = self.connection.open()?;
         let application = choose_application(&transport, self.application.as_deref(), cancel)?;
-        let root = &self.state.state_dir;
-        let state = StateDir::open(root, transport.url(), &application)
+        let state = StateDir::open(&root, transport.url(), &application)
             .with_context(|| format!("cannot use {}", root.display()))?;
         Ok((transport, application, state))
     }
 
     /// Opens another connection and the key directory of another application of the service.
     pub fn open_beside(&self, application: &str) -> anyhow::Result<(Transport, StateDir)> {
+        let root = self.state.path()?;
         let transport = self.connection.open()?;
-        let root = &self.state.state_dir;
-        let state = StateDir::open(root, transport.url(), application)
+        let state = StateDir::open(&root, transport.url(), application)
             .with_context(|| format!("cannot use {}", root.display()))?;
         Ok((transport, state))
     }
@@ -161,11 +163,4 @@ pub fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &C
         0 => anyhow::bail!("the service offers no application"),
         _ => anyhow::bail!("the service offers {}; choose one with --application", names.join(", ")),
     }
-}
-
-/// Default directory of the keys.
-fn default_state_dir() -> PathBuf {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
-    data.unwrap_or_else(|| PathBuf::from(".")).join("unspoken")
 }

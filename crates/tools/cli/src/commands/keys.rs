@@ -9,7 +9,8 @@ use unspoken_server::make_token;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::v1::KeyStatus;
 
-use crate::commands::connection::{Connection, StateRoot};
+use crate::commands::connection::Connection;
+use crate::commands::state_root::StateRoot;
 
 /// Manage evaluation keys at a service, and create access tokens
 #[derive(clap::Subcommand)]
@@ -68,9 +69,9 @@ fn list(transport: &Transport, state: &StateRoot, cancel: &Cancel) -> anyhow::Re
         Err(error) if error.code() == Some(ProblemCode::Forbidden) => {}
         listed => return Ok(listed?),
     }
-    let root = &state.state_dir;
+    let root = state.path()?;
     let ids =
-        StateDir::uploaded_keys(root, transport.url()).with_context(|| format!("cannot read {}", root.display()))?;
+        StateDir::uploaded_keys(&root, transport.url()).with_context(|| format!("cannot read {}", root.display()))?;
     let mut keys = Vec::new();
     for id in ids {
         match transport.key_status(&KeyId::parse(&id)?, cancel) {

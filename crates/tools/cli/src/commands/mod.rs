@@ -21,6 +21,7 @@ pub mod plan;
 mod plan_bootstrap;
 mod seed;
 pub mod serve;
+mod state_root;
 pub mod sums;
 pub mod train;
 mod unseal;

@@ -8,7 +8,8 @@ use unspoken_database::{Database, Declaration};
 use unspoken_pir::{DatabaseVersion, Mode};
 use unspoken_retrieve::{Description, RetrieveOptions, UploadClient};
 
-use crate::commands::connection::{Connection, StateRoot};
+use crate::commands::connection::Connection;
+use crate::commands::state_root::StateRoot;
 use crate::interrupt;
 use crate::output_file::OutputFile;
 
@@ -44,8 +45,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let database = Database::open(&arguments.database)?;
     let tables = database.snapshot().tables().clone();
     let transport = arguments.connection.open()?;
-    let root = &arguments.state.state_dir;
-    let state = StateDir::open(root, transport.url(), &arguments.application)
+    let root = arguments.state.path()?;
+    let state = StateDir::open(&root, transport.url(), &arguments.application)
         .with_context(|| format!("cannot use {}", root.display()))?;
     let options = RetrieveOptions::new(Mode::Packed, state.clone());
     let owner = ServiceClient::<UploadClient>::open_half(Description::new(&tables)?, options, &state, &cancel)?;

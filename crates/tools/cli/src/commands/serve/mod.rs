@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use shorthands::Shorthands;
 use unspoken_server::{
-    AllowedOrigin, LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address,
-    shutdown_signal,
+    AllowedOrigin, LogFormat, OfferConfig, ReloadSignal, Server, ServerConfig, Starting, TlsFiles, init_logging,
+    resolve_listen_address, shutdown_signal,
 };
 
 /// Time to wait for requests that do not stop when asked to.
@@ -55,10 +55,10 @@ pub struct Arguments {
     /// Scheme, host and port, no wildcards [default: no other origin]
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     allow_origins: Vec<AllowedOrigin>,
-    /// TLS certificate chain, a PEM file
+    /// TLS certificate chain, a PEM file, or a certificate in DER
     #[arg(long, requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// TLS private key, a PEM file
+    /// TLS private key, a PEM or DER file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
     /// Number of answers computed in parallel, fewer if the memory is not enough [default: the number of cores]
@@ -93,13 +93,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     init_logging(format, &arguments.log_filter)?;
     let config = configuration(arguments)?;
-    // Check before loading the models, which can take long.
-    config.check()?;
-    let applications = unspoken_offers::load(config.offers.clone())?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
-        let server = Server::bind(config, applications).await?;
+        // From here on SIGHUP does not end the process.
+        let hangups = ReloadSignal::new().context("cannot receive SIGHUP")?;
+        // It checks the configuration, and answers while the models are loaded, which can take long.
+        let starting = Starting::listen(&config).await?;
+        let (step, offers) = (starting.step(), config.offers.clone());
+        let loading = move || unspoken_offers::load(offers, |text| step.set(text));
+        let applications = tokio::task::spawn_blocking(loading).await??;
+        let server = Server::bind_after(starting, config, applications).await?;
+        server.reload_on(hangups);
         let mut line = serde_json::json!({ "listening": format!("{scheme}://{}", server.local_addr()?) });
         if let Some(address) = server.metrics_addr()? {
             line["metrics"] = format!("http://{address}/metrics").into();
