@@ -485,6 +485,25 @@ fn an_application_of_another_kind_is_named() {
 }
 
 #[test]
+fn a_secret_key_that_cannot_be_used_is_named() {
+    let service = Service::start(&Watched::new(Cells::new(10, &[])));
+    let state = service.state("one");
+    drop(service.connect("one").unwrap());
+    let files = std::fs::read_dir(state.path()).unwrap().map(|file| file.unwrap().path());
+    let is_secret = |path: &std::path::PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("secret-");
+    let secret = files.filter(is_secret).collect::<Vec<_>>().pop().unwrap();
+    let sound = std::fs::read(&secret).unwrap();
+    for damaged in [&sound[..sound.len() / 2], b"", b"a text"] {
+        std::fs::write(&secret, damaged).unwrap();
+        let error = service.connect("one").err().unwrap();
+        assert!(matches!(&error, ClientError::SecretKey { path, .. } if *path == secret.to_string_lossy()), "{error}");
+        assert!(error.to_string().contains("restore the file from a copy, or delete it"), "{error}");
+    }
+    std::fs::write(&secret, sound).unwrap();
+    ask(&mut service.connect("one").unwrap(), &[3]).unwrap();
+}
+
+#[test]
 fn a_database_that_grew_is_asked_again() {
     let watched = Watched::new(Cells::new(2000, &[]));
     let service = Service::start(&watched);

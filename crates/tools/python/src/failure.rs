@@ -297,7 +297,9 @@ impl From<Failure> for PyErr {
             Failure::Client(ClientError::OtherKind { url, application, found, needed }) => {
                 of_other_kind(&url, &application, &found, needed)
             }
-            Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
+            Failure::Client(error @ (ClientError::State { .. } | ClientError::SecretKey { .. })) => {
+                StateError::new_err(error.to_string())
+            }
             Failure::Client(ClientError::Application(error)) if error.kind() == ErrorKind::Unreadable => {
                 UnreadableAnswerError::new_err(error.to_string())
             }
