@@ -36,6 +36,25 @@ fn a_service_that_is_not_there_is_reported_with_the_reason() {
 }
 
 #[test]
+fn local_mistakes_are_named_before_the_service_is_waited_for() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{address}");
+    let sums = ["sums", "send", "--trust-first"];
+    for (command, part) in [
+        (&["classify", "--model", "/no/such/model", "a text"][..], "/no/such/model"),
+        (&["embed", "classify", "--model", "/no/such/model", "a text"], "/no/such/model"),
+        (&[&sums[..], &["--csv", "/no/such/file"]].concat(), "cannot read /no/such/file"),
+        (&[&sums[..], &["a=1", "a=2"]].concat(), "a is given twice"),
+        (&["get", "K1", "--ca", "/dev/null"], "certificate authorities (--ca, ca_file=): found an empty file"),
+    ] {
+        let start = Instant::now();
+        let said = complaint(&unspoken(&[command, &["--url", &url]].concat()));
+        assert!(said.contains(part) && !said.contains("waiting"), "{said}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    }
+}
+
+#[test]
 fn mistakes_in_an_address_are_named_at_once() {
     let nowhere = format!("http://{}.example", "a".repeat(70));
     for (url, part) in [

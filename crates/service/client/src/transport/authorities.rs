@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 /// A text that says what was found and what was needed.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Certificate>, String> {
     let needed = "needed certificates in PEM, or one in DER";
-    let of_error = |found: String| format!("certificate authorities: {found}; {needed}");
+    let of_error = |found: String| format!("certificate authorities (--ca, ca_file=): {found}; {needed}");
     if bytes.trim_ascii().is_empty() {
         return Err(of_error("found an empty file".into()));
     }

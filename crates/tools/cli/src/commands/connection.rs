@@ -68,12 +68,7 @@ impl Connection {
         if config.url != self.url {
             note(&format!("address     {} (--url {} names no scheme)", config.url, self.url));
         }
-        let transport = Transport::new(config);
-        match &self.ca {
-            // The error does not name the file.
-            Some(path) => transport.with_context(|| format!("--ca {}", path.display())),
-            None => Ok(transport?),
-        }
+        Ok(Transport::new(config)?)
     }
 }
 

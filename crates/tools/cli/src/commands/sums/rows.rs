@@ -29,6 +29,15 @@ impl FromStr for NamedValue {
     }
 }
 
+/// Refuses a name that is given twice.
+pub fn check_names(values: &[NamedValue]) -> anyhow::Result<()> {
+    for (position, value) in values.iter().enumerate() {
+        let twice = values[..position].iter().any(|earlier| earlier.name == value.name);
+        anyhow::ensure!(!twice, "{} is given twice", value.name);
+    }
+    Ok(())
+}
+
 /// One contribution of named values, in the order of the columns.
 pub fn from_values(columns: &[Column], values: &[NamedValue]) -> anyhow::Result<Row> {
     if let Some(unknown) = values.iter().find(|value| columns.iter().all(|column| column.name() != value.name)) {
@@ -36,23 +45,24 @@ pub fn from_values(columns: &[Column], values: &[NamedValue]) -> anyhow::Result<
     }
     let mut row = Zeroizing::new(Vec::with_capacity(columns.len()));
     for column in columns {
-        let mut given = values.iter().filter(|value| value.name == column.name());
-        match (given.next(), given.next()) {
-            (Some(value), None) => row.push(value.value),
-            (None, _) => anyhow::bail!("{} is missing; give each of {}", column.name(), names(columns)),
-            (Some(_), Some(_)) => anyhow::bail!("{} is given twice", column.name()),
-        }
+        let given = values.iter().find(|value| value.name == column.name());
+        let missing = || format!("{} is missing; give each of {}", column.name(), names(columns));
+        row.push(given.with_context(missing)?.value);
     }
     Ok(row)
 }
 
-/// The rows of a CSV file whose first line names the columns, or of standard input for "-". Other columns are ignored.
-pub fn from_csv(columns: &[Column], path: &Path) -> anyhow::Result<Vec<Row>> {
-    let failed = || format!("cannot read {}", path.display());
-    let input: Box<dyn Read> = match path.as_os_str() == "-" {
+/// A file, or standard input for "-".
+pub fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
+    Ok(match path.as_os_str() == "-" {
         true => Box::new(io::stdin().lock()),
-        false => Box::new(File::open(path).with_context(failed)?),
-    };
+        false => Box::new(File::open(path).with_context(|| format!("cannot read {}", path.display()))?),
+    })
+}
+
+/// The rows of an open CSV file whose first line names the columns. Other columns are ignored.
+pub fn from_csv(columns: &[Column], path: &Path, input: Box<dyn Read>) -> anyhow::Result<Vec<Row>> {
+    let failed = || format!("cannot read {}", path.display());
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
     let header = reader.headers().with_context(failed)?.clone();
     let place = |column: &Column| {

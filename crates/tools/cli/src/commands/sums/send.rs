@@ -61,6 +61,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let trust = arguments.trust()?;
     let cancel = interrupt::on_ctrl_c()?;
+    // Read first: a mistake must not cost a wait for the service.
+    let open = |path| anyhow::Ok((path, rows::open(path)?));
+    let file = arguments.csv.as_deref().map(open).transpose()?;
+    rows::check_names(&arguments.values)?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
@@ -71,8 +75,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // Before anything is sent, so that a person can stop.
         note(&format!("collection  {}, on the word of the service (--trust-first)", description.fingerprint()));
     }
-    let rows = match &arguments.csv {
-        Some(path) => rows::from_csv(description.columns(), path)?,
+    let rows = match file {
+        Some((path, input)) => rows::from_csv(description.columns(), path, input)?,
         None => vec![rows::from_values(description.columns(), &arguments.values)?],
     };
     check(&description, &rows)?;
