@@ -1,5 +1,7 @@
 //! GGUF files, the format of llama.cpp.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufReader, Seek};
 use std::path::Path;
@@ -8,14 +10,15 @@ use candle_core::Device;
 use candle_core::quantized::gguf_file::Content;
 use ndarray::{Array1, Array2};
 
-use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
+use unspoken_llama_model::{Config, Model, TensorName, Weights};
 
 use crate::LoadedModel;
 use crate::error::LoadError;
 use crate::gguf_header::{self, HeaderError};
+use crate::gguf_tokenizer::tokenizer;
 use crate::metadata::Metadata;
 use crate::rope::{RopeScaling, rope_frequencies};
-use crate::tokenizer::{Piece, Splitting, TokenKind, from_merges, from_scores};
+use crate::unread::refuse_unread;
 
 /// Maximum number of weights in a byte: Q2_K has 3.05.
 const MAX_WEIGHTS_PER_BYTE: u64 = 4;
@@ -32,10 +35,11 @@ pub fn load(path: &Path) -> Result<LoadedModel, LoadError> {
     let content = Content::read(&mut reader)
         .map_err(|error| LoadError::content(path, error.to_string(), "a whole GGUF file of version 1 to 3"))?;
     let metadata = Metadata { path, values: &content.metadata };
-    let mut tensors = Tensors { path, content: &content, reader };
-    let config = config(&metadata, &mut tensors)?;
+    let mut tensors = Tensors { path, content: &content, reader, read: HashSet::new() };
+    let mut config = config(&metadata, &mut tensors)?;
     config.check().map_err(|(found, needed)| LoadError::content(path, found, needed))?;
-    let tokenizer = tokenizer(&metadata, config.vocabulary)?;
+    let stored = config.vocabulary;
+    let tokenizer = tokenizer(&metadata, stored)?;
     let tied = !content.tensor_infos.contains_key(&name(TensorName::Head));
     // Several tensors may have the same place in a hostile file.
     let weights = config.parameters(tied);
@@ -43,16 +47,21 @@ pub fn load(path: &Path) -> Result<LoadedModel, LoadError> {
         let found = format!("{weights} weights in {length} bytes");
         return Err(LoadError::content(path, found, "the weights of all tensors in the file"));
     }
-    let tensors = std::cell::RefCell::new(tensors);
+    // Rows of tokens that are not used only fill the embedding up.
+    config.vocabulary = tokenizer.vocabulary();
+    let tensors = RefCell::new(tensors);
     let weights = Weights::read(
         &config,
         tied,
         |tensor, rows, columns| {
-            let values = tensors.borrow_mut().read(&name(tensor), &[rows, columns])?;
+            let all = if matches!(tensor, TensorName::Embedding | TensorName::Head) { stored } else { rows };
+            let mut values = tensors.borrow_mut().read(&name(tensor), &[all, columns])?;
+            values.truncate(rows * columns);
             Ok(Array2::from_shape_vec((rows, columns), values).expect("as many numbers as entries"))
         },
         |tensor, length| Ok(Array1::from(tensors.borrow_mut().read(&name(tensor), &[length])?)),
     )?;
+    refuse_unread(path, tensors.borrow().unread())?;
     Ok(LoadedModel { model: Model { config, weights }, tokenizer })
 }
 
@@ -82,6 +91,8 @@ struct Tensors<'a> {
     path: &'a Path,
     content: &'a Content,
     reader: BufReader<File>,
+    /// Tensors that were read.
+    read: HashSet<String>,
 }
 
 impl Tensors<'_> {
@@ -99,7 +110,13 @@ impl Tensors<'_> {
         if values.iter().any(|value| !value.is_finite()) {
             return Err(wrong("a weight that is not finite".into()));
         }
+        self.read.insert(name.to_owned());
         Ok(values)
+    }
+
+    /// Tensors that were not read.
+    fn unread(&self) -> Vec<&str> {
+        self.content.tensor_infos.keys().filter(|name| !self.read.contains(*name)).map(String::as_str).collect()
     }
 }
 
@@ -153,10 +170,22 @@ fn scale(metadata: &Metadata, tensors: &mut Tensors, frequencies: &mut [f64]) ->
             *frequency /= f64::from(divisor);
         }
     }
-    match metadata.optional_text("llama.rope.scaling.type")?.unwrap_or("none") {
+    // As in llama.cpp: a factor without a type is linear, older files have another key, and 0 is no factor.
+    match metadata.optional_text("llama.rope.scaling.type")?.unwrap_or("linear") {
         "none" => {}
         "linear" => {
-            let factor = metadata.optional_real("llama.rope.scaling.factor")?.unwrap_or(1.0);
+            let factor = match metadata.optional_real("llama.rope.scaling.factor")? {
+                Some(factor) => Some(factor),
+                None => metadata.optional_real("llama.rope.scale_linear")?,
+            };
+            let factor = factor.filter(|factor| *factor != 0.0).unwrap_or(1.0);
+            if !(factor.is_finite() && factor > 0.0) {
+                return Err(LoadError::content(
+                    metadata.path,
+                    format!("RoPE scaling by {factor}"),
+                    "a positive factor",
+                ));
+            }
             let scaling = RopeScaling::Linear { factor };
             frequencies.iter_mut().for_each(|frequency| *frequency = scaling.apply(*frequency));
         }
@@ -166,82 +195,4 @@ fn scale(metadata: &Metadata, tensors: &mut Tensors, frequencies: &mut [f64]) ->
         }
     }
     Ok(())
-}
-
-/// Control tokens, user-defined tokens and bytes in `tokenizer.ggml.token_type`.
-const CONTROL: i32 = 3;
-const USER_DEFINED: i32 = 4;
-
-fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadError> {
-    let tokens = metadata.texts("tokenizer.ggml.tokens")?;
-    if tokens.len() != vocabulary {
-        let found = format!("{} tokens for a vocabulary of {vocabulary}", tokens.len());
-        return Err(LoadError::content(metadata.path, found, "as many tokens as the vocabulary has"));
-    }
-    let id = |key: &str| -> Result<Option<u32>, LoadError> {
-        match metadata.optional_number(key)? {
-            Some(id) if id < vocabulary => Ok(Some(id as u32)),
-            Some(id) => Err(LoadError::content(metadata.path, format!("{key} {id}"), "a token of the vocabulary")),
-            None => Ok(None),
-        }
-    };
-    let begin = id("tokenizer.ggml.bos_token_id")?;
-    let ends: Vec<u32> =
-        [id("tokenizer.ggml.eos_token_id")?, id("tokenizer.ggml.eot_token_id")?].into_iter().flatten().collect();
-    let kinds = kinds(metadata, vocabulary)?;
-    let wants = |key: &str, default: bool| metadata.flag(key).map(|flag| flag.unwrap_or(default));
-    let made = match metadata.text("tokenizer.ggml.model")? {
-        "gpt2" => {
-            let splitting = splitting(metadata)?;
-            let wanted = wants("tokenizer.ggml.add_bos_token", splitting == Splitting::Llama3)?;
-            let begin = begin.filter(|_| wanted);
-            let merges = metadata.texts("tokenizer.ggml.merges")?;
-            from_merges(&tokens, &kinds, &merges, splitting, begin, &ends)
-        }
-        "llama" => {
-            let scores = metadata.reals("tokenizer.ggml.scores")?;
-            if scores.len() != vocabulary {
-                Err(format!("scores of {} tokens for a vocabulary of {vocabulary}", scores.len()))
-            } else {
-                let parts = tokens.iter().zip(scores).zip(kinds);
-                let pieces = parts.map(|((text, score), kind)| Piece { text: (*text).into(), score, kind }).collect();
-                let wanted = wants("tokenizer.ggml.add_bos_token", true)?;
-                let space_in_front = wants("tokenizer.ggml.add_space_prefix", true)?;
-                from_scores(pieces, space_in_front, begin.filter(|_| wanted), &ends)
-            }
-        }
-        other => Err(format!("tokenizer {other:?}; \"gpt2\" and \"llama\" are supported")),
-    };
-    made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))
-}
-
-/// What each token is; plain text if the file does not say.
-fn kinds(metadata: &Metadata, vocabulary: usize) -> Result<Vec<TokenKind>, LoadError> {
-    let Some(kinds) = metadata.integers("tokenizer.ggml.token_type")? else {
-        return Ok(vec![TokenKind::Text; vocabulary]);
-    };
-    if kinds.len() != vocabulary {
-        let found = format!("types of {} tokens", kinds.len());
-        return Err(LoadError::content(metadata.path, found, format!("of {vocabulary}")));
-    }
-    let kind = |kind| match kind {
-        CONTROL => TokenKind::Control,
-        USER_DEFINED => TokenKind::Added,
-        _ => TokenKind::Text,
-    };
-    Ok(kinds.into_iter().map(kind).collect())
-}
-
-/// How text is split before merges, by the name that llama.cpp gives it.
-fn splitting(metadata: &Metadata) -> Result<Splitting, LoadError> {
-    match metadata.text("tokenizer.ggml.pre")? {
-        "gpt-2" => Ok(Splitting::Gpt2),
-        "smollm" => Ok(Splitting::SmolLm),
-        "llama-bpe" | "llama3" | "llama-v3" => Ok(Splitting::Llama3),
-        other => Err(LoadError::content(
-            metadata.path,
-            format!("splitting {other:?} of the tokenizer"),
-            "\"gpt-2\", \"smollm\" or \"llama-bpe\"",
-        )),
-    }
 }

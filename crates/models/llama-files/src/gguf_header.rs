@@ -1,6 +1,7 @@
 //! What `candle-core` takes for granted of a GGUF header: an alignment that is not 0, and tensors of types that it
 //! knows; it does not name others.
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read};
 
 /// Types of tensors in the order of their numbers; those that llama.cpp has removed are empty.
@@ -49,8 +50,12 @@ pub(super) fn check(reader: impl Read) -> Result<(), HeaderError> {
     for _ in 0..entries {
         header.entry()?;
     }
+    let mut names = HashSet::new();
     for _ in 0..tensors {
-        header.tensor()?;
+        let name = header.tensor()?;
+        if let Some(name) = names.replace(name) {
+            return Err(refused(format!("two tensors {name}"), "each tensor once"));
+        }
     }
     Ok(())
 }
@@ -128,8 +133,8 @@ impl<R: Read> Header<R> {
         }
     }
 
-    /// Name, dimensions, type and place of a tensor.
-    fn tensor(&mut self) -> Result<(), HeaderError> {
+    /// Name, dimensions, type and place of a tensor. Returns the name.
+    fn tensor(&mut self) -> Result<String, HeaderError> {
         let name = self.text()?;
         let dimensions = self.u32()?;
         for _ in 0..dimensions {
@@ -142,7 +147,8 @@ impl<R: Read> Header<R> {
             let names: Vec<&str> = SUPPORTED.iter().map(|kind| TYPES[*kind as usize]).collect();
             return Err(refused(format!("tensor {name} {kind}"), format!("one of {}", names.join(", "))));
         }
-        self.skip(8)
+        self.skip(8)?;
+        Ok(name)
     }
 }
 

@@ -4,10 +4,12 @@ mod checkpoint;
 mod error;
 mod gguf;
 mod gguf_header;
+mod gguf_tokenizer;
 mod metadata;
 mod rope;
 mod safetensors;
 mod tokenizer;
+mod unread;
 
 use std::fs::File;
 use std::io::Read;

@@ -9,6 +9,10 @@ use crate::error::InputError;
 /// The sign for a space in SentencePiece vocabularies.
 pub const SPACE: &str = "\u{2581}";
 
+/// Tokens that end a text or a turn, by the names that models of this architecture give them.
+const END_NAMES: [&str; 7] =
+    ["<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|im_end|>", "<|endoftext|>", "<|end|>", "<end_of_turn>"];
+
 /// The tokenizer of a model.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
@@ -126,9 +130,9 @@ impl Tokenizer {
         self.inner.id_to_token(id)
     }
 
-    /// Number of tokens.
+    /// One more than the largest id of a token.
     pub fn vocabulary(&self) -> usize {
-        self.inner.get_vocab_size(true)
+        self.inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1)
     }
 
     /// The token for the begin of a text, if the model wants one.
@@ -144,14 +148,37 @@ impl Tokenizer {
         ids
     }
 
-    /// Tokens that end a text.
+    /// Tokens that end a text: those that the model's files state, and those that have a name such as `<|eot_id|>`.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text.
+    /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text, and so do the tokens
+    /// that models of this architecture have for that, by their names.
     pub fn new(inner: tokenizers::Tokenizer, begin: Option<u32>, ends: &[u32]) -> Self {
-        Tokenizer { inner, begin, ends: ends.to_vec() }
+        Tokenizer { inner, begin: None, ends: vec![] }.with_bounds(begin, ends)
+    }
+
+    /// This tokenizer with another token for the begin of a text, and other ends.
+    pub fn with_bounds(mut self, begin: Option<u32>, ends: &[u32]) -> Self {
+        self.begin = begin;
+        self.ends.clear();
+        for end in ends.iter().copied().chain(END_NAMES.iter().filter_map(|name| self.inner.token_to_id(name))) {
+            if !self.ends.contains(&end) {
+                self.ends.push(end);
+            }
+        }
+        self
+    }
+
+    /// The tokens that a `tokenizer.json` itself puts in front of every text, by its post-processor.
+    ///
+    /// # Errors
+    /// [`InputError::Tokenizer`] if the tokenizer refuses a text of one letter.
+    pub fn template_begin(&self) -> Result<Vec<u32>, InputError> {
+        let letter = self.inner.encode("a", true).map_err(|error| InputError::Tokenizer(error.to_string()))?;
+        let in_front = letter.get_special_tokens_mask().iter().take_while(|special| **special == 1).count();
+        Ok(letter.get_ids()[..in_front].to_vec())
     }
 
     /// Reads the content of a `tokenizer.json` of the library tokenizers.
@@ -159,33 +186,66 @@ impl Tokenizer {
     /// # Errors
     /// What was found in its place.
     pub fn from_json(bytes: &[u8], begin: Option<u32>, ends: &[u32]) -> Result<Self, String> {
-        let wrong = |error: tokenizers::Error| error.to_string();
-        // The library panics where a decoder is not JSON, and at normalizers of this kind that are malformed.
-        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if has_type(&json["normalizer"], "Precompiled") {
-            return Err("a precompiled normalizer, which models of this architecture do not have".into());
+        // The library panics where a decoder is not JSON.
+        let json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        Ok(Tokenizer::new(read(bytes, &json)?, begin, ends))
+    }
+
+    /// As [`Tokenizer::from_json`], for a model whose embedding has a number of rows: added tokens beyond these, such as
+    /// one for padding, are left out, so that a text with their name is read as any other text. No token is put in front
+    /// of a text, and only tokens that have a name for that end one; see [`Tokenizer::with_bounds`].
+    ///
+    /// # Errors
+    /// What was found in its place.
+    pub fn from_json_within(bytes: &[u8], rows: usize) -> Result<Self, String> {
+        let mut json: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let beyond = |json: &serde_json::Value, token: &serde_json::Value| {
+            let of_texts = token["content"].as_str().is_some_and(|text| json["model"]["vocab"].get(text).is_some());
+            !of_texts && token["id"].as_u64().is_some_and(|id| id >= rows as u64)
+        };
+        let added = json["added_tokens"].as_array().map_or(&[][..], Vec::as_slice);
+        let kept: Vec<_> = added.iter().filter(|token| !beyond(&json, token)).cloned().collect();
+        if kept.len() == added.len() {
+            return Ok(Tokenizer::new(read(bytes, &json)?, None, &[]));
         }
-        let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(wrong)?;
-        // The library writes one of several tokens with the same id, and cannot read what it wrote.
-        let mut ids = HashSet::new();
-        if let Some((token, id)) = inner.get_vocab(false).iter().find(|(_, id)| !ids.insert(**id)) {
-            return Err(format!("the token {token:?} with id {id}, which another token has too"));
-        }
-        // The library panics at tokens that are shorter than what such a decoder cuts off.
-        if inner.get_decoder().is_some_and(cuts_ends) {
-            return Err(
-                "a decoder that cuts off the end of tokens, which models of this architecture do not have".into()
-            );
-        }
-        // Texts are neither cut nor filled up.
-        inner.with_padding(None).with_truncation(None).map_err(wrong)?;
-        Ok(Tokenizer::new(inner, begin, ends))
+        json["added_tokens"] = kept.into();
+        Ok(Tokenizer::new(read(json.to_string().as_bytes(), &json)?, None, &[]))
     }
 
     /// The content of a `tokenizer.json`; begin and ends are not in it. The error says what was found.
     pub(crate) fn to_json(&self) -> Result<String, String> {
         self.inner.to_string(false).map_err(|error| error.to_string())
     }
+}
+
+/// Reads the content of a `tokenizer.json`, which is JSON. The error says what was found.
+fn read(bytes: &[u8], json: &serde_json::Value) -> Result<tokenizers::Tokenizer, String> {
+    let wrong = |error: tokenizers::Error| error.to_string();
+    // The library panics at normalizers of this kind that are malformed.
+    if has_type(&json["normalizer"], "Precompiled") {
+        return Err("a precompiled normalizer, which models of this architecture do not have".into());
+    }
+    let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(wrong)?;
+    // The library writes one of several tokens with the same id, and cannot read what it wrote.
+    let mut ids = HashSet::new();
+    if let Some((token, id)) = inner.get_vocab(false).iter().find(|(_, id)| !ids.insert(**id)) {
+        return Err(format!("the token {token:?} with id {id}, which another token has too"));
+    }
+    // The library gives added tokens the next free ids, whatever ids the file gives them.
+    for token in json["added_tokens"].as_array().into_iter().flatten() {
+        let text = token["content"].as_str().unwrap_or_default();
+        let found = inner.token_to_id(text).map(u64::from);
+        if let Some(found) = found.filter(|found| token["id"].as_u64() != Some(*found)) {
+            return Err(format!("the added token {text:?} with id {}, where {found} would be next", token["id"]));
+        }
+    }
+    // The library panics at tokens that are shorter than what such a decoder cuts off.
+    if inner.get_decoder().is_some_and(cuts_ends) {
+        return Err("a decoder that cuts off the end of tokens, which models of this architecture do not have".into());
+    }
+    // Texts are neither cut nor filled up.
+    inner.with_padding(None).with_truncation(None).map_err(wrong)?;
+    Ok(inner)
 }
 
 /// Whether a part of a tokenizer, or a part of that, is of a type.

@@ -1,0 +1,113 @@
+//! The token for the begin of a text, and the tokens that end one.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use unspoken_llama_model::Tokenizer;
+
+use super::config::{Ids, Json};
+use super::optional;
+use crate::error::LoadError;
+
+/// The part of `tokenizer.json` that matters here.
+#[derive(Deserialize)]
+struct Processor {
+    post_processor: Option<IgnoredAny>,
+}
+
+/// The part of `tokenizer_config.json` that matters.
+#[derive(Deserialize)]
+struct TokenizerConfig {
+    add_bos_token: Option<bool>,
+    bos_token: Option<Named>,
+    eos_token: Option<Named>,
+}
+
+/// A token by its text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Named {
+    Text(String),
+    Described { content: String },
+}
+
+impl Named {
+    fn text(&self) -> &str {
+        match self {
+            Named::Text(text) | Named::Described { content: text } => text,
+        }
+    }
+}
+
+/// The part of `generation_config.json` that matters.
+#[derive(Deserialize)]
+struct GenerationConfig {
+    eos_token_id: Option<Ids>,
+}
+
+/// The tokenizer with the begin and the ends that the files of its directory state.
+pub(super) fn find(directory: &Path, json: &Json, text: &[u8], tokenizer: Tokenizer) -> Result<Tokenizer, LoadError> {
+    let path = directory.join("tokenizer_config.json");
+    let own: Option<TokenizerConfig> = optional(&path, "the configuration of a tokenizer")?;
+    let begin = begin(directory, json, (text, &tokenizer), own.as_ref())?;
+    let path = directory.join("generation_config.json");
+    let generation: Option<GenerationConfig> = optional(&path, "the configuration of generation")?;
+    let generation = generation.and_then(|config| config.eos_token_id);
+    let mut ends = vec![];
+    for (file, ids) in [("config.json", &json.eos_token_id), ("generation_config.json", &generation)] {
+        for id in ids.iter().flat_map(Ids::list) {
+            ends.push(token_of(&tokenizer, id, &directory.join(file), "eos_token_id")?);
+        }
+    }
+    let named = own.as_ref().and_then(|own| own.eos_token.as_ref());
+    ends.extend(named.and_then(|named| tokenizer.token(named.text())));
+    Ok(tokenizer.with_bounds(begin, &ends))
+}
+
+/// The token in front of each text. The post-processor of `tokenizer.json` decides. Without one, it is what
+/// `tokenizer_config.json` says, and without that file the token of `config.json`.
+fn begin(
+    directory: &Path,
+    json: &Json,
+    (text, tokenizer): (&[u8], &Tokenizer),
+    own: Option<&TokenizerConfig>,
+) -> Result<Option<u32>, LoadError> {
+    let path = directory.join("tokenizer.json");
+    let template = tokenizer
+        .template_begin()
+        .map_err(|error| LoadError::content(&path, error.to_string(), "a tokenizer of text"))?;
+    if let [first, more @ ..] = template.as_slice() {
+        return match more {
+            [] => token_of(tokenizer, *first, &path, "first token of the template").map(Some),
+            _ => {
+                let found = format!("a template with {} tokens in front of a text", template.len());
+                Err(LoadError::content(&path, found, "one or none"))
+            }
+        };
+    }
+    let processor: Processor = serde_json::from_slice(text)
+        .map_err(|error| LoadError::content(&path, error.to_string(), "a tokenizer.json"))?;
+    let wanted = own.is_none_or(|own| own.add_bos_token == Some(true));
+    if processor.post_processor.is_some() || !wanted {
+        return Ok(None);
+    }
+    if let Some(named) = own.and_then(|own| own.bos_token.as_ref()) {
+        let id = tokenizer.token(named.text()).ok_or_else(|| {
+            let found = format!("bos_token {:?}", named.text());
+            LoadError::content(directory.join("tokenizer_config.json"), found, "a token of tokenizer.json")
+        })?;
+        return Ok(Some(id));
+    }
+    json.bos_token_id.map(|id| token_of(tokenizer, id, &directory.join("config.json"), "bos_token_id")).transpose()
+}
+
+/// An id that a file states, if it is one of the tokenizer's.
+fn token_of(tokenizer: &Tokenizer, id: u32, path: &Path, what: &str) -> Result<u32, LoadError> {
+    if (id as usize) < tokenizer.vocabulary() {
+        return Ok(id);
+    }
+    let needed = format!("an id of tokenizer.json, below {}", tokenizer.vocabulary());
+    Err(LoadError::content(path, format!("{what} {id}"), needed))
+}

@@ -1,0 +1,87 @@
+//! `config.json`.
+
+use serde::Deserialize;
+
+use unspoken_llama_model::Config;
+
+use super::rope::JsonScaling;
+
+/// The part of `config.json` that matters.
+#[derive(Deserialize)]
+pub(super) struct Json {
+    model_type: String,
+    hidden_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    intermediate_size: usize,
+    vocab_size: usize,
+    max_position_embeddings: Option<usize>,
+    rms_norm_eps: Option<f32>,
+    pub rope_theta: Option<f64>,
+    pub rope_scaling: Option<JsonScaling>,
+    /// What newer files have in place of the two above.
+    pub rope_parameters: Option<JsonScaling>,
+    pub partial_rotary_factor: Option<f64>,
+    pub tie_word_embeddings: Option<bool>,
+    attention_bias: Option<bool>,
+    mlp_bias: Option<bool>,
+    hidden_act: Option<String>,
+    pub bos_token_id: Option<u32>,
+    pub eos_token_id: Option<Ids>,
+}
+
+/// What Hugging Face's Llama has where `config.json` does not say it.
+const DEFAULT_CONTEXT: usize = 2048;
+const DEFAULT_NORM_EPSILON: f32 = 1e-6;
+
+/// One id or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Ids {
+    One(u32),
+    Many(Vec<u32>),
+}
+
+impl Ids {
+    pub fn list(&self) -> Vec<u32> {
+        match self {
+            Ids::One(id) => vec![*id],
+            Ids::Many(ids) => ids.clone(),
+        }
+    }
+}
+
+impl Json {
+    /// Dimensions and constants. The vocabulary is the number of rows of the embedding.
+    pub fn config(&self) -> Result<Config, (String, String)> {
+        let refuse = |found: String, needed: &str| Err((found, needed.to_owned()));
+        if self.model_type != "llama" {
+            return refuse(format!("model_type {:?}", self.model_type), "\"llama\"");
+        }
+        if self.attention_bias == Some(true) || self.mlp_bias == Some(true) {
+            return refuse("biases".into(), "a model without biases");
+        }
+        if let Some(activation) = self.hidden_act.as_ref().filter(|activation| *activation != "silu") {
+            return refuse(format!("hidden_act {activation:?}"), "\"silu\"");
+        }
+        let heads = self.num_attention_heads;
+        let head_width = self.head_dim.unwrap_or(self.hidden_size.checked_div(heads).unwrap_or(0));
+        if head_width > 1 << 16 {
+            return refuse(format!("head_dim {head_width}"), "at most 65536");
+        }
+        Ok(Config {
+            width: self.hidden_size,
+            layers: self.num_hidden_layers,
+            heads,
+            kv_heads: self.num_key_value_heads.unwrap_or(heads),
+            head_width,
+            ffn_width: self.intermediate_size,
+            vocabulary: self.vocab_size,
+            context: self.max_position_embeddings.unwrap_or(DEFAULT_CONTEXT),
+            norm_epsilon: self.rms_norm_eps.unwrap_or(DEFAULT_NORM_EPSILON),
+            rope_frequencies: self.frequencies(head_width)?,
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Directories of Hugging Face: `config.json`, `tokenizer.json` and safetensors.
+
+mod bounds;
+mod config;
+mod files;
+mod rope;
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use ndarray::{Array1, Array2, Axis};
+use serde::de::DeserializeOwned;
+
+use unspoken_llama_model::{Config, Model, TensorName, Tokenizer, Weights};
+
+use crate::LoadedModel;
+use crate::error::LoadError;
+use crate::unread::refuse_unread;
+use config::Json;
+use files::Files;
+
+pub fn load(directory: &Path) -> Result<LoadedModel, LoadError> {
+    let path = directory.join("config.json");
+    let json: Json = required(&path, "the configuration of a Llama model")?;
+    let config = json.config().and_then(|config| config.check().map(|()| config));
+    let mut config = config.map_err(|(found, needed)| LoadError::content(&path, found, needed))?;
+    let rows = config.vocabulary;
+    let tokenizer = tokenizer(directory, &json, rows)?;
+    // Rows that no token has only fill the embedding up.
+    config.vocabulary = tokenizer.vocabulary();
+    let weights = weights(directory, &json, &config, rows)?;
+    Ok(LoadedModel { model: Model { config, weights }, tokenizer })
+}
+
+/// Reads a file of JSON.
+fn required<T: DeserializeOwned>(path: &Path, needed: &str) -> Result<T, LoadError> {
+    let text = fs::read(path).map_err(LoadError::io(path))?;
+    serde_json::from_slice(&text).map_err(|error| LoadError::content(path, error.to_string(), needed))
+}
+
+/// Reads a file of JSON that may be missing.
+fn optional<T: DeserializeOwned>(path: &Path, needed: &str) -> Result<Option<T>, LoadError> {
+    match required(path, needed) {
+        Err(LoadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// The tokenizer of a model whose embedding has a number of rows.
+fn tokenizer(directory: &Path, json: &Json, rows: usize) -> Result<Tokenizer, LoadError> {
+    let path = directory.join("tokenizer.json");
+    let text = fs::read(&path).map_err(LoadError::io(&path))?;
+    let tokenizer = Tokenizer::from_json_within(&text, rows)
+        .map_err(|found| LoadError::content(&path, found, "a tokenizer.json"))?;
+    let tokens = tokenizer.vocabulary();
+    if tokens == 0 || tokens > rows {
+        let needed = format!("1 to {rows}, the vocabulary of config.json");
+        return Err(LoadError::content(path, format!("{tokens} tokens"), needed));
+    }
+    if let Some(id) = (0..tokens as u32).find(|id| tokenizer.token_text(*id).is_none()) {
+        let needed = format!("a token for each id below {tokens}: the model may choose any");
+        return Err(LoadError::content(path, format!("no token with id {id}"), needed));
+    }
+    bounds::find(directory, json, &text, tokenizer)
+}
+
+/// The weights, from an embedding and a head of a number of rows, of which the first are used. Every tensor is used.
+fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Result<Weights, LoadError> {
+    let mut files = Files::open(directory)?;
+    let head = files.name(TensorName::Head);
+    let tied = json.tie_word_embeddings.unwrap_or(false);
+    if !tied && !files.contains(&head) {
+        let needed = "it, as config.json does not have \"tie_word_embeddings\": true";
+        return Err(LoadError::content(directory, format!("no tensor {head}"), needed));
+    }
+    let cell = RefCell::new(&mut files);
+    let matrix = |tensor: TensorName, stored: usize, columns: usize| {
+        let mut files = cell.borrow_mut();
+        let name = files.name(tensor);
+        let values = files.read(&name, &[stored, columns])?;
+        Ok::<_, LoadError>(Array2::from_shape_vec((stored, columns), values).expect("as many numbers as entries"))
+    };
+    let weights = Weights::read(
+        config,
+        tied,
+        |tensor, wanted, columns| match tensor {
+            TensorName::Query(_) | TensorName::Key(_) => {
+                Ok(adjacent_pairs(&matrix(tensor, wanted, columns)?, config.head_width))
+            }
+            TensorName::Embedding | TensorName::Head => Ok(first_rows(matrix(tensor, rows, columns)?, wanted)),
+            _ => matrix(tensor, wanted, columns),
+        },
+        |tensor, length| {
+            let mut files = cell.borrow_mut();
+            let name = files.name(tensor);
+            Ok(Array1::from(files.read(&name, &[length])?))
+        },
+    )?;
+    if tied && files.contains(&head) {
+        let values = files.read(&head, &[rows, config.width])?;
+        if !weights.embedding.iter().zip(&values).all(|(one, other)| one == other) {
+            let found = format!("a tensor {head} that is not the embedding");
+            let needed = "the embedding, as config.json has \"tie_word_embeddings\": true; set that to false if the \
+                          tensor is right";
+            return Err(LoadError::content(directory, found, needed));
+        }
+    }
+    rope::check_angles(&mut files, json, config)?;
+    refuse_unread(directory, files.unread())?;
+    Ok(weights)
+}
+
+/// The first rows of a matrix.
+fn first_rows(matrix: Array2<f32>, rows: usize) -> Array2<f32> {
+    if matrix.nrows() == rows { matrix } else { matrix.select(Axis(0), &(0..rows).collect::<Vec<_>>()) }
+}
+
+/// These files rotate coordinates `i` and `i + head_width / 2` by one angle. Reorders the rows so that such pairs are
+/// adjacent.
+fn adjacent_pairs(matrix: &Array2<f32>, head_width: usize) -> Array2<f32> {
+    let rows: Vec<usize> = (0..matrix.nrows())
+        .map(|row| {
+            let (head, place) = (row / head_width * head_width, row % head_width);
+            head + place / 2 + (place % 2) * (head_width / 2)
+        })
+        .collect();
+    matrix.select(Axis(0), &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_head_become_adjacent_pairs() {
+        let matrix = Array2::from_shape_fn((8, 1), |(row, _)| row as f32);
+        let found: Vec<f32> = adjacent_pairs(&matrix, 4).into_iter().collect();
+        assert_eq!(found, [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What `config.json` and old tensors say of the angles of RoPE.
+
+use serde::Deserialize;
+
+use unspoken_llama_model::Config;
+
+use super::config::Json;
+use super::files::Files;
+use crate::error::LoadError;
+use crate::rope::{RopeScaling, rope_frequencies};
+
+/// How far old tensors of angles, which some files have in 16 bits, may be from the angles of `config.json`, relative
+/// to them.
+const TOLERANCE: f64 = 1.0 / 128.0;
+
+/// `rope_scaling`, or `rope_parameters`.
+#[derive(Deserialize)]
+pub(super) struct JsonScaling {
+    rope_type: Option<String>,
+    /// The older name.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<f64>,
+    rope_theta: Option<f64>,
+    partial_rotary_factor: Option<f64>,
+}
+
+/// How angles are scaled; `None` if they are not.
+type Scaling = Option<RopeScaling>;
+
+impl Json {
+    /// The angles, scaled.
+    pub fn frequencies(&self, head_width: usize) -> Result<Vec<f64>, (String, String)> {
+        let parts = self.parts().filter_map(|part| part.partial_rotary_factor);
+        if let Some(factor) = self.partial_rotary_factor.into_iter().chain(parts).find(|factor| *factor != 1.0) {
+            return Err((format!("partial_rotary_factor {factor}"), "1: RoPE on all coordinates of a head".into()));
+        }
+        let stated: Vec<Scaling> =
+            self.parts().filter_map(|part| part.scaling().transpose()).collect::<Result<_, _>>()?;
+        if stated.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(("rope_parameters and rope_scaling that differ".into(), "one of them, or equal ones".into()));
+        }
+        let mut frequencies = self.plain_frequencies(head_width);
+        if let Some(scaling) = stated.first().copied().flatten() {
+            frequencies.iter_mut().for_each(|frequency| *frequency = scaling.apply(*frequency));
+        }
+        Ok(frequencies)
+    }
+
+    /// The angles before they are scaled.
+    fn plain_frequencies(&self, head_width: usize) -> Vec<f64> {
+        let base = self.parts().find_map(|part| part.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
+        rope_frequencies(base, head_width)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &JsonScaling> {
+        [&self.rope_parameters, &self.rope_scaling].into_iter().flatten()
+    }
+}
+
+impl JsonScaling {
+    /// How angles are scaled, if this says it.
+    fn scaling(&self) -> Result<Option<Scaling>, (String, String)> {
+        let number = |name: &str, value: Option<f64>| {
+            value
+                .filter(|value| value.is_finite() && *value > 0.0)
+                .ok_or_else(|| (format!("no {name} in rope_scaling"), "a positive number".to_owned()))
+        };
+        let kind = match (&self.rope_type, &self.kind) {
+            (Some(new), Some(old)) if new != old => {
+                let found = format!("rope_scaling with rope_type {new:?} and type {old:?}");
+                return Err((found, "one of them, or equal ones".into()));
+            }
+            (Some(kind), _) | (None, Some(kind)) => kind,
+            (None, None) => match self.factor {
+                Some(factor) => {
+                    let found = format!("rope_scaling with factor {factor} and no rope_type");
+                    return Err((found, "\"rope_type\": \"linear\" if that is meant".into()));
+                }
+                None => return Ok(None),
+            },
+        };
+        match kind.as_str() {
+            "default" => Ok(Some(None)),
+            "linear" => Ok(Some(Some(RopeScaling::Linear { factor: number("factor", self.factor)? }))),
+            "llama3" => Ok(Some(Some(RopeScaling::Llama3 {
+                factor: number("factor", self.factor)?,
+                low_turns: number("low_freq_factor", self.low_freq_factor)?,
+                high_turns: number("high_freq_factor", self.high_freq_factor)?,
+                original_context: number("original_max_position_embeddings", self.original_max_position_embeddings)?,
+            }))),
+            other => Err((format!("rope_scaling {other:?}"), "\"default\", \"linear\" or \"llama3\"".into())),
+        }
+    }
+}
+
+/// Reads the tensors of angles that old files have, and refuses those that differ from `config.json`. Some programs
+/// wrote angles before they were scaled.
+pub(super) fn check_angles(files: &mut Files, json: &Json, config: &Config) -> Result<(), LoadError> {
+    let names: Vec<String> =
+        files.unread().into_iter().filter(|name| name.ends_with("rotary_emb.inv_freq")).map(str::to_owned).collect();
+    let stated = [config.rope_frequencies.clone(), json.plain_frequencies(config.head_width)];
+    for name in names {
+        let found = files.read(&name, &[config.head_width / 2])?;
+        let same = |stated: &Vec<f64>| {
+            stated.iter().zip(&found).all(|(stated, found)| (f64::from(*found) / stated - 1.0).abs() <= TOLERANCE)
+        };
+        if !stated.iter().any(same) {
+            let found = format!("a tensor {name} with other angles than those of config.json");
+            let needed = "the same angles, or no such tensor: other programs take those of config.json";
+            return Err(LoadError::content(files.directory(), found, needed));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Tensors of a file that no part of the model reads.
+
+use std::path::Path;
+
+use crate::error::LoadError;
+
+/// Number of tensors that a message names.
+const NAMED: usize = 3;
+
+/// Refuses a file with tensors that were not read: without them, the text would be that of another model.
+pub fn refuse_unread(path: &Path, mut names: Vec<&str>) -> Result<(), LoadError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    names.sort_unstable();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let found = format!("tensors that this program does not use, {}{more}", names[..names.len().min(NAMED)].join(", "));
+    let needed = "a model of the Llama architecture without biases and other tensors of its own; remove the tensors if \
+                  the model does not need them";
+    Err(LoadError::content(path, found, needed))
+}
