@@ -55,6 +55,12 @@ impl Service {
 }
 
 impl Service {
+    /// Sends a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.process.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Status and text of the check of readiness.
     pub fn ready(&self) -> (u16, String) {
         let address = self.url.strip_prefix("http://").unwrap();
