@@ -185,7 +185,7 @@ def test_hostile_rows_and_files_are_refused_one_by_one(digits_case: Case, tmp_pa
     assert (report.files, report.queries, report.refused) == (1, 4, 2)
     assert "expired" in report.problems["unknown keys.parquet"]
     assert "needed 'questions 1' with the columns" in report.problems["strange.parquet"]
-    answers = list(Directory(tmp_path / "answers").answers("a.parquet"))
+    answers = list(Directory(tmp_path / "answers").answers("a.parquet", 1 << 30))
     assert [(row.error or "answer").split(":")[0] for row in answers] == ["answer", "malformed", "malformed", "answer"]
     assert [row.answer is None for row in answers] == [False, True, True, False]
     assert [path.name for path in (tmp_path / "answers").iterdir()] == ["a.parquet"]
@@ -234,9 +234,35 @@ def test_answers_are_fetched_from_other_places(tmp_path: Path) -> None:
     far = Directory(f"memory://{tmp_path.name}")
     with far.write_answers("a.parquet", Source("0" * 32, "1" * 32)) as add:
         add(Answer(0, 1, b"tag", b"answer", None))
-    near = far.fetch(str(tmp_path))
+    size = len(far._system.cat_file(f"{far._root}/a.parquet"))
+    with pytest.raises(unspoken.UnspokenError, match=f"found {size} bytes, needed at most {size - 1}"):
+        far.fetch(str(tmp_path), size - 1)
+    assert list(tmp_path.iterdir()) == []
+    near = far.fetch(str(tmp_path), size)
     assert near.source("a.parquet") == Source("0" * 32, "1" * 32)
-    assert list(near.answers("a.parquet")) == [Answer(0, 1, b"tag", b"answer", None)]
+    assert list(near.answers("a.parquet", 6)) == [Answer(0, 1, b"tag", b"answer", None)]
+
+
+def test_an_answer_longer_than_any_is_not_read(digits_case: Case, tmp_path: Path) -> None:
+    case = digits_case
+    batches.encrypt(case.client, case.questions, tmp_path / "questions")
+    case.answer(tmp_path)
+    answers = Directory(tmp_path / "answers")
+    (name,) = answers.names()
+    rows, source = list(answers.answers(name, 1 << 30)), answers.source(name)
+    with case.client._use_connection() as connection:
+        most = connection.answer_bytes
+    assert max(len(row.answer or b"") for row in rows) <= most
+    with answers.write_answers(name, source) as add:
+        for row in rows:
+            add(row._replace(answer=bytes(most + (1 << 16))))
+    with pytest.raises(unspoken.UnspokenError, match=rf"found a row of \d+ bytes, needed {most} at most"):
+        batches.decrypt(case.client, case.questions, tmp_path / "answers")
+    with answers.write_answers(name, source) as add:
+        for row in rows:
+            add(row._replace(answer=None, error="x" * (most + (1 << 16))))
+    with pytest.raises(unspoken.UnspokenError, match=r"found a row of \d+ bytes"):
+        batches.decrypt(case.client, case.questions, tmp_path / "answers")
 
 
 class Loader:

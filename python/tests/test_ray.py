@@ -23,6 +23,7 @@ from unspoken import batches
 ray = pytest.importorskip("ray", reason='the tests of unspoken.ray need `pip install "unspoken[ray]"`')
 
 import unspoken.ray as cluster  # noqa: E402 - only where Ray is
+from unspoken.ray._gateway import Control  # noqa: E402 - only where Ray is
 
 # Ray and its libraries warn of each other.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -348,6 +349,17 @@ def test_files_of_questions_are_answered_through_kills(
         min(answers.iterdir()).unlink()
         report = cluster.answer_files(cluster.Offer("digits", home / "nothing"), **places)
         assert "digits.json" in " ".join(report.problems.values())
+
+
+def test_another_job_does_not_change_a_gateway(two_replicas: cluster.Service) -> None:
+    gateway: Any = ray.get_actor(f"{two_replicas._name}-gateway", namespace="unspoken")
+    stranger = Control.new()
+    assert stranger.digest() != Control.new().digest()
+    assert repr(stranger) == "<Control>"
+    for call in (lambda: gateway.close.remote(stranger), lambda: gateway.move.remote(stranger, [])):
+        with pytest.raises(PermissionError, match="a call of another job"):
+            ray.get(call())
+    assert fetched(f"{two_replicas.url}/readyz") == "ready\n"
 
 
 def test_a_second_service_needs_a_name(two_replicas: cluster.Service, saved: Path, home: Path) -> None:

@@ -19,6 +19,9 @@ from unspoken.errors import ConfigurationError, UnspokenError
 #: Bytes of queries after which another file begins.
 FILE_BYTES = 64 << 20
 
+#: Bytes of a row besides the query or the answer: the other columns, and what Parquet adds to them.
+ROW_BYTES = 4096
+
 #: What a file of questions or answers says of itself.
 _QUESTIONS, _ANSWERS = "questions 1", "answers 1"
 
@@ -72,11 +75,21 @@ class Directory:
                 with contextlib.suppress(FileNotFoundError):
                     self._system.rm_file(f"{self._root}/{entry}")
 
-    def fetch(self, home: str) -> Directory:
-        """Return this directory if it is on this machine, else a copy of its complete files in the directory `home`."""
+    def fetch(self, home: str, most_bytes: int) -> Directory:
+        """Return this directory if it is on this machine, else a copy of its complete files in the directory `home`.
+
+        All files together have so many bytes at most.
+        """
         if self._is_local():
             return self
-        for name in self.names():
+        names = self.names()
+        found = sum(self._system.size(f"{self._root}/{name}") or 0 for name in names)
+        if found > most_bytes:
+            raise UnspokenError(
+                f"fetch {self._root}: found {found} bytes, needed at most {most_bytes} for these questions; do not "
+                "trust whoever wrote them"
+            )
+        for name in names:
             self._system.get_file(f"{self._root}/{name}", f"{home}/{name}")
         return Directory(home)
 
@@ -97,9 +110,9 @@ class Directory:
                 raise UnspokenError(f"read {name}: found a row without a query; encrypt the questions again")
             yield query
 
-    def answers(self, name: str) -> Iterator[Answer]:
-        """Read a file of answers, row by row."""
-        for row in self._rows(name, _ANSWERS, Answer, None):
+    def answers(self, name: str, most_bytes: int) -> Iterator[Answer]:
+        """Read a file of answers, row by row; an answer has so many bytes at most."""
+        for row in self._rows(name, _ANSWERS, Answer, most_bytes):
             answer = Answer(*row)
             if (answer.answer is None) == (answer.error is None):
                 raise UnspokenError(f"read {name}: found a row with neither answer nor error; answer the file again")
@@ -135,7 +148,7 @@ class Directory:
             except (arrow.ArrowException, ValueError, TypeError, KeyError, OverflowError, OSError) as error:
                 raise UnspokenError(f"read {name}: found a damaged file ({error}); write it again") from error
 
-    def _rows(self, name: str, mark: str, kind: Any, most_bytes: int | None) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, name: str, mark: str, kind: Any, most_bytes: int) -> Iterator[tuple[Any, ...]]:
         schema = _schema(kind, mark, None)
         with self._opened(name) as file:
             found = (file.schema_arrow.metadata or {}).get(b"unspoken", b"").decode("ascii", "replace")
@@ -208,14 +221,19 @@ def _schema(kind: Any, mark: str, source: Source | None) -> Any:
     return arrow.schema([(field, types[field]) for field in kind._fields], metadata=metadata)
 
 
-def _check_group(name: str, group: Any, most_bytes: int | None) -> None:
+def _check_group(name: str, group: Any, most_bytes: int) -> None:
     """Check a group of rows before it is read: it must not need more memory than it has bytes in the file."""
     columns = [group.column(index) for index in range(group.num_columns)]
     if group.num_rows != 1 or any(column.compression != "UNCOMPRESSED" for column in columns):
         raise UnspokenError(f"read {name}: found rows in groups or compressed; needed them as unspoken.batches writes")
-    # The other columns, and what Parquet adds.
-    if most_bytes is not None and group.total_byte_size > most_bytes + 4096:
-        raise UnspokenError(f"read {name}: found a row of {group.total_byte_size} bytes, needed {most_bytes} at most")
+    # What the file says of the group need not be what it says of its columns, by which they are read.
+    stored, plain = (
+        sum(getattr(column, size) for column in columns)
+        for size in ("total_compressed_size", "total_uncompressed_size")
+    )
+    found = max(group.total_byte_size, stored, plain)
+    if found > most_bytes + ROW_BYTES:
+        raise UnspokenError(f"read {name}: found a row of {found} bytes, needed {most_bytes} at most")
 
 
 def _parquet() -> tuple[Any, Any]:

@@ -29,10 +29,10 @@ import numpy as np
 
 from unspoken import _batch_answers
 from unspoken._batch_answers import Answered, FileAnswerer, Place
-from unspoken._batch_files import FILE_BYTES, Answer, Directory, Query, Source
+from unspoken._batch_files import FILE_BYTES, ROW_BYTES, Answer, Directory, Query, Source
 from unspoken._client_base import PreparingClient
 from unspoken._unspoken import Counter, Progress
-from unspoken.errors import ConfigurationError, UnspokenError
+from unspoken.errors import ArgumentError, ConfigurationError, UnspokenError
 
 __all__ = ["Report", "answer", "decrypt", "encrypt"]
 
@@ -127,17 +127,21 @@ def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | 
     """
     _check(client, questions)
     with tempfile.TemporaryDirectory() as home:
-        # Whoever keeps the files sees what is fetched: all of it, whatever the answers are.
-        directory = Directory(path).fetch(home)
-        names = directory.names()
-        call = _only_call(directory, names)
+        there = Directory(path)
+        if not there.names():
+            raise UnspokenError("decrypt: found no files of answers, needed those to all files of questions")
         with client._use_connection() as connection:
+            most = connection.answer_bytes
+            # Whoever keeps the files sees what is fetched: all of it, whatever the answers are.
+            directory = there.fetch(home, _most_bytes(len(questions), connection))
+            names = directory.names()
+            call = _only_call(directory, names)
             listed = client._listed(connection, questions)
             shown = Counter(client._progress, "decrypting")
             read: list[Any] = []
             problems: list[str] = []
             done = 0
-            for answer in itertools.chain.from_iterable(map(directory.answers, names)):
+            for answer in itertools.chain.from_iterable(directory.answers(name, most) for name in names):
                 # One that fails does not stop the others: a directory may be shared with whoever wrote the files.
                 try:
                     read.append(_decrypted(connection, call, listed, done, answer))
@@ -254,7 +258,7 @@ def _check(client: PreparingClient[Any], questions: Iterable[Any]) -> None:
             f"found a {type(client).__name__}, needed a client of a classifier, a table, a recogniser or a program"
         )
     if isinstance(questions, (str, bytes, Mapping)) or hasattr(questions, "columns"):
-        raise TypeError(f"read questions: found one {type(questions).__name__}, needed several; put it in a list")
+        raise ArgumentError(f"read questions: found one {type(questions).__name__}, needed several; put it in a list")
 
 
 def _queries(client: PreparingClient[Any], connection: Any, call: str, questions: Iterable[Any]) -> Iterator[Query]:
@@ -281,10 +285,14 @@ def _decrypted(connection: Any, call: str, listed: Sequence[Any], done: int, ans
     return connection.decrypt(asked, answer.answer)
 
 
+def _most_bytes(questions: int, connection: Any) -> int:
+    """Return the bytes of files with the longest answers to so many questions."""
+    rows = -(-questions // connection.batch)
+    return int(rows * (connection.answer_bytes + 2 * ROW_BYTES)) + FILE_BYTES
+
+
 def _only_call(directory: Directory, names: list[str]) -> str:
     """Return the call of `encrypt` that all files belong to."""
-    if not names:
-        raise UnspokenError("decrypt: found no files of answers, needed those to all files of questions")
     calls = sorted({directory.source(name).call for name in names})
     if len(calls) != 1:
         raise UnspokenError(

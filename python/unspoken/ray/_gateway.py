@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -80,17 +83,43 @@ def _all(applications: list[Placed], databases: list[tuple[str, list[Placed]]]) 
     return [*applications, *(placed for _, shards in databases for placed in shards)]
 
 
+class Control:
+    """The right to change a gateway: whoever has served it has this, and other jobs of the cluster do not.
+
+    It keeps other jobs from changing a gateway by mistake or through its methods. It does not protect from code that
+    they run in the gateway's process, which Ray allows to every job.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    @classmethod
+    def new(cls) -> Control:
+        """Make one that nobody has."""
+        return cls(secrets.token_hex(32))
+
+    def digest(self) -> bytes:
+        """Return what the gateway has of it."""
+        return hashlib.sha256(self._secret.encode()).digest()
+
+    def __repr__(self) -> str:
+        """Show nothing of it."""
+        return "<Control>"
+
+
 class Gateway:
     """One address for all applications. Keys of clients are in ``data_dir`` and, with a mirror, in an object store."""
 
     def __init__(
         self,
+        control: bytes,
         config: str,
         moves: Moves,
         applications: list[Placed],
         databases: list[tuple[str, list[Placed]]],
         mirror: KeyMirror | None,
     ) -> None:
+        self._control = control
         self._moves = moves
         self._placed = {placed.name: placed for placed in _all(applications, databases)}
         hosts = self._hosts = {
@@ -116,8 +145,13 @@ class Gateway:
         is_again = ray.get_runtime_context().was_current_actor_reconstructed
         self._service = _persistently(start) if is_again else start()
 
-    def move(self, placed: list[Placed]) -> None:
+    def _check(self, control: Control, what: str) -> None:
+        if not hmac.compare_digest(self._control, control.digest()):
+            raise PermissionError(f"{what}: found a call of another job, needed one of the job that serves it")
+
+    def move(self, control: Control, placed: list[Placed]) -> None:
         """Pass later queries to these replicas."""
+        self._check(control, "update applications of a gateway")
         for each in placed:
             before = self._placed[each.name]
             if (each.published, each.facts["key_set"]) != (before.published, before.facts["key_set"]):
@@ -133,8 +167,9 @@ class Gateway:
         """Return the address, and that of the metrics."""
         return self._service.url, self._service.metrics_url
 
-    def close(self) -> None:
+    def close(self, control: Control) -> None:
         """End the service: requests that run may end first."""
+        self._check(control, "close a gateway")
         self._service.close()
 
 

@@ -26,6 +26,10 @@ class KeyMirror:
         self._keys = data_dir / "keys"
         self._url, self._options = url, options
 
+    def __repr__(self) -> str:
+        """Show the place, without options: they may have credentials."""
+        return f"<KeyMirror {self._url}>"
+
     def _store(self) -> tuple[Any, str]:
         import fsspec
 

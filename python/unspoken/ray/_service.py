@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from unspoken.errors import ConfigurationError
 from unspoken.ray._connected import check_connected
-from unspoken.ray._gateway import Gateway, Moves, Placed
+from unspoken.ray._gateway import Control, Gateway, Moves, Placed
 from unspoken.ray._keys import KeyMirror
 from unspoken.ray._offer import Offer, Shards
 from unspoken.ray._replica import Replica
@@ -40,8 +40,8 @@ _QUEUED = 64
 class Service:
     """A running service. Close it, or use it as a context manager."""
 
-    def __init__(self, name: str, gateway: Any, placing: _Placing) -> None:
-        self._name, self._gateway, self._placing = name, gateway, placing
+    def __init__(self, name: str, gateway: Any, control: Control, placing: _Placing) -> None:
+        self._name, self._gateway, self._control, self._placing = name, gateway, control, placing
         self._urls: tuple[str, str | None] = ray.get(gateway.urls.remote(), timeout=_START_SECONDS)
 
     @property
@@ -74,7 +74,7 @@ class Service:
             if unknown:
                 raise ConfigurationError(f"found no application {unknown[0]} to replace; use the name that it had")
             try:
-                ray.get(self._gateway.move.remote(placed), timeout=_CONTROL_SECONDS)
+                ray.get(self._gateway.move.remote(self._control, placed), timeout=_CONTROL_SECONDS)
             except ValueError as error:
                 raise ConfigurationError(str(error).strip().splitlines()[-1]) from error
         self._placing.delete(self._placing.adopt(placed))
@@ -82,7 +82,7 @@ class Service:
     def close(self) -> None:
         """End the gateway and all replicas. The clients' keys stay where they are stored."""
         try:
-            ray.get(self._gateway.close.remote(), timeout=_CONTROL_SECONDS)
+            ray.get(self._gateway.close.remote(self._control), timeout=_CONTROL_SECONDS)
         finally:
             ray.kill(self._gateway)
             self._placing.delete_all()
@@ -169,6 +169,7 @@ def serve(
     except Exception:
         placing.delete_all()
         raise
+    control = Control.new()
     gateway: Any = (
         ray.remote(Gateway)
         .options(
@@ -181,11 +182,16 @@ def serve(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=keys is not None),
         )
         .remote(
-            "\n".join([*lines, config]), Moves(directory, mirror, uuid.uuid4().hex), applications, databases, mirror
+            control.digest(),
+            "\n".join([*lines, config]),
+            Moves(directory, mirror, uuid.uuid4().hex),
+            applications,
+            databases,
+            mirror,
         )
     )
     try:
-        return Service(name, gateway, placing)
+        return Service(name, gateway, control, placing)
     except Exception:
         ray.kill(gateway)
         placing.delete_all()

@@ -104,6 +104,12 @@ impl MatrixConnection {
         self.client.half().batch()
     }
 
+    /// Bytes of the longest answer to one query.
+    #[getter]
+    fn answer_bytes(&self) -> usize {
+        self.client.half().answer_bytes(self.client.half().batch())
+    }
+
     /// Authenticates bytes, such that only this client can.
     fn tag<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         tag(py, &self.client, bytes)

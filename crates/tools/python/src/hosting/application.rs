@@ -10,9 +10,10 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_protocol::{AnswerProgress, ClientId};
+use unspoken_protocol::AnswerProgress;
 use unspoken_server::{ApplicationError, Hosted, HostedKeys as Loaded, OfferConfig};
 
+use super::client;
 use super::helpers::Helpers;
 use super::outcome::{Outcome, outcome};
 
@@ -87,7 +88,7 @@ impl HostedApplication {
         options: BTreeMap<String, String>,
     ) -> PyResult<Self> {
         let config = OfferConfig { kind, name, path, options };
-        let loaded = py.detach(|| unspoken_offers::load(vec![config]));
+        let loaded = py.detach(|| unspoken_offers::load(vec![config], |_| {}));
         let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
         let hosted = applications.hosted().into_iter().next();
         hosted.map(HostedApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))
@@ -135,20 +136,24 @@ impl HostedApplication {
         })
     }
 
-    /// Answers a query of a client, whose id has 16 bytes. As many threads as `most_together` may wait for that.
-    /// `helpers` are other processes that compute parts of the answer: an object with the methods `count()` and
+    /// Answers a query of a client, whose id has 16 bytes, or 24 with its network. As many threads as `most_together`
+    /// may wait for that. `helpers` are other processes that compute parts of the answer: an object with the methods `count()` and
     /// `compute(helper, part)`, which returns the result, or None if this process is to compute the part.
     #[pyo3(signature = (client, keys, query, work, helpers=None))]
     fn answer(
         &self,
         py: Python<'_>,
-        client: [u8; 16],
+        client: &[u8],
         keys: &HostedKeys,
         query: &[u8],
         work: &Work,
         helpers: Option<Py<PyAny>>,
     ) -> PyResult<(&'static str, Py<PyBytes>, u32)> {
-        let (client, query) = (ClientId::new(client), Bytes::copy_from_slice(query));
+        let found = client.len();
+        let client = client::from_bytes(client).ok_or_else(|| {
+            PyValueError::new_err(format!("answer: found a client's id of {found} bytes, needed 16 or 24"))
+        })?;
+        let query = Bytes::copy_from_slice(query);
         let helpers = helpers.map(|object| Helpers::new(py, object)).transpose()?;
         let answer = py.detach(|| match &helpers {
             None => self.0.answer(client, &keys.keys, query, &work.cancel, &work.progress),

@@ -8,6 +8,7 @@ use pyo3::types::PyBytes;
 use unspoken_protocol::{AnswerProgress, ClientId};
 use unspoken_server::ApplicationError;
 
+use super::client;
 use super::outcome::{FarOutcome, of_outcome};
 
 /// Seconds between two looks at an answer and at whether it is still wanted.
@@ -42,12 +43,12 @@ pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewher
 /// Passes a query on, and waits for the answer or until it is cancelled.
 pub(super) fn asked(
     host: &Py<PyAny>,
-    (client, keys, query): (ClientId, &KeysElsewhere, &[u8]),
+    (id, keys, query): (ClientId, &KeysElsewhere, &[u8]),
     cancel: &AtomicBool,
     progress: &AnswerProgress,
 ) -> Result<Vec<u8>, ApplicationError> {
     Python::attach(|py| {
-        let arguments = (PyBytes::new(py, &client.to_bytes()), keys.0.clone_ref(py), PyBytes::new(py, query));
+        let arguments = (PyBytes::new(py, &client::to_bytes(id)), keys.0.clone_ref(py), PyBytes::new(py, query));
         let asked = host.bind(py).call_method1("ask", arguments).map_err(raised)?;
         while !cancel.load(Ordering::Relaxed) {
             let waited = asked.call_method1("wait", (LOOK_SECONDS,));

@@ -1,6 +1,7 @@
 //! Server halves without a service, and a service whose applications run elsewhere: what `unspoken.ray` schedules.
 
 mod application;
+mod client;
 mod disk;
 mod elsewhere;
 mod gateway;
