@@ -8,9 +8,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Runs the command.
+/// Runs the command. A service that is to fail gets a free port, so that it does not fail because of another one.
 pub fn unspoken(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_unspoken")).args(arguments).output().unwrap()
+    let is_service = arguments.first() == Some(&"serve") && !arguments.contains(&"--listen");
+    let listen: &[&str] = if is_service { &["--listen", "127.0.0.1:0"] } else { &[] };
+    Command::new(env!("CARGO_BIN_EXE_unspoken")).args(arguments).args(listen).output().unwrap()
 }
 
 /// Standard output of a command that succeeded.

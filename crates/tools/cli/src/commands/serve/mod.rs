@@ -19,8 +19,9 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 /// Serve applications: classifiers, embedding tables, databases and more
 ///
 /// Name the applications with --offer, with `[[offer]]` in the configuration file, or with one of the short flags; all
-/// of them may be combined. Once it listens, the service prints one line of JSON with its address on standard output;
-/// its log goes to standard error. All other flags override the configuration file.
+/// of them may be combined. Once everything is loaded, the service prints one line of JSON with its address on standard
+/// output; its log goes to standard error. Until then it tells its clients to wait. At SIGHUP, and when they have
+/// changed, it reads tokens, certificate and key again. All other flags override the configuration file.
 #[derive(clap::Args)]
 #[command(after_long_help = help())]
 pub struct Arguments {
