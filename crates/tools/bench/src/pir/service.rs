@@ -115,6 +115,8 @@ impl Service {
             queries_per_client: queue,
             connections,
             connections_per_address: connections,
+            // All clients are on this machine.
+            bundles_per_address: ServiceLimits::default().bundles,
             ..ServiceLimits::default()
         };
         let listen = ([127, 0, 0, 1], 0).into();
