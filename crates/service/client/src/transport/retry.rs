@@ -51,7 +51,7 @@ impl<'a> Pauses<'a> {
         let since = if self.config.timeout.is_some() { self.start } else { failing };
         let (spent, limit) = (since.elapsed(), self.limit(&error));
         let (left, least) = (limit.saturating_sub(spent), self.config.retry.first_pause / 2);
-        if asked.saturating_add(least) > left {
+        if left.is_zero() || asked.saturating_add(least) > left {
             let reason = match self.config.timeout {
                 _ if asked > limit => GiveUp::ToldToWait { asked, allowed: limit },
                 Some(_) => GiveUp::Timeout,
