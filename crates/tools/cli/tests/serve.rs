@@ -4,9 +4,9 @@ mod support;
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use support::{Service, complaint, text, unspoken};
@@ -393,4 +393,29 @@ fn the_description_of_the_interface_is_printed() {
     let document: serde_json::Value = serde_json::from_str(&text(&unspoken(&["openapi"]))).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/v1/keys"]["post"].is_object());
+}
+
+/// The file of an offer is a pipe into which nobody writes, so the service never has it.
+#[cfg(unix)]
+#[test]
+fn clients_are_told_what_a_service_loads() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    assert!(Command::new("mkfifo").arg(path("steps.public")).status().unwrap().success());
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut service = Command::new(env!("CARGO_BIN_EXE_unspoken"))
+        .args(["serve", "--listen", &address, "--data-dir", &path("data")])
+        .args(["--offer", &format!("sums:sums/steps={}", path("steps.public"))])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (url, state) = (format!("http://{address}"), path("state"));
+    let asked = ["get", "K1", "--application", "pir/codes", "--timeout", "5", "--url", &url, "--state-dir", &state];
+    let said = complaint(&unspoken(&asked));
+    let step =
+        format!("waiting for {url}: the service is starting: loading sums/steps (1 of 1) (starting); giving up in");
+    assert!(said.contains(&step) && said.contains("error: gave up after"), "{said}");
+    service.kill().unwrap();
+    service.wait().unwrap();
 }
