@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -54,6 +55,22 @@ def test_a_damaged_half_is_refused(half, tmp_path):
     tokenizer.write_text(tokenizer.read_text().replace("the", "tha", 1))
     with pytest.raises(unspoken.ModelError, match=r"tokenizer\.json"):
         quiet(tmp_path / "client")
+
+
+def test_tokens_that_the_preparation_never_ran_are_named_in_a_warning(half, tmp_path, caplog):
+    shutil.copytree(half, tmp_path / "client")
+    coverage = json.loads((tmp_path / "client/coverage.json").read_text())
+    assert coverage["tokens"] == [[0, 511]], "all tokens of the vocabulary ran"
+    client = connected(half, None)
+    client.generate("They saw")
+    assert not caplog.records
+    coverage["tokens"] = [[0, 2]]
+    (tmp_path / "client/coverage.json").write_text(json.dumps(coverage))
+    client = connected(tmp_path / "client", None)
+    client.generate("They saw", public="One day.")
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("unspoken", "WARNING")
+    assert "never ran some tokens" in record.getMessage()
 
 
 def test_nothing_listens(half, tmp_path):

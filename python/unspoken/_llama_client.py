@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -13,6 +14,8 @@ from unspoken.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_LOGGER = logging.getLogger("unspoken")
 
 ProgressOption = Union[bool, Callable[[_unspoken.Progress], object], None]
 
@@ -66,7 +69,8 @@ class Generation:
 class GenerationStream(Iterator[str]):
     """Pieces of a continued text as they come: one or more tokens each, never empty.
 
-    Made by `LlamaClient.stream`. After an error, `next` asks for the same piece again.
+    Made by `LlamaClient.stream`. After an error, `next` asks for the same piece again. An
+    `UnreadableAnswerError` is final: then the client asks nothing more.
 
     Attributes
     ----------
@@ -100,8 +104,9 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
     """A client of one language model of a service. The service sees neither private text nor continuation.
 
     Text begins with a public part, which the service reads, and ends with a private one, which the
-    client encrypts. The service reads the public text, and sees how many passes each chunk of
-    private tokens takes, not how many tokens of a chunk are real. Each pass takes seconds to minutes.
+    client encrypts. The service reads the public text, and sees how many passes each chunk of private
+    tokens takes. Without right guesses that tells how many tokens the private text has. Each pass takes
+    seconds to minutes.
 
     Parameters
     ----------
@@ -167,7 +172,12 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
         ConfigurationError
             If there is no private text, or no token is wanted; nothing was sent.
         MismatchError
-            If the text does not fit a session; nothing but keys was sent.
+            If the text does not fit a session, or the model is not prepared for so few public tokens;
+            nothing but keys was sent.
+        UnreadableAnswerError
+            If what the answer decrypts to is refused. That is final: from then on this client raises it at
+            once and sends nothing, because each refusal tells a dishonest service something about the text.
+            Do not ask this service for this text again, also not with another client.
         KeysExpiredError
             If the service no longer has the keys; the next call makes new ones.
         KeyboardInterrupt
@@ -226,6 +236,13 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
         before, tokens = self._model.tokens(public), self._model.tokens(private)
         if not tokens:
             raise ConfigurationError("continue a text: found no private text, needed one token or more")
+        uncovered = self._model.uncovered(before + tokens)
+        if uncovered:
+            _LOGGER.warning(
+                "the preparation of the model never ran some tokens of the text, so the answer may be refused or "
+                "wrong: %s",
+                ", ".join(map(repr, uncovered)),
+            )
         with self._use_connection() as connection:
             generation = connection.begin(before, tokens, max_tokens, progress)
 

@@ -65,6 +65,14 @@ fn a_preparation_has_two_halves_and_mistakes_with_them_are_named() {
     let said = chat(&[client, "--private", "a", "--check", out, "--timeout", "0.3"]);
     assert!(said.contains("127.0.0.1:9"), "{said}");
 
+    // The object comes also where there is no answer.
+    let failed =
+        unspoken(&["chat", "--url", "127.0.0.1:9", "--timeout", "0.3", "--model", client, "--private", "a", "--json"]);
+    complaint(&failed);
+    let object: Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert!(object["error"].as_str().unwrap().contains("127.0.0.1:9"), "{object}");
+    assert_eq!((&object["tokens"], &object["end"]), (&serde_json::json!([]), &Value::Null));
+
     let serve = |more: &[&str]| complaint(&unspoken(&[&["serve", "--listen", "127.0.0.1:0"], more].concat()));
     let offer = |options: &str| format!("llama:llama/a={out},{options}");
     for (options, part) in [
@@ -116,7 +124,15 @@ fn the_pass_of_a_preparation_is_planned_as_it_is_served() {
     assert_eq!(line["total_bytes"].as_u64(), Some(bytes));
 
     let short = text(&plan(&["--public", "9", "--private", "8", "--memory", "0.001"]));
-    for part in ["8 tokens behind", "the only one", "working memory", "memory: found 0.00 GB, needed ", "--explain"] {
+    for part in [
+        "8 tokens behind",
+        "1 of 8 places for 8 tokens",
+        "the only one",
+        "predictions were",
+        "working memory",
+        "memory: found 0.00 GB, needed ",
+        "--explain",
+    ] {
         assert!(short.contains(part), "{part}: {short}");
     }
     let long = text(&plan(&["--public", "9", "--private", "8", "--explain"]));

@@ -24,6 +24,12 @@ fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Standard error of a command whose arguments were refused.
+fn complaint_of_usage(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 fn model() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin");
     path.to_str().unwrap().to_owned()
@@ -143,7 +149,7 @@ fn mistakes_are_named() {
     assert!(latin.contains("latin.txt") && latin.contains("UTF-8"), "{latin}");
     let sample = sample(directory.path());
     let wide = report(&["--text", &sample, "--window", "600", "--tokens", "600"]);
-    assert!(wide.contains("512") && wide.contains("context"), "{wide}");
+    assert!(wide.contains("--window: found 600, needed at most 508") && wide.contains("context"), "{wide}");
 }
 
 /// Stories that the model tells.
@@ -165,7 +171,7 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let directory = tempfile::tempdir().unwrap();
     let (stories, out) = (stories(directory.path()), directory.path().join("prepared"));
     let (model, out) = (model(), out.to_str().unwrap());
-    let texts = ["--model", &model, "--text", &stories, "--public", "24", "--private", "24", "--chunk", "10"];
+    let texts = ["--model", &model, "--text", &stories, "--public", "24", "--private", "24", "--chunk", "8"];
     let prepare = [&["llama", "prepare", "--tokens", "600", "--out", out], &texts[..]].concat();
     let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &["--json"]].concat()))).unwrap();
     for margin in ["norm", "softmax", "score", "gate"] {
@@ -203,6 +209,8 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     }
 
     // Mistakes.
+    let odd = complaint_of_usage(&unspoken(&[&prepare[..], &["--chunk", "12"]].concat()));
+    assert!(odd.contains("found 12, needed a power of two from 8"), "{odd}");
     let again = complaint(&unspoken(&prepare));
     assert!(again.contains("--out: ") && again.contains("exists; name a new directory"), "{again}");
     let other = directory.path().join("other");
@@ -224,7 +232,7 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     ]));
     assert!(nowhere.contains("/nowhere"), "{nowhere}");
     let long = complaint(&unspoken(&[&simulate[..6], &texts[..4], &["--public", "5000"]].concat()));
-    assert!(long.contains("needed at most the 49 of the preparation"), "{long}");
+    assert!(long.contains("sessions of 49 tokens") && long.contains("--public and --private: found 5000"), "{long}");
     // The same dimensions, but a weight in the middle differs in its last bit.
     let mut bytes = std::fs::read(&model).unwrap();
     let place = bytes.len() / 8 * 4;
@@ -234,6 +242,67 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     let trained = ["--model", trained.to_str().unwrap(), "--tokenizer", &tokenizer, "--text", &stories];
     let trained = complaint(&unspoken(&[&simulate[..6], &trained[..]].concat()));
     assert!(trained.contains("--preparation") && trained.contains("found weights with the BLAKE3 sum"), "{trained}");
+}
+
+/// Characters that no story has, at every length of the public text.
+const ODD: &str =
+    " # ball b {3} \u{1f600} $5.99 (50%) <html> zzzz AAAA 0x7f|&^~` 你好 \"{x}\" ;;;; \t é !!!! 12345 \\ [4] @#_=+ ";
+
+#[test]
+fn a_model_is_prepared_without_a_text_for_every_length_of_the_public_one_and_every_character() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (model, out) = (model(), path("prepared"));
+    let sizes = ["--public", "48", "--private", "48"];
+    let prepare = ["llama", "prepare", "--model", &model, "--tokens", "3000", "--out", &out, "--json"];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&prepare[..], &sizes].concat()))).unwrap();
+    assert_eq!((&line["covered"]["all"], &line["covered"]["vocabulary"]), (&512.into(), &512.into()), "{line}");
+    assert!(line["covered"]["text"].as_u64().unwrap() < 512, "{line}");
+    assert_eq!(line["public_tokens"], serde_json::json!([0, 80]));
+    assert_eq!(line["vocabulary"]["escaped"], 0, "{line}");
+
+    std::fs::write(path("odd.txt"), ODD.repeat(3)).unwrap();
+    std::fs::write(path("story.txt"), " One day, she went to the park and saw a big dog. ".repeat(6)).unwrap();
+    for file in ["odd.txt", "story.txt"] {
+        for public in ["0", "1", "2", "14", "60"] {
+            let simulate = ["llama", "simulate", "--model", &model, "--preparation", &out, "--text", &path(file)];
+            let sizes = ["--public", public, "--private", "16", "--tokens", "64", "--scale", "40", "--bits", "16"];
+            let preset = ["--preset", "insecure_n11_depth9_scale50", "--json"];
+            let line: Value =
+                serde_json::from_str(&text(&unspoken(&[&simulate[..], &sizes, &preset].concat()))).unwrap();
+            for precision in ["polynomials alone", "scale 40, boot 16"] {
+                let found = &line["precisions"][precision];
+                assert_eq!(found["escaped"], 0, "{file} {public}: {found}");
+                assert!(found["logit_error"].as_f64().unwrap() < 0.2, "{file} {public}: {found}");
+            }
+        }
+    }
+}
+
+/// What the model never ran is known to the client, and the window fits the context of this model.
+#[test]
+fn the_defaults_of_preparation_and_report_fit_the_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (model, out, stories) = (model(), path("prepared"), stories(directory.path()));
+    let prepare = ["llama", "prepare", "--model", &model, "--text", &stories, "--skip-vocabulary", "--out", &out];
+    let tables = text(&unspoken(&prepare));
+    assert!(tables.contains("public      texts of 0 to 492 tokens"), "{tables}");
+    assert!(tables.contains("never ran, such as") && tables.contains("clients warn of them"), "{tables}");
+    let warned = |more: &[&str]| {
+        let client = format!("{out}/client");
+        let chat = ["chat", "--url", "127.0.0.1:9", "--timeout", "0.3", "--model", &client, "--private", " {3}"];
+        complaint(&unspoken(&[&chat[..], more].concat()))
+    };
+    let said = warned(&[]);
+    assert!(said.contains("never ran some tokens of the text: ") && said.contains("\"{\""), "{said}");
+    assert!(said.contains("127.0.0.1:9"), "{said}");
+    let said = warned(&["--covered-only"]);
+    assert!(said.contains("because of --covered-only; nothing was sent") && !said.contains("127.0.0.1:9"), "{said}");
+    text(&unspoken(&["llama", "report", "--model", &model, "--text", &stories]));
+    let narrow = ["--least-public", "40", "--public", "20", "--private", "20"];
+    let narrow = complaint(&unspoken(&[&prepare[..7], &["--out", &path("other")], &narrow[..]].concat()));
+    assert!(narrow.contains("--least-public: found 40, needed at most the 20 of --public"), "{narrow}");
 }
 
 #[test]

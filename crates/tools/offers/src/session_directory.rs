@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use unspoken_chat::SessionStore;
 use unspoken_files::{Access, is_temporary_of, replace_file_with, sync_directory};
 
-use crate::private_directory;
+use crate::private_directory::{self, PATIENCE};
 
 /// A directory that only its owner can enter, used by one service at a time. Each entry is a file, which is replaced
 /// atomically.
@@ -22,9 +23,14 @@ const SUFFIX: &str = ".session";
 const NAME_LENGTH: usize = 72;
 
 impl SessionDirectory {
-    /// Opens a directory, which is made if missing. Files that an interrupted write left are removed.
+    /// Opens a directory, which is made if missing. If another service uses it, this waits for its end for some time.
+    /// Files that an interrupted write left are removed.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let lock = private_directory::open(path)?;
+        Self::open_within(path, PATIENCE)
+    }
+
+    fn open_within(path: &Path, patience: Duration) -> io::Result<Self> {
+        let lock = private_directory::open(path, patience)?;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             if is_left_over(path, &entry.file_name().to_string_lossy()) {
@@ -114,7 +120,7 @@ mod tests {
     fn a_directory_has_one_user_and_is_cleaned() {
         let folder = tempfile::tempdir().unwrap();
         let store = SessionDirectory::open(folder.path()).unwrap();
-        let said = SessionDirectory::open(folder.path()).err().unwrap().to_string();
+        let said = SessionDirectory::open_within(folder.path(), Duration::ZERO).err().unwrap().to_string();
         assert!(said.contains("another offer or service"), "{said}");
         drop(store);
         let (name, other) = ("0a".repeat(32) + SUFFIX, folder.path().join("notes.txt"));

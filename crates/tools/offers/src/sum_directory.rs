@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use unspoken_files::{Access, is_temporary_of, replace_file, sync_directory};
 use unspoken_sums::SumStore;
 
-use crate::private_directory;
+use crate::private_directory::{self, PATIENCE};
 
 /// A directory that only its owner can enter, used by one service at a time: a file with the encrypted sum, which is
 /// replaced atomically, and one with the ids of its contributions, which grows.
@@ -22,9 +23,14 @@ const STATE: &str = "state";
 const IDS: &str = "ids";
 
 impl SumDirectory {
-    /// Opens a directory, which is made if missing. Files that an interrupted write left are removed.
+    /// Opens a directory, which is made if missing. If another service uses it, this waits for its end for some time.
+    /// Files that an interrupted write left are removed.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let lock = private_directory::open(path)?;
+        Self::open_within(path, PATIENCE)
+    }
+
+    fn open_within(path: &Path, patience: Duration) -> io::Result<Self> {
+        let lock = private_directory::open(path, patience)?;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             if is_temporary_of(&path.join(STATE), &entry.file_name()) {
@@ -82,7 +88,7 @@ mod tests {
         store.write_ids(3, b"six").unwrap();
         store.replace_state(b"first").unwrap();
         store.replace_state(b"second").unwrap();
-        let said = SumDirectory::open(&path).err().unwrap().to_string();
+        let said = SumDirectory::open_within(&path, Duration::ZERO).err().unwrap().to_string();
         assert!(said.contains("another offer or service"), "{said}");
         drop(store);
         let left = path.join(".state.aB3xY9.tmp");

@@ -32,6 +32,11 @@ impl LlamaModel {
         Ok(py.detach(|| self.0.tokenizer().encode_behind(text)).map_err(Failure::from)?)
     }
 
+    /// The texts of those of the tokens that the preparation of the model never ran.
+    fn uncovered(&self, tokens: Vec<u32>) -> Vec<String> {
+        self.0.uncovered(&tokens)
+    }
+
     #[getter]
     fn id(&self) -> String {
         self.0.id().to_string()
@@ -123,7 +128,8 @@ impl LlamaConnection {
     }
 
     /// Asks the next question of a generation. Returns the text that it gave, which may be empty; `None` when nothing
-    /// is left to ask. After an error the same question can be asked again.
+    /// is left to ask. After an error the same question can be asked again, but not after an answer whose content was
+    /// refused: then this client asks nothing more.
     fn proceed(&mut self, py: Python<'_>, generation: &mut LlamaGeneration) -> PyResult<Option<String>> {
         // All tokens are known when only the session remains to be ended.
         let ended = generation.state.end().is_some();

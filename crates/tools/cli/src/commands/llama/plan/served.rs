@@ -7,6 +7,7 @@ use unspoken_chat::ServedModel;
 use unspoken_ckks::{CkksParameters, CostModel, Encoder};
 use unspoken_encrypted_llama::{ExplainedStep, Layout, SpreadTimes};
 use unspoken_llama_model::TamedModel;
+use unspoken_server::Timeouts;
 
 use super::{Arguments, GIGABYTE};
 use unspoken_offers::preparation;
@@ -21,6 +22,8 @@ struct Planned {
     public: usize,
     /// Chunks of the session.
     chunks: usize,
+    /// Private tokens, which need not fill the chunks.
+    private: usize,
     steps: Vec<ExplainedStep>,
     /// What one session of one client takes, part by part.
     memory: [(&'static str, u64); 7],
@@ -42,11 +45,18 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
     let last = public + chunks * program.layout().chunk();
     anyhow::ensure!(
         last <= served.context,
-        "found {} prefix, {} public and {} private tokens, needed at most {} together: the preparation is for these",
+        "found {} prefix and {} public tokens, and {chunks} chunks of {} places, a power of two, for {private} private \
+         ones, needed at most {} together: the preparation is for these",
         served.prefix.len(),
         arguments.public,
-        chunks * program.layout().chunk(),
+        program.layout().chunk(),
         served.context
+    );
+    anyhow::ensure!(
+        arguments.public >= served.least_public,
+        "--public: found {}, needed {} or more, for which the preparation is",
+        arguments.public,
+        served.least_public
     );
     let network = arguments.network_gbit;
     anyhow::ensure!(network > 0.0 && network.is_finite(), "--network-gbit: found {network}, needed a positive number");
@@ -66,6 +76,7 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
         tokens: program.layout().chunk(),
         public,
         chunks,
+        private,
         steps: program.explain(&encoder, place, &model)?,
         memory: requirements.memory(&program, public),
         spread: arguments.processes.iter().copied().zip(times).collect(),
@@ -79,6 +90,17 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
 
 /// Processes that can be predicted at most: more than any pass has parts.
 const MOST_PROCESSES: usize = 10_000;
+
+/// By which factors predicted seconds differed from measured ones.
+const PREDICTED: &str = "0.9 to 1.6";
+
+/// Predicted seconds are at most so many times too few.
+const TOO_FEW: f64 = 1.0 / 0.9;
+
+/// Seconds after which a service ends an answer, unless it is configured.
+fn answer_seconds() -> f64 {
+    Timeouts::default().answer.as_secs_f64()
+}
 
 /// Sums over steps.
 #[derive(Default)]
@@ -110,6 +132,11 @@ fn layer(step: &ExplainedStep) -> usize {
 }
 
 impl Planned {
+    /// Whether a pass may take longer than so many seconds.
+    fn may_exceed(&self, seconds: f64) -> bool {
+        TOO_FEW * Sums::of(&self.steps).seconds > seconds
+    }
+
     fn total_bytes(&self) -> u64 {
         self.memory.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -132,8 +159,10 @@ impl Planned {
             self.memory.iter().map(|(what, bytes)| (what.replace(' ', "_"), json!(bytes))).collect();
         json!({
             "preset": self.preset, "threads": self.threads, "tokens": self.tokens, "public": self.public,
-            "chunks": self.chunks, "bootstraps": sums.bootstraps, "key_switches": sums.key_switches,
-            "seconds": sums.seconds, "bootstrap_seconds": sums.bootstrap_seconds, "memory": memory,
+            "chunks": self.chunks, "private": self.private, "places": self.chunks * self.tokens,
+            "bootstraps": sums.bootstraps, "key_switches": sums.key_switches,
+            "seconds": sums.seconds, "bootstrap_seconds": sums.bootstrap_seconds,
+            "exceeds_answer_timeout": self.may_exceed(answer_seconds()), "memory": memory,
             "processes": self.spread.iter().map(processes).collect::<Vec<_>>(),
             "total_bytes": self.total_bytes(), "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
         })
@@ -145,11 +174,20 @@ impl Planned {
         println!("machine     measured on {} threads", self.threads);
         println!("pass        {} tokens behind {} public ones, with the prefix", self.tokens, self.public);
         let which = if self.chunks > 1 { "the second" } else { "the only" };
-        println!("chunks      {}; the pass is that of {which} one", self.chunks);
+        let (chunks, tokens, private) = (self.chunks, self.tokens, self.private);
+        println!("chunks      {chunks} of {tokens} places for {private} tokens; the pass is that of {which} one");
         println!();
         println!("bootstraps   {:>9}", sums.bootstraps);
         println!("key switches {:>9}", sums.key_switches);
         println!("seconds      {:>9.1}, of which bootstraps take {:.1}", sums.seconds, sums.bootstrap_seconds);
+        println!("             predictions were {PREDICTED} times what passes took");
+        let limit = answer_seconds();
+        if self.may_exceed(limit) {
+            println!(
+                "limit        a service ends an answer after {limit:.0} s, clients wait 1200 s: raise answer in \
+                 [timeouts] of its configuration, and give clients --timeout"
+            );
+        }
         if !self.spread.is_empty() {
             let network = arguments.network_gbit;
             println!(

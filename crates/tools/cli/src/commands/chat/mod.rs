@@ -1,0 +1,245 @@
+//! `unspoken chat`
+
+mod printed;
+mod told;
+
+use self::printed::Printed;
+use self::told::Told;
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use unspoken_chat::{Answer, LlamaClient, PrivateGeneration, Question, SessionId};
+use unspoken_client::transport::Cancel;
+use unspoken_client::{Progress, ServiceClient};
+use unspoken_llama_model::{ClientModel, Generation, TamedModel};
+
+use crate::commands::connection::Target;
+use crate::interrupt;
+use crate::progress::{Bars, note};
+
+/// Bytes of a query that are shown.
+const SHOWN_BYTES: usize = 24;
+
+/// Continue a text with a service's language model, without revealing its private part
+///
+/// The text begins with a public part, which the service reads (context, instructions, documents), and ends with a
+/// private one, which it computes with under encryption; so it does with the tokens that follow. The continuation goes
+/// to standard output as it comes. Each pass of the service runs a chunk of tokens: its unused end holds guesses of the
+/// next tokens, and right guesses give several tokens at once. The first call generates and uploads keys, some
+/// gigabytes; later calls reuse them.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Directory of the client's half of the model, DIR/client of `unspoken llama prepare --out DIR`
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Text in front of the private one, which the service reads
+    #[arg(long, value_name = "TEXT", conflicts_with = "public_file")]
+    public: Option<String>,
+    /// File with the text in front of the private one, UTF-8
+    #[arg(long, value_name = "FILE")]
+    public_file: Option<PathBuf>,
+    /// Text to continue, which the service does not see; other users of this machine may see arguments of commands
+    /// [default: standard input]
+    #[arg(long, value_name = "TEXT")]
+    private: Option<String>,
+    /// Maximum number of generated tokens. Generation also ends at the model's end token, or when the session is full
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    max_tokens: usize,
+    /// Directory of the service's half, to compare with what the model gives in the clear: another text is an error,
+    /// and both are printed
+    #[arg(long, value_name = "DIR")]
+    check: Option<PathBuf>,
+    /// Refuse a text with tokens that the preparation of the model never ran, and send nothing; without it the command
+    /// warns. A service that chose these tokens learns from a text that is not sent that it has one of them
+    #[arg(long)]
+    covered_only: bool,
+    /// Print one JSON object at the end, with the text, its tokens, what it took, and the error if there is one
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the service saw besides the public text.
+#[derive(Default)]
+pub struct Seen {
+    /// Passes of each chunk.
+    pub passes: Vec<usize>,
+    /// Bytes of the last query.
+    pub query_bytes: usize,
+    /// Some of them, from the middle.
+    pub bytes: Vec<u8>,
+}
+
+/// Runs the command. With `--json` it prints the object also when it fails, with the error and the tokens so far.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut told = Told::default();
+    let result = chat(arguments, &mut told);
+    if arguments.json {
+        println!("{}", told.object(result.as_ref().err()));
+    }
+    result
+}
+
+fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    // Read first: a mistake must not cost a key upload.
+    let model = Arc::new(ClientModel::load(&arguments.model).context("--model")?);
+    let check = arguments.check.as_ref().map(|directory| TamedModel::load(directory).context("--check")).transpose()?;
+    if let Some(check) = &check {
+        anyhow::ensure!(check.id() == model.id(), "--check: a half of another model, {}", check.id());
+    }
+    let public = model.tokenizer().encode_behind(&public_text(arguments)?).context("--public")?;
+    let private = model.tokenizer().encode_behind(&private_text(arguments)?).context("--private")?;
+    anyhow::ensure!(!private.is_empty(), "found no private text, needed one token or more: name it with --private");
+    anyhow::ensure!(arguments.max_tokens > 0, "--max-tokens: found 0, needed 1 or more");
+    look_at_coverage(arguments, &model.uncovered(&[public.as_slice(), &private].concat()))?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let mut bars = Bars::new();
+    let mut step = |step| bars.step(step);
+    let mut client =
+        ServiceClient::<LlamaClient>::connect(transport, &application, Arc::clone(&model), &state, &mut step, &cancel)?;
+    let texts = (model.prefix(), public.as_slice(), private.as_slice());
+    let ends = model.tokenizer().ends();
+    let mut generation =
+        PrivateGeneration::new(client.description(), SessionId::random()?, texts, ends, arguments.max_tokens)?;
+    let prompt = generation.text().to_vec();
+    let mut printed = Printed::new(model.tokenizer().stream(&prompt)?, arguments.json);
+    let (start, mut seen) = (Instant::now(), Seen::default());
+    let generated = generate(&mut client, &mut generation, (&mut printed, &mut bars), &mut seen, &cancel);
+    let finished = printed.finish(&mut bars);
+    *told = Told {
+        tokens: generation.tokens().to_vec(),
+        text: printed.text,
+        end: generation.end(),
+        statistics: generation.statistics(),
+        usage: client.usage(),
+        seconds: start.elapsed().as_secs_f64(),
+        seen,
+        clear: None,
+    };
+    generated?;
+    finished?;
+    if let Some(check) = check {
+        told.clear = Some(in_the_clear(&check, &model, &prompt, told.tokens.len())?);
+    }
+    if !arguments.json {
+        told.describe(client.description().chunk());
+    }
+    told.check()
+}
+
+/// What the model gives in the clear behind a prompt: tokens, and their text.
+fn in_the_clear(
+    check: &TamedModel,
+    client: &ClientModel,
+    prompt: &[u32],
+    count: usize,
+) -> anyhow::Result<(Vec<u32>, String)> {
+    let tokenizer = client.tokenizer();
+    let tokens: Vec<u32> = Generation::new(check.model(), prompt, tokenizer.ends())?.take(count).collect();
+    let mut stream = tokenizer.stream(prompt)?;
+    let text = tokens.iter().map(|token| stream.push(*token)).collect::<Result<String, _>>()?;
+    Ok((tokens, text))
+}
+
+/// Warns of tokens that the preparation has not run, or refuses them. Before anything is sent: a client that asked about
+/// other tokens only would tell the service, which may have chosen the set, something about the text.
+fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Result<()> {
+    if uncovered.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<String> = uncovered.iter().map(|text| format!("{text:?}")).collect();
+    let found = format!("the preparation of this model never ran some tokens of the text: {}", named.join(", "));
+    anyhow::ensure!(!arguments.covered_only, "{found}; needed others, because of --covered-only; nothing was sent");
+    note(&format!("warning     {found}; the answer may be refused, or wrong"));
+    Ok(())
+}
+
+/// Asks until all tokens are known.
+fn generate(
+    client: &mut ServiceClient<LlamaClient>,
+    generation: &mut PrivateGeneration,
+    (printed, bars): (&mut Printed<'_>, &mut Bars),
+    seen: &mut Seen,
+    cancel: &Cancel,
+) -> anyhow::Result<()> {
+    while let Some(question) = generation.question() {
+        // All tokens are known when only the session remains to be ended.
+        let ended = generation.end().is_some();
+        let answer = match ask(client, &question, bars, seen, cancel) {
+            Err(_) if ended => break,
+            answer => answer?,
+        };
+        if matches!(answer, Answer::Unknown) {
+            note("session     the service no longer has it; it begins again");
+        }
+        printed.push(&generation.answer(&answer)?, bars)?;
+    }
+    Ok(())
+}
+
+/// Asks one question. The line about the bytes of a query is printed for the first pass only.
+pub fn ask(
+    client: &mut ServiceClient<LlamaClient>,
+    question: &Question,
+    bars: &mut Bars,
+    seen: &mut Seen,
+    cancel: &Cancel,
+) -> anyhow::Result<Answer> {
+    let (mut quiet, mut chunk) = (true, None);
+    if let Question::Pass { chunk: number, .. } = question {
+        (quiet, chunk) = (!seen.passes.is_empty(), Some(*number as usize));
+    }
+    let mut step = |step: Progress| match step {
+        Progress::QueriesToSend(_) if quiet => {}
+        // One question at a time: a bar for it tells nothing.
+        Progress::Asking { .. } => {}
+        step => bars.step(step),
+    };
+    let mut show = |query: &[u8]| {
+        seen.query_bytes = query.len();
+        seen.bytes = query.iter().skip(query.len() / 2).take(SHOWN_BYTES).copied().collect();
+    };
+    let answer = match chunk {
+        Some(_) => client.ask_and_show(&[question], &mut step, &mut show, cancel)?,
+        None => client.ask(&[question], &mut step, cancel)?,
+    };
+    if let (Some(chunk), Some(Answer::Passed(_))) = (chunk, answer.first()) {
+        seen.passes.resize(seen.passes.len().max(chunk + 1), 0);
+        seen.passes[chunk] += 1;
+    }
+    answer.into_iter().next().context("the service gave no answer")
+}
+
+fn public_text(arguments: &Arguments) -> anyhow::Result<String> {
+    match (&arguments.public, &arguments.public_file) {
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(path)) => read(path),
+        (None, None) => Ok(String::new()),
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    unspoken_files::read_text(path).with_context(|| format!("--public-file: cannot read {}", path.display()))
+}
+
+fn private_text(arguments: &Arguments) -> anyhow::Result<String> {
+    if let Some(text) = &arguments.private {
+        return Ok(text.clone());
+    }
+    if io::stdin().is_terminal() {
+        note("private text, ended by Ctrl-D on a line of its own:");
+    }
+    let failed = "cannot read the private text from standard input";
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text).context(failed)?;
+    let mut text = unspoken_files::decode_text(text).context(failed)?;
+    // A line break at the end is the terminal's, not the text's.
+    let length = text.strip_suffix('\n').map_or(text.len(), str::len);
+    text.truncate(length);
+    Ok(text)
+}
