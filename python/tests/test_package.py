@@ -43,13 +43,19 @@ def test_presets_say_what_they_give():
         expected = ["ciphertext"]
         if "_linear_" not in preset.name:
             expected.append("key-switching key")
+        # Whoever encrypts without the secret has a public key.
+        assert sum(each.what == "public key" for each in preset.objects) == 1
         assert [each.what for each in preset.objects][: len(expected)] == expected
         # Rings of complex slots have a key to the ring of half the degree.
-        others = [each for each in preset.objects[len(expected) :] if "half the degree" not in each.what]
+        known = ("public key", "key to the ring of half the degree")
+        others = [each for each in preset.objects[len(expected) :] if each.what not in known]
         halves = [each for each in preset.objects if "half the degree" in each.what]
         assert len(halves) == ("_linear_" not in preset.name and "_real_" not in preset.name)
         assert all(2 * each.n == preset.objects[0].n and each.security_bits >= 128 for each in halves)
         assert (len(others) > 0) == ("_boot_" in preset.name or "_query_" in preset.name)
+        # Keys of the ring of small degree, where products with matrices of a model are computed.
+        small = [each for each in others if each.what == "key of the small ring"]
+        assert all(each.n < preset.objects[0].n and each.security_bits >= 128 for each in small)
         assert len({each.n for each in preset.objects[: len(expected)]}) == 1
         sizes = [each.log2_q for each in preset.objects[: len(expected)]]
         assert sizes[0] > 0

@@ -15,9 +15,9 @@ use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
 use crate::keys::SecretKey;
 use crate::parameters::{Parameters, ParametersLiteral};
+use crate::secured::DerivedSecret;
 use crate::security::SecretDistribution;
 
-const QUERY_LABEL: &str = "unspoken 2026 secret of compact queries";
 const SEED_LABEL: &str = "unspoken 2026 mask of a compact query";
 
 /// The ring of compact queries of a parameter set: half its degree, and the first prime of its chain.
@@ -137,7 +137,7 @@ impl CompactQuerySecret {
 
 impl SecretKey {
     fn query_coefficients(&self) -> Result<Zeroizing<Vec<i32>>, RlweError> {
-        Ok(self.derive(QUERY_LABEL)?.ternary(self.parameters().ring().degree() / 2))
+        Ok(self.derive(DerivedSecret::CompactQuery)?.ternary(self.parameters().ring().degree() / 2))
     }
 
     /// The image of the query secret in the main ring, under `X -> X^2`.

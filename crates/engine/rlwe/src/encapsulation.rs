@@ -9,17 +9,16 @@
 //! The sparse secret is derived from the main one with a hash, so it is never stored, and both switching keys can be
 //! made at any time. Like every evaluation key, the two switching keys together assume circular security.
 
-use unspoken_ring::{Basis, Poly, Ring, SecretRng};
+use unspoken_ring::{Basis, Poly, Ring};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::{KeyKind, SecretKey};
 use crate::parameters::{EncapsulationLiteral, Parameters};
+use crate::secured::DerivedSecret;
 use crate::security::SPARSE_WEIGHT;
 use crate::subring_query::query_degree;
-
-const SPARSE_LABEL: &str = "unspoken 2026 sparse secret of a bootstrap";
 
 impl Parameters {
     /// The shape of the keys under the sparse secret.
@@ -58,17 +57,11 @@ impl Parameters {
 }
 
 impl SecretKey {
-    /// A generator of secrets that are derived from this one.
-    pub(crate) fn derive(&self, label: &str) -> Result<SecretRng, RlweError> {
-        let (fingerprint, weight) = (self.parameters().fingerprint(), (SPARSE_WEIGHT as u64).to_le_bytes());
-        Ok(SecretRng::derived(label, &[&fingerprint.0, &weight, &self.to_bytes()?]))
-    }
-
     /// The sparse secret, over the whole extended basis, in the evaluation domain.
     pub(crate) fn sparse_secret(&self) -> Result<Poly, RlweError> {
         self.parameters().encapsulation()?;
         let degree = self.parameters().ring().degree();
-        self.lift_secret(&self.derive(SPARSE_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
+        self.lift_secret(&self.derive(DerivedSecret::Sparse)?.sparse_ternary(degree, SPARSE_WEIGHT))
     }
 
     /// The message of an encapsulation key over `chain` primes: the secret that the key switches from, times the primes

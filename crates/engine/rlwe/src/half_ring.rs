@@ -12,9 +12,8 @@ use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::{KeyKind, SecretKey};
 use crate::parameters::Parameters;
+use crate::secured::DerivedSecret;
 use crate::security::{SECURITY_BITS, SecretDistribution, max_log2_modulus, security_bits};
-
-const HALF_LABEL: &str = "unspoken 2026 secret of the ring of half the degree";
 
 /// The distribution of the secret.
 pub(crate) const HALF_SECRET: SecretDistribution = SecretDistribution::UniformTernary;
@@ -44,7 +43,7 @@ impl SecretKey {
     /// The coefficients of the secret `s'(X^2)`.
     pub(crate) fn half_ring_secret(&self) -> Result<Zeroizing<Vec<i32>>, RlweError> {
         let degree = self.parameters().ring().degree();
-        let own = self.derive(HALF_LABEL)?.ternary(degree / 2);
+        let own = self.derive(DerivedSecret::HalfRing)?.ternary(degree / 2);
         let mut embedded = Zeroizing::new(vec![0; degree]);
         embedded.iter_mut().step_by(2).zip(own.iter()).for_each(|(target, value)| *target = *value);
         Ok(embedded)

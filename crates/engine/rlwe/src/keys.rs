@@ -48,16 +48,6 @@ impl SecretKey {
         &self.parameters
     }
 
-    /// Sixteen bytes that identify this secret and reveal nothing else about it.
-    ///
-    /// # Errors
-    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
-    pub fn identity(&self) -> Result<[u8; 16], RlweError> {
-        let mut identity = [0; 16];
-        self.derive("unspoken 2026 identity of a secret key")?.fill(&mut identity);
-        Ok(identity)
-    }
-
     pub(crate) fn poly(&self) -> &Poly {
         &self.poly
     }

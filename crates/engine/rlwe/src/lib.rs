@@ -12,6 +12,7 @@ mod keys;
 mod parameters;
 mod public;
 mod rounded;
+mod secured;
 pub mod security;
 mod small_ring;
 mod small_ring_keys;
@@ -26,11 +27,10 @@ pub use error::RlweError;
 pub use evaluation_keys::EvaluationKeys;
 pub use key_plan::{KeyPlan, KeyStorage, generate_keys};
 pub use keys::{KeyKind, SecretKey, SeededSwitchingKey, galois, slot_count};
-pub use parameters::{
-    EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
-};
+pub use parameters::{EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral};
 pub use public::PublicKey;
 pub use rounded::RoundedCiphertext;
+pub use secured::SecuredObject;
 pub use small_ring::{RowPlaces, SmallRing};
 pub use small_ring_keys::{SeededSmallRingKeys, SmallRingKeys};
 pub use subring_query::{SubringQuery, SubringQueryParameters, SubringQuerySecret};

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
 
 use crate::error::RlweError;
-use crate::half_ring::HALF_SECRET;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution, max_log2_modulus, security_bits};
-use crate::subring_query::query_degree;
 
 /// The prefix that the name of a parameter set with less than 128 bits of security must have.
 pub const INSECURE_PREFIX: &str = "insecure_";
@@ -59,23 +57,6 @@ pub(crate) struct SmallRings {
 /// Identifies a parameter set in serialised data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
-
-/// One kind of object under a secret and its security, for reports.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SecuredObject {
-    /// Name of the object.
-    pub what: &'static str,
-    /// Ring degree.
-    pub degree: usize,
-    /// Bits of its modulus.
-    pub log2_modulus: f64,
-    /// The secret's distribution.
-    pub secret: SecretDistribution,
-    /// Standard deviation of its errors.
-    pub sigma: f64,
-    /// Its security level, at most 128 (see [`security_bits`]).
-    pub security_bits: f64,
-}
 
 impl Parameters {
     /// Checks the security of the literal and builds its ring on the fastest backend of this machine.
@@ -173,52 +154,6 @@ impl Parameters {
     /// Bits of the product of the primes of `basis`.
     pub fn log2_modulus(&self, basis: Basis) -> f64 {
         self.ring().primes(basis).map(|q| f64::from(q).log2()).sum()
-    }
-
-    /// Every kind of object under the secret, with its security.
-    pub fn secured_objects(&self) -> Vec<SecuredObject> {
-        let chain = self.ring().chain().len();
-        let object = |what, basis| {
-            let (degree, secret) = (self.ring().degree(), self.literal().secret);
-            let log2_modulus = self.log2_modulus(basis);
-            let security_bits = security_bits(degree, log2_modulus, secret);
-            SecuredObject { what, degree, log2_modulus, secret, sigma: unspoken_ring::ERROR_SIGMA, security_bits }
-        };
-        let whole = self.ring().gadget_key_basis(chain);
-        let mut objects = vec![object("ciphertext", whole.without_special())];
-        if !self.ring().special().is_empty() {
-            objects.push(object("key-switching key", whole));
-            let halves = (1..=chain).rev().find(|&chain| self.check_half_ring(chain).is_ok());
-            if let Some(chain) = halves.filter(|_| !self.is_insecure()) {
-                let (degree, basis) = (self.ring().degree() / 2, self.ring().gadget_key_basis(chain));
-                let log2_modulus = self.log2_modulus(basis);
-                let security_bits = security_bits(degree, log2_modulus, HALF_SECRET);
-                let what = "key to the ring of half the degree";
-                let secret = HALF_SECRET;
-                objects.push(SecuredObject { what, degree, log2_modulus, secret, security_bits, ..objects[0].clone() });
-            }
-        }
-        if let Some(EncapsulationLiteral { primes, .. }) = self.literal().encapsulation {
-            let (secret, log2_modulus) = (SPARSE_SECRET, self.log2_modulus(Basis::chain(primes)));
-            let what = "key under the sparse secret of a bootstrap";
-            let security_bits = security_bits(self.ring().degree(), log2_modulus, secret);
-            objects.push(SecuredObject { what, secret, log2_modulus, security_bits, ..objects[0].clone() });
-            let (degree, log2_modulus) = (self.ring().degree() / 2, self.log2_modulus(Basis::chain(1)));
-            let security_bits = crate::security::security_bits(degree, log2_modulus, objects[0].secret);
-            objects.push(SecuredObject {
-                what: "compact query",
-                degree,
-                log2_modulus,
-                security_bits,
-                ..objects[0].clone()
-            });
-            if let Ok(degree) = query_degree(self) {
-                let security_bits = crate::security::security_bits(degree, log2_modulus, secret);
-                let what = "subring query";
-                objects.push(SecuredObject { what, degree, log2_modulus, secret, security_bits, ..objects[0].clone() });
-            }
-        }
-        objects
     }
 }
 

@@ -5,9 +5,9 @@ use zeroize::Zeroizing;
 
 use crate::error::RlweError;
 use crate::keys::{KeyKind, SecretKey, secret_poly};
+use crate::secured::DerivedSecret;
 use crate::small_ring::SmallRing;
 
-const SECRET_LABEL: &str = "unspoken 2026 secret of the small ring";
 const MASK_LABEL: &str = "unspoken 2026 mask of a key of the small ring";
 
 /// The keys of [`SmallRing::product`], as a server uses them.
@@ -72,7 +72,7 @@ impl SeededSmallRingKeys {
     /// If the secret belongs to other parameters.
     pub fn generate(ring: &SmallRing, secret: &SecretKey, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let (main, small) = (ring.main.ring(), ring.small.ring());
-        let own = secret.derive(SECRET_LABEL)?.ternary(small.degree());
+        let own = secret.derive(DerivedSecret::SmallRing)?.ternary(small.degree());
         let embedded = spread(&own, (0, 1), (main.degree(), main.degree() / small.degree()));
         let seed = rng.seed();
 

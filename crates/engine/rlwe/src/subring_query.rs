@@ -19,9 +19,9 @@ use crate::error::RlweError;
 use crate::evaluation_keys::EvaluationKeys;
 use crate::keys::{KeyKind, SecretKey};
 use crate::parameters::{Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral};
+use crate::secured::DerivedSecret;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SPARSE_WEIGHT, security_bits};
 
-const QUERY_LABEL: &str = "unspoken 2026 sparse secret of subring queries";
 const SEED_LABEL: &str = "unspoken 2026 mask of a subring query";
 const WHAT: &str = "a subring query";
 
@@ -188,8 +188,7 @@ impl SubringQuerySecret {
 impl SecretKey {
     fn subring_query_coefficients(&self) -> Result<Zeroizing<Vec<i32>>, RlweError> {
         let degree = query_degree(self.parameters())?;
-        // Another degree gives an unrelated secret.
-        Ok(self.derive(&format!("{QUERY_LABEL} of degree {degree}"))?.sparse_ternary(degree, SPARSE_WEIGHT))
+        Ok(self.derive(DerivedSecret::SubringQuery)?.sparse_ternary(degree, SPARSE_WEIGHT))
     }
 
     /// The image of the query secret in the main ring, under `X -> X^(n/m)`.

@@ -446,7 +446,8 @@ fn without_special_primes_there_are_no_switching_keys() {
         let error = SeededSwitchingKey::generate(&secret, kind, 2, &mut rng).unwrap_err();
         assert!(matches!(error, RlweError::NoSpecialPrimes { .. }), "{error}");
     }
-    assert_eq!(parameters.secured_objects().len(), 1);
+    let objects = parameters.secured_objects();
+    assert_eq!(objects.iter().map(|object| object.what).collect::<Vec<_>>(), ["ciphertext", "public key"]);
     assert!(PublicKey::generate(&secret, &mut rng).is_ok());
 }
 

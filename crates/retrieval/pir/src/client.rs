@@ -42,10 +42,10 @@ impl PirSecret {
     /// If a ring operation fails, which does not happen with checked parameters.
     pub fn derive(parameters: &PirParameters, key: &Zeroizing<[u8; 32]>) -> Result<Self, PirError> {
         let literal = parameters.literal();
-        let words = LweSecret::generate(literal.compact, &mut secrets_for(key, "words"));
+        let words = LweSecret::generate(literal.compact, &mut secrets_for(key, Purpose::Words));
         let ring = RingSecret::from_lwe(parameters.ring(), &words)?;
-        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut secrets_for(key, "bits"));
-        let coefficients = wide_gaussian(parameters.response().degree(), &mut secrets_for(key, "responses"));
+        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut secrets_for(key, Purpose::Bits));
+        let coefficients = wide_gaussian(parameters.response().degree(), &mut secrets_for(key, Purpose::Responses));
         let mut response = parameters.response().evaluate_i32(&coefficients, parameters.response_basis())?;
         response.mark_secret();
         let mut tags = Zeroizing::new([0; 32]);
@@ -292,9 +292,31 @@ fn compact_message(shape: DatabaseShape, index: u64) -> u32 {
 
 const DERIVATION_LABEL: &str = "unspoken 2026 secrets of private retrieval";
 
-/// Random generator for the secrets of one purpose.
-fn secrets_for(key: &[u8; 32], purpose: &str) -> SecretRng {
-    SecretRng::derived(DERIVATION_LABEL, &[key, purpose.as_bytes()])
+/// What a secret of lattices is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Compact and session queries, and everything in the ring.
+    Words,
+    /// Queries with a word for each bit.
+    Bits,
+    Responses,
+}
+
+impl Purpose {
+    /// Its part of the input of the hash.
+    fn label(self) -> &'static str {
+        match self {
+            Purpose::Words => "words",
+            Purpose::Bits => "bits",
+            Purpose::Responses => "responses",
+        }
+    }
+}
+
+/// Random generator for the secrets of one purpose. It is the only one: the list of objects under a secret
+/// ([`PirParameters::secured_objects`]) names the purposes.
+fn secrets_for(key: &[u8; 32], purpose: Purpose) -> SecretRng {
+    SecretRng::derived(DERIVATION_LABEL, &[key, purpose.label().as_bytes()])
 }
 
 /// Public seed of session queries. It reveals nothing about the secrets.

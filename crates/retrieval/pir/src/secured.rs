@@ -4,6 +4,7 @@ use unspoken_gsw::LweLiteral;
 use unspoken_ring::ERROR_SIGMA;
 use unspoken_rlwe::security::binary_security_bits;
 
+use crate::client::Purpose;
 use crate::parameters::{PirParameters, RESPONSE_CHECKED, response_sigma};
 
 /// One kind of ciphertext or key that an adversary sees.
@@ -29,16 +30,29 @@ impl PirParameters {
     /// All objects that a client sends to a server or stores there, by their secret: the numbers behind the checks of
     /// [`PirParameters::new`].
     pub fn secured_objects(&self) -> Vec<SecuredObject> {
+        let purposes = [Purpose::Words, Purpose::Bits, Purpose::Responses];
+        purposes.into_iter().flat_map(|purpose| self.objects_of(purpose)).collect()
+    }
+
+    /// The objects under the secret of a purpose.
+    fn objects_of(&self, purpose: Purpose) -> Vec<SecuredObject> {
         let (ring, literal) = (self.ring(), self.literal());
+        let in_ring = |what| binary(what, ring.degree(), ring.log2_modulus(), ERROR_SIGMA);
         let lwe = |what, literal: LweLiteral| binary(what, literal.dimension, f64::from(u32::BITS), literal.sigma());
-        vec![
-            binary("ring key and packed query", ring.degree(), ring.log2_modulus(), ERROR_SIGMA),
-            binary("dense query and its keys", ring.degree(), ring.log2_modulus(), ERROR_SIGMA),
-            lwe("compact query", literal.compact),
-            lwe("bits query", literal.bootstrap.lwe),
-            lwe("LWE switch key", literal.bootstrap.lwe),
-            self.response_object(),
-        ]
+        match purpose {
+            Purpose::Words => vec![
+                in_ring("ring key and packed query"),
+                // The secret of the query itself is fresh, and of the same kind.
+                in_ring("dense query and its keys"),
+                in_ring("encrypted entry"),
+                lwe("compact query", literal.compact),
+                lwe("session query", literal.compact),
+            ],
+            Purpose::Bits => {
+                vec![lwe("bits query", literal.bootstrap.lwe), lwe("LWE switch key", literal.bootstrap.lwe)]
+            }
+            Purpose::Responses => vec![self.response_object()],
+        }
     }
 
     /// Keys of the switch to the ring of responses, and responses. They are at least as secure as the pair of degree
@@ -67,7 +81,7 @@ fn binary(what: &'static str, dimension: usize, log2_modulus: f64, sigma: f64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Preset;
+    use crate::{Mode, Preset};
 
     #[test]
     fn every_object_of_the_preset_is_secure_and_the_one_for_tests_is_not() {
@@ -75,7 +89,24 @@ mod tests {
         assert!(objects.iter().all(|object| object.security_bits >= 128.0), "{objects:?}");
         let weak = Preset::InsecureN11.build().unwrap().secured_objects();
         let found: Vec<bool> = weak.iter().map(|object| object.security_bits >= 128.0).collect();
-        assert_eq!(found, [true, true, true, false, false, true], "only its LWE secret is short");
+        assert_eq!(found, [true, true, true, true, true, false, false, true], "only its LWE secret is short");
+    }
+
+    /// The purposes are the secrets: each is derived for one of them, and has rows.
+    #[test]
+    fn every_purpose_of_a_secret_has_objects() {
+        let source = include_str!("client.rs");
+        assert_eq!(source.matches("SecretRng::derived(").count(), 1);
+        assert_eq!(source.matches("secrets_for(key, ").count(), 3);
+        let parameters = Preset::N11.build().unwrap();
+        let all = parameters.secured_objects();
+        for purpose in [Purpose::Words, Purpose::Bits, Purpose::Responses] {
+            let objects = parameters.objects_of(purpose);
+            assert!(!objects.is_empty() && objects.iter().all(|object| all.contains(object)), "{purpose:?}");
+        }
+        for mode in Mode::ALL {
+            assert!(all.iter().any(|object| object.what.contains(&format!("{mode} query"))), "{mode}");
+        }
     }
 
     #[test]
