@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
-use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, PartialResponse, TABLE_FORMAT};
+use unspoken_pir::dense::{DenseQuery, DenseResponse, DenseShape, OWN_MASKS_FORMAT, PartialResponse, TABLE_FORMAT};
 use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
@@ -46,6 +46,8 @@ struct DescriptionMessage {
     entry_format: u32,
     #[prost(uint32, tag = "8")]
     tables: u32,
+    #[prost(bytes = "vec", tag = "9")]
+    mask_seed: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -164,6 +166,13 @@ pub static DESCRIBED: Target = Target {
         message.tables %= 3;
         let (format, most) = [(ENTRY_FORMAT, 16), (TABLE_FORMAT, 4), (ENCRYPTED_FORMAT, 4)][message.tables as usize];
         message.entry_format = format;
+        match (message.tables, message.mask_seed.is_empty()) {
+            (1, false) => {
+                message.mask_seed.resize(16, 0);
+                message.entry_format = OWN_MASKS_FORMAT;
+            }
+            _ => message.mask_seed.clear(),
+        }
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
         message.most_queries = message.most_queries.clamp(3, most);
@@ -182,12 +191,15 @@ pub static DESCRIBED: Target = Target {
             most_queries: 16,
             entry_format: ENTRY_FORMAT,
             tables: 0,
+            mask_seed: Vec::new(),
         };
         let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
+        let masks = vec![7; 16];
+        let own_masks = DescriptionMessage { entry_format: OWN_MASKS_FORMAT, mask_seed: masks, ..dense.clone() };
         let encrypted =
             DescriptionMessage { most_queries: 4, entry_format: ENCRYPTED_FORMAT, tables: 2, ..by_index.clone() };
-        let described =
-            [by_index, dense, encrypted].map(|message| messages::description(Description::PROTOCOL, &message));
+        let described = [by_index, dense, own_masks, encrypted]
+            .map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
     },
 };

@@ -1,7 +1,7 @@
 //! The description of a database, which client and service must both know.
 
 use prost::Message;
-use unspoken_pir::dense::TABLE_FORMAT;
+use unspoken_pir::dense::{MaskSeed, OWN_MASKS_FORMAT, TABLE_FORMAT};
 use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::{ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, TableKind, Tables};
 use unspoken_protocol::{
@@ -37,6 +37,7 @@ const MOST_ANSWER_BYTES: usize = 64 << 20;
 pub struct Description {
     tables: Tables,
     most_queries: u32,
+    sealing: Option<[u8; 16]>,
 }
 
 impl Description {
@@ -50,6 +51,11 @@ impl Description {
         Self::checked(tables.clone(), fitting.max(tables.queries() as u32))
     }
 
+    /// The description of a database whose records are sealed with this id, or not sealed.
+    pub fn with_sealing(self, sealing: Option<[u8; 16]>) -> Self {
+        Description { sealing, ..self }
+    }
+
     fn checked(tables: Tables, queries: u32) -> Result<Self, RetrieveError> {
         let (least, most) = (tables.queries() as u32, most_queries(tables.kind()));
         let answer = tables.planes() * tables.response_bytes();
@@ -61,7 +67,7 @@ impl Description {
             let needed = format!("{least} to {most}");
             return Err(RetrieveError::mismatch("description: queries of a request", queries, needed));
         }
-        let description = Description { tables, most_queries: queries };
+        let description = Description { tables, most_queries: queries, sealing: None };
         let bytes = description.answer_bytes(queries as usize);
         limits::check_answer_bytes(bytes as u64).map_err(ProtocolError::from)?;
         Ok(description)
@@ -75,8 +81,10 @@ impl Description {
             fingerprint: self.parameters().fingerprint().to_vec(),
             layout: Some(layout_message(self.layout())),
             most_queries: self.most_queries,
-            entry_format: entry_format(self.tables.kind()),
+            entry_format: entry_format(self.tables.kind(), self.tables.masks()),
             tables: kind_message(self.tables.kind()).into(),
+            mask_seed: mask_bytes(&self.tables),
+            sealing: self.sealing.map(|id| id.to_vec()).unwrap_or_default(),
             checksum: Vec::new(),
         };
         let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
@@ -97,6 +105,11 @@ impl Description {
     /// How cells are stored in tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// Id of the sealing of the records, if the service says that they are sealed. Services of earlier releases do not.
+    pub fn sealing(&self) -> Option<[u8; 16]> {
+        self.sealing
     }
 
     /// Maximum number of queries in one request.
@@ -120,11 +133,11 @@ impl Description {
         queries * self.tables.planes() * self.tables.response_bytes() + ANSWER_OVERHEAD_BYTES
     }
 
-    /// Hash that distinguishes layouts and kinds of tables, so that an answer for one of them is not read as an answer
-    /// for another.
+    /// Hash that distinguishes layouts, kinds of tables and their public masks, so that an answer for one of them is not
+    /// read as an answer for another.
     pub(crate) fn layout_id(&self) -> [u8; 8] {
         let (layout, tables) = (Some(layout_message(self.layout())), kind_message(self.tables.kind()).into());
-        let message = proto::Description { layout, tables, ..Default::default() };
+        let message = proto::Description { layout, tables, mask_seed: mask_bytes(&self.tables), ..Default::default() };
         let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 layout of a retrieval database");
         hasher.update(&self.parameters().fingerprint()).update(&message.encode_to_vec());
         let mut id = [0; 8];
@@ -176,12 +189,19 @@ impl ApplicationDescription for Description {
                 return Err(RetrieveError::mismatch("kind of tables", message.tables, needed));
             }
         };
-        let format = entry_format(kind);
+        let masks = read_mask_seed(kind, &message.mask_seed)?;
+        let format = entry_format(kind, masks);
         if message.entry_format != format {
             let needed = format!("version {format}; update the older side");
             return Err(RetrieveError::mismatch("entries", format!("version {}", message.entry_format), needed));
         }
-        Self::checked(Tables::new(&parameters, read_layout(message.layout)?, kind)?, message.most_queries)
+        let tables = Tables::new(&parameters, read_layout(message.layout)?, kind)?;
+        let tables = match masks {
+            Some(masks) => tables.with_masks(masks)?,
+            None => tables,
+        };
+        let sealing = read_sealing(&message.sealing)?;
+        Ok(Self::checked(tables, message.most_queries)?.with_sealing(sealing))
     }
 
     fn key_set(&self) -> KeySetId {
@@ -189,10 +209,11 @@ impl ApplicationDescription for Description {
     }
 }
 
-/// Version of the mapping from records to tables of a kind.
-fn entry_format(kind: TableKind) -> u32 {
+/// Version of the mapping from records to tables of a kind, and of the masks of dense ones.
+fn entry_format(kind: TableKind, masks: Option<MaskSeed>) -> u32 {
     match kind {
         TableKind::Transformed => ENTRY_FORMAT,
+        TableKind::Dense if masks.is_some() => OWN_MASKS_FORMAT,
         TableKind::Dense => TABLE_FORMAT,
         TableKind::Encrypted => ENCRYPTED_FORMAT,
     }
@@ -204,6 +225,28 @@ fn kind_message(kind: TableKind) -> proto::TableKind {
         TableKind::Dense => proto::TableKind::Dense,
         TableKind::Encrypted => proto::TableKind::Encrypted,
     }
+}
+
+/// The seed of the masks of tables; empty for those that have none of their own.
+fn mask_bytes(tables: &Tables) -> Vec<u8> {
+    tables.masks().map(|MaskSeed(seed)| seed.to_vec()).unwrap_or_default()
+}
+
+fn read_mask_seed(kind: TableKind, bytes: &[u8]) -> Result<Option<MaskSeed>, RetrieveError> {
+    let wrong = |needed| RetrieveError::mismatch("seed of masks", format!("{} bytes", bytes.len()), needed);
+    match (kind, bytes) {
+        (_, []) => Ok(None),
+        (TableKind::Dense, bytes) => {
+            let seed = bytes.try_into().map_err(|_| wrong("16 bytes, or none"))?;
+            Ok(Some(MaskSeed(seed)))
+        }
+        _ => Err(wrong("none: only dense tables have public masks")),
+    }
+}
+
+fn read_sealing(bytes: &[u8]) -> Result<Option<[u8; 16]>, RetrieveError> {
+    let wrong = |_| RetrieveError::mismatch("id of a sealing", format!("{} bytes", bytes.len()), "16 bytes, or none");
+    if bytes.is_empty() { Ok(None) } else { bytes.try_into().map(Some).map_err(wrong) }
 }
 
 fn layout_message(layout: Layout) -> description::Layout {

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use unspoken_pir::dense::DenseTable;
+use unspoken_pir::dense::{DenseTable, MaskSeed, TABLE_FORMAT};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
     Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PlaneShape, Planes, PreparedKeys,
@@ -50,6 +50,10 @@ impl Cells {
         cells: &[Vec<u8>],
     ) -> Arc<Self> {
         let tables = Tables::new(parameters, layout, kind).unwrap();
+        let tables = match kind {
+            TableKind::Dense => tables.with_masks(MaskSeed([version as u8; 16])).unwrap(),
+            TableKind::Transformed | TableKind::Encrypted => tables,
+        };
         let piece = |plane: usize, cell: &Vec<u8>| {
             let mut padded = cell.clone();
             padded.resize(tables.planes() * tables.piece_bytes(), 0);
@@ -549,6 +553,48 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
             ("answer", answer, &|bytes| pair.read(bytes, &question).map(drop).map_err(|error| error.to_string())),
         ]);
     }
+}
+
+#[test]
+fn descriptions_of_dense_tables_name_their_masks() {
+    let tables = Tables::new(&parameters(), by_index().0, TableKind::Dense).unwrap();
+    let seeded = |byte| tables.clone().with_masks(MaskSeed([byte; 16])).unwrap();
+    let bytes = |tables: &Tables| Description::new(tables).unwrap().to_bytes();
+    for tables in [&tables, &seeded(7)] {
+        let read = Description::read(&bytes(tables), true).unwrap();
+        assert_eq!(read.tables(), tables);
+        assert_eq!(read.tables().masks(), tables.masks());
+    }
+    assert!(tables != seeded(7) && seeded(8) != seeded(7));
+    // Releases that share the masks of all databases read another version, and refuse it.
+    let refused = |fields: &[u8]| {
+        Description::read(&damage::with_fields(&bytes(&seeded(7)), fields), true).unwrap_err().to_string()
+    };
+    let error = refused(&[7 << 3, TABLE_FORMAT as u8]);
+    assert!(error.contains("entries: found version 1, needed version 2"), "{error}");
+    // No seed, one of another length, and one for tables that have no such masks.
+    let error = refused(&[9 << 3 | 2, 0]);
+    assert!(error.contains("entries: found version 2, needed version 1"), "{error}");
+    let error = refused(&[&[9 << 3 | 2, 15][..], &[7; 15]].concat());
+    assert!(error.contains("seed of masks: found 15 bytes, needed 16 bytes, or none"), "{error}");
+    let error = refused(&[8 << 3, 2]);
+    assert!(error.contains("seed of masks: found 16 bytes, needed none"), "{error}");
+    let transformed = Tables::new(&parameters(), by_index().0, TableKind::Transformed).unwrap();
+    assert!(transformed.with_masks(MaskSeed([1; 16])).is_err());
+}
+
+/// A client that has read the description before a database was built again does not read its answers as data.
+#[test]
+fn answers_from_tables_with_other_masks_are_refused() {
+    let (layout, cells) = by_index();
+    let of = |version| Cells::of_kind(&parameters(), layout, TableKind::Dense, version, &cells);
+    let (mut pair, _) = Pair::new(of(9), options(Mode::Packed));
+    let (other, _) = Pair::new(of(10), options(Mode::Packed));
+    let questions = [Question::Index(4)];
+    let query = pair.query(&questions).unwrap();
+    let answer = other.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false)).unwrap();
+    let error = pair.read(&answer, &questions).unwrap_err().to_string();
+    assert!(error.contains("layout"), "{error}");
 }
 
 #[test]

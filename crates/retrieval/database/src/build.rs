@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use unspoken_pir::dense::MaskSeed;
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket, KeysPlan, Tag};
 use unspoken_pir::{Layout, LayoutError, PirParameters, Preset, TableKind, Tables};
 
@@ -20,6 +21,9 @@ use crate::store::{Monitor, Phase, Plan, Progress};
 
 /// Number of layouts that are tried. Each has a tenth more room than the one before.
 const ATTEMPTS: usize = 12;
+
+/// Number of the seed of masks, behind those of the attempts.
+const MASKS_SEED: usize = ATTEMPTS;
 
 /// Options for building a database.
 #[derive(Clone, Debug)]
@@ -40,7 +44,8 @@ pub struct Builder {
     pub replace: bool,
     /// The sealing of the records, if they are sealed. It is stored; sealing them is up to the caller.
     pub sealing: Option<SealingId>,
-    /// Seed of the hashes that map keys to tags and buckets; random if `None`.
+    /// Seed of the hashes that map keys to tags and buckets, and of the public masks of dense tables; random if `None`.
+    /// A database that is replaced by one with dense tables keeps its masks.
     pub seed: Option<[u8; 16]>,
 }
 
@@ -129,6 +134,7 @@ impl Builder {
         let parameters = self.preset.build()?;
         let target = Target::find(disk, dir, self.replace, self.sealing)?;
         let collected = Collected::read(records, self.duplicates, monitor)?;
+        let masks = self.masks(&target)?;
         match &collected.keys {
             _ if collected.values.len() == 0 => Err(DatabaseError::Empty),
             None => {
@@ -141,7 +147,7 @@ impl Builder {
                     }
                     Ok(())
                 };
-                let geometry = Geometry::new(&parameters, layout, self.tables)?;
+                let geometry = Geometry::new(&parameters, layout, self.tables, masks)?;
                 target.store(disk, (&geometry, self.sealing), &collected, cell, monitor)
             }
             Some(_) => {
@@ -150,7 +156,7 @@ impl Builder {
                     to.extend(placed.bucket(number, &collected.values)?);
                     Ok(())
                 };
-                let geometry = Geometry::new(&parameters, placed.layout, self.tables)?;
+                let geometry = Geometry::new(&parameters, placed.layout, self.tables, masks)?;
                 target.store(disk, (&geometry, self.sealing), &collected, cell, monitor)
             }
         }
@@ -179,6 +185,17 @@ impl Builder {
         Err(DatabaseError::Full { what: "no arrangement in buckets was found" })
     }
 
+    /// The seed of the masks of dense tables: that of the database which is replaced, so that its clients need not read
+    /// the description again, or a new one.
+    fn masks(&self, target: &Target) -> Result<Option<MaskSeed>, DatabaseError> {
+        match (self.tables, target.masks) {
+            (TableKind::Dense, None) => Ok(Some(MaskSeed(self.seed_of(MASKS_SEED)?))),
+            (TableKind::Dense, masks) => Ok(masks),
+            (TableKind::Transformed | TableKind::Encrypted, _) => Ok(None),
+        }
+    }
+
+    /// The seed of an attempt to place the records, or another one.
     fn seed_of(&self, attempt: usize) -> Result<[u8; 16], DatabaseError> {
         let mut seed = [0; 16];
         match self.seed {
@@ -276,6 +293,8 @@ pub(crate) struct Target {
     lock: Option<Lock>,
     generation: u64,
     version: u64,
+    /// The seed of the masks of a database that is replaced, if it has masks of its own.
+    masks: Option<MaskSeed>,
 }
 
 impl Target {
@@ -287,7 +306,7 @@ impl Target {
         replace: bool,
         sealing: Option<SealingId>,
     ) -> Result<Self, DatabaseError> {
-        let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
+        let target = |lock, (generation, version), masks| Target { dir: dir.into(), lock, generation, version, masks };
         remove_unfinished(dir)?;
         let empty = match fs::read_dir(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
@@ -295,7 +314,7 @@ impl Target {
             Ok(mut entries) => entries.next().is_none(),
         };
         if empty {
-            return Ok(target(None, (0, 0)));
+            return Ok(target(None, (0, 0), None));
         }
         if !replace {
             return Err(DatabaseError::Exists { dir: dir.into() });
@@ -311,7 +330,7 @@ impl Target {
         // two contents.
         let recorded = Newest::read(dir, (manifest.generation, manifest.version)).map_or(0, Newest::version);
         let version = most_versions(dir, &manifest)?.max(recorded);
-        Ok(target(Some(lock), (manifest.generation, version)))
+        Ok(target(Some(lock), (manifest.generation, version), manifest.masks))
     }
 
     /// Writes all files and makes them the database.

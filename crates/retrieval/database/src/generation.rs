@@ -91,7 +91,7 @@ impl Generation {
 /// Opens and checks the cells of the generation that a manifest names. Also returns the hashes of all files, those of
 /// the tables first.
 pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, Cells, Vec<u8>), DatabaseError> {
-    let geometry = Geometry::new(&manifest.parameters()?, manifest.layout, manifest.tables)?;
+    let geometry = Geometry::new(&manifest.parameters()?, manifest.layout, manifest.tables, manifest.masks)?;
     let files = Files::new(dir, manifest.generation);
     let table_chunks = chunks(geometry.table_bytes());
     let sums_bytes = (table_chunks + chunks(geometry.cells_bytes())) * HASH_BYTES;

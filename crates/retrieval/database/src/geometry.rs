@@ -1,6 +1,6 @@
 //! Offsets and sizes of the data in the files, derived from parameters, a layout and a kind of tables.
 
-use unspoken_pir::dense::{DensePart, TABLE_FORMAT};
+use unspoken_pir::dense::{DensePart, MaskSeed, TABLE_FORMAT};
 use unspoken_pir::encrypted::ENCRYPTED_FORMAT;
 use unspoken_pir::{ENTRY_FORMAT, Layout, PirParameters, PlaneShape, TableKind, Tables};
 
@@ -30,8 +30,13 @@ pub(crate) enum Content {
 
 impl Geometry {
     /// Computes the numbers of a layout, after checking it.
-    pub fn new(parameters: &PirParameters, layout: Layout, kind: TableKind) -> Result<Self, DatabaseError> {
-        let tables = Tables::new(parameters, layout, kind)?;
+    pub fn new(
+        parameters: &PirParameters,
+        layout: Layout,
+        kind: TableKind,
+        masks: Option<MaskSeed>,
+    ) -> Result<Self, DatabaseError> {
+        let tables = tables(parameters, layout, kind, masks)?;
         let content = match tables.shape() {
             PlaneShape::Transformed(shape) => Content::Transformed(TransformedTables::new(&tables, shape)),
             PlaneShape::Dense(shape) => Content::Dense(DenseTables::new(&tables, DensePart::whole(shape))),
@@ -60,12 +65,26 @@ impl Geometry {
     }
 }
 
+/// The tables of a layout with the masks that a manifest names.
+pub(crate) fn tables(
+    parameters: &PirParameters,
+    layout: Layout,
+    kind: TableKind,
+    masks: Option<MaskSeed>,
+) -> Result<Tables, DatabaseError> {
+    let tables = Tables::new(parameters, layout, kind)?;
+    Ok(match masks {
+        Some(masks) => tables.with_masks(masks)?,
+        None => tables,
+    })
+}
+
 /// The piece of a cell that is in a plane. The last one may be shorter than the others.
 pub(crate) fn piece(cell: &[u8], piece_bytes: usize, plane: usize) -> &[u8] {
     cell.chunks(piece_bytes).nth(plane).unwrap_or_default()
 }
 
-/// Hash of everything that the content of tables of a kind depends on.
+/// Hash of everything that the content of tables of a kind depends on, beside the layout and the seed of their masks.
 pub(crate) fn fingerprint(parameters: &PirParameters, kind: TableKind) -> String {
     let (ring, literal) = (parameters.ring(), parameters.literal());
     let depends = match kind {

@@ -15,6 +15,8 @@ mod geometry;
 mod journal;
 mod lock;
 mod manifest;
+#[cfg(test)]
+mod masks_tests;
 mod newest;
 mod place;
 mod records;

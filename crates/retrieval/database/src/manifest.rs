@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use unspoken_files::is_temporary_of;
+use unspoken_pir::dense::MaskSeed;
 use unspoken_pir::{Layout, PirParameters, Preset, TableKind, Tables};
 
 use crate::disk::Disk;
@@ -15,9 +16,10 @@ use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
 /// Version of the format of all files. Earlier releases know the first one, and neither other kinds of tables nor
-/// sealings nor shards.
-fn format_of(kind: TableKind, sealing: Option<SealingId>, shard: Option<&ShardEntry>) -> u32 {
-    match (kind, sealing, shard) {
+/// sealings, shards or masks of a database's own.
+fn format_of(manifest: &Manifest) -> u32 {
+    match (manifest.tables, manifest.sealing, &manifest.shard) {
+        _ if manifest.masks.is_some() => MASKS_FORMAT,
         (_, _, Some(_)) => SHARD_FORMAT,
         (TableKind::Encrypted, _, None) => ENCRYPTED_FORMAT,
         (TableKind::Transformed, None, None) => 1,
@@ -25,17 +27,20 @@ fn format_of(kind: TableKind, sealing: Option<SealingId>, shard: Option<&ShardEn
     }
 }
 
-/// Version of the format of the files of a shard.
+/// Version of the format of the files of a shard without masks of its own.
 const SHARD_FORMAT: u32 = 3;
 
 /// Id of the secret with which the records of a database are sealed.
 pub type SealingId = [u8; 16];
 
 /// The newest of these versions.
-const NEWEST_FORMAT: u32 = ENCRYPTED_FORMAT;
+const NEWEST_FORMAT: u32 = MASKS_FORMAT;
 
 /// The version of databases of encrypted entries.
 const ENCRYPTED_FORMAT: u32 = 4;
+
+/// The version of databases with dense tables that have masks of their own, and of their shards.
+const MASKS_FORMAT: u32 = 5;
 
 /// Maximum bytes of a manifest. A typical one has a few hundred.
 const MOST_BYTES: u64 = 64 << 10;
@@ -55,6 +60,10 @@ pub(crate) struct Manifest {
     /// Databases of earlier releases have transformed tables, and no such field.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tables: TableKind,
+    /// The seed of the public masks of dense tables. Databases of earlier releases share their masks, and have no such
+    /// field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masks: Option<MaskSeed>,
     /// The sealing of the records, if they are sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealing: Option<SealingId>,
@@ -150,19 +159,22 @@ impl Manifest {
         sums: &[u8],
         shard: Option<ShardEntry>,
     ) -> Self {
-        Manifest {
-            format: format_of(tables.kind(), sealing, shard.as_ref()),
+        let mut manifest = Manifest {
+            format: 0,
             preset: tables.parameters().ring().name().into(),
             parameters: fingerprint(tables.parameters(), tables.kind()),
             layout: tables.layout(),
             tables: tables.kind(),
+            masks: tables.masks(),
             sealing,
             generation,
             version,
             records,
             sums: blake3::hash(sums).to_string(),
             shard,
-        }
+        };
+        manifest.format = format_of(&manifest);
+        manifest
     }
 
     /// Reads the manifest of a whole database.
@@ -194,8 +206,7 @@ impl Manifest {
     /// Reads a manifest and checks its hash and its format.
     fn read_any(dir: &Path) -> Result<Self, DatabaseError> {
         let manifest: Manifest = read_sealed(dir, NAME, NEWEST_FORMAT)?;
-        let Manifest { tables, sealing, shard, .. } = &manifest;
-        if manifest.format != format_of(*tables, *sealing, shard.as_ref()) {
+        if manifest.format != format_of(&manifest) {
             return Err(other_format(manifest.format.into(), NEWEST_FORMAT));
         }
         Ok(manifest)

@@ -9,7 +9,8 @@ use unspoken_pir::{DatabaseShard, PirParameters, ShardId, Tables};
 use crate::dense::{CellChanges, DenseTables, Factors};
 use crate::error::DatabaseError;
 use crate::generation::{map, open, read_sums};
-use crate::manifest::{Files, Manifest, ShardEntry};
+use crate::geometry::tables;
+use crate::manifest::{Files, Manifest, SealingId, ShardEntry};
 use crate::sums::{HASH_BYTES, chunks, verify};
 
 /// A shard of one version of a database, as [`crate::Split`] has written it. It is read-only: changes are made to the
@@ -18,6 +19,7 @@ use crate::sums::{HASH_BYTES, chunks, verify};
 pub struct Shard {
     id: ShardId,
     version: u64,
+    sealing: Option<SealingId>,
     tables: Tables,
     part: DensePart,
     dense: DenseTables,
@@ -37,7 +39,7 @@ impl Shard {
         let dir = dir.as_ref();
         let (manifest, entry) = Manifest::read_shard(dir)?;
         let id = shard_id(&entry)?;
-        let tables = Tables::new(&manifest.parameters()?, manifest.layout, manifest.tables)?;
+        let tables = tables(&manifest.parameters()?, manifest.layout, manifest.tables, manifest.masks)?;
         let split = tables.split(id.shards as usize)?;
         // There is no part before the first: its number is out of range too.
         let part = split.part(tables.parameters(), (id.number as usize).wrapping_sub(1))?;
@@ -49,7 +51,7 @@ impl Shard {
         let table = map(&file, &files.table)?;
         let factors = dense.factors(&table)?;
         let changes = CellChanges::default();
-        Ok(Shard { id, version: manifest.version, tables, part, dense, table, factors, changes })
+        Ok(Shard { id, version: manifest.version, sealing: manifest.sealing, tables, part, dense, table, factors, changes })
     }
 
     /// The parameters.
@@ -74,6 +76,10 @@ impl DatabaseShard for Shard {
 
     fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    fn sealing(&self) -> Option<SealingId> {
+        self.sealing
     }
 
     fn part(&self) -> &DensePart {

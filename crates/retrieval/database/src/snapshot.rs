@@ -50,6 +50,10 @@ impl DatabaseVersion for Snapshot {
         &self.base.geometry.tables
     }
 
+    fn sealing(&self) -> Option<SealingId> {
+        self.base.manifest.sealing
+    }
+
     fn planes(&self) -> Planes<'_> {
         match &self.changes {
             Changes::Transformed(tables, changes) => Planes::Transformed(self.base.transformed(tables, changes)),
@@ -102,11 +106,6 @@ impl Snapshot {
     /// Generation: the number of its files. It grows by one when the database is compacted or replaced.
     pub fn generation(&self) -> u64 {
         self.base.manifest.generation
-    }
-
-    /// The sealing of the records, if they are sealed.
-    pub fn sealing(&self) -> Option<SealingId> {
-        self.base.manifest.sealing
     }
 
     /// Number of records. For a database read by index: one more than the highest index that was written.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::dense::DenseSplit;
+use unspoken_pir::dense::{DenseSplit, MaskSeed};
 use unspoken_pir::{DatabaseVersion, ShardId};
 
 use crate::build::Target;
@@ -113,6 +113,10 @@ fn content_id(snapshot: &Snapshot, split: DenseSplit, cancel: &AtomicBool) -> Re
     let layout = serde_json::to_vec(&snapshot.layout()).map_err(|error| DatabaseError::Source(error.into()))?;
     hasher.update(&snapshot.parameters().fingerprint());
     hasher.update(&(layout.len() as u64).to_le_bytes()).update(&layout);
+    // Databases of earlier releases have no masks of their own, and keep their ids.
+    if let Some(MaskSeed(masks)) = snapshot.tables().masks() {
+        hasher.update(&masks);
+    }
     hasher.update(&snapshot.version().to_le_bytes()).update(&(split.parts() as u64).to_le_bytes());
     for cell in 0..snapshot.layout().cells() {
         if cell % HASHED_CELLS == 0 {

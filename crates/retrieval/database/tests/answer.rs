@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::{GO_ON, build, builder, keyed, value};
 use unspoken_database::{Builder, Database, DatabaseError, Snapshot, Writer};
 use unspoken_pir::{
@@ -130,6 +132,33 @@ fn a_database_is_replaced_by_one_with_tables_of_another_kind() {
     );
     assert_eq!(client.cell(&now, 3)[..2500], [4; 2500]);
     assert!(matches!(now.layout(), Layout::Index { records: 5, .. }));
+}
+
+#[test]
+fn a_dense_database_has_masks_of_its_own_and_keeps_them() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dense = |name: &str, replace| {
+        let dir = temporary.path().join(name);
+        let builder = Builder { tables: TableKind::Dense, seed: None, replace, ..builder() };
+        build(&builder, &dir, (0..9).map(|i| common::plain(vec![i; 2000]))).unwrap();
+        dir
+    };
+    let masks = |dir: &Path| Database::open(dir).unwrap().snapshot().tables().masks();
+    let dir = dense("one", false);
+    let first = masks(&dir).unwrap();
+    assert_ne!(masks(&dense("other", false)), Some(first));
+    let mut writer = Writer::open(&dir).unwrap();
+    writer.set(3, &[9; 2000]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(masks(&dir), Some(first), "after a commit");
+    writer.compact(|_| (), &GO_ON).unwrap();
+    assert_eq!(masks(&dir), Some(first), "after a compaction");
+    drop(writer);
+    dense("one", true);
+    assert_eq!(masks(&dir), Some(first), "after a replacement");
+    let transformed = Builder { seed: None, replace: true, ..builder() };
+    build(&transformed, &dir, [common::plain(vec![1; 2000])]).unwrap();
+    assert_eq!(masks(&dir), None);
 }
 
 #[test]

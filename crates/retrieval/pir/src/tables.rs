@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::authentication::TAG_BYTES;
-use crate::dense::{self, DenseQuery, DenseResponse, DenseShape, DenseSplit};
+use crate::dense::{self, DenseQuery, DenseResponse, DenseShape, DenseSplit, MaskSeed};
 use crate::error::{PirError, range};
 use crate::layout::{Layout, LayoutError, MAX_PLANES};
 use crate::mode::Mode;
@@ -143,7 +143,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The tables of a layout, which may be from an untrusted source.
+    /// The tables of a layout, which may be from an untrusted source. Dense ones have the masks that databases of
+    /// earlier releases share: a new database needs [`Tables::with_masks`].
     ///
     /// # Errors
     /// As for [`Layout::check`].
@@ -152,6 +153,26 @@ impl Tables {
         let shape = kind.shape(parameters, layout.cells(), layout.cell_bytes())?;
         let planes = layout.planes(parameters, kind);
         Ok(Tables { parameters: parameters.clone(), layout, kind, shape, planes })
+    }
+
+    /// The same tables with public masks of their own.
+    ///
+    /// # Errors
+    /// If the tables are not dense: others have no such masks.
+    pub fn with_masks(self, masks: MaskSeed) -> Result<Self, PirError> {
+        match self.shape {
+            PlaneShape::Dense(shape) => Ok(Tables { shape: PlaneShape::Dense(shape.with_masks(masks)), ..self }),
+            _ => Err(PirError::format("tables with a seed of masks", self.kind, "dense ones; leave the seed out")),
+        }
+    }
+
+    /// The seed of the public masks; `None` if the tables are not dense, or have those that databases of earlier
+    /// releases share.
+    pub fn masks(&self) -> Option<MaskSeed> {
+        match self.shape {
+            PlaneShape::Dense(shape) => shape.masks(),
+            _ => None,
+        }
     }
 
     /// The parameters.
@@ -248,7 +269,7 @@ impl Tables {
 /// Tables are equal if a client's queries for one of them are queries for the other.
 impl PartialEq for Tables {
     fn eq(&self, other: &Self) -> bool {
-        let of = |tables: &Tables| (tables.parameters.fingerprint(), tables.layout, tables.kind);
+        let of = |tables: &Tables| (tables.parameters.fingerprint(), tables.layout, tables.kind, tables.masks());
         of(self) == of(other)
     }
 }

@@ -27,6 +27,11 @@ pub trait DatabaseVersion: Send + Sync {
     /// Layout of records in cells, and of cells in tables.
     fn tables(&self) -> &Tables;
 
+    /// Id of the sealing of the records; `None` if they are not sealed. Clients that cannot open them are told so.
+    fn sealing(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// The tables, of the kind and in the number that [`DatabaseVersion::tables`] says.
     fn planes(&self) -> Planes<'_>;
 }
@@ -59,6 +64,11 @@ pub trait DatabaseShard: Send + Sync + 'static {
 
     /// Layout of records in cells, and of cells in tables, of the whole database.
     fn tables(&self) -> &Tables;
+
+    /// As [`DatabaseVersion::sealing`], of the whole database.
+    fn sealing(&self) -> Option<[u8; 16]> {
+        None
+    }
 
     /// The part of each plane that the shard has.
     fn part(&self) -> &DensePart;

@@ -2,17 +2,17 @@
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use unspoken_gsw::{RingSecret, rounded_to_even};
-use unspoken_ring::{Poly, SecretRng, declassify};
+use unspoken_ring::{Poly, SecretRng, Seed, declassify};
 use zeroize::Zeroizing;
 
 use crate::client::{PirSecret, nearest, noise_of};
+use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
 use crate::dense::part::DenseSplit;
 use crate::dense::query::DenseQuery;
 use crate::dense::response::DenseResponse;
 use crate::dense::shape::DenseShape;
 use crate::dense::{
-    BODY_BITS, CONJUGATION_STREAM, FIRST_ROW_STREAM, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, ROTATION_STREAM,
-    check_failure, packing_gadget, public_seed, selection_gadgets, unreadable,
+    BODY_BITS, MASK_BITS, PLAINTEXT_BITS, QUERY_BITS, check_failure, packing_gadget, selection_gadgets, unreadable,
 };
 use crate::error::PirError;
 
@@ -26,7 +26,7 @@ impl PirSecret {
         let parameters = self.parameters();
         let (row, selected) = shape.position(parameters, cell)?;
         check_failure(parameters, DenseSplit::whole(shape))?;
-        let (ring, seed) = (parameters.ring(), public_seed(parameters));
+        let (ring, seed) = (parameters.ring(), public_seed(parameters, shape.masks));
         let weight = 1 << packing_gadget(parameters)?.log2_weight(0);
         let fresh = RingSecret::generate(ring, rng)?;
         let image = |galois: u64| -> Result<Poly, PirError> {
@@ -41,7 +41,7 @@ impl PirSecret {
         let switch = (switch_seed, self.ring().encrypt_seeded(&image(1)?, (&switch_seed, 0), rng)?);
         let bits_seed = rng.seed();
         let bits = self.packed_bits(&selection_gadgets(parameters, shape)?, selected, &bits_seed, rng)?;
-        let words = self.unit_vector(&fresh, shape.rows, row, rng)?;
+        let words = self.unit_vector(&fresh, &seed, shape.rows, row, rng)?;
         Ok(DenseQuery { words, rotation, conjugation, switch, selection: (bits_seed, bits) })
     }
 
@@ -50,12 +50,13 @@ impl PirSecret {
     fn unit_vector(
         &self,
         fresh: &RingSecret,
+        seed: &Seed,
         rows: usize,
         row: u64,
         rng: &mut SecretRng,
     ) -> Result<Vec<u32>, PirError> {
         let (parameters, degree) = (self.parameters(), self.parameters().ring().degree());
-        let (ring, seed, unit) = (parameters.ring(), public_seed(parameters), parameters.scale(PLAINTEXT_BITS) as i64);
+        let (ring, unit) = (parameters.ring(), parameters.scale(PLAINTEXT_BITS) as i64);
         let (shift, mut words) = (u32::BITS - QUERY_BITS, Vec::with_capacity(rows));
         for block in 0..rows.div_ceil(degree) {
             let first = (block * degree) as u64;
@@ -63,7 +64,7 @@ impl PirSecret {
             let coefficients: Zeroizing<Vec<i64>> = Zeroizing::new((first..first + degree as u64).map(value).collect());
             let mut message = ring.evaluate_i64(&coefficients, ring.basis())?;
             message.mark_secret();
-            let mut body = fresh.encrypt_seeded(&message, (&seed, FIRST_ROW_STREAM + block as u32), rng)?;
+            let mut body = fresh.encrypt_seeded(&message, (seed, FIRST_ROW_STREAM + block as u32), rng)?;
             ring.to_coefficients(&mut body)?;
             // If all ties were rounded up, a table of equal bytes would add up the errors to a bias.
             words.extend(ring.fractions(&body)?.iter().map(|&word| rounded_to_even(word, shift) >> shift));

@@ -7,8 +7,9 @@
 //! built ([`DenseTable`]), and a query pays for the bodies only. Last, encrypted bits select one of the packed
 //! ciphertexts and a place in it, as in packed queries ([`crate::Mode::Packed`]), with the same keys.
 //!
-//! 1. The client draws a fresh secret `z` for each query. Masks are public and the same for all clients, so a secret
-//!    must not be used twice. The words are bodies of RLWE ciphertexts of a unit vector over the rows, rounded.
+//! 1. The client draws a fresh secret `z` for each query. Masks are public and the same for all clients of a database
+//!    ([`MaskSeed`]), so a secret must not be used twice. The words are bodies of RLWE ciphertexts of a unit vector over
+//!    the rows, rounded.
 //! 2. The sum over rows gives for each column `l` of a group of `n` columns a body and a mask `m_l`, a polynomial: the
 //!    constant coefficient of `m_l z` is the mask's share of the phase.
 //! 3. Packing: `sum_l X^l const(m_l z)` is the sum over all automorphisms of `1/n sum_l X^l sigma(m_l) sigma(z)`. A
@@ -24,6 +25,7 @@
 
 mod answer;
 mod client;
+mod masks;
 mod packing;
 mod part;
 mod partial;
@@ -36,6 +38,7 @@ mod tests;
 mod view;
 
 pub use answer::{DensePhaseTimes, answer, answer_memory_bytes, partial_answer};
+pub use masks::MaskSeed;
 pub use packing::{LastFactors, Packing, PackingView};
 pub use part::{DensePart, DenseSplit};
 pub use partial::PartialResponse;
@@ -46,13 +49,17 @@ pub use table::DenseTable;
 pub use view::{CellChange, GroupView};
 
 use unspoken_gsw::{GadgetLiteral, Noise};
-use unspoken_ring::{DigitGadget, Seed, derive_bytes};
+use unspoken_ring::DigitGadget;
 
 use crate::error::{PirError, range};
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 
 /// Version of the order of the bytes of a table, and of its packings.
 pub const TABLE_FORMAT: u32 = 1;
+
+/// Version of queries to tables that have public masks of their own ([`MaskSeed`]); those to tables without have
+/// [`TABLE_FORMAT`]. Releases that know no such tables refuse it.
+pub const OWN_MASKS_FORMAT: u32 = 2;
 
 /// Bits of data in each coefficient.
 const PLAINTEXT_BITS: u32 = 8;
@@ -69,20 +76,6 @@ const SELECTION: GadgetLiteral = GadgetLiteral { log2_base: 7, levels: 3 };
 /// Bits that the components of a response are rounded to.
 const MASK_BITS: u32 = 17;
 const BODY_BITS: u32 = 12;
-
-/// Streams of the public seed: the masks of the key for `X -> X^5`, of the key for `X -> X^-1`, and from here on those
-/// of blocks of rows.
-const ROTATION_STREAM: u32 = 0;
-const CONJUGATION_STREAM: u32 = 1;
-const FIRST_ROW_STREAM: u32 = 2;
-
-/// Seed of the masks that all clients share. It is public, and the same for all services, so that keys and queries do
-/// not depend on a service. An attacker could spend a precomputation on these masks once, for all queries.
-fn public_seed(parameters: &PirParameters) -> Seed {
-    let mut seed = Seed([0; 32]);
-    derive_bytes("unspoken 2026 masks of dense retrieval tables", &[&parameters.fingerprint()], &mut seed.0);
-    seed
-}
 
 /// The gadget of the switches of a packing.
 fn packing_gadget(parameters: &PirParameters) -> Result<DigitGadget, PirError> {

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use unspoken_gsw::SmallRing;
-use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitKey, OrbitShape, Poly};
+use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitKey, OrbitShape, Poly, Seed};
 
+use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
+use crate::dense::packing_gadget;
 use crate::dense::part::DensePart;
 use crate::dense::query::DenseQuery;
 use crate::dense::view::check_group;
-use crate::dense::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, packing_gadget, public_seed};
 use crate::error::PirError;
 use crate::parameters::PirParameters;
 
@@ -111,9 +112,9 @@ impl Packing {
     /// If the number of bytes is not that of a group.
     pub fn new(parameters: &PirParameters, of: &DensePart, bytes: &[u8]) -> Result<Self, PirError> {
         check_group(parameters, of, bytes)?;
-        let (ring, seed, gadget) = (parameters.ring(), public_seed(parameters), packing_gadget(parameters)?);
-        let shape = shape(ring);
-        let mut masks = masks(parameters, bytes, of.rows())?;
+        let (ring, gadget) = (parameters.ring(), packing_gadget(parameters)?);
+        let (seed, shape) = (public_seed(parameters, of.shape().masks), shape(ring));
+        let mut masks = masks(parameters, &seed, bytes, of.rows())?;
         // The packing is the sum over all automorphisms of 1/n of these sums.
         masks.iter_mut().try_for_each(|mask| ring.unscale_assign(mask, ring.degree() as u32))?;
         let sums = ring.galois_sums(&masks)?;
@@ -211,9 +212,9 @@ impl<'a> PackingKeys<'a> {
 
 /// The masks of the sums over rows, one for each column: polynomials of whose products with a query's secret the
 /// constant coefficient counts.
-fn masks(parameters: &PirParameters, bytes: &[u8], rows: Range<usize>) -> Result<Vec<Poly>, PirError> {
-    let (ring, seed, degree) = (parameters.ring(), public_seed(parameters), parameters.ring().degree());
-    let random = |block: usize| ring.uniform(&seed, FIRST_ROW_STREAM + block as u32, ring.basis());
+fn masks(parameters: &PirParameters, seed: &Seed, bytes: &[u8], rows: Range<usize>) -> Result<Vec<Poly>, PirError> {
+    let (ring, degree) = (parameters.ring(), parameters.ring().degree());
+    let random = |block: usize| ring.uniform(seed, FIRST_ROW_STREAM + block as u32, ring.basis());
     let random: Vec<Poly> = (rows.start / degree..rows.end.div_ceil(degree)).into_par_iter().map(random).collect();
     let columns = |bytes: &[u8]| -> Result<Vec<Poly>, PirError> {
         let zero = || ring.zero(ring.basis(), Domain::Evaluation);

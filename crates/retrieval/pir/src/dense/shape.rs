@@ -2,7 +2,7 @@
 
 use unspoken_ring::declassify;
 
-use crate::dense::{DenseSplit, check_failure};
+use crate::dense::{DenseSplit, MaskSeed, check_failure};
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
 
@@ -28,6 +28,8 @@ pub struct CellPlace {
 /// The shape of a dense table. The bytes of a group are, for each [`BYTE_BLOCK`](unspoken_ring::BYTE_BLOCK) columns and
 /// each row, those columns; groups follow each other. The number of a cell is, from the highest to the lowest bits, its
 /// row, its group of columns and its place in the group.
+///
+/// The shape also names the public masks of queries, which packings depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DenseShape {
     pub(crate) cells: u64,
@@ -36,13 +38,14 @@ pub struct DenseShape {
     pub(crate) rows: usize,
     /// Bits that choose a group of columns.
     pub(crate) group_bits: u32,
+    pub(crate) masks: Option<MaskSeed>,
 }
 
 impl DenseShape {
     /// Bytes of the shortest cell.
     pub const LEAST_CELL_BYTES: usize = 32;
 
-    /// The shape for a number of cells.
+    /// The shape for a number of cells, with the masks that databases of earlier releases share.
     ///
     /// # Errors
     /// If there are no cells or too many, or the bytes of a cell are not a power of two from 32 to the ring's degree.
@@ -60,9 +63,19 @@ impl DenseShape {
             let most = (MAX_ROWS << MAX_GROUP_BITS) * places;
             return Err(range("lay out a dense table: cells", cells, format!("1 to {most}")));
         }
-        let shape = DenseShape { cells, cell_bytes, rows: rows as usize, group_bits };
+        let shape = DenseShape { cells, cell_bytes, rows: rows as usize, group_bits, masks: None };
         check_failure(parameters, DenseSplit::whole(shape))?;
         Ok(shape)
+    }
+
+    /// The same shape with masks of its own.
+    pub fn with_masks(self, masks: MaskSeed) -> Self {
+        DenseShape { masks: Some(masks), ..self }
+    }
+
+    /// The seed of its masks; `None` for those that databases of earlier releases share.
+    pub fn masks(&self) -> Option<MaskSeed> {
+        self.masks
     }
 
     /// Number of cells.

@@ -9,7 +9,8 @@ use unspoken_ring::SecretRng;
 use crate::dense::answer::{Words, packed_groups};
 use crate::dense::{
     CellChange, CellPlace, DensePart, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable,
-    GroupView, LastFactors, PLAINTEXT_BITS, Packing, PackingView, answer, packing_noise, response_noise, rows_noise,
+    GroupView, LastFactors, MaskSeed, PLAINTEXT_BITS, Packing, PackingView, answer, packing_noise, response_noise,
+    rows_noise,
 };
 use crate::server::Stopwatch;
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
@@ -38,7 +39,8 @@ impl Fixture {
     fn new(cells: u64, cell_bytes: usize, group_bits: u32, clients: usize, extreme: bool) -> Self {
         let parameters = Preset::InsecureN11.build().unwrap();
         let mut rng = SecretRng::insecure_from_seed(cells);
-        let mut shape = DenseShape::new(&parameters, cells, cell_bytes).unwrap();
+        let shape = DenseShape::new(&parameters, cells, cell_bytes).unwrap();
+        let mut shape = shape.with_masks(MaskSeed([cells as u8; 16]));
         let places = shape.places(&parameters) as u64;
         shape.group_bits = group_bits;
         shape.rows = cells.div_ceil(places << group_bits) as usize;
@@ -149,6 +151,33 @@ fn changed_cells_are_seen_and_planes_share_a_query() {
     assert!(matches!(shape.place_of(&parameters, 3000), Err(PirError::Index { .. })));
     assert!(LastFactors::from_bytes(&parameters, &[0; 10]).is_err());
     assert!(matches!(Packing::new(&parameters, &whole, &bytes[0][1..]), Err(PirError::Table { .. })));
+}
+
+/// The masks of a database are its own, and those of tables that have none stay as they were.
+#[test]
+fn queries_are_answered_from_tables_with_their_masks_alone() {
+    let mut fixture = Fixture::new(40, 2048, 0, 1, false);
+    let (parameters, own) = (fixture.parameters.clone(), fixture.shape);
+    let shared = DenseShape { masks: None, ..own };
+    let other = own.with_masks(MaskSeed([9; 16]));
+    let secret = &fixture.clients[0].0;
+    let ask = |asked: DenseShape, answering: DenseShape, rng: &mut SecretRng| {
+        let table = DenseTable::build(&parameters, answering, |cell| content(false, 2048, cell)).unwrap();
+        let query = secret.dense_query(asked, 7, rng).unwrap();
+        let pairs = [(&fixture.clients[0].1, &query)];
+        let (mut responses, _) =
+            answer(&parameters, answering, &[table.groups()], &pairs, &AtomicBool::new(false)).unwrap();
+        secret.dense_extract(&responses[0].remove(0), asked)
+    };
+    for asked in [own, shared, other] {
+        for answering in [own, shared, other] {
+            let found = ask(asked, answering, &mut fixture.rng);
+            match asked == answering {
+                true => assert_eq!(*found.unwrap(), content(false, 2048, 7)),
+                false => assert!(matches!(found, Err(PirError::Unreadable)), "{asked:?} {answering:?}"),
+            }
+        }
+    }
 }
 
 #[test]
