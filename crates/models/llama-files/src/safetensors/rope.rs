@@ -9,9 +9,10 @@ use super::files::Files;
 use crate::error::LoadError;
 use crate::rope::{RopeScaling, rope_frequencies};
 
-/// How far old tensors of angles, which some files have in 16 bits, may be from the angles of `config.json`, relative
-/// to them.
+/// How far old tensors of angles, which some files have in 16 bits, may be from the angles of `config.json`: relative
+/// to them, and the smallest step of 16 bits.
 const TOLERANCE: f64 = 1.0 / 128.0;
+const SMALLEST_STEP: f64 = 1.0 / (1 << 24) as f64;
 
 /// `rope_scaling`, or `rope_parameters`.
 #[derive(Deserialize)]
@@ -106,7 +107,10 @@ pub(super) fn check_angles(files: &mut Files, json: &Json, config: &Config) -> R
     for name in names {
         let found = files.read(&name, &[config.head_width / 2])?;
         let same = |stated: &Vec<f64>| {
-            stated.iter().zip(&found).all(|(stated, found)| (f64::from(*found) / stated - 1.0).abs() <= TOLERANCE)
+            stated
+                .iter()
+                .zip(&found)
+                .all(|(stated, found)| (f64::from(*found) - stated).abs() <= TOLERANCE * stated + SMALLEST_STEP)
         };
         if !stated.iter().any(same) {
             let found = format!("a tensor {name} with other angles than those of config.json");
