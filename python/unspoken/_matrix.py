@@ -13,6 +13,7 @@ from unspoken import _matrix_functions as functions
 from unspoken import _matrix_index as index
 from unspoken import _matrix_numpy as protocol
 from unspoken import _matrix_rearrange as rearrange
+from unspoken import _matrix_tiling as tiling
 from unspoken._matrix_encrypted import Encrypted
 from unspoken._matrix_node import Bound, Node
 from unspoken._matrix_shape import integers, sum_axis
@@ -37,7 +38,7 @@ class Matrix(Encrypted):
     for the last two axes.
 
     Numpy's functions work where these operations suffice: ``numpy.add``, `dot`, `einsum`, `concatenate`,
-    `stack`, `where` with a plaintext mask, `diagonal`, `cumsum`, `roll` and others. Others raise
+    `stack`, `pad`, `tile`, `where` with a plaintext mask, `diagonal`, `cumsum`, `roll` and others. Others raise
     `TypeError`, which says what to do instead. No function returns an array of objects.
 
     Examples
@@ -345,6 +346,23 @@ class Matrix(Encrypted):
         gone = {there[each] for each in over}
         axes = tuple(self._axes[each] and (keepdims or each not in gone) for each in (0, 1))
         return self._made(node, (axes[0], axes[1]))
+
+    def prod(
+        self,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+    ) -> Matrix:
+        """Return products over an axis, or over all: a level for the selection of entries, and one for each doubling.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.matrix("a", (4, 3)).prod(axis=0).shape
+        (3,)
+        """
+        return tiling.prod(self, axis, dtype, out, keepdims)
 
     def mean(
         self,
