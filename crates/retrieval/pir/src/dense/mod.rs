@@ -8,8 +8,8 @@
 //! ciphertexts and a place in it, as in packed queries ([`crate::Mode::Packed`]), with the same keys.
 //!
 //! 1. The client draws a fresh secret `z` for each query. Masks are public and the same for all clients of a database
-//!    ([`MaskSeed`]), so a secret must not be used twice. The words are bodies of RLWE ciphertexts of a unit vector over
-//!    the rows, rounded.
+//!    ([`MaskSeed`]), so a secret must not be used twice. The words are bodies of RLWE ciphertexts of a unit vector
+//!    over the rows, rounded.
 //! 2. The sum over rows gives for each column `l` of a group of `n` columns a body and a mask `m_l`, a polynomial: the
 //!    constant coefficient of `m_l z` is the mask's share of the phase.
 //! 3. Packing: `sum_l X^l const(m_l z)` is the sum over all automorphisms of `1/n sum_l X^l sigma(m_l) sigma(z)`. A
