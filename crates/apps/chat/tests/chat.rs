@@ -243,9 +243,9 @@ fn too_few_public_tokens_are_refused_by_the_client_and_by_the_service() {
     let server = LlamaServer::new(served, &parameters, &options()).unwrap();
     let mut party = Party::new(&server, CLIENT);
     assert_eq!(party.client.description().least_public_tokens(), 3);
-    let texts = |public| (&[1][..], public, &[7][..]);
     let refused = |public: &[u32]| {
-        let new = unspoken_chat::PrivateGeneration::new(party.client.description(), SESSION, texts(public), &[], 5);
+        let texts = (&[1][..], public, &[7][..]);
+        let new = unspoken_chat::PrivateGeneration::new(party.client.description(), SESSION, texts, &[], 5);
         for error in [message(new), message(party.client.encode(&[begin(public)]))] {
             assert!(error.contains("found 2 tokens, needed 3 to 63"), "{error}");
             assert!(error.contains("lengthen the public text"), "{error}");
