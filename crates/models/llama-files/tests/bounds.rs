@@ -72,6 +72,23 @@ fn the_tokenizer_decides_the_first_token() {
 }
 
 #[test]
+fn control_tokens_between_line_breaks_are_found_by_their_names() {
+    let model = stories().model;
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut config = config_json(&model);
+    (config["bos_token_id"], config["eos_token_id"]) = (json!(0), json!(1));
+    write_safetensors(directory, &model, &config);
+    let mut json = words(510);
+    json["added_tokens"] = json!([added(510, "\n<begin>\n"), added(511, "\n<end>\n")]);
+    write_json(directory, "tokenizer.json", &json);
+    let own = json!({"add_bos_token": true, "bos_token": "<begin>", "eos_token": "<end>"});
+    write_json(directory, "tokenizer_config.json", &own);
+    let found = tokenizer(directory);
+    assert_eq!((found.begin(), found.ends()), (Some(510), &[1, 511][..]));
+}
+
+#[test]
 fn first_and_last_tokens_that_the_tokenizer_does_not_have_are_refused() {
     let model = stories().model;
     let directory = tempfile::tempdir().unwrap();

@@ -217,6 +217,9 @@ fn tensors_of_other_layouts_are_read() {
     same();
     candle_core::safetensors::save(&tensors(&model), directory.path().join(names[0])).unwrap();
     assert!(refusal(directory.path()).contains("which"), "{}", refusal(directory.path()));
+    // Under a name that nothing states.
+    fs::remove_file(directory.path().join("model.safetensors.index.json")).unwrap();
+    assert!(refusal(directory.path()).contains("no model.safetensors"), "{}", refusal(directory.path()));
 }
 
 #[test]

@@ -39,6 +39,12 @@ impl Named {
             Named::Text(text) | Named::Described { content: text } => text,
         }
     }
+
+    /// The token. The vocabularies of llama2.c have line breaks around the names of control tokens.
+    fn token(&self, tokenizer: &Tokenizer) -> Option<u32> {
+        let between_breaks = |id: &u32| tokenizer.token_text(*id).is_some_and(|text| text.trim() == self.text());
+        tokenizer.token(self.text()).or_else(|| tokenizer.controls().into_iter().find(between_breaks))
+    }
 }
 
 /// The part of `generation_config.json` that matters.
@@ -62,7 +68,7 @@ pub(super) fn find(directory: &Path, json: &Json, text: &[u8], tokenizer: Tokeni
         }
     }
     let named = own.as_ref().and_then(|own| own.eos_token.as_ref());
-    ends.extend(named.and_then(|named| tokenizer.token(named.text())));
+    ends.extend(named.and_then(|named| named.token(&tokenizer)));
     Ok(tokenizer.with_bounds(begin, &ends))
 }
 
@@ -94,7 +100,7 @@ fn begin(
         return Ok(None);
     }
     if let Some(named) = own.and_then(|own| own.bos_token.as_ref()) {
-        let id = tokenizer.token(named.text()).ok_or_else(|| {
+        let id = named.token(tokenizer).ok_or_else(|| {
             let found = format!("bos_token {:?}", named.text());
             LoadError::content(directory.join("tokenizer_config.json"), found, "a token of tokenizer.json")
         })?;

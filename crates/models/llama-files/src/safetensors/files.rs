@@ -63,8 +63,11 @@ impl Files {
             weight_map: HashMap<String, String>,
         }
         let path = self.directory.join(INDEX);
+        let single = self.directory.join(SINGLE).exists();
         if !path.exists() {
-            return Ok(vec![SINGLE.into()]);
+            let needed = format!("it, or several files with {INDEX}; a whole model under another name must be renamed");
+            let refused = || LoadError::content(&self.directory, format!("no {SINGLE}"), needed);
+            return if single { Ok(vec![SINGLE.into()]) } else { Err(refused()) };
         }
         let text = fs::read(&path).map_err(LoadError::io(&path))?;
         let index: Index = serde_json::from_slice(&text)
@@ -76,7 +79,7 @@ impl Files {
             return Err(LoadError::content(&path, format!("file {name:?}"), "names of files in the same directory"));
         }
         // As other programs do: an index beside a whole file is an old one.
-        Ok(if self.directory.join(SINGLE).exists() { vec![SINGLE.into()] } else { names })
+        Ok(if single { vec![SINGLE.into()] } else { names })
     }
 
     /// Reads the header of a file.
