@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._boundary import utf8
 from unspoken.errors import ArgumentError
 
 TextKind = Literal["tab", "fasttext", "csv", "enron-spam", "drug-reviews"]
@@ -103,6 +104,8 @@ def text_list(texts: Iterable[str], name: str) -> list[str]:
         if not isinstance(text, str):
             kind = type(text).__name__
             raise ArgumentError(f"read {name}: found {kind} at position {position}, needed str; convert or drop it")
+        if not text.isascii():
+            utf8(text, f"read {name}: position {position}")
     return found
 
 
