@@ -91,11 +91,12 @@ export class Connection {
     const offer = await described(transport, name, signal);
     report({ step: "loading the model", done: 0, total: 1 });
     const model = options.model ?? (await published(transport, name, signal));
-    const stored = options.passphrase === undefined ? undefined : await storage.load(transport.url, name);
+    const stored = options.passphrase === undefined ? undefined : await storage.loadCurrent(transport.url, name);
     if (signal.aborted) {
       throw cancelled();
     }
-    const opening = clientOptions(options, model, stored, earlier);
+    const purpose = { service: transport.url, application: name };
+    const opening = clientOptions(options, purpose, model, stored, earlier);
     if (stored !== undefined) {
       report({ step: "opening the secret", done: 0, total: 1 });
     }
@@ -487,7 +488,7 @@ export class Connection {
       return;
     }
     const entry: storage.Entry = {
-      sealed: this.#client.seal(this.#passphrase),
+      sealed: this.#client.seal(this.#passphrase, this.#transport.url, this.#name),
       key: this.#key,
       contents: this.#contents,
       description: this.#offer.description,
@@ -533,6 +534,7 @@ function textArguments(text: TextToContinue): [publicText: string, privateText: 
 
 function clientOptions(
   options: OpenOptions,
+  purpose: { service: string; application: string },
   model: Uint8Array | undefined,
   stored: storage.Entry | undefined,
   earlier: Earlier | undefined,
@@ -547,6 +549,7 @@ function clientOptions(
   if (stored !== undefined && options.passphrase !== undefined) {
     opening.sealed = stored.sealed;
     opening.passphrase = options.passphrase;
+    Object.assign(opening, purpose);
   }
   const description = stored?.description ?? earlier?.description;
   if (description !== undefined) {

@@ -16,12 +16,25 @@ export interface Entry {
   description: Uint8Array;
 }
 
+/** The version of sealed secrets that the module opens, and where it is in them. */
+const SEALED_VERSION = 2;
+const VERSION_BYTE = 7;
+
 const DATABASE = "unspoken";
 const STORE = "secrets";
 
 /** The stored entry of an application of a service. */
 export async function load(url: string, application: string): Promise<Entry | undefined> {
   return await inStore("readonly", (store) => store.get(name(url, application)) as IDBRequest<Entry | undefined>);
+}
+
+/**
+ * The stored entry, unless an earlier version sealed it: such a secret was not bound to its service and application. A
+ * new secret and new keys take its place with the next question.
+ */
+export async function loadCurrent(url: string, application: string): Promise<Entry | undefined> {
+  const entry = await load(url, application);
+  return entry?.sealed[VERSION_BYTE] === SEALED_VERSION ? entry : undefined;
 }
 
 /** Stores an entry, in place of the earlier one. */

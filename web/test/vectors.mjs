@@ -190,19 +190,21 @@ for (const vector of cases("llama")) {
   });
 }
 
-for (const { name, passphrase, same_passphrase, secret, sealed, refused } of vectors("seal").cases) {
+for (const { name, passphrase, same_passphrase, service, application, secret, sealed, refused } of vectors("seal")
+  .cases) {
   test(`seal: ${name}`, () => {
     const description = bytesOf(vectors("retrieve").cases[0].description);
-    const opened = (passphrase, sealed) =>
-      Client.open(description, { sealed: bytesOf(sealed), passphrase, acceptInsecure: true });
+    const opened = (passphrase, sealed, purpose = { service, application }) =>
+      Client.open(description, { sealed: bytesOf(sealed), passphrase, ...purpose, acceptInsecure: true });
     const client = opened(passphrase, sealed);
     assert.deepEqual(client.secret(), bytesOf(secret));
     assert.deepEqual(opened(same_passphrase, sealed).secret(), bytesOf(secret));
     for (const other of refused) {
-      assert.throws(() => opened(other.passphrase, other.sealed), { code: "argument" }, other.name);
+      const purpose = { service: other.service ?? service, application: other.application ?? application };
+      assert.throws(() => opened(other.passphrase, other.sealed, purpose), { code: "argument" }, other.name);
     }
     // What the module seals, it opens.
-    const again = Buffer.from(client.seal(passphrase)).toString("base64");
+    const again = Buffer.from(client.seal(passphrase, service, application)).toString("base64");
     assert.notEqual(again, sealed);
     assert.deepEqual(opened(passphrase, again).secret(), bytesOf(secret));
   });

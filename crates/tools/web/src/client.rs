@@ -17,7 +17,7 @@ use crate::continuation::{Beginning, Continuation};
 use crate::failure::Failure;
 use crate::half::{Encoded, Half, other_request};
 use crate::question::{Answer, Question};
-use crate::seal::{seal, unseal};
+use crate::seal::{Purpose, seal, unseal};
 
 /// Bytes of a chunk of keys.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -61,8 +61,10 @@ export interface OpenOptions {
   earlier?: Uint8Array;
   /** A secret that `Client.seal` has encrypted. */
   sealed?: Uint8Array;
-  /** The passphrase of `sealed`. */
+  /** The passphrase of `sealed`, and the service and the application that it was sealed for. */
   passphrase?: string;
+  service?: string;
+  application?: string;
   /** Whether parameter sets for tests are accepted, which are not secure. */
   acceptInsecure?: boolean;
 }
@@ -82,6 +84,8 @@ struct OpenOptions {
     earlier: Option<ByteBuf>,
     sealed: Option<ByteBuf>,
     passphrase: Option<String>,
+    service: Option<String>,
+    application: Option<String>,
     accept_insecure: bool,
 }
 
@@ -118,13 +122,17 @@ impl Client {
     ) -> Result<Client, JsValue> {
         let given: OpenOptions =
             if options.is_undefined() { OpenOptions::default() } else { parsed("options", options)? };
-        let OpenOptions { model, mode, secret, earlier, sealed, passphrase, accept_insecure } = given;
-        let secret = match (secret, sealed, passphrase.map(Zeroizing::new)) {
+        let OpenOptions { model, mode, secret, earlier, sealed, passphrase, service, application, accept_insecure } =
+            given;
+        let opens = passphrase.map(Zeroizing::new).zip(service.as_deref().zip(application.as_deref()));
+        let secret = match (secret, sealed, opens) {
             (secret, None, _) => secret.map(|secret| Zeroizing::new(secret.into_vec())),
-            (None, Some(sealed), Some(passphrase)) => Some(unseal(&passphrase, &sealed)?),
+            (None, Some(sealed), Some((passphrase, (service, application)))) => {
+                Some(unseal(&passphrase, Purpose { service, application }, &sealed)?)
+            }
             _ => {
-                let found = "a sealed secret without its passphrase, or beside another secret".into();
-                let needed = "either a secret, or a sealed one and its passphrase".into();
+                let found = "a sealed secret without passphrase, service or application, or beside another one".into();
+                let needed = "either a secret, or a sealed one with its passphrase, service and application".into();
                 return Err(Failure::Argument { what: "options", found, needed }.into());
             }
         };
@@ -212,12 +220,13 @@ impl Client {
         Ok(Uint8Array::from(&self.half.secret()?[..]))
     }
 
-    /// The secret, encrypted under a key that Argon2id derives from a passphrase. Takes some tenths of a second.
+    /// The secret, encrypted under a key that Argon2id derives from a passphrase. It opens for this application of this
+    /// service alone. Takes some tenths of a second.
     ///
     /// # Errors
     /// If the passphrase is empty, or there is no randomness or memory.
-    pub fn seal(&self, passphrase: String) -> Result<Vec<u8>, JsValue> {
-        Ok(seal(&Zeroizing::new(passphrase), &self.half.secret()?)?)
+    pub fn seal(&self, passphrase: String, service: &str, application: &str) -> Result<Vec<u8>, JsValue> {
+        Ok(seal(&Zeroizing::new(passphrase), Purpose { service, application }, &self.half.secret()?)?)
     }
 
     /// Makes evaluation keys and passes their bytes to `chunk`, in pieces of at most 4 MiB. `progress` gets the number
