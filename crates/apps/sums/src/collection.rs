@@ -136,9 +136,6 @@ impl CollectorKey {
             return Err(SumsError::mismatch(WHAT, "a public file", "the private one of the collection: NAME.private"));
         }
         let refuse = || SumsError::mismatch(WHAT, "other bytes", "the file that was made with the collection");
-        if !bytes.starts_with(&MAGIC) {
-            return Err(refuse());
-        }
         let bytes = checked(WHAT, bytes)?;
         let rest = bytes.strip_prefix(&MAGIC).ok_or_else(refuse)?;
         let (fingerprint, rest) = rest.split_first_chunk::<32>().ok_or_else(refuse)?;

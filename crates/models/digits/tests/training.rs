@@ -50,7 +50,8 @@ fn training_refuses_options_and_stops_when_told() {
     let bad = TrainOptions { validation: 50, ..quick() };
     assert!(matches!(fit(&data, &bad, &mut |_| {}, &never()), Err(TrainError::Option { name: "validation", .. })));
     let bad = TrainOptions { shape: Shape { channels: 3, hidden: 16 }, ..quick() };
-    assert!(matches!(fit(&data, &bad, &mut |_| {}, &never()), Err(TrainError::Model(_))));
+    let error = fit(&data, &bad, &mut |_| {}, &never()).unwrap_err().to_string();
+    assert!(error.starts_with("train: found channels = 3") && error.ends_with("change the option"), "{error}");
     let cancelled = fit(&data, &quick(), &mut |_| {}, &AtomicBool::new(true));
     assert!(matches!(cancelled, Err(TrainError::Cancelled { epoch: 1 })));
 }
