@@ -209,7 +209,8 @@ fn a_prepared_model_is_simulated_with_polynomials_and_noise() {
     }
 
     // Mistakes.
-    let odd = complaint_of_usage(&unspoken(&[&prepare[..], &["--chunk", "12"]].concat()));
+    let odd =
+        complaint_of_usage(&unspoken(&[&["llama", "prepare", "--out", out, "--chunk", "12"], &texts[..4]].concat()));
     assert!(odd.contains("found 12, needed a power of two from 8"), "{odd}");
     let again = complaint(&unspoken(&prepare));
     assert!(again.contains("--out: ") && again.contains("exists; name a new directory"), "{again}");
