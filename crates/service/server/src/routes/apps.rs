@@ -144,6 +144,7 @@ pub(super) fn about_ask() -> Description {
             ProblemCode::ApplicationNotFound,
             ProblemCode::KeyNotFound,
             ProblemCode::DoesNotFit,
+            ProblemCode::NotAllowed,
             ProblemCode::WrongState,
             ProblemCode::KeyDamaged,
             ProblemCode::UnsupportedFormat,

@@ -78,7 +78,7 @@ pub(super) struct Description {
 impl Description {
     /// A route that needs a token, if the service has tokens.
     pub(super) fn new(id: &str, summary: &str, description: &str) -> Self {
-        let problems = vec![ProblemCode::Unauthorized, ProblemCode::Internal];
+        let problems = vec![ProblemCode::Unauthorized, ProblemCode::Internal, ProblemCode::Starting];
         let security = [SecurityRequirement::new("bearer", [""; 0]), SecurityRequirement::default()];
         let operation = operation(id, summary, description).securities(Some(security));
         Self { operation, responses: BTreeMap::new(), problems }

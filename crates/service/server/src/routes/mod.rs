@@ -185,7 +185,7 @@ fn about_openapi_json() -> Description {
     let document = ObjectBuilder::new().schema_type(Type::Object);
     let content = ContentBuilder::new().schema(Some(document)).build();
     let response = ResponseBuilder::new().description("An OpenAPI 3.1 document.").content(JSON, content);
-    Description::open("openapi", "This description", "").answers(200, response)
+    Description::open("openapi", "This description", "").answers(200, response).problems(&[ProblemCode::Starting])
 }
 
 /// Every path that is no route: a file of the page, or nothing.
