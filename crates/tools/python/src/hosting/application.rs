@@ -137,8 +137,8 @@ impl HostedApplication {
     }
 
     /// Answers a query of a client, whose id has 16 bytes, or 24 with its network. As many threads as `most_together`
-    /// may wait for that. `helpers` are other processes that compute parts of the answer: an object with the methods `count()` and
-    /// `compute(helper, part)`, which returns the result, or None if this process is to compute the part.
+    /// may wait for that. `helpers` are other processes that compute parts of the answer: an object with the methods
+    /// `count()` and `compute(helper, part)`, which returns the result, or None if this process is to compute the part.
     #[pyo3(signature = (client, keys, query, work, helpers=None))]
     fn answer(
         &self,
