@@ -84,7 +84,7 @@ impl VectorPermutation {
         {
             return prepare(&found.plan).map(Some);
         }
-        let explanation = task.explain(parameters, &model)?;
+        let explanation = task.explain_stages(parameters, &model)?;
         let allowed = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed);
         allowed.map(|row| &row.candidate.plan).find(usable).map(prepare).transpose()
     }

@@ -46,16 +46,16 @@ pub fn levels(permutation: &Permutation) -> Result<Vec<Permutation>, PermuteErro
 /// # Errors
 /// If the groups do not add up to `log2` of the length, or a group is empty.
 pub fn collapsed(permutation: &Permutation, groups: &[u32]) -> Result<Vec<Permutation>, PermuteError> {
-    let n = permutation.len();
+    collapsed_levels(&levels(permutation)?, groups)
+}
+
+/// As [`collapsed`], from the levels of the network.
+pub(crate) fn collapsed_levels(levels: &[Permutation], groups: &[u32]) -> Result<Vec<Permutation>, PermuteError> {
     let bits: u32 = groups.iter().sum();
-    if !n.is_power_of_two() || bits != n.ilog2() || groups.contains(&0) {
-        return Err(shape(
-            OPERATION,
-            format!("groups of {groups:?} bits for length {n}"),
-            "groups that add up to its bits",
-        ));
+    if 2 * bits as usize != levels.len() + 1 || groups.contains(&0) {
+        let found = format!("groups of {groups:?} bits for {} levels", levels.len());
+        return Err(shape(OPERATION, found, "groups that add up to the bits of the length"));
     }
-    let levels = levels(permutation)?;
     let (mut start, count) = (0, levels.len());
     let (mut inward, mut outward) = (Vec::new(), Vec::new());
     let merge = |range: std::ops::Range<usize>| {

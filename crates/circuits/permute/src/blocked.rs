@@ -6,6 +6,7 @@
 //! the slots are the colours of an edge colouring of the graph of blocks. The colouring is found by splitting the graph
 //! in halves along Eulerian circuits.
 
+use rayon::prelude::*;
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, Encoder, PreparedVector, Simulator};
 use unspoken_rlwe::KeyPlan;
 
@@ -101,7 +102,7 @@ impl BlockedPlan {
                 let free = Task::new(permutation, Packing::Repeated, parameters, output_level);
                 Task { input_level, max_keys, ..free }.plan(parameters, model).map(|candidate| candidate.plan)
             };
-            stage.iter().map(plan).collect::<Result<Vec<_>, _>>()
+            stage.par_iter().map(plan).collect::<Result<Vec<_>, _>>()
         };
         // The first and the last stage get half of the levels each, or the first gets all.
         let levels = input_level.saturating_sub(output_level + middle);

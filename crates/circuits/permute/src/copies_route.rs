@@ -51,6 +51,8 @@ struct Router<'a> {
     source: &'a [u32],
     /// For each layer and each distance modulo the length, the number of ways to move by it from that layer on.
     ways: Vec<Vec<f64>>,
+    /// Whether there are any, for the distances from which the layers behind each one have to move.
+    reachable: Vec<Vec<bool>>,
     /// For each layer but the last, the entry in each slot after it.
     occupied: Vec<Vec<u32>>,
     paths: Vec<Path>,
@@ -60,12 +62,14 @@ struct Router<'a> {
 impl<'a> Router<'a> {
     fn new(permutation: &'a Permutation, copies: usize, shapes: &'a [LayerShape]) -> Self {
         let length = permutation.len();
+        let ways = ways(shapes, length);
         Router {
             shapes,
             length,
             copies,
             source: permutation.source(),
-            ways: ways(shapes, length),
+            reachable: ways.iter().map(|ways| ways.iter().map(|&ways| ways > 0.0).collect()).collect(),
+            ways,
             occupied: vec![vec![NONE; length * copies]; shapes.len().saturating_sub(1)],
             paths: vec![Path::default(); length],
             rng: ChaCha8Rng::seed_from_u64(0),
@@ -100,14 +104,19 @@ impl<'a> Router<'a> {
 
     /// The distance that an entry moves to the left, modulo the length.
     fn distance(&self, entry: u32) -> usize {
-        (self.source[entry as usize] as usize + self.length - entry as usize) % self.length
+        self.after(self.source[entry as usize] as usize, entry as usize)
+    }
+
+    /// The rest of a distance modulo the length, which is a power of two, after a move.
+    fn after(&self, rest: usize, moved: usize) -> usize {
+        rest.wrapping_sub(moved) & (self.length - 1)
     }
 
     /// The slot of an entry after the first `layers` layers of a path.
     fn slot(&self, entry: u32, path: &Path, layers: usize) -> usize {
         let moved: usize = self.shapes.iter().zip(&path.multiples).take(layers).map(|(s, m)| s.unit * m).sum();
         let period = self.length * self.copies;
-        (self.source[entry as usize] as usize + path.copy * self.length + period - moved % period) % period
+        (self.source[entry as usize] as usize + path.copy * self.length).wrapping_sub(moved) & (period - 1)
     }
 
     /// Marks the slots on the path of an entry.
@@ -154,10 +163,10 @@ impl<'a> Router<'a> {
             let Some(left) = steps.checked_sub(1) else { return false };
             *steps = left;
             let moved = shape.unit * multiple;
-            let rest = (rest + self.length - moved % self.length) % self.length;
-            let slot = (slot + period - moved % period) % period;
+            let rest = self.after(rest, moved);
+            let slot = slot.wrapping_sub(moved) & (period - 1);
             let free = self.occupied.get(layer).is_none_or(|occupied| occupied[slot] == NONE);
-            if free && self.ways[layer + 1][rest] > 0.0 {
+            if free && self.reachable[layer + 1][rest] {
                 path.push(multiple);
                 if self.extend(path, slot, rest, offset / shape.count, steps) {
                     return true;
@@ -184,12 +193,13 @@ impl<'a> Router<'a> {
     fn random_path(&mut self, entry: u32) -> Path {
         let mut rest = self.distance(entry);
         let copy = self.random_below(self.copies);
-        let mut multiples = Vec::with_capacity(self.shapes.len());
-        for (layer, shape) in self.shapes.iter().enumerate() {
-            let after = |multiple: usize| (rest + self.length - shape.unit * multiple % self.length) % self.length;
-            let possible: Vec<usize> = (0..shape.count).filter(|&m| self.ways[layer + 1][after(m)] > 0.0).collect();
+        let (mut multiples, mut possible) = (Vec::with_capacity(self.shapes.len()), Vec::new());
+        for (reachable, shape) in self.reachable[1..].iter().zip(self.shapes) {
+            possible.clear();
+            let leads = |&multiple: &usize| reachable[self.after(rest, shape.unit * multiple)];
+            possible.extend((0..shape.count).filter(leads));
             let multiple = possible[self.rng.next_u32() as usize % possible.len()];
-            rest = after(multiple);
+            rest = self.after(rest, shape.unit * multiple);
             multiples.push(multiple);
         }
         Path { copy, multiples }
@@ -218,7 +228,7 @@ fn ways(shapes: &[LayerShape], length: usize) -> Vec<Vec<f64>> {
     all[0][0] = 1.0;
     for shape in shapes.iter().rev() {
         let last = &all[all.len() - 1];
-        let from = |distance: usize, multiple: usize| (distance + length - shape.unit * multiple % length) % length;
+        let from = |distance: usize, multiple: usize| distance.wrapping_sub(shape.unit * multiple) & (length - 1);
         let sum = |distance: usize| (0..shape.count).map(|multiple| last[from(distance, multiple)]).sum();
         let ways: Vec<f64> = (0..length).map(sum).collect();
         all.push(ways);

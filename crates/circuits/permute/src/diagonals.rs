@@ -76,10 +76,29 @@ impl Diagonals {
     /// The diagonals of a permutation.
     pub fn new(permutation: &Permutation, shifts: Shifts) -> Self {
         let length = permutation.len();
-        let mut diagonals: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
-        for (position, distance) in permutation.distances().enumerate() {
-            diagonals.entry(shifts.read(distance, length)).or_default().push(position as u32);
+        // By counting: shifts are between minus the length and the length.
+        let whole = length as i64;
+        let at = |distance: i64| {
+            let forward = distance + if distance < 0 { whole } else { 0 };
+            let shift = match shifts {
+                Shifts::Exact => distance,
+                Shifts::Forward => forward,
+                Shifts::Balanced => forward - if 2 * forward > whole { whole } else { 0 },
+            };
+            (shift + whole) as usize
+        };
+        let mut counts = vec![0u32; 2 * length + 1];
+        permutation.distances().for_each(|distance| counts[at(distance)] += 1);
+        let mut numbers = vec![0u32; 2 * length + 1];
+        let mut found: Vec<(i64, Vec<u32>)> = Vec::new();
+        for (shift, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            numbers[shift] = found.len() as u32;
+            found.push((shift as i64 - length as i64, Vec::with_capacity(count as usize)));
         }
+        for (position, distance) in permutation.distances().enumerate() {
+            found[numbers[at(distance)] as usize].1.push(position as u32);
+        }
+        let diagonals = found.into_iter().collect();
         Diagonals { length, shifts: diagonals }
     }
 
@@ -128,6 +147,21 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn diagonals_are_those_of_every_entry() {
+        let swap = Permutation::swap(2, 0, 1).unwrap();
+        for permutation in [Permutation::random(100, 4).unwrap(), Permutation::reversal(64).unwrap(), swap] {
+            for shifts in [Shifts::Exact, Shifts::Forward, Shifts::Balanced] {
+                let length = permutation.len();
+                let mut expected: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+                for (position, distance) in permutation.distances().enumerate() {
+                    expected.entry(shifts.read(distance, length)).or_default().push(position as u32);
+                }
+                assert_eq!(Diagonals::new(&permutation, shifts), Diagonals::of_shifts(length, expected));
+            }
+        }
+    }
 
     #[test]
     fn a_transpose_has_the_progression_of_the_paper() {

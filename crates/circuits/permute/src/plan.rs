@@ -73,6 +73,13 @@ impl Stage {
         Diagonals::new(&self.factor, self.shifts)
     }
 
+    /// Whether all entries move by the same shift: the stage is a rotation, which uses no level.
+    fn rotates(&self) -> bool {
+        let mut shifts = self.factor.distances().map(|distance| self.shifts.read(distance, self.factor.len()));
+        let first = shifts.next();
+        shifts.all(|shift| Some(shift) == first)
+    }
+
     /// The arithmetic progression that contains its diagonals; baby and giant steps count its terms.
     pub fn progression(&self) -> Progression {
         self.diagonals().progression()
@@ -171,6 +178,22 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The plan that runs a network of the planner, which computes the permutation by construction. Running it in the
+    /// clear would take longer than making it.
+    pub(crate) fn of_network(packing: Packing, length: usize, network: Network) -> Self {
+        let plan = Plan { strategy: Strategy::Network, packing, length, program: Program::Network(network) };
+        debug_assert!(plan.check().is_ok());
+        plan
+    }
+
+    /// As [`Plan::of_network`], for a network over several copies.
+    pub(crate) fn of_copies(length: usize, copies: Copies) -> Self {
+        let program = Program::Copies(copies);
+        let plan = Plan { strategy: Strategy::Copies, packing: Packing::Repeated, length, program };
+        debug_assert!(plan.check().is_ok());
+        plan
+    }
+
     /// The strategy that made it.
     pub fn strategy(&self) -> Strategy {
         self.strategy
@@ -194,7 +217,7 @@ impl Plan {
     /// Number of levels it uses. A stage that is a rotation uses none.
     pub fn depth(&self) -> usize {
         match &self.program {
-            Program::Stages(stages) => stages.iter().filter(|stage| stage.diagonals().single().is_none()).count(),
+            Program::Stages(stages) => stages.iter().filter(|stage| !stage.rotates()).count(),
             Program::Network(network) => network.depth(),
             Program::Copies(copies) => copies.layers.len(),
         }
@@ -321,6 +344,18 @@ mod tests {
         let text = serde_json::to_string(&plan).unwrap();
         assert!(text.contains(r#""strategy":"windowed""#), "{text}");
         assert_eq!(serde_json::from_str::<Plan>(&text.replace("windowed", "grid")).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_stage_rotates_if_it_has_one_diagonal() {
+        let rotation = Permutation::rotation(8, 3).unwrap();
+        let swap = Permutation::swap(8, 0, 7).unwrap();
+        for factor in [rotation, swap, Permutation::identity(8).unwrap(), Permutation::reversal(2).unwrap()] {
+            for shifts in [Shifts::Exact, Shifts::Forward, Shifts::Balanced] {
+                let stage = Stage { factor: factor.clone(), shifts, babies: 1 };
+                assert_eq!(stage.rotates(), stage.diagonals().single().is_some(), "{stage:?}");
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use unspoken_ckks::{CkksParameters, Complex64, CostModel, Encoder, Steps};
 
-use crate::benes::collapsed;
+use crate::benes::{collapsed_levels, levels};
 use crate::copies::Copies;
 use crate::copies_choice::{Choice, LayerSearch, Structure};
 use crate::copies_route::route;
@@ -19,7 +19,7 @@ use crate::permutation::Permutation;
 use crate::plan::{Plan, Stage, Strategy};
 use crate::prepared::linear_plan;
 use crate::search::{Halving, ideal_factors};
-use crate::windows::windowed;
+use crate::windows::Windows;
 
 /// A planning task: the permutation, the packing, the levels and the limits.
 #[derive(Clone, Debug)]
@@ -104,11 +104,27 @@ impl<'a> Task<'a> {
     /// # Errors
     /// If the construction of a candidate fails, which a valid permutation rules out.
     pub fn explain(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Explanation, PermuteError> {
-        let rows = self.candidates(parameters, model)?.into_iter().map(|candidate| {
+        Ok(self.explained(self.candidates(parameters, model)?))
+    }
+
+    /// As [`Task::explain`], with the plans of stages alone ([`Program::Stages`](crate::Program::Stages)): for callers
+    /// that run no others, whose search takes most of the time.
+    ///
+    /// # Errors
+    /// Same as [`Task::explain`].
+    pub fn explain_stages(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Explanation, PermuteError> {
+        let permutation = self.permutation.padded(self.permutation.len().next_power_of_two())?;
+        let mut builder = CandidateBuilder::new(self, parameters, model, &permutation);
+        builder.all_of_stages()?;
+        Ok(self.explained(builder.candidates))
+    }
+
+    fn explained(&self, candidates: Vec<Candidate>) -> Explanation {
+        let rows = candidates.into_iter().map(|candidate| {
             let verdict = self.verdict(&candidate);
             Row { candidate, verdict }
         });
-        Ok(Explanation::new(self.input_level, self.output_level, rows.collect()))
+        Explanation::new(self.input_level, self.output_level, rows.collect())
     }
 
     /// The cheapest allowed plan of diagonals or ideal factors, if it has at most `2 log2` of the length rotations. A
@@ -161,19 +177,12 @@ impl<'a> Task<'a> {
     /// # Errors
     /// Same as [`Task::explain`].
     pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
-        let length = self.permutation.len().next_power_of_two();
-        let permutation = self.permutation.padded(length)?;
+        let permutation = self.permutation.padded(self.permutation.len().next_power_of_two())?;
         let mut builder = CandidateBuilder::new(self, parameters, model, &permutation);
-        builder.structured()?;
-        if permutation.is_identity() {
-            return Ok(builder.candidates);
+        if let Some(mut groups) = builder.all_of_stages()? {
+            builder.copies(&mut groups)?;
+            builder.networks()?;
         }
-        let budgets = builder.budgets();
-        let bits = length.ilog2() as usize;
-        let mut groups = Groups::new(parameters, model, bits, self.packing, self.output_level);
-        builder.collapsed_networks(&mut groups, &budgets)?;
-        builder.copies(&mut groups, &budgets)?;
-        builder.networks()?;
         Ok(builder.candidates)
     }
 }
@@ -217,6 +226,18 @@ impl<'a> CandidateBuilder<'a> {
         }
         self.stages(Strategy::Diagonals, std::slice::from_ref(self.permutation))?;
         self.factors()
+    }
+
+    /// Adds all plans of stages. Returns the prices of groups for the search for others, if others are possible.
+    fn all_of_stages(&mut self) -> Result<Option<Groups<'a>>, PermuteError> {
+        self.structured()?;
+        if self.permutation.is_identity() {
+            return Ok(None);
+        }
+        let (bits, task) = (self.length.ilog2() as usize, self.task);
+        let mut groups = Groups::new(self.parameters, self.model, bits, task.packing, task.output_level);
+        self.collapsed_networks(&mut groups)?;
+        Ok(Some(groups))
     }
 
     /// Number of levels of the parameters above the output level.
@@ -320,9 +341,12 @@ impl<'a> CandidateBuilder<'a> {
 
     /// Adds collapsed Benes networks of every depth for each key budget: published ones, also with a key for each giant
     /// step, and windowed ones.
-    fn collapsed_networks(&mut self, groups: &mut Groups<'_>, budgets: &[usize]) -> Result<(), PermuteError> {
+    fn collapsed_networks(&mut self, groups: &mut Groups<'_>) -> Result<(), PermuteError> {
+        let budgets = self.budgets();
         let deepest = (self.length.ilog2() as usize).min(self.levels().div_ceil(2));
         let repeated = self.task.packing == Packing::Repeated;
+        let mut routes =
+            Routes { levels: levels(self.permutation)?, windows: Windows::new(self.permutation, repeated) };
         for outer in 2..=deepest {
             for (strategy, giant_keys) in [
                 (Strategy::Benes, GiantKeys::Shared),
@@ -334,7 +358,7 @@ impl<'a> CandidateBuilder<'a> {
                 let undone = usize::from(windows && repeated);
                 let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
                 for choice in groups.choose(outer, &budgets, windows, giant_keys)? {
-                    self.collapsed_network(strategy, &choice)?;
+                    self.collapsed_network(&mut routes, strategy, &choice)?;
                 }
             }
         }
@@ -342,12 +366,17 @@ impl<'a> CandidateBuilder<'a> {
     }
 
     /// Adds a collapsed Benes network with these groups of bits and limits of baby steps.
-    fn collapsed_network(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
+    fn collapsed_network(
+        &mut self,
+        routes: &mut Routes<'_>,
+        strategy: Strategy,
+        choice: &[(u32, usize)],
+    ) -> Result<(), PermuteError> {
         let bits: Vec<u32> = choice.iter().map(|&(bits, _)| bits).collect();
         let repeated = self.task.packing == Packing::Repeated;
         let mut factors = match strategy {
-            Strategy::Windowed => windowed(self.permutation, &bits, repeated)?,
-            _ => collapsed(self.permutation, &bits)?,
+            Strategy::Windowed => routes.windows.factors(&bits)?,
+            _ => collapsed_levels(&routes.levels, &bits)?,
         };
         let count = factors.len();
         let mut readings = self.task.packing.shifts();
@@ -368,10 +397,11 @@ impl<'a> CandidateBuilder<'a> {
     }
 
     /// Adds networks over several copies, of every depth, for each key budget.
-    fn copies(&mut self, groups: &mut Groups<'a>, budgets: &[usize]) -> Result<(), PermuteError> {
+    fn copies(&mut self, groups: &mut Groups<'a>) -> Result<(), PermuteError> {
         if self.task.packing != Packing::Repeated {
             return Ok(());
         }
+        let budgets = self.budgets();
         let (parameters, model, length) = (self.parameters, self.model, self.length);
         let output_level = self.task.output_level;
         let mut search = LayerSearch { parameters, model, groups, length, output_level };
@@ -381,7 +411,7 @@ impl<'a> CandidateBuilder<'a> {
         for depth in 1..=levels.min(MAX_LAYERS) {
             let mut best: Vec<Option<Choice>> = vec![None; budgets.len()];
             for structure in Structure::of_depth(depth, length, parameters.slots()) {
-                for (best, choice) in best.iter_mut().zip(search.choose(structure, budgets)?) {
+                for (best, choice) in best.iter_mut().zip(search.choose(structure, &budgets)?) {
                     let Some(choice) = choice else { continue };
                     if best.as_ref().is_none_or(|best| choice.seconds < best.seconds) {
                         *best = Some(choice);
@@ -391,7 +421,7 @@ impl<'a> CandidateBuilder<'a> {
             choices.iter_mut().zip(best).for_each(|(choices, best)| choices.extend(best));
         }
         let mut tried: Vec<Choice> = Vec::new();
-        for (mut choices, &budget) in choices.into_iter().zip(budgets) {
+        for (mut choices, budget) in choices.into_iter().zip(budgets) {
             choices.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
             let most = choices.first().map_or(0.0, |best| MOST_OVER_BEST * best.seconds);
             for choice in choices.into_iter().take_while(|choice| choice.seconds <= most) {
@@ -400,7 +430,7 @@ impl<'a> CandidateBuilder<'a> {
                 }
                 let network = routed(&mut search, self.permutation, &choice, budget)?;
                 if let Some(network) = network {
-                    self.add(Plan::copies(length, network)?)?;
+                    self.add(Plan::of_copies(length, network))?;
                 }
                 tried.push(choice);
             }
@@ -419,12 +449,19 @@ impl<'a> CandidateBuilder<'a> {
                 }
                 for together in BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
                     network.together = together;
-                    self.add(Plan::network(self.task.packing, self.length, network.clone())?)?;
+                    self.add(Plan::of_network(self.task.packing, self.length, network.clone()))?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// What the collapsed networks of a permutation have in common.
+struct Routes<'a> {
+    /// The levels of its Benes network.
+    levels: Vec<Permutation>,
+    windows: Windows<'a>,
 }
 
 /// The network of a permutation through these layers; if there are too few paths, through layers with more.

@@ -12,6 +12,8 @@
 //! perfect matchings (König). Random permutations of 2^15 entries need 21 diagonals instead of 31 for `R = 16`, and 35
 //! instead of 63 for `R = 32`.
 
+use std::collections::BTreeMap;
+
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
 
@@ -35,28 +37,67 @@ const NONE: u32 = u32::MAX;
 /// # Errors
 /// If the groups do not add up to `log2` of the length, a group is empty, or an outer one has more than six bits.
 pub fn windowed(permutation: &Permutation, groups: &[u32], cyclic: bool) -> Result<Vec<Permutation>, PermuteError> {
-    let n = permutation.len();
-    let outer = &groups[..groups.len().saturating_sub(1)];
-    let fits = !groups.contains(&0) && outer.iter().all(|&bits| bits <= MAX_BITS);
-    if !n.is_power_of_two() || groups.iter().sum::<u32>() != n.ilog2() || groups.is_empty() || !fits {
-        let found = format!("groups of {groups:?} bits for length {n}");
-        return Err(shape(OPERATION, found, "groups that add up to its bits, outer ones of at most six"));
+    Windows::new(permutation, cyclic).factors(groups)
+}
+
+/// The windowed networks of a permutation: what several of them have in common is computed once.
+pub(crate) struct Windows<'a> {
+    permutation: &'a Permutation,
+    cyclic: bool,
+    /// What is split off by the last of some outer groups of bits, by these groups.
+    peeled: BTreeMap<Vec<u32>, Peeled>,
+}
+
+/// The outer factors of a permutation within blocks, and what is left between them.
+struct Peeled {
+    first: Permutation,
+    middle: Permutation,
+    last: Permutation,
+}
+
+impl<'a> Windows<'a> {
+    pub(crate) fn new(permutation: &'a Permutation, cyclic: bool) -> Self {
+        Windows { permutation, cyclic, peeled: BTreeMap::new() }
     }
-    let (mut inward, mut outward) = (Vec::new(), Vec::new());
-    let (mut inner, mut size) = (permutation.clone(), n);
-    for (number, &bits) in outer.iter().enumerate() {
-        let (first, middle, last) = peel(&inner, size, 1 << bits, cyclic && number == 0);
-        inward.push(first);
-        outward.push(last);
-        (inner, size) = (middle, size >> bits);
+
+    /// The factors of a network with these groups of bits ([`windowed`]).
+    pub(crate) fn factors(&mut self, groups: &[u32]) -> Result<Vec<Permutation>, PermuteError> {
+        let n = self.permutation.len();
+        let outer = &groups[..groups.len().saturating_sub(1)];
+        let fits = !groups.contains(&0) && outer.iter().all(|&bits| bits <= MAX_BITS);
+        if !n.is_power_of_two() || groups.iter().sum::<u32>() != n.ilog2() || groups.is_empty() || !fits {
+            let found = format!("groups of {groups:?} bits for length {n}");
+            return Err(shape(OPERATION, found, "groups that add up to its bits, outer ones of at most six"));
+        }
+        let (mut inward, mut outward) = (Vec::with_capacity(2 * outer.len() + 1), Vec::with_capacity(outer.len()));
+        for count in 1..=outer.len() {
+            if !self.peeled.contains_key(&outer[..count]) {
+                let peeled = self.peel(&outer[..count - 1], outer[count - 1]);
+                self.peeled.insert(outer[..count].to_vec(), peeled);
+            }
+            let Peeled { first, last, .. } = &self.peeled[&outer[..count]];
+            inward.push(first.clone());
+            outward.push(last.clone());
+        }
+        inward.push(self.inner(outer).clone());
+        inward.extend(outward.into_iter().rev());
+        Ok(inward)
     }
-    inward.push(inner);
-    inward.extend(outward.into_iter().rev());
-    Ok(inward)
+
+    /// What is left after these groups.
+    fn inner(&self, groups: &[u32]) -> &Permutation {
+        self.peeled.get(groups).map_or(self.permutation, |peeled| &peeled.middle)
+    }
+
+    /// Splits off a group of bits after others.
+    fn peel(&self, before: &[u32], bits: u32) -> Peeled {
+        let size = self.permutation.len() >> before.iter().sum::<u32>();
+        peel(self.inner(before), size, 1 << bits, self.cyclic && before.is_empty())
+    }
 }
 
 /// Splits off the outermost factors of a permutation within blocks of `size`, each of `parts` parts.
-fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> (Permutation, Permutation, Permutation) {
+fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> Peeled {
     let (n, width) = (permutation.len(), size / parts);
     let (mut first, mut middle, mut last) = (vec![0; n], vec![0; n], vec![0; n]);
     // All blocks share the diagonals: if one block needs a larger window, the next blocks use it too.
@@ -79,7 +120,8 @@ fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> (
             last[start + position] = left as u32;
         }
     }
-    (Permutation::trusted(first), Permutation::trusted(middle), Permutation::trusted(last))
+    let [first, middle, last] = [first, middle, last].map(Permutation::trusted);
+    Peeled { first, middle, last }
 }
 
 /// The entries of a block as edges, indexed by position in the result. An edge connects the position within a part
@@ -265,6 +307,18 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn networks_with_common_groups_are_those_of_each_alone() {
+        let permutation = Permutation::random(1 << 9, 3).unwrap();
+        for cyclic in [false, true] {
+            let mut windows = Windows::new(&permutation, cyclic);
+            for groups in [vec![3, 3, 3], vec![3, 3, 2, 1], vec![3, 6], vec![2, 3, 4], vec![9], vec![3, 3, 3]] {
+                assert_eq!(windows.factors(&groups).unwrap(), windowed(&permutation, &groups, cyclic).unwrap());
+            }
+            assert!(windows.factors(&[3, 3]).is_err());
         }
     }
 
