@@ -55,8 +55,8 @@ pub struct Statistics {
 /// last known token, the most likely token behind it is the next one. If that is the draft which was sent in its place,
 /// the most likely token behind it is the one after that, and so on. Then the chunk is sent again with the new tokens
 /// and new drafts, or the next chunk begins. The service sees how many passes each chunk takes, and when the requests
-/// end. Without right guesses, the chunk in which the private text ends takes one pass for each of its places from there
-/// on: then its passes tell how many tokens of the private text are in it.
+/// end. Without right guesses, the chunk in which the private text ends takes one pass for each of its places from
+/// there on: then its passes tell how many tokens of the private text are in it.
 ///
 /// If the service no longer has the session, it begins again, up to three times: the public tokens are sent once more,
 /// then all chunks up to the last one. After a lost connection, [`PrivateGeneration::retry`] asks for the last chunk

@@ -146,8 +146,8 @@ fn in_the_clear(
     Ok((tokens, text))
 }
 
-/// Warns of tokens that the preparation has not run, or refuses them. Before anything is sent: a client that asked about
-/// other tokens only would tell the service, which may have chosen the set, something about the text.
+/// Warns of tokens that the preparation has not run, or refuses them, before anything is sent: a client that asked
+/// about other tokens only would tell the service, which may have chosen the set, something about the text.
 fn look_at_coverage(arguments: &Arguments, uncovered: &[String]) -> anyhow::Result<()> {
     if uncovered.is_empty() {
         return Ok(());

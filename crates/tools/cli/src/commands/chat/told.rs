@@ -74,7 +74,8 @@ impl Told {
         eprint!("{}", usage_lines(self.usage));
         let passes: Vec<String> = self.seen.passes.iter().map(usize::to_string).collect();
         eprintln!(
-            "seen        the public text, chunks of {chunk} tokens that took {} passes, and queries of {} bytes such as",
+            "seen        the public text, chunks of {chunk} tokens that took {} passes, and queries of {} bytes such \
+             as",
             passes.join(" + "),
             self.seen.query_bytes
         );

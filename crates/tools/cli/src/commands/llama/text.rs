@@ -140,8 +140,8 @@ impl SampleArguments {
         };
         anyhow::ensure!(
             sizes.window() <= room && sizes.private >= LEAST_PRIVATE,
-            "--public and --private: found {} public and {} private tokens, needed {LEAST_PRIVATE} private ones or more, \
-             and at most {room} together: so many fit the context behind a prefix; lower --public and --private",
+            "--public and --private: found {} public and {} private tokens, needed {LEAST_PRIVATE} private ones or \
+             more, and at most {room} together: so many fit the context behind a prefix; lower --public and --private",
             sizes.public,
             sizes.private
         );
