@@ -56,15 +56,16 @@ typedef enum UnspokenPirStatus {
    */
   UNSPOKEN_PIR_STATUS_ARGUMENT = 3,
   /**
-   * Both sides do not match: other versions, parameters or keys, or a request of an earlier description.
+   * Both sides do not match: other versions or parameters, or a request or an answer of another description. This
+   * follows from what the service knows, never from a decrypted answer.
    */
   UNSPOKEN_PIR_STATUS_MISMATCH = 4,
   /**
-   * A message was damaged on its way.
+   * A message was damaged on its way. This never follows from a decrypted answer.
    */
   UNSPOKEN_PIR_STATUS_DAMAGED = 5,
   /**
-   * An index of the request does not exist. The service did not learn this.
+   * An index of the request does not exist. The service did not learn this: do not ask again because of it.
    */
   UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX = 6,
   /**
@@ -75,6 +76,12 @@ typedef enum UnspokenPirStatus {
    * The system has no randomness, or this library has a bug. The client can no longer be used.
    */
   UNSPOKEN_PIR_STATUS_INTERNAL = 8,
+  /**
+   * The answer was decrypted, and is not one that an honest service gives to these keys: its data are damaged or
+   * forged, or it computed with other keys. Do not ask again because of it, and do not let the service learn it:
+   * whether an answer can be read may depend on the question.
+   */
+  UNSPOKEN_PIR_STATUS_UNREADABLE = 9,
 } UnspokenPirStatus;
 
 /**
@@ -172,7 +179,8 @@ enum UnspokenPirStatus unspoken_pir_open(const struct UnspokenPirClient *client,
                                          const struct UnspokenPirCounters *counters);
 
 /**
- * Takes up a newer description of the same database, after an answer or a refusal has told that it changed. Secret and
+ * Takes up a newer description of the same database, after unspoken_pir_check_answer or a refusal of the service has
+ * told that it changed. Secret and
  * evaluation keys stay valid; requests of before can no longer be read. A change that could reveal questions, or take
  * the tags from an encrypted database, is refused.
  *
@@ -290,12 +298,29 @@ enum UnspokenPirStatus unspoken_pir_request_answer_bytes(const struct UnspokenPi
 void unspoken_pir_request_free(struct UnspokenPirRequest *request);
 
 /**
- * Decrypts the answer to a request of this client. `records` receives the records, in the order of the questions; free
- * them with unspoken_pir_records_free.
+ * Checks everything in the answer to a request of this client that can be checked without the secret.
  *
- * UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX tells that an index of the request is out of range; ask for the others again.
- * UNSPOKEN_PIR_STATUS_MISMATCH may mean that the description changed: read it again, unspoken_pir_update, ask again.
- * Do not let the service learn how this call ended, except in that case.
+ * UNSPOKEN_PIR_STATUS_MISMATCH may mean that the description changed, UNSPOKEN_PIR_STATUS_DAMAGED that the answer was
+ * damaged on its way: read the description again, unspoken_pir_update, ask again. Both say nothing about the
+ * questions, so the service may learn them. Have all answers of what you ask together checked before you read the
+ * first of them.
+ *
+ * # Safety
+ * `client` and `request` are not freed; `answer` has `length` bytes.
+ */
+enum UnspokenPirStatus unspoken_pir_check_answer(const struct UnspokenPirClient *client,
+                                                 const struct UnspokenPirRequest *request,
+                                                 const uint8_t *answer,
+                                                 size_t length);
+
+/**
+ * Decrypts the answer to a request of this client, after the check of unspoken_pir_check_answer, whose errors it
+ * returns. `records` receives the records, in the order of the questions; free them with unspoken_pir_records_free.
+ *
+ * UNSPOKEN_PIR_STATUS_UNREADABLE tells that the decrypted answer is no sound one, UNSPOKEN_PIR_STATUS_NO_SUCH_INDEX
+ * that an index of the request is out of range. Both are final: tell the person, but do not ask again because of them,
+ * also not for the other records of the request, and do not let the service learn them. A service that damages half of
+ * its table, or describes half of its records, would learn from your next request which half you asked for.
  *
  * # Safety
  * `client` and `request` are not freed; `answer` has `length` bytes; `records` is valid.
