@@ -132,6 +132,39 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     assert not (tmp_path / "codes").exists()
 
 
+def test_empty_keys_are_refused_as_by_the_command(codes, tmp_path):
+    for records in ({"": "x"}, [("a", "1"), (b"", "2")]):
+        with pytest.raises(ValueError, match="record [01]: found an empty key") as caught:
+            build(tmp_path / "new", records)
+        assert isinstance(caught.value, unspoken.UnspokenError)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(ValueError, match="found an empty key"), codes.edit() as change:
+        change[""] = "x"
+    assert codes.version == 1
+
+
+def test_hidden_files_are_records_only_on_request(tmp_path):
+    folder = tmp_path / "pages"
+    (folder / ".git").mkdir(parents=True)
+    for name in ("a.html", ".env", ".git/config"):
+        (folder / name).write_text(name)
+    with pytest.warns(UserWarning, match=r"2 hidden files and folders are left out: \.env, \.git; pass hidden=True"):
+        shown = build(tmp_path / "shown", read_records(folder))
+    assert len(shown) == 1
+    assert shown.get(".env") is None
+    everything = build(tmp_path / "everything", read_records(folder, hidden=True))
+    assert everything[".git/config"] == b".git/config"
+
+
+def test_files_of_other_encodings_are_refused_or_decoded(tmp_path):
+    path = tmp_path / "codes.csv"
+    path.write_bytes("code,title\nA00,café\n".encode("latin-1"))
+    with pytest.raises(unspoken.DatabaseError, match=r"line 2: found bytes that are not UTF-8 .*pass encoding="):
+        build(tmp_path / "codes", read_records(path, key="code"))
+    db = build(tmp_path / "codes", read_records(path, key="code", encoding="latin-1"))
+    assert db["A00"].decode() == "café"
+
+
 @pytest.mark.parametrize(
     ("records", "error"),
     [

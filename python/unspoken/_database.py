@@ -197,7 +197,7 @@ class Database:
             "replace": replace,
         }
         if isinstance(records, Records):
-            _unspoken.Database.build_from(directory, records._source, options, progress)
+            _unspoken.Database.build_from(directory, records._used(), options, progress)
         else:
             _unspoken.Database.build(directory, record_pairs(records, "build"), options, progress)
         return cls(directory)

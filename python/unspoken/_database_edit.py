@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Callable, Union
 
 from unspoken import _unspoken
-from unspoken._records import Key, Record, RecordInput, Records, SupportsItems, byte_string, record_pairs
+from unspoken._records import Key, Record, RecordInput, Records, SupportsItems, byte_string, key_bytes, record_pairs
 from unspoken.errors import ArgumentError, DatabaseError, NoSuchIndexError, NoSuchKeyError
 
 Which = Union[str, bytes, int]
@@ -101,7 +101,7 @@ class DatabaseEdit:
         with self._lock:
             writer = self._opened()
             if writer.keyed:
-                writer.put(_key(key), value)
+                writer.put(key_bytes(key, "change a database by key"), value)
             else:
                 writer.set(_index(key), value)
 
@@ -209,7 +209,7 @@ class DatabaseEdit:
             if isinstance(records, Records):
                 if records.keyed != keyed:
                     raise ArgumentError(f"{operation}: found {records!r}, needed {needed}; select them with key=")
-                writer.put_from(records._source, self._progress)
+                writer.put_from(records._used(), self._progress)
                 return
             pairs = record_pairs(records, operation)
             writer.put_all(_checked(pairs, keyed, f"{operation}: record"), self._progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from os import PathLike, fspath
 from typing import Literal, Protocol, Union
@@ -9,6 +10,8 @@ from typing import Literal, Protocol, Union
 from unspoken import _unspoken
 from unspoken._boundary import utf8
 from unspoken.errors import ArgumentError
+
+_MOST_NAMED = 20
 
 Key = Union[str, bytes]
 Record = Union[str, bytes]
@@ -52,7 +55,19 @@ class Records:
 
     def __iter__(self) -> Iterator[bytes | tuple[bytes, bytes]]:
         """Open the file and return an iterator over its records."""
-        return iter(self._source.read())
+        return iter(self._used().read())
+
+    def _used(self) -> _unspoken.RecordSource:
+        """Return the source, to be read now. Warns if hidden files of a folder are left out."""
+        left_out = self._source.left_out()
+        if left_out:
+            more = f", and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+            warnings.warn(
+                f"read {self._path}: {len(left_out)} hidden files and folders are left out: "
+                f"{', '.join(left_out[:_MOST_NAMED])}{more}; pass hidden=True to take them",
+                stacklevel=3,
+            )
+        return self._source
 
     def __repr__(self) -> str:
         """Return the path, and how the records are read."""
@@ -66,6 +81,8 @@ def read_records(
     value: str | Iterable[str] | None = None,
     table: str | None = None,
     kind: Kind | None = None,
+    encoding: str | None = None,
+    hidden: bool = False,
 ) -> Records:
     """Select records of a file or a folder, for `Database.build`, `DatabaseEdit.update` and `DatabaseEdit.extend`.
 
@@ -84,6 +101,12 @@ def read_records(
     kind : {"csv", "tsv", "jsonl", "json", "sqlite", "parquet", "folder"}, optional
         Default: from the end of the name; a file that begins with ``[`` is ``"json"``, an array of
         objects.
+    encoding : str, optional
+        Encoding of a CSV or TSV file, for instance ``"windows-1252"``. Default: UTF-8. Rows with other
+        bytes are refused.
+    hidden : bool
+        Whether the hidden files of a folder are records too: those whose name, or that of a folder above
+        them, begins with a dot. If some are left out, using the records warns and names them.
 
     Returns
     -------
@@ -103,7 +126,7 @@ def read_records(
     >>> db = unspoken.Database.build("codes", records)  # doctest: +SKIP
     """
     values = [value] if isinstance(value, str) else [] if value is None else list(value)
-    return Records(_unspoken.RecordSource(path, kind, table, key, values), fspath(path))
+    return Records(_unspoken.RecordSource(path, kind, table, key, values, encoding, hidden), fspath(path))
 
 
 def record_pairs(records: RecordInput, operation: str) -> Iterator[tuple[bytes | None, bytes]]:
@@ -126,7 +149,21 @@ def _pair(entry: object, operation: str) -> tuple[bytes | None, bytes]:
         return None, byte_string(entry, "a record", operation)
     if len(entry) != 2:
         raise ArgumentError(f"{operation}: found a tuple of {len(entry)}, needed a pair of key and record")
-    return byte_string(entry[0], "a key", operation), byte_string(entry[1], "a record", operation)
+    return key_bytes(entry[0], operation), byte_string(entry[1], "a record", operation)
+
+
+def key_bytes(found: object, operation: str) -> bytes:
+    """Return a key that is to be stored, as bytes; there is none without any.
+
+    Examples
+    --------
+    >>> key_bytes("a", "build")
+    b'a'
+    """
+    key = byte_string(found, "a key", operation)
+    if not key:
+        raise ArgumentError(f"{operation}: found an empty key, needed one of at least one byte")
+    return key
 
 
 def byte_string(found: object, what: str, operation: str) -> bytes:

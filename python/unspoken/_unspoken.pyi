@@ -401,8 +401,16 @@ _Pairs: TypeAlias = Iterable[tuple[bytes | None, bytes]]
 @final
 class RecordSource:
     def __new__(
-        cls, path: _Path, kind: str | None, table: str | None, key: str | None, values: Sequence[str]
+        cls,
+        path: _Path,
+        kind: str | None,
+        table: str | None,
+        key: str | None,
+        values: Sequence[str],
+        encoding: str | None,
+        hidden: bool,
     ) -> RecordSource: ...
+    def left_out(self) -> list[str]: ...
     def read(self) -> Iterator[bytes | tuple[bytes, bytes]]: ...
     @property
     def keyed(self) -> bool: ...

@@ -1,10 +1,12 @@
 //! CSV and TSV files.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use encoding_rs::{Encoding, UTF_8};
 
 use crate::error::{Place, SourceError};
 use crate::field::Field;
@@ -26,28 +28,60 @@ pub(crate) fn open(spec: &SourceSpec, delimiter: u8) -> Result<Source, SourceErr
         .buffer_capacity(BUFFER)
         .from_reader(Bounded::new(file));
     let header = reader.byte_headers().cloned().map_err(|error| refuse(&path, 1, error))?;
-    let columns = Columns::choose(spec, &names(&path, &header)?)?;
+    let mut table = Table { path, encoding: encoding(spec)?, names: Vec::new() };
+    table.names = table.read_names(&header)?;
+    let columns = Columns::choose(spec, &table.names)?;
     let mut row = ByteRecord::new();
-    let records = std::iter::from_fn(move || next(&path, &mut reader, &mut row, &columns).transpose());
+    let records = std::iter::from_fn(move || next(&table, &mut reader, &mut row, &columns).transpose());
     Ok(Source::new(Box::new(records), None))
 }
 
-fn names(path: &Path, header: &ByteRecord) -> Result<Vec<String>, SourceError> {
-    if header.is_empty() {
-        return Err(SourceError::file(path, "an empty file", "a header with the names of the columns"));
+/// The encoding of a file. Each field is decoded by itself, so bytes of ASCII must have the meaning of ASCII.
+fn encoding(spec: &SourceSpec) -> Result<&'static Encoding, SourceError> {
+    let Some(name) = &spec.encoding else { return Ok(UTF_8) };
+    Encoding::for_label(name.as_bytes()).filter(|encoding| encoding.is_ascii_compatible()).ok_or_else(|| {
+        let needed = "utf-8, windows-1252, iso-8859-2, shift_jis, gb18030 or another one of the Encoding Standard that \
+                      extends ASCII; convert others, such as UTF-16, to UTF-8";
+        SourceError::file(&spec.path, format!("the encoding {name:?}"), needed)
+    })
+}
+
+/// A file, its encoding, and the names of its columns.
+struct Table {
+    path: PathBuf,
+    encoding: &'static Encoding,
+    names: Vec<String>,
+}
+
+impl Table {
+    fn read_names(&self, header: &ByteRecord) -> Result<Vec<String>, SourceError> {
+        if header.is_empty() {
+            return Err(SourceError::file(&self.path, "an empty file", "a header with the names of the columns"));
+        }
+        let name = |name: &[u8]| self.decode(1, name, || String::from_utf8_lossy(name).into_owned());
+        header.iter().map(name).collect()
     }
-    let names = header.iter().map(|name| String::from_utf8(name.to_owned()));
-    names
-        .collect::<Result<_, _>>()
-        .map_err(|_| SourceError::file(path, "a header that is not UTF-8", "UTF-8; convert it"))
+
+    /// The text of a field in a line.
+    fn decode(&self, line: u64, bytes: &[u8], column: impl Fn() -> String) -> Result<String, SourceError> {
+        let text = self.encoding.decode_without_bom_handling_and_without_replacement(bytes);
+        let refuse = || SourceError::Encoding {
+            path: self.path.clone(),
+            line,
+            column: column(),
+            encoding: self.encoding.name(),
+        };
+        text.map(Cow::into_owned).ok_or_else(refuse)
+    }
 }
 
 fn next(
-    path: &Path,
+    table: &Table,
     reader: &mut Reader<Bounded>,
     row: &mut ByteRecord,
     columns: &Columns,
 ) -> Result<Option<Record>, SourceError> {
+    let path = &table.path;
     let before = reader.position().clone();
     reader.get_mut().begin_record(before.byte());
     let found = reader.read_byte_record(row);
@@ -56,7 +90,11 @@ fn next(
         return Ok(None);
     }
     let place = Place { path, unit: "line", number: line };
-    columns.record(&place, |i| Ok(row.get(i).map_or(Field::Null, Field::text))).map(Some)
+    let field = |i: usize| {
+        let Some(bytes) = row.get(i) else { return Ok(Field::Null) };
+        table.decode(line, bytes, || table.names.get(i).cloned().unwrap_or_default()).map(Field::Text)
+    };
+    columns.record(&place, field).map(Some)
 }
 
 fn refuse(path: &Path, line: u64, error: csv::Error) -> SourceError {

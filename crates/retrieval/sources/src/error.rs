@@ -76,6 +76,22 @@ pub enum SourceError {
         /// The table asked for.
         needed: String,
     },
+    /// A CSV or TSV file has bytes that are not text of its encoding.
+    #[error(
+        "read {path}, line {line}: found bytes that are not {encoding} in column {column:?}; name the encoding of the \
+         file: --encoding, for instance windows-1252, or convert it to UTF-8",
+        path = path.display()
+    )]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column; of the header, its name as far as it can be read.
+        column: String,
+        /// The encoding that was assumed.
+        encoding: &'static str,
+    },
     /// A record is malformed.
     #[error(
         "read {path}, {unit} {number}: found {found}, needed {needed}; correct or remove it",

@@ -11,8 +11,6 @@ pub(crate) enum Field {
     Null,
     /// Text.
     Text(String),
-    /// Text that is not UTF-8: its bytes, unchanged. It cannot be converted to JSON.
-    IllText(Vec<u8>),
     /// Bytes: unchanged, or base64 in JSON.
     Bytes(Vec<u8>),
     /// A number, a truth value, a list or an object: its JSON in both cases.
@@ -20,14 +18,6 @@ pub(crate) enum Field {
 }
 
 impl Field {
-    /// A text field from bytes.
-    pub(crate) fn text(bytes: &[u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Field::Text(text.to_owned()),
-            Err(_) => Field::IllText(bytes.to_owned()),
-        }
-    }
-
     /// A number in its shortest form that reads back the same. JSON has no infinities: they become text.
     pub(crate) fn number(value: f64) -> Self {
         match serde_json::Number::from_f64(value) {
@@ -61,23 +51,21 @@ impl Field {
         match self {
             Field::Null => Vec::new(),
             Field::Text(text) | Field::Json(text) => text.into_bytes(),
-            Field::IllText(bytes) | Field::Bytes(bytes) => bytes,
+            Field::Bytes(bytes) => bytes,
         }
     }
 
-    /// Appends the field to a JSON object in `out`. `Err` says what was found that JSON cannot contain.
-    pub(crate) fn write_json(self, out: &mut String) -> Result<(), &'static str> {
+    /// Appends the field to a JSON object in `out`.
+    pub(crate) fn write_json(self, out: &mut String) {
         match self {
             Field::Null => out.push_str("null"),
             Field::Text(text) => out.push_str(&Value::String(text).to_string()),
             Field::Json(json) => out.push_str(&json),
-            Field::IllText(_) => return Err("text that is not UTF-8"),
             Field::Bytes(bytes) => {
                 out.push('"');
                 STANDARD.encode_string(bytes, out);
                 out.push('"');
             }
         }
-        Ok(())
     }
 }

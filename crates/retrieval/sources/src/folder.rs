@@ -1,12 +1,12 @@
 //! Directories of files.
 
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, SourceError};
 use crate::record::{MAX_RECORD_BYTES, Record, too_long};
-use crate::source::Source;
+use crate::source::{FolderFiles, Source};
 use crate::spec::SourceSpec;
 
 /// Maximum depth of directories.
@@ -16,53 +16,88 @@ const NEEDED: &str =
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     let root = fs::canonicalize(&spec.path).map_err(|source| SourceError::io(&spec.path, source))?;
-    let mut files = Vec::new();
-    collect(&root, &root, &mut Vec::new(), &mut files)?;
+    let mut listing = Listing { root: &root, hidden: spec.hidden, files: Vec::new(), left_out: Vec::new() };
+    listing.add(&root, &mut Vec::new())?;
+    let Listing { mut files, mut left_out, .. } = listing;
+    if files.is_empty() && !left_out.is_empty() {
+        return Err(SourceError::file(&spec.path, "hidden files only", "another file; ask for hidden ones: --hidden"));
+    }
     // Sorted by name, so that the order does not depend on the file system.
     files.sort_unstable();
+    left_out.sort_unstable();
+    let taken = files.iter().map(|(key, _)| key.clone()).collect();
     let len = files.len() as u64;
     let records = files.into_iter().zip(1..).map(|((key, path), number)| read(key, &path, number));
-    Ok(Source::new(Box::new(records), Some(len)))
+    Ok(Source::new(Box::new(records), Some(len)).with_files(FolderFiles { taken, left_out }))
 }
 
-/// Files below `directory` with their names relative to the root, parts separated by `/`.
-fn collect(
-    root: &Path,
-    directory: &Path,
-    parts: &mut Vec<Vec<u8>>,
-    files: &mut Vec<(Vec<u8>, PathBuf)>,
-) -> Result<(), SourceError> {
-    if parts.len() > MOST_DEPTH {
-        return Err(SourceError::file(
-            directory,
-            "a directory that is too deep",
-            format!("at most {MOST_DEPTH} levels"),
-        ));
-    }
-    for entry in fs::read_dir(directory).map_err(|source| SourceError::io(directory, source))? {
-        let entry = entry.map_err(|source| SourceError::io(directory, source))?;
-        let path = entry.path();
-        let kind = entry.file_type().map_err(|source| SourceError::io(&path, source))?;
-        parts.push(entry.file_name().as_encoded_bytes().to_owned());
-        if kind.is_dir() {
-            collect(root, &path, parts, files)?;
-        } else if kind.is_file() || kind.is_symlink() && leads_to_file_inside(root, &path)? {
-            files.push((parts.join(&b'/'), path));
-        } else {
-            let found = if kind.is_symlink() { "a link that leads elsewhere" } else { "neither file nor directory" };
-            return Err(SourceError::file(&path, found, NEEDED));
+/// The files of a folder that are found so far.
+struct Listing<'a> {
+    root: &'a Path,
+    /// Whether hidden ones are taken.
+    hidden: bool,
+    /// Names relative to the root, parts separated by `/`, and paths.
+    files: Vec<(String, PathBuf)>,
+    /// Hidden files and folders.
+    left_out: Vec<String>,
+}
+
+impl Listing<'_> {
+    /// Adds the files below a directory with this name, in parts.
+    fn add(&mut self, directory: &Path, parts: &mut Vec<String>) -> Result<(), SourceError> {
+        if parts.len() > MOST_DEPTH {
+            let needed = format!("at most {MOST_DEPTH} levels");
+            return Err(SourceError::file(directory, "a directory that is too deep", needed));
         }
-        parts.pop();
+        for entry in fs::read_dir(directory).map_err(|source| SourceError::io(directory, source))? {
+            let entry = entry.map_err(|source| SourceError::io(directory, source))?;
+            let path = entry.path();
+            let Ok(name) = entry.file_name().into_string() else {
+                return Err(SourceError::file(&path, "a name that is not UTF-8", "UTF-8, which is the key; rename it"));
+            };
+            let hidden = name.starts_with('.') && !self.hidden;
+            parts.push(name);
+            if hidden {
+                self.left_out.push(parts.join("/"));
+            } else {
+                self.add_entry(&entry, path, parts)?;
+            }
+            parts.pop();
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn add_entry(&mut self, entry: &DirEntry, path: PathBuf, parts: &mut Vec<String>) -> Result<(), SourceError> {
+        let kind = entry.file_type().map_err(|source| SourceError::io(&path, source))?;
+        if kind.is_dir() {
+            return self.add(&path, parts);
+        }
+        if kind.is_symlink() {
+            let target = file_inside(self.root, &path)?;
+            let Some(target) = target else {
+                return Err(SourceError::file(&path, "a link that leads elsewhere", NEEDED));
+            };
+            // A link does not publish what is hidden.
+            if !self.hidden && target.iter().any(|part| part.as_encoded_bytes().starts_with(b".")) {
+                self.left_out.push(parts.join("/"));
+                return Ok(());
+            }
+        } else if !kind.is_file() {
+            return Err(SourceError::file(&path, "neither file nor directory", NEEDED));
+        }
+        self.files.push((parts.join("/"), path));
+        Ok(())
+    }
 }
 
-fn leads_to_file_inside(root: &Path, link: &Path) -> Result<bool, SourceError> {
+/// The path, relative to the root, of the file that a link leads to; `None` if there is no such file below the root.
+fn file_inside(root: &Path, link: &Path) -> Result<Option<PathBuf>, SourceError> {
     let target = fs::canonicalize(link).map_err(|source| SourceError::io(link, source))?;
-    Ok(target.starts_with(root) && target.is_file())
+    let inside = target.strip_prefix(root).ok().filter(|_| target.is_file());
+    Ok(inside.map(Path::to_owned))
 }
 
-fn read(key: Vec<u8>, path: &Path, number: u64) -> Result<Record, SourceError> {
+fn read(key: String, path: &Path, number: u64) -> Result<Record, SourceError> {
     let place = Place { path, unit: "file", number };
     let file = File::open(path).map_err(|source| SourceError::io(path, source))?;
     let mut value = Vec::new();
@@ -71,5 +106,5 @@ fn read(key: Vec<u8>, path: &Path, number: u64) -> Result<Record, SourceError> {
     if value.len() > MAX_RECORD_BYTES {
         return Err(too_long(&place, format!("more than {MAX_RECORD_BYTES}")));
     }
-    Record { key: Some(key), value }.check(&place)
+    Record { key: Some(key.into_bytes()), value }.check(&place)
 }

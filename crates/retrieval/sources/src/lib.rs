@@ -9,12 +9,14 @@ mod json_array;
 mod json_lines;
 mod object;
 mod parquet;
+mod parquet_cell;
 mod record;
 mod source;
 mod spec;
 mod sqlite;
+mod sqlite_file;
 
 pub use error::SourceError;
 pub use record::{MAX_RECORD_BYTES, Record};
-pub use source::Source;
+pub use source::{FolderFiles, Source};
 pub use spec::{Kind, SourceSpec};

@@ -17,7 +17,7 @@ pub(crate) fn object_record(place: &Place<'_>, spec: &SourceSpec, json: &[u8]) -
         serde_json::from_slice(json).map_err(|error| place.refuse(error.to_string(), "one JSON object"))?;
     let key = spec.key_column.as_deref().map(|name| field(place, &object, name)).transpose()?;
     let values = if spec.value_columns.is_empty() {
-        vec![("", Field::text(json))]
+        vec![("", Field::Bytes(json.to_owned()))]
     } else {
         let named = spec.value_columns.iter().map(|name| Ok((name.as_str(), field(place, &object, name)?)));
         named.collect::<Result<_, SourceError>>()?

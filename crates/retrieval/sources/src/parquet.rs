@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Row;
 use parquet::record::reader::RowIter;
-use parquet::record::{Field as Cell, Row};
-use parquet::schema::types::Type;
+use parquet::schema::types::{Type, TypePtr};
 
 use crate::error::{Place, SourceError};
 use crate::field::Field;
+use crate::parquet_cell::{self, is_pandas_index, unreadable_part};
 use crate::record::{Columns, Record};
 use crate::source::Source;
 use crate::spec::SourceSpec;
@@ -29,14 +30,22 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     let len = count_rows(reader.metadata()).map_err(refuse)?;
     let schema = reader.metadata().file_metadata().schema();
     let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-    let columns = Columns::choose(spec, &names)?;
+    let mut columns = Columns::choose(spec, &names)?;
+    if spec.value_columns.is_empty() {
+        columns = columns.without(is_pandas_index);
+    }
     let used = columns.used().iter().filter_map(|&i| schema.get_fields().get(i).cloned()).collect::<Vec<_>>();
     if used.is_empty() {
         return Err(SourceError::file(path, "no columns", "at least one"));
     }
-    let projection = Type::group_type_builder(schema.name()).with_fields(used).build();
+    if let Some(part) = used.iter().find_map(|column| unreadable_part(column)) {
+        let found = format!("the type INTERVAL in column {part:?}");
+        return Err(SourceError::file(path, found, "another type: convert it to text, or leave the column out"));
+    }
+    let projection = Type::group_type_builder(schema.name()).with_fields(used.clone()).build();
     let rows = guarded(|| RowIter::from_file_into(Box::new(reader)).with_batch_size(BATCH).project(Some(projection?)));
-    let mut rows = Rows { path: path.clone(), rows: rows.map_err(refuse)?, columns: columns.projected(), number: 0 };
+    let (rows, columns) = (rows.map_err(refuse)?, columns.projected());
+    let mut rows = Rows { path: path.clone(), rows, types: used, columns, number: 0 };
     Ok(Source::new(Box::new(std::iter::from_fn(move || rows.next().transpose())), Some(len)))
 }
 
@@ -68,6 +77,8 @@ fn count_rows(metadata: &ParquetMetaData) -> Result<u64, String> {
 struct Rows {
     path: PathBuf,
     rows: RowIter<'static>,
+    /// Types of the columns that are read.
+    types: Vec<TypePtr>,
     columns: Columns,
     number: u64,
 }
@@ -77,25 +88,14 @@ impl Rows {
         self.number += 1;
         let place = Place { path: &self.path, unit: "row", number: self.number };
         let refuse = |found| place.refuse(found, "a row that can be read");
-        let (rows, columns) = (&mut self.rows, &self.columns);
-        let fields = guarded(|| rows.next().map(|row| row.map(fields)).transpose()).map_err(refuse)?;
+        let (rows, types) = (&mut self.rows, &self.types);
+        let fields = |row: Row| {
+            let cells = row.into_columns().into_iter().zip(types);
+            cells.map(|((_, cell), column)| parquet_cell::field(cell, column)).collect::<Result<Vec<Field>, String>>()
+        };
+        let fields = guarded(|| Ok(rows.next().transpose()?.map(fields))).map_err(refuse)?;
+        let (fields, columns) = (fields.transpose().map_err(refuse)?, &self.columns);
         let record = |fields: Vec<Field>| columns.record(&place, |i| Ok(fields.get(i).cloned().unwrap_or(Field::Null)));
         fields.map(record).transpose()
-    }
-}
-
-fn fields(row: Row) -> Vec<Field> {
-    row.into_columns().into_iter().map(|(_, cell)| field(cell)).collect()
-}
-
-fn field(cell: Cell) -> Field {
-    match cell {
-        Cell::Str(text) => Field::Text(text),
-        Cell::Bytes(bytes) => Field::Bytes(bytes.data().to_owned()),
-        // Format as 32 bits: the shortest text differs from that of 64 bits.
-        Cell::Float(value) if value.is_finite() => Field::Json(value.to_string()),
-        Cell::Float(value) => Field::number(value.into()),
-        Cell::Double(value) => Field::number(value),
-        other => Field::from_value(other.to_json_value()),
     }
 }

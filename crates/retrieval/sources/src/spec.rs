@@ -77,6 +77,12 @@ pub struct SourceSpec {
     /// The columns of the value, in order; if empty, all but the key. A single one is used unchanged, several become
     /// one JSON object. For JSON without named columns, the value is the whole object.
     pub value_columns: Vec<String>,
+    /// Name of the encoding of a CSV or TSV file, as the Encoding Standard has it, for instance `windows-1252`; `None`
+    /// for UTF-8.
+    pub encoding: Option<String>,
+    /// Whether hidden files of a folder are records too: those whose name, or that of a folder above them, begins with
+    /// a dot.
+    pub hidden: bool,
 }
 
 impl SourceSpec {
@@ -88,7 +94,8 @@ impl SourceSpec {
     pub fn guess(path: impl Into<PathBuf>) -> Result<Self, SourceError> {
         let path = path.into();
         let kind = guess_kind(&path)?;
-        Ok(SourceSpec { path, kind, table: None, key_column: None, value_columns: Vec::new() })
+        let (table, key_column, encoding) = (None, None, None);
+        Ok(SourceSpec { path, kind, table, key_column, value_columns: Vec::new(), encoding, hidden: false })
     }
 
     /// Whether the records have keys.
@@ -104,6 +111,12 @@ impl SourceSpec {
         }
         if self.kind == Kind::Folder && (self.key_column.is_some() || !self.value_columns.is_empty()) {
             return Err(refuse("columns"));
+        }
+        if self.encoding.is_some() && !matches!(self.kind, Kind::Csv | Kind::Tsv) {
+            return Err(refuse("an encoding"));
+        }
+        if self.hidden && self.kind != Kind::Folder {
+            return Err(refuse("hidden files"));
         }
         Ok(())
     }

@@ -13,14 +13,14 @@ use crate::field::Field;
 use crate::record::{Columns, MAX_RECORD_BYTES, Record};
 use crate::source::Source;
 use crate::spec::SourceSpec;
+use crate::sqlite_file::File;
+
+const READABLE: &str = "a row that can be read";
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
-    // Report a missing file as an I/O error of the operating system.
-    spec.path.metadata().map_err(|source| SourceError::io(&spec.path, source))?;
-    let refuse = |error: rusqlite::Error| {
-        SourceError::file(&spec.path, error.to_string(), "a SQLite database that can be read; check the file")
-    };
-    let connection = connect(spec).map_err(refuse)?;
+    let file = File::find(&spec.path).map_err(|source| SourceError::io(&spec.path, source))?;
+    let refuse = |error: rusqlite::Error| SourceError::file(&spec.path, error.to_string(), file.needed());
+    let connection = connect(&file).map_err(refuse)?;
     let tables = tables(&connection).map_err(refuse)?;
     let table = choose_table(spec, &tables)?;
     let from = if table.view { quote(&table.name) } else { format!("{} NOT INDEXED", quote(&table.name)) };
@@ -39,13 +39,19 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
         // Without an index, rows are returned in the order of the table, whichever columns are read.
         statement: format!("SELECT {} FROM {from}", if used.is_empty() { "NULL".into() } else { used.join(", ") }),
         columns: columns.projected(),
+        file,
     };
     Ok(Source::new(Box::new(read_ahead(move |take| reading.read(take))), len))
 }
 
-fn connect(spec: &SourceSpec) -> rusqlite::Result<Connection> {
+/// Opens a file for reading. Nothing is written beside it, unless another program has left changes there that must be
+/// read.
+fn connect(file: &File) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(&spec.path, flags)?;
+    let connection = match file.unchanging() {
+        Some(name) => Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?,
+        None => Connection::open_with_flags(file.path(), flags)?,
+    };
     // Do not trust the file's schema, and limit the length of all values to that of a record.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -90,6 +96,7 @@ fn quote(name: &str) -> String {
 /// What is read: rows borrow from the statement, the statement from the connection.
 struct Reading {
     path: PathBuf,
+    file: File,
     connection: Connection,
     statement: String,
     columns: Columns,
@@ -99,27 +106,33 @@ impl Reading {
     /// Calls `take` with records until it returns `false`.
     fn read(&self, take: &mut dyn FnMut(Record) -> bool) -> Result<(), SourceError> {
         let mut place = Place { path: &self.path, unit: "row", number: 1 };
-        let refuse =
-            |place: &Place<'_>, error: rusqlite::Error| place.refuse(error.to_string(), "a row that can be read");
+        let refuse = |place: &Place<'_>, error: rusqlite::Error| place.refuse(error.to_string(), READABLE);
         let mut statement = self.connection.prepare(&self.statement).map_err(|error| refuse(&place, error))?;
         let mut rows = statement.query(()).map_err(|error| refuse(&place, error))?;
         while let Some(row) = rows.next().map_err(|error| refuse(&place, error))? {
-            let record = self.columns.record(&place, |i| field(row, i).map_err(|error| refuse(&place, error)))?;
+            let record = self.columns.record(&place, |i| field(&place, row, i))?;
             if !take(record) {
-                break;
+                return Ok(());
             }
             place.number += 1;
         }
-        Ok(())
+        self.file.check_unchanged().map_err(|source| SourceError::io(&self.path, source))
     }
 }
 
-fn field(row: &Row<'_>, i: usize) -> rusqlite::Result<Field> {
-    Ok(match row.get_ref(i)? {
+fn field(place: &Place<'_>, row: &Row<'_>, i: usize) -> Result<Field, SourceError> {
+    let refuse = |error: rusqlite::Error| place.refuse(error.to_string(), READABLE);
+    Ok(match row.get_ref(i).map_err(refuse)? {
         ValueRef::Null => Field::Null,
         ValueRef::Integer(value) => Field::Json(value.to_string()),
         ValueRef::Real(value) => Field::number(value),
-        ValueRef::Text(text) => Field::text(text),
+        ValueRef::Text(text) => match str::from_utf8(text) {
+            Ok(text) => Field::Text(text.to_owned()),
+            Err(_) => {
+                let column = row.as_ref().column_name(i).map_err(refuse)?;
+                return Err(place.refuse(format!("text that is not UTF-8 in column {column:?}"), "UTF-8, or a BLOB"));
+            }
+        },
         ValueRef::Blob(bytes) => Field::Bytes(bytes.to_owned()),
     })
 }

@@ -109,6 +109,62 @@ fn blobs_that_are_too_long_are_refused() {
     assert!(message.contains("row 2: found a record of 16777217 bytes"), "{message}");
 }
 
+#[test]
+fn text_of_sqlite_that_is_not_utf8_is_refused_with_its_row() {
+    let (_directory, path) =
+        sqlite("CREATE TABLE t (k, v); INSERT INTO t VALUES ('a', x'ff'), (CAST(x'636166e9' AS TEXT), 'b')");
+    let message = read(&spec(&path, "k", &["v"])).unwrap_err().to_string();
+    assert!(
+        message.contains("row 2: found text that is not UTF-8 in column \"k\", needed UTF-8, or a BLOB"),
+        "{message}"
+    );
+}
+
+/// The names of the files in a folder.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn a_sqlite_file_with_an_empty_log_is_read_without_leaving_files() {
+    let (directory, path) = sqlite("PRAGMA journal_mode=WAL; CREATE TABLE t (k); INSERT INTO t VALUES ('a')");
+    // Its name needs quoting in an address.
+    let odd = directory.path().join("a b?c%23#é.sqlite");
+    std::fs::rename(&path, &odd).unwrap();
+    assert_eq!(std::fs::read(&odd).unwrap()[18..20], [2, 2]);
+    let before = std::fs::metadata(directory.path()).unwrap().permissions();
+    let mut read_only = before.clone();
+    read_only.set_readonly(true);
+    for permissions in [before.clone(), read_only, before] {
+        std::fs::set_permissions(directory.path(), permissions).unwrap();
+        assert_eq!(read(&spec(&odd, "k", &[])).unwrap(), [record("a", "")]);
+        assert_eq!(names(directory.path()), ["a b?c%23#é.sqlite"]);
+    }
+}
+
+#[test]
+fn changes_in_the_log_of_a_sqlite_file_are_read() {
+    let (_directory, path) = sqlite("PRAGMA journal_mode=WAL; CREATE TABLE t (k); INSERT INTO t VALUES ('a')");
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("INSERT INTO t VALUES ('b')").unwrap();
+    assert_eq!(read(&spec(&path, "k", &[])).unwrap(), [record("a", ""), record("b", "")]);
+}
+
+#[test]
+fn a_sqlite_file_that_changes_while_it_is_read_is_refused() {
+    let count = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000)";
+    let (_directory, path) =
+        sqlite(&format!("PRAGMA journal_mode=WAL; CREATE TABLE t (k); {count} INSERT INTO t SELECT i FROM c"));
+    // Most of the rows are read only after the change.
+    let source = Source::open(&spec(&path, "k", &[])).unwrap();
+    Connection::open(&path).unwrap().execute_batch("INSERT INTO t VALUES ('new')").unwrap();
+    let message = source.filter_map(Result::err).next().unwrap().to_string();
+    assert!(message.contains("another program changed it meanwhile"), "{message}");
+}
+
 /// Reading a file with any one byte changed ends, with records or with an error.
 #[test]
 fn damaged_sqlite_files_end() {

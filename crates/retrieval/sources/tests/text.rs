@@ -71,10 +71,40 @@ fn mistakes_in_csv_are_named() {
     assert!(complaint(&path, "k", &[]).contains("line 3: found an empty key"));
     let (_directory, path) = file("c.csv", "");
     assert!(complaint(&path, "", &[]).contains("an empty file"));
-    let (_directory, path) = file("d.csv", b"k,v,w\na,\xff,1\n");
-    assert_eq!(read(&path, "k", &["v"]).unwrap()[0].value, b"\xff");
-    let message = complaint(&path, "k", &[]);
-    assert!(message.contains("line 2: found text that is not UTF-8 in column \"v\""), "{message}");
+}
+
+#[test]
+fn text_of_another_encoding_is_refused_or_decoded() {
+    // An e with an acute accent, in Windows-1252: in a key, a value, a value among others, and a name.
+    let cases = [
+        (&b"k,v\na,1\ncaf\xe9,2\n"[..], &["v"][..], "line 3: found bytes that are not UTF-8 in column \"k\""),
+        (b"k,v\na,1\nb,caf\xe9\n", &["v"], "line 3: found bytes that are not UTF-8 in column \"v\""),
+        (b"k,v,w\na,caf\xe9,2\n", &[], "line 2: found bytes that are not UTF-8 in column \"v\""),
+        (b"k,pr\xe9nom\na,1\n", &[], "line 1: found bytes that are not UTF-8 in column \"pr\u{fffd}nom\""),
+    ];
+    for (content, values, found) in cases {
+        let (_directory, path) = file("a.csv", content);
+        let message = complaint(&path, "k", values);
+        assert!(message.contains(found) && message.contains("--encoding"), "{message}");
+        let spec = SourceSpec { encoding: Some("Latin1".into()), ..spec(&path, "k", values) };
+        let records: Vec<Record> = Source::open(&spec).unwrap().collect::<Result<_, _>>().unwrap();
+        assert!(records.iter().all(|record| std::str::from_utf8(&record.value).is_ok()));
+        if content.starts_with(b"k,v\n") {
+            let last = records.last().unwrap();
+            assert!([last.key.as_deref().unwrap(), &last.value].contains(&"café".as_bytes()), "{last:?}");
+        }
+    }
+    // Columns that are not used may have other bytes.
+    let (_directory, path) = file("a.csv", b"k,v,w\na,1,\xe9\n");
+    assert_eq!(read(&path, "k", &["v"]).unwrap(), [record("a", "1")]);
+    let refused = |kind: SourceSpec| Source::open(&kind).err().unwrap().to_string();
+    for name in ["utf-16", "iso-2022-jp", "nonsense"] {
+        let message = refused(SourceSpec { encoding: Some(name.into()), ..spec(&path, "k", &[]) });
+        assert!(message.contains(&format!("found the encoding {name:?}")), "{message}");
+    }
+    let (_directory, path) = file("a.jsonl", "{}");
+    let message = refused(SourceSpec { encoding: Some("utf-8".into()), ..spec(&path, "", &[]) });
+    assert!(message.contains("found an encoding for a file of JSON lines"), "{message}");
 }
 
 #[test]
@@ -236,6 +266,55 @@ fn a_folder_is_read_in_the_order_of_names() {
     let mut source = Source::open(&spec).unwrap();
     std::fs::remove_file(directory.path().join("a.txt")).unwrap();
     assert!(matches!(source.next(), Some(Err(SourceError::Io { .. }))));
+}
+
+#[test]
+fn hidden_files_are_records_only_on_request() {
+    let (directory, _) = file("a.html", "A");
+    for folder in [".git", "sub/.cache"] {
+        std::fs::create_dir_all(directory.path().join(folder)).unwrap();
+    }
+    for secret in [".env", ".git/config", "sub/.DS_Store", "sub/.cache/x"] {
+        std::fs::write(directory.path().join(secret), "secret").unwrap();
+    }
+    std::fs::write(directory.path().join("sub/b.html"), "B").unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(".env", directory.path().join("shown")).unwrap();
+    let mut spec = SourceSpec::guess(directory.path()).unwrap();
+    let source = Source::open(&spec).unwrap();
+    let files = source.files().unwrap().clone();
+    assert_eq!(files.taken, ["a.html", "sub/b.html"]);
+    let mut hidden = vec![".env", ".git", "sub/.DS_Store", "sub/.cache"];
+    // A link to a hidden file does not publish it either.
+    #[cfg(unix)]
+    hidden.insert(2, "shown");
+    assert_eq!(files.left_out, hidden);
+    let records: Vec<Record> = source.collect::<Result<_, _>>().unwrap();
+    assert_eq!(records, [record("a.html", "A"), record("sub/b.html", "B")]);
+
+    spec.hidden = true;
+    let source = Source::open(&spec).unwrap();
+    assert!(source.files().unwrap().left_out.is_empty());
+    let keys: Vec<Vec<u8>> = source.map(|record| record.unwrap().key.unwrap()).collect();
+    assert!(keys.contains(&b".git/config".to_vec()) && keys.contains(&b".env".to_vec()), "{keys:?}");
+
+    let (directory, _) = file(".env", "secret");
+    let message = read(directory.path(), "", &[]).unwrap_err().to_string();
+    assert!(message.contains("hidden files only") && message.contains("--hidden"), "{message}");
+    let (_directory, path) = file("a.csv", "k\n1\n");
+    let csv = SourceSpec { hidden: true, ..self::spec(&path, "", &[]) };
+    assert!(Source::open(&csv).err().unwrap().to_string().contains("found hidden files for a CSV file"));
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_not_text_are_refused() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let (directory, _) = file("a", "A");
+    std::fs::write(directory.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "x").unwrap();
+    let message = read(directory.path(), "", &[]).unwrap_err().to_string();
+    assert!(message.contains("a name that is not UTF-8"), "{message}");
 }
 
 #[cfg(unix)]

@@ -40,12 +40,14 @@ impl RecordSource {
         table: Option<String>,
         key: Option<String>,
         values: Vec<String>,
+        encoding: Option<String>,
+        hidden: bool,
     ) -> PyResult<Self> {
         let kind = match kind {
             Some(name) => find_kind(name)?,
             None => SourceSpec::guess(&path).map_err(Failure::from)?.kind,
         };
-        Ok(RecordSource(SourceSpec { path, kind, table, key_column: key, value_columns: values }))
+        Ok(RecordSource(SourceSpec { path, kind, table, key_column: key, value_columns: values, encoding, hidden }))
     }
 
     /// Opens the file; its columns are found, and no record is read yet.
@@ -56,6 +58,15 @@ impl RecordSource {
     #[getter]
     fn keyed(&self) -> bool {
         self.0.has_keys()
+    }
+
+    /// The hidden files and folders of a folder that are left out.
+    fn left_out(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        if self.0.kind != Kind::Folder {
+            return Ok(Vec::new());
+        }
+        let source = py.detach(|| self.open()).map_err(Failure::from)?;
+        Ok(source.files().map(|files| files.left_out.clone()).unwrap_or_default())
     }
 }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use unspoken_database::Record;
-use unspoken_sources::{Kind, Source, SourceError, SourceSpec};
+use unspoken_sources::{FolderFiles, Kind, Source, SourceError, SourceSpec};
+
+/// Maximum number of files that are listed.
+const MOST_LISTED: usize = 20;
 
 /// Selection of the records of a file or a folder.
 #[derive(clap::Args)]
@@ -23,6 +26,12 @@ pub struct RecordOptions {
     /// columns [default: all but the key; for JSON the whole object]
     #[arg(long = "value", value_name = "COLUMN")]
     value_columns: Vec<String>,
+    /// Encoding of a CSV or TSV file, for instance windows-1252 or shift_jis [default: utf-8; other bytes are refused]
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
+    /// Take the hidden files of a folder too: those whose name, or that of a folder above them, begins with a dot
+    #[arg(long)]
+    hidden: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -54,9 +63,37 @@ impl RecordOptions {
             table: self.table.clone(),
             key_column: self.key_column.clone(),
             value_columns: self.value_columns.clone(),
+            encoding: self.encoding.clone(),
+            hidden: self.hidden,
         };
         Ok((Source::open(&spec)?, spec.has_keys()))
     }
+}
+
+/// What was taken of a folder, and what was left out: two lines, or none for other sources.
+pub fn folder_lines(files: Option<&FolderFiles>) -> String {
+    let Some(FolderFiles { taken, left_out }) = files else { return String::new() };
+    let mut lines = format!("files       {}: {}\n", taken.len(), some(taken));
+    if !left_out.is_empty() {
+        let hidden = some(left_out);
+        lines += &format!("left out    {} hidden: {hidden} (--hidden takes hidden files)\n", left_out.len());
+    }
+    lines
+}
+
+/// The first of some names.
+fn some(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(MOST_LISTED).map(String::as_str).collect();
+    match names.len().saturating_sub(MOST_LISTED) {
+        0 => shown.join(", "),
+        more => format!("{}, and {more} more", shown.join(", ")),
+    }
+}
+
+/// Where a record is: its number, from 0, its file, and its key, for errors.
+pub fn place(number: u64, record: &Record, from: &Path) -> String {
+    let key = record.key.as_ref().map(|key| format!(", key '{}'", key.escape_ascii())).unwrap_or_default();
+    format!("record {number} of {}{key}", from.display())
 }
 
 /// Converts a record of a source to a record of a database.
