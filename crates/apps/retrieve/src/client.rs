@@ -60,13 +60,43 @@ pub struct EncodedQuestion {
 pub struct RetrieveOptions {
     mode: Mode,
     counters: Arc<dyn DurableCounters>,
+    sealing: Opens,
+}
+
+/// Which sealed records a client can open.
+#[derive(Clone, Copy)]
+enum Opens {
+    Nothing,
+    Sealed([u8; 16]),
+    Anything,
 }
 
 impl RetrieveOptions {
     /// Queries of this kind. Session queries take their numbers from `counters`; the other kinds need none, but a new
     /// secret starts them.
     pub fn new(mode: Mode, counters: impl DurableCounters + 'static) -> Self {
-        RetrieveOptions { mode, counters: Arc::new(counters) }
+        RetrieveOptions { mode, counters: Arc::new(counters), sealing: Opens::Nothing }
+    }
+
+    /// The same options for a database whose records are sealed with this id, which the client opens with
+    /// [`SealedQuestions`](crate::SealedQuestions). Without it, a database that is described as sealed is refused: no
+    /// record would be found.
+    pub fn with_sealing(self, sealing: [u8; 16]) -> Self {
+        RetrieveOptions { sealing: Opens::Sealed(sealing), ..self }
+    }
+
+    /// The same options for a client that predicts costs, also those of sealed databases, and asks nothing.
+    pub fn with_any_sealing(self) -> Self {
+        RetrieveOptions { sealing: Opens::Anything, ..self }
+    }
+
+    /// Checks that the client can open what a database has. Services of earlier releases do not describe sealings.
+    fn check_sealing(&self, description: &Description) -> Result<(), RetrieveError> {
+        match (description.sealing(), self.sealing) {
+            (Some(_), Opens::Nothing) => Err(RetrieveError::Sealed),
+            (Some(found), Opens::Sealed(known)) if found != known => Err(RetrieveError::OtherSealing),
+            _ => Ok(()),
+        }
     }
 
     /// The kind of queries.
@@ -240,6 +270,7 @@ impl ClientHalf for RetrieveClient {
         if !description.tables().kind().modes().contains(&options.mode) {
             return Err(message::other_tables(&description, options.mode));
         }
+        options.check_sealing(&description)?;
         let mut key = Box::new(Zeroizing::new([0; SECRET_BYTES]));
         match stored {
             Some(bytes) if bytes.len() == SECRET_BYTES => key.copy_from_slice(bytes),
@@ -381,6 +412,7 @@ mod tests {
     use std::io;
 
     use unspoken_pir::{Length, Preset, Response, Tables};
+    use unspoken_protocol::ApplicationDescription;
 
     use super::*;
 
@@ -395,6 +427,26 @@ mod tests {
         fn take(&self, _: &[u8; 16], _: u32) -> io::Result<u32> {
             Err(io::ErrorKind::Unsupported.into())
         }
+    }
+
+    #[test]
+    fn a_sealed_database_is_refused_by_clients_that_cannot_open_it() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let layout = Layout::Index { records: 50, length: Length::Fixed(7) };
+        let plain = Description::new(&Tables::new(&parameters, layout, TableKind::Transformed).unwrap()).unwrap();
+        let sealed = plain.clone().with_sealing(Some([7; 16]));
+        let read = Description::read(&sealed.to_bytes(), true).unwrap();
+        assert_eq!((read.sealing(), plain.sealing()), (Some([7; 16]), None));
+        let open = |description: &Description, options| RetrieveClient::open(description.clone(), options, None);
+        let options = || RetrieveOptions::new(Mode::Packed, NoCounters);
+        assert!(matches!(open(&read, options()), Err(RetrieveError::Sealed)));
+        assert!(matches!(open(&read, options().with_sealing([8; 16])), Err(RetrieveError::OtherSealing)));
+        for options in [options().with_sealing([7; 16]), options().with_any_sealing()] {
+            assert!(open(&read, options).is_ok());
+        }
+        // A service of an earlier release does not tell.
+        assert!(open(&plain, options()).is_ok() && open(&plain, options().with_sealing([7; 16])).is_ok());
+        assert!(sealed.to_bytes().len() > plain.to_bytes().len() && sealed.layout_id() == plain.layout_id());
     }
 
     #[test]

@@ -35,6 +35,18 @@ pub enum RetrieveError {
         /// Number of records that the database has room for.
         records: u64,
     },
+    /// The records are sealed, and the client cannot open them. Nothing was asked.
+    #[error(
+        "the records of the database are sealed: without their keys none is found; ask with the application that gives \
+         the keys: --unseal, unseal= in Python"
+    )]
+    Sealed,
+    /// The records are sealed, but not with the key of the application that gives keys. Nothing was asked.
+    #[error(
+        "the records of the database are sealed with another key than that of the application that gives keys: none \
+         would be found; name the one that belongs to this database"
+    )]
+    OtherSealing,
     /// Keys could not be written, or the numbers of session queries could not be stored.
     #[error("{what}: {source}")]
     Io {
@@ -70,6 +82,7 @@ impl ApplicationError for RetrieveError {
             // A decrypted cell.
             RetrieveError::Layout(LayoutError::Cell { .. }) => ErrorKind::Unreadable,
             RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
+            RetrieveError::Sealed | RetrieveError::OtherSealing => ErrorKind::Mismatch,
             RetrieveError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
             RetrieveError::WriteKey => {
                 ErrorKind::Refused { remedy: "upload with the owner's --state-dir; nothing was changed" }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rayon::prelude::*;
 use unspoken_pir::{
     DatabaseVersion, KEY_FORMAT, KeyHeader, PhaseTimes, PirError, PirParameters, PlaneShape, Planes, PreparedKeys,
-    Query, Response, Staleness, TableKind, Tables, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
+    Query, Response, Staleness, TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
 
@@ -32,7 +32,7 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
     /// # Errors
     /// If the database's parameters allow no tables for its layout.
     pub fn new(versions: V) -> Result<Self, RetrieveError> {
-        let description = Description::new(versions.current().tables())?;
+        let description = describe(&*versions.current())?;
         Ok(RetrieveServer { versions, described: RwLock::new(Arc::new(description)), sessions: SessionGuard::new() })
     }
 
@@ -42,7 +42,7 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
 
     /// The description of the current version, or of the last one that could be served.
     fn description(&self) -> Arc<Description> {
-        let current = self.description_of(self.versions.current().tables());
+        let current = self.description_of(&*self.versions.current());
         current.unwrap_or_else(|_| self.last_description())
     }
 
@@ -50,13 +50,13 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
         Arc::clone(&self.described.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The description of a version with these tables.
-    fn description_of(&self, tables: &Tables) -> Result<Arc<Description>, RetrieveError> {
+    /// The description of a version.
+    fn description_of(&self, version: &impl DatabaseVersion) -> Result<Arc<Description>, RetrieveError> {
         let last = self.last_description();
-        if last.tables() == tables {
+        if last.tables() == version.tables() && last.sealing() == version.sealing() {
             return Ok(last);
         }
-        let description = Arc::new(Description::new(tables)?);
+        let description = Arc::new(describe(version)?);
         *self.described.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&description);
         Ok(description)
     }
@@ -69,6 +69,10 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
         }
         Ok(queries)
     }
+}
+
+fn describe(version: &impl DatabaseVersion) -> Result<Description, RetrieveError> {
+    Ok(Description::new(version.tables())?.with_sealing(version.sealing()))
 }
 
 /// Number of queries to transformed tables that are answered at the same time.
@@ -202,7 +206,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     }
 
     fn check_ready(&self) -> Result<(), RetrieveError> {
-        self.description_of(self.versions.current().tables())?;
+        self.description_of(&*self.versions.current())?;
         match self.versions.staleness() {
             None => Ok(()),
             Some(Staleness::Replaced) => Err(replaced()),
@@ -284,7 +288,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
             return requests.iter().map(|_| Err(replaced())).collect();
         }
         let version = self.versions.current();
-        let description = match self.description_of(version.tables()) {
+        let description = match self.description_of(&*version) {
             Ok(description) => description,
             Err(error) => return requests.iter().map(|_| Err(not_described(&error))).collect(),
         };

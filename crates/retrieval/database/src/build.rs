@@ -133,7 +133,8 @@ impl Builder {
     {
         let parameters = self.preset.build()?;
         let target = Target::find(disk, dir, self.replace, self.sealing)?;
-        let collected = Collected::read(records, self.duplicates, monitor)?;
+        let longest = |by_key| Layout::longest_record(&parameters, self.tables, by_key);
+        let collected = Collected::read(records, self.duplicates, longest, monitor)?;
         let masks = self.masks(&target)?;
         match &collected.keys {
             _ if collected.values.len() == 0 => Err(DatabaseError::Empty),

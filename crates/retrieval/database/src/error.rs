@@ -8,8 +8,8 @@ use unspoken_pir::{LayoutError, PirError};
 use unspoken_ring::RingError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do. Only
-/// [`DatabaseError::Duplicate`], which is shown to the person who builds the database, contains a key; no error
-/// contains a record.
+/// [`DatabaseError::Duplicate`] and [`DatabaseError::TooLong`], which are shown to the person who builds the database,
+/// contain a key; no error contains a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
@@ -142,6 +142,21 @@ pub enum DatabaseError {
         /// The number of the later record, from zero.
         record: u64,
     },
+    /// A record is longer than those of any layout.
+    #[error(
+        "record {record}{} has {found} bytes, needed at most {needed}; split it, shorten it, or leave it out",
+        with_key(key.as_deref())
+    )]
+    TooLong {
+        /// The number of the record, from zero.
+        record: u64,
+        /// Its key, if it has one.
+        key: Option<Vec<u8>>,
+        /// Its length in bytes.
+        found: usize,
+        /// The length of the longest one that fits.
+        needed: usize,
+    },
     /// Some records have keys, others do not.
     #[error("record {record} has {found}, the ones before have {needed}; give all records a key or none")]
     Mixed {
@@ -170,6 +185,10 @@ pub enum DatabaseError {
     /// The caller cancelled the operation. The previous state is unchanged.
     #[error("cancelled; nothing was changed")]
     Cancelled,
+}
+
+fn with_key(key: Option<&[u8]>) -> String {
+    key.map(|key| format!(" with the key '{}'", key.escape_ascii())).unwrap_or_default()
 }
 
 /// Converts an I/O error, for `map_err`; adds the operation and the path.

@@ -67,10 +67,11 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Reads all records.
+    /// Reads all records. `longest` says how many bytes one may have that has a key or none.
     pub fn read<E>(
         records: impl IntoIterator<Item = Result<Record, E>>,
         duplicates: Duplicates,
+        longest: impl Fn(bool) -> usize,
         monitor: &mut Monitor<'_>,
     ) -> Result<Self, DatabaseError>
     where
@@ -79,7 +80,12 @@ impl Collected {
         let mut collected = Collected { values: Strings::default(), keys: None, dropped: 0 };
         let mut count = 0;
         for record in records {
-            collected.add(count, record.map_err(|error| DatabaseError::Source(error.into()))?, duplicates)?;
+            let record = record.map_err(|error| DatabaseError::Source(error.into()))?;
+            let (found, needed) = (record.value.len(), longest(record.key.is_some()));
+            if found > needed {
+                return Err(DatabaseError::TooLong { record: count, key: record.key, found, needed });
+            }
+            collected.add(count, record, duplicates)?;
             count += 1;
             if count % REPORT == 0 {
                 monitor.at(Phase::Read, count, None)?;

@@ -51,7 +51,17 @@ impl Shard {
         let table = map(&file, &files.table)?;
         let factors = dense.factors(&table)?;
         let changes = CellChanges::default();
-        Ok(Shard { id, version: manifest.version, sealing: manifest.sealing, tables, part, dense, table, factors, changes })
+        Ok(Shard {
+            id,
+            version: manifest.version,
+            sealing: manifest.sealing,
+            tables,
+            part,
+            dense,
+            table,
+            factors,
+            changes,
+        })
     }
 
     /// The parameters.

@@ -118,10 +118,10 @@ impl Writer {
         let layout = self.geometry.layout();
         let tag = layout.tag(key)?;
         let most = layout.cell_bytes() - unspoken_pir::layout::BUCKET_OVERHEAD;
-        let found = Bucket::entry_bytes(value.len());
-        if found > most {
-            let needed = format!("a bucket has {most} bytes for a record with its tag and length");
-            return Err(LayoutError::Length { found, needed }.into());
+        let longest = Bucket::longest_value(most);
+        if value.len() > longest {
+            let needed = format!("at most {longest} bytes");
+            return Err(LayoutError::Length { found: value.len(), needed }.into());
         }
         let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
         let mut edited = EditedBuckets::new(layout, |bucket| current(base, committed, pending, bucket));

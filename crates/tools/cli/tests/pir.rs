@@ -189,6 +189,57 @@ fn a_folder_of_files_becomes_a_database() {
 }
 
 #[test]
+fn hidden_files_are_listed_and_taken_on_request_only() {
+    let files = Files::new();
+    let folder = files.path("folder");
+    std::fs::create_dir_all(Path::new(&folder).join(".git")).unwrap();
+    for name in ["index.html", ".env", ".git/config"] {
+        std::fs::write(Path::new(&folder).join(name), name).unwrap();
+    }
+    let (shown, everything) = (files.path("shown"), files.path("everything"));
+    let said = text(&["pir", "build", "--from", &folder, "--longest", "100", "--capacity", "9", &shown]);
+    assert!(said.contains("files       1: index.html\n"), "{said}");
+    assert!(said.contains("left out    2 hidden: .env, .git (--hidden takes hidden files)\n"), "{said}");
+    assert_eq!((get(&shown, "index.html").as_deref(), get(&shown, ".env")), (Some("index.html"), None));
+    let said = text(&["pir", "put", &shown, "--from", &folder]);
+    assert!(said.contains("left out    2 hidden: .env, .git"), "{said}");
+    let said = text(&["pir", "build", "--from", &folder, "--hidden", &everything]);
+    assert!(said.contains("files       3: .env, .git/config, index.html\n") && !said.contains("left out"), "{said}");
+    assert_eq!(get(&everything, ".git/config").as_deref(), Some(".git/config"));
+}
+
+#[test]
+fn records_that_are_too_long_are_named() {
+    let files = Files::new();
+    let long = files.write("long.csv", &format!("code,title\nA,short\nB,{}\n", "x".repeat(1 << 20)));
+    let said = complaint(&["pir", "build", "--from", &long, "--key", "code", &files.path("database")]);
+    assert!(said.contains("record 1 with the key 'B' has 1048576 bytes, needed at most 10485"), "{said}");
+    let key = files.path("secret.key");
+    text(&["pir", "seal-key", "--record-bytes", "60", &key]);
+    let said = complaint(&["pir", "build", "--from", &long, "--key", "code", "--seal", &key, &files.path("sealed")]);
+    assert!(said.contains("record 1 of ") && said.contains("long.csv, key 'B'"), "{said}");
+    assert!(said.contains("a record of 1048576 bytes does not fit: all records are padded to 60 bytes"), "{said}");
+
+    let (short, database) = (files.write("short.csv", "code,title\nA,short\nB,other\n"), files.path("small"));
+    text(&["pir", "build", "--from", &short, "--key", "code", &database]);
+    let said = complaint(&["pir", "put", &database, "--from", &long, "--key", "code"]);
+    assert!(said.contains("record 1 of ") && said.contains("long.csv, key 'B'; nothing was changed"), "{said}");
+    assert!(said.contains("a record of 1048576 bytes does not fit"), "{said}");
+}
+
+#[test]
+fn tables_of_another_encoding_are_refused_or_decoded() {
+    let files = Files::new();
+    let codes = files.path("codes.csv");
+    std::fs::write(&codes, b"code,title\ncaf\xe9,a caf\xe9\n").unwrap();
+    let (build, database) = (["pir", "build", "--from", &codes, "--key", "code"], files.path("database"));
+    let said = complaint(&[&build[..], &[&database]].concat());
+    assert!(said.contains("line 2: found bytes that are not UTF-8 in column \"code\""), "{said}");
+    text(&[&build[..], &["--encoding", "windows-1252", &database]].concat());
+    assert_eq!(get(&database, "café").as_deref(), Some("a café"));
+}
+
+#[test]
 fn mistakes_and_damage_are_named() {
     let files = Files::new();
     let (csv, database) = (files.write("codes.csv", &codes()), files.path("database"));

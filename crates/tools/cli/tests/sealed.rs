@@ -67,10 +67,14 @@ fn a_client_opens_what_it_asks_for() {
     assert_eq!(String::from_utf8_lossy(&absent.stdout), "(absent)\nmeaning 1\n");
     assert!(complaint(&absent).ends_with("error: no such key: X99\n"));
     assert_eq!(text(&scene.get(&service, "pir/numbers", &["--index", "7,0"])), "meaning 7\nmeaning 0\n");
-    // Without its label a record is not found.
+    // Without the keys of records nothing is asked: sealed is not absent.
     let state = scene.text("state");
-    let plain = unspoken(&["get", "--url", &service.url, "--app", "pir/codes", "--state-dir", &state, "C007"]);
-    assert!(complaint(&plain).contains("no such key: C007"));
+    for what in [&["--app", "pir/codes", "C007"][..], &["--app", "pir/numbers", "--index", "7"]] {
+        let plain = unspoken(&[&["get", "--url", &service.url, "--state-dir", &state], what].concat());
+        let said = complaint(&plain);
+        assert!(said.contains("the records of the database are sealed") && said.contains("--unseal"), "{said}");
+        assert!(plain.stdout.is_empty() && !said.contains("no such"), "{said}");
+    }
 
     // Updates: one without the key, one with another, one too long.
     let (codes, numbers, key) = (scene.text("codes"), scene.text("numbers"), scene.text("codes.key"));
@@ -104,11 +108,12 @@ fn a_service_counts_and_is_checked() {
     let other = complaint(&scene.get(&service, "pir/codes", &["C000", "--public-key", &"00".repeat(32)]));
     assert!(other.contains("public key of a sealed database: found another one, needed the one that this"), "{other}");
     drop(service);
-    // With another key, labels are others and nothing opens.
+    // With another key, labels are others and nothing opens. It is refused before anything is asked and counted.
     std::fs::remove_file(scene.path("codes.key")).unwrap();
     text(&unspoken(&["pir", "seal-key", "--record-bytes", "60", &scene.text("codes.key")]));
     let service = scene.serve(3);
-    assert!(complaint(&scene.get(&service, "pir/codes", &["C000"])).contains("no such key: C000"));
-    let unopened = complaint(&scene.get(&service, "pir/numbers", &["--index", "1"]));
-    assert!(unopened.contains("this record cannot be opened with this key"), "{unopened}");
+    for (application, what) in [("pir/codes", &["C000"][..]), ("pir/numbers", &["--index", "1"])] {
+        let other = complaint(&scene.get(&service, application, what));
+        assert!(other.contains("sealed with another key than that of the application that gives keys"), "{other}");
+    }
 }

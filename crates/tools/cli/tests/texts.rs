@@ -32,6 +32,11 @@ fn marks_are_no_part_of_keys_and_access_tokens() {
         child.wait_with_output().unwrap()
     };
     assert_eq!(text(&ask(format!("{MARK}A00\r\nA01\r\n").as_bytes())), "Cholera\nTyphoid\n");
+    // The same key as bytes; and what cannot be one.
+    let hex = |key: &str| unspoken(&[&target[..], &["--hex", key]].concat());
+    assert_eq!(text(&hex("413030")), "Cholera\n");
+    assert!(complaint(&hex("41303")).contains("\"41303\" is no hexadecimal number of whole bytes"));
+    assert!(complaint(&hex("ff")).contains("no such key: ff (in hexadecimal)"));
     let refused = complaint(&ask(b"A00\nA\xe9\n"));
     assert!(refused.contains("cannot read keys from standard input") && refused.contains("line 2 is not"), "{refused}");
 }

@@ -430,7 +430,9 @@ fn of_retrieval(error: &RetrieveError) -> PyErr {
     match error {
         RetrieveError::Protocol(error) => of_protocol(error),
         RetrieveError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
-        RetrieveError::Layout(LayoutError::Kind { .. }) => ConfigurationError::new_err(message),
+        RetrieveError::Sealed | RetrieveError::OtherSealing | RetrieveError::Layout(LayoutError::Kind { .. }) => {
+            ConfigurationError::new_err(message)
+        }
         RetrieveError::Layout(_) => MismatchError::new_err(message),
         RetrieveError::Io { .. } => StateError::new_err(message),
         _ => UnspokenError::new_err(message),
@@ -510,7 +512,12 @@ fn source_message(error: &SourceError) -> String {
             "read {}: found the ending {found:?}, needed one of {needed}; rename the file or pass kind=",
             path.display()
         ),
-        _ => error.to_string(),
+        SourceError::Encoding { path, line, column, encoding } => format!(
+            "read {}, line {line}: found bytes that are not {encoding} in column {column:?}; pass encoding=, for \
+             instance \"windows-1252\", or convert the file to UTF-8",
+            path.display()
+        ),
+        _ => error.to_string().replace("--hidden", "hidden=True"),
     }
 }
 

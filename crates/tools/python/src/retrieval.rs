@@ -38,7 +38,7 @@ impl RetrievalConnection {
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let mode = read_mode(query)?;
-        let unseal = match unseal {
+        let unseal: Option<ServiceClient<UnsealClient>> = match unseal {
             Some((unseal, public_key)) => {
                 let known = public_key.as_deref().map(read_public_key).transpose()?;
                 let known = |_: &StateDir| known;
@@ -46,7 +46,11 @@ impl RetrievalConnection {
             }
             None => None,
         };
-        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone());
+        let sealing = unseal.as_ref().map(|client| client.description().sealing().id());
+        let options = |state: &StateDir| {
+            let options = RetrieveOptions::new(mode, state.clone());
+            sealing.into_iter().fold(options, RetrieveOptions::with_sealing)
+        };
         let (client, application) = connect(py, service, application, &state_dir, progress, options, |_| Ok(()))?;
         Ok(RetrievalConnection { client, unseal, application, version: None })
     }
@@ -62,7 +66,7 @@ impl RetrievalConnection {
         questions: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let mode = read_mode(query)?;
-        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone());
+        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone()).with_any_sealing();
         predicted_cost::<RetrieveClient>(py, service, application, &state_dir, questions, options)
     }
 

@@ -27,7 +27,8 @@ impl<S: DatabaseShard> ShardServer<S> {
     /// # Errors
     /// If the database's parameters allow no answers for its layout.
     pub fn new(shard: S) -> Result<Self, RetrieveError> {
-        let description = ShardDescription::new(Description::new(shard.tables())?, shard.id(), shard.version());
+        let database = Description::new(shard.tables())?.with_sealing(shard.sealing());
+        let description = ShardDescription::new(database, shard.id(), shard.version());
         Ok(ShardServer { shard, description })
     }
 

@@ -19,6 +19,15 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// Bytes of the longest value whose entry has at most `bytes` bytes.
+    pub const fn longest_value(bytes: usize) -> usize {
+        let mut longest = bytes.saturating_sub(Self::entry_bytes(0));
+        while longest > 0 && Self::entry_bytes(longest) > bytes {
+            longest -= 1;
+        }
+        longest
+    }
+
     /// Bytes of an entry with a value of `value_bytes` bytes: tag, length and value.
     pub const fn entry_bytes(value_bytes: usize) -> usize {
         let mut bytes = size_of::<Tag>() + 1 + value_bytes;

@@ -53,11 +53,12 @@ impl Layout {
         value_lengths: impl IntoIterator<Item = usize>,
         plan: &KeysPlan,
     ) -> Result<Layout, LayoutError> {
-        let (mut count, mut total, mut longest) = (0u64, 0u64, Bucket::entry_bytes(plan.longest));
+        let (mut count, mut total, mut longest_value) = (0u64, 0u64, plan.longest);
         for length in value_lengths {
             let bytes = Bucket::entry_bytes(length);
-            (count, total, longest) = (count + 1, total + bytes as u64, longest.max(bytes));
+            (count, total, longest_value) = (count + 1, total + bytes as u64, longest_value.max(length));
         }
+        let longest = Bucket::entry_bytes(longest_value);
         if !(plan.load > 0.0 && plan.load <= 1.0) {
             let (what, found) = ("per cent of the buckets to use", (plan.load * 100.0) as u64);
             return Err(LayoutError::Limit { what, found, needed: "1 to 100".into() });
@@ -69,7 +70,8 @@ impl Layout {
         // Neither more than all entries need, nor more than a bucket may have.
         let several = (average * entries as f64).min(total).ceil() as usize;
         let least = BUCKET_OVERHEAD + longest.max(several.min(most));
-        let mut refused = LayoutError::Length { found: least, needed: format!("buckets have at most {most} bytes") };
+        let needed = format!("at most {} bytes", Bucket::longest_value(most));
+        let mut refused = LayoutError::Length { found: longest_value, needed };
         // Use larger buckets if there would be more than an index can address, or more than queries find reliably.
         for bytes in bucket_sizes(parameters, plan.tables).filter(|&bytes| bytes >= least) {
             let needed = (total / (plan.load * (bytes - BUCKET_OVERHEAD) as f64)).ceil() as u64;
@@ -84,6 +86,13 @@ impl Layout {
             }
         }
         Err(refused)
+    }
+
+    /// Bytes of the longest record for which there is a layout, by key or by index. By index, records of different
+    /// lengths have 4 bytes less.
+    pub fn longest_record(parameters: &PirParameters, tables: TableKind, by_key: bool) -> usize {
+        let most = tables.most_cell_bytes(parameters);
+        if by_key { Bucket::longest_value(most - BUCKET_OVERHEAD) } else { most }
     }
 
     /// Plans cells for records of these lengths, fixed if all are equal and variable otherwise. There is room for at

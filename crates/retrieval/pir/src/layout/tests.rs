@@ -8,6 +8,22 @@ fn keys_layout(buckets: u64, candidates: u32) -> Layout {
 }
 
 #[test]
+fn the_longest_record_by_key_has_a_layout_and_a_longer_one_has_none() {
+    for bytes in (0..400).chain([16_397, 16_398, 1 << 20]) {
+        let longest = Bucket::longest_value(bytes);
+        assert!(longest == 0 || Bucket::entry_bytes(longest) <= bytes, "{bytes}");
+        assert!(Bucket::entry_bytes(longest + 1) > bytes, "{bytes}");
+    }
+    let parameters = Preset::N11.build().unwrap();
+    let plan = KeysPlan::new(TableKind::Transformed, 2, [0; 16]);
+    let longest = Layout::longest_record(&parameters, TableKind::Transformed, true);
+    assert!(Layout::for_keys(&parameters, [longest, 1], &plan).is_ok());
+    let refused = Layout::for_keys(&parameters, [longest + 1, 1], &plan).unwrap_err();
+    let expected = format!("a record of {} bytes does not fit: at most {longest} bytes", longest + 1);
+    assert!(refused.to_string().starts_with(&expected), "{refused}");
+}
+
+#[test]
 fn records_of_all_lengths_come_back() {
     let variable = Layout::Index { records: 10, length: Length::Variable { max: 300 } };
     for length in [0, 1, 255, 256, 299, 300] {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use serde_json::json;
 use unspoken_client::ServiceClient;
 use unspoken_pir::Mode;
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// Indices instead of keys, separated by commas
     #[arg(long, value_delimiter = ',', conflicts_with = "keys")]
     index: Vec<u64>,
+    /// Keys are bytes in hexadecimal, for keys that are not text
+    #[arg(long, conflicts_with = "index")]
+    hex: bool,
     /// Write the record, without a newline, to this file; an absent one leaves no file. It must not exist yet
     #[arg(long, conflicts_with = "json")]
     out: Option<PathBuf>,
@@ -68,18 +72,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
-    let sealed = unseal::ask(&arguments.unseal, &arguments.target, &questions, &mut step, &cancel)?;
-    let options = RetrieveOptions::new(arguments.query, state.clone());
+    let mut unsealer = unseal::connect(&arguments.unseal, &arguments.target, &mut step, &cancel)?;
+    let mut options = RetrieveOptions::new(arguments.query, state.clone());
+    if let Some(unsealer) = &unsealer {
+        options = options.with_sealing(unsealer.description().sealing().id());
+    }
     let mut client =
         ServiceClient::<RetrieveClient>::connect(transport, &application, options, &state, &mut step, &cancel)?;
-    let answers = match &sealed {
-        Some((sealed, _)) => unseal::open(sealed, client.ask(&sealed.stored(&questions), &mut step, &cancel)?)?,
+    let answers = match &mut unsealer {
+        Some(unsealer) => {
+            let sealed = unseal::ask(unsealer, &questions, &mut step, &cancel)?;
+            unseal::open(&sealed, client.ask(&sealed.stored(&questions), &mut step, &cancel)?)?
+        }
         None => client.ask(&questions, &mut step, &cancel)?,
     };
     bars.finish();
     if arguments.usage {
-        if let Some((_, usage)) = &sealed {
-            eprint!("keys of sealed records\n{}", usage_lines(*usage));
+        if let Some(unsealer) = &unsealer {
+            eprint!("keys of sealed records\n{}", usage_lines(unsealer.usage()));
         }
         eprint!("{}", usage_lines(client.usage()));
     }
@@ -105,7 +115,14 @@ fn questions(arguments: &Arguments) -> anyhow::Result<Vec<Question>> {
         [] => input::lines("keys")?,
         given => given.to_vec(),
     };
-    Ok(keys.into_iter().map(|key| Question::Key(key.into_bytes())).collect())
+    let bytes = |key: String| match arguments.hex {
+        true => {
+            let wrong = || format!("--hex: {key:?} is no hexadecimal number of whole bytes");
+            hex::decode(&key).ok().with_context(wrong)
+        }
+        false => Ok(key.into_bytes()),
+    };
+    keys.into_iter().map(|key| bytes(key).map(Question::Key)).collect()
 }
 
 /// Prints a line for each question.
@@ -128,7 +145,10 @@ fn print(arguments: &Arguments, questions: &[Question], answers: &[Answer]) -> a
 fn described(question: &Question, answer: &Answer) -> serde_json::Value {
     let mut line = json!({ "found": answer.record.is_some(), "version": answer.version });
     match question {
-        Question::Key(key) => line["key"] = String::from_utf8_lossy(key).into(),
+        Question::Key(key) => match std::str::from_utf8(key) {
+            Ok(text) => line["key"] = text.into(),
+            Err(_) => line["key_hex"] = hex::encode(key).into(),
+        },
         Question::Index(index) => line["index"] = (*index).into(),
     }
     match answer.record.as_deref().map(|record| (std::str::from_utf8(record), record)) {
@@ -141,7 +161,10 @@ fn described(question: &Question, answer: &Answer) -> serde_json::Value {
 
 fn name(question: &Question) -> String {
     match question {
-        Question::Key(key) => format!("key: {}", String::from_utf8_lossy(key)),
+        Question::Key(key) => match std::str::from_utf8(key) {
+            Ok(text) => format!("key: {text}"),
+            Err(_) => format!("key: {} (in hexadecimal)", hex::encode(key)),
+        },
         Question::Index(index) => format!("record: {index}"),
     }
 }

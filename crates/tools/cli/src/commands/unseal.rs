@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use unspoken_client::transport::Cancel;
-use unspoken_client::{Progress, ServiceClient, UsageStats};
+use unspoken_client::{Progress, ServiceClient};
 use unspoken_retrieve::{Answer, Question, SealedQuestions};
 use unspoken_sealed::PUBLIC_KEY_BYTES;
 use unspoken_unseal::UnsealClient;
@@ -26,21 +26,29 @@ fn public_key(text: &str) -> Result<[u8; PUBLIC_KEY_BYTES], String> {
     hex::decode_to_array(text).map_err(|_| format!("needed {} hexadecimal digits", 2 * PUBLIC_KEY_BYTES))
 }
 
-/// Asks for the keys of all records, if the database is sealed. Returns the bytes and seconds that it took, too.
-pub fn ask(
+/// Connects to the application that gives keys, if one is named.
+pub fn connect(
     options: &UnsealOptions,
     target: &Target,
-    questions: &[Question],
     step: &mut dyn FnMut(Progress),
     cancel: &Cancel,
-) -> anyhow::Result<Option<(SealedQuestions, UsageStats)>> {
+) -> anyhow::Result<Option<ServiceClient<UnsealClient>>> {
     let Some(application) = &options.unseal else { return Ok(None) };
     let (transport, state) = target.open_beside(application)?;
     let known = options.public_key;
-    let mut client = ServiceClient::<UnsealClient>::connect(transport, application, known, &state, step, cancel)?;
+    Ok(Some(ServiceClient::connect(transport, application, known, &state, step, cancel)?))
+}
+
+/// Asks for the keys of all records. Each counts, so nothing is asked before it is known that they open the records.
+pub fn ask(
+    client: &mut ServiceClient<UnsealClient>,
+    questions: &[Question],
+    step: &mut dyn FnMut(Progress),
+    cancel: &Cancel,
+) -> anyhow::Result<SealedQuestions> {
     let names: Vec<unspoken_unseal::Question> = SealedQuestions::names(questions).into_iter().map(Into::into).collect();
     let keys = client.ask(&names, step, cancel)?;
-    Ok(Some((SealedQuestions::new(client.description().sealing().clone(), keys), client.usage())))
+    Ok(SealedQuestions::new(client.description().sealing().clone(), keys))
 }
 
 /// Opens the answers to questions for sealed records.

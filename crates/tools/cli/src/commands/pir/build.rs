@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use anyhow::Context;
 use unspoken_database::{Builder, Built, Duplicates, Phase, Progress};
 use unspoken_pir::{Layout, Preset, TableKind};
 
 use super::explain::{self, Options, Records};
-use super::records::{RecordOptions, convert};
+use super::records::{RecordOptions, convert, folder_lines, place};
 use super::seal::SealOption;
 use crate::interrupt;
 use crate::memory::free_memory;
@@ -92,8 +93,10 @@ enum DuplicatesName {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (source, _) = arguments.records.open(&arguments.from)?;
+    let files = folder_lines(source.files());
     let sealer = arguments.seal.open()?;
     let Some(database) = arguments.database.as_ref().filter(|_| !arguments.explain) else {
+        eprint!("{files}");
         return explain(arguments, Records::read(source.map(convert), |bytes| sealer.stored_bytes(bytes))?);
     };
     let builder = Builder {
@@ -118,9 +121,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bars.database(&Progress { total, ..progress });
     };
     let start = Instant::now();
-    let records = source.zip(0..).map(|(record, index)| sealer.record(convert(record)?, index));
+    let records = source.zip(0..).map(|(record, index)| {
+        let record = convert(record)?;
+        sealer.record(&record, index).with_context(|| place(index, &record, &arguments.from))
+    });
     let built = builder.build(database, records, &mut show, cancel.flag())?;
     bars.finish();
+    print!("{files}");
     summarise(&built, start.elapsed().as_secs_f64())?;
     match arguments.tables {
         TableKind::Encrypted => println!("declare it  unspoken pir declare {} --url URL ...", database.display()),

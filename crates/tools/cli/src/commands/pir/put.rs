@@ -8,7 +8,7 @@ use unspoken_pir::Layout;
 use unspoken_sealed::Name;
 
 use super::change::commit;
-use super::records::{RecordOptions, convert};
+use super::records::{RecordOptions, convert, folder_lines, place};
 use super::seal::SealOption;
 use crate::interrupt;
 use crate::progress::Bars;
@@ -54,6 +54,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let (source, keyed) = arguments.records.open(from)?;
+    let files = folder_lines(source.files());
     let mut writer = Writer::open(&arguments.database)?;
     let sealer = arguments.seal.open_for(&writer)?;
     match writer.layout() {
@@ -68,12 +69,13 @@ fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let total = source.len_hint();
     let (mut added, mut changed) = (0u64, 0u64);
     for record in source.map(convert) {
-        let record = sealer.record(record?, writer.records())?;
-        let there = match &record.key {
-            Some(key) => writer.put(key, &record.value),
-            None => writer.push(&record.value).map(|_| false),
+        let record = record?;
+        let place = || format!("{}; nothing was changed", place(added + changed, &record, from));
+        let stored = sealer.record(&record, writer.records()).with_context(place)?;
+        let there = match &stored.key {
+            Some(key) => writer.put(key, &stored.value),
+            None => writer.push(&stored.value).map(|_| false),
         };
-        let place = || format!("record {} of {}; nothing was changed", added + changed, from.display());
         let there = there.with_context(place)?;
         added += u64::from(!there);
         changed += u64::from(there);
@@ -83,5 +85,5 @@ fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
         }
     }
     bars.finish();
-    commit(&mut writer, &format!("added       {added}\nchanged     {changed}"))
+    commit(&mut writer, &format!("{files}added       {added}\nchanged     {changed}"))
 }

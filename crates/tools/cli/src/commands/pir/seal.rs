@@ -85,7 +85,7 @@ impl Sealer {
     }
 
     /// The record as it is stored. One without a key is stored at this index.
-    pub fn record(&self, record: Record, index: u64) -> anyhow::Result<Record> {
+    pub fn record(&self, record: &Record, index: u64) -> anyhow::Result<Record> {
         match &record.key {
             Some(key) => Ok(Record { key: Some(self.key(key)?), value: self.value(Name::Key(key), &record.value)? }),
             None => Ok(Record { key: None, value: self.value(Name::Index(index), &record.value)? }),
