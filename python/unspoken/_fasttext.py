@@ -188,6 +188,7 @@ class FastText(TextClassifier[_unspoken.Model]):
         names = [str(label) for label in classes]
         options = self.get_params()
         progress = options.pop("progress")
+        options["balanced"] = isinstance(self.class_weight, str)
         options["class_weight"] = _weights(self.class_weight)
         model = _unspoken.Model.fit(given, [names[i] for i in index], options, progress)
         self._keep(model, classes)
@@ -260,16 +261,16 @@ class FastText(TextClassifier[_unspoken.Model]):
         self.validation_accuracy_ = model.validation_accuracy
 
 
-def _weights(weights: Mapping[Any, float] | str | None) -> dict[str, float] | str | None:
-    """Return weights by the text of the label, which is its name in a model.
+def _weights(weights: Mapping[Any, float] | str | None) -> dict[str, float]:
+    """Return weights by the text of the label, which is its name in a model; none for "balanced".
 
     Examples
     --------
     >>> _weights({1: 2})
     {'1': 2.0}
     """
-    if weights is None or weights == "balanced":
-        return weights
+    if weights is None or (isinstance(weights, str) and weights == "balanced"):
+        return {}
     if not isinstance(weights, Mapping):
         raise TrainingError(f"train: found class_weight = {weights!r}, needed a dict by label, or 'balanced'")
     return {str(label): float(weight) for label, weight in weights.items()}

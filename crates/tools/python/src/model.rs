@@ -36,25 +36,10 @@ pub(crate) struct Options {
     final_temperature: f32,
     entropy_weight: f32,
     confidence_weight: f32,
-    /// `None`, "balanced", or weights by label.
-    class_weight: Option<Weights>,
-}
-
-/// Weights of classes.
-#[derive(FromPyObject)]
-enum Weights {
-    Named(String),
-    Given(BTreeMap<String, f32>),
-}
-
-impl From<Weights> for ClassWeights {
-    fn from(weights: Weights) -> Self {
-        match weights {
-            // The caller checked the name.
-            Weights::Named(_) => ClassWeights::Balanced,
-            Weights::Given(weights) => ClassWeights::Given(weights),
-        }
-    }
+    /// Weights of classes by label.
+    class_weight: BTreeMap<String, f32>,
+    /// Whether each class counts as much as the others; the weights are then not used.
+    balanced: bool,
 }
 
 impl From<Options> for TrainOptions {
@@ -82,7 +67,10 @@ impl From<Options> for TrainOptions {
             final_temperature: options.final_temperature,
             entropy_weight: options.entropy_weight,
             confidence_weight: options.confidence_weight,
-            class_weights: options.class_weight.map_or_else(ClassWeights::default, ClassWeights::from),
+            class_weights: match options.balanced {
+                true => ClassWeights::Balanced,
+                false => ClassWeights::Given(options.class_weight),
+            },
         }
     }
 }

@@ -10,7 +10,7 @@ use unspoken_client::{ServiceClient, StateDir};
 use unspoken_protocol::ClientHalf;
 
 use super::offline::{decrypt, encrypt, tag};
-use super::{Service, ask_to_share, certainties, connect, predicted_cost, prepare, usage_dict};
+use super::{Service, Shared, ask_to_share, certainties, connect, predicted_cost, prepare, usage_dict};
 use crate::model::{Words, matrix};
 
 /// A classifier of a service, with generated and uploaded keys.
@@ -59,7 +59,7 @@ impl Connection {
         messages: Vec<String>,
         share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
-    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>, Vec<f64>)> {
+    ) -> PyResult<Shared<'py>> {
         let answers = ask_to_share(py, &mut self.client, &messages, share_bits, progress, |half, answers, bits| {
             half.share(answers, bits)
         })?;

@@ -11,6 +11,7 @@ use std::borrow::Borrow;
 use std::path::Path;
 use std::sync::Arc;
 
+use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
@@ -120,6 +121,9 @@ where
         }
     })
 }
+
+/// Labels, scores, and how certain each label is.
+type Shared<'py> = (Vec<String>, Bound<'py, PyArray2<f64>>, Vec<f64>);
 
 /// How certain the labels of answers are that have noise of so many bits; none without noise.
 fn certainties<A, E: ApplicationError>(
