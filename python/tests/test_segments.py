@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import unspoken
 
@@ -186,3 +188,13 @@ def test_texts_have_the_tokens_that_the_document_says(words: str) -> None:
         np.testing.assert_allclose(scores, weight @ mean + bias, atol=1e-5, err_msg=repr(text))
         found.update(row for row in rows if row is not None)
     assert len(found) > len(tokens) // 2
+
+
+def test_the_known_answers_of_the_crate_are_those_of_the_document() -> None:
+    path = ROOT / "crates/models/embedding/tests/segments.json"
+    cases = json.loads(path.read_text())
+    assert [case["tokens"] for case in cases] == [words.split(" ") for words in (WORDS, PIECES, BYTES, SENTENCES)]
+    for case in cases:
+        document = Document(case["tokens"])
+        assert [each["text"] for each in case["texts"]] == TEXTS
+        assert [each["rows"] for each in case["texts"]] == [document.rows_of(text) for text in TEXTS]
