@@ -81,9 +81,9 @@ impl File {
     pub(crate) fn needed(&self) -> &'static str {
         match self.logged {
             true => {
-                "a SQLite database that can be read; this one has a write-ahead log beside it, whose changes can only be \
-                 read where its directory can be written: end the program that writes it, or copy the file and its \
-                 -wal to another directory"
+                "a SQLite database that can be read; this one has a write-ahead log beside it, whose changes can only \
+                 be read where its directory can be written: end the program that writes it, or copy the file and \
+                 its -wal to another directory"
             }
             false => "a SQLite database that can be read; check the file",
         }
