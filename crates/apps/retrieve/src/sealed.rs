@@ -34,8 +34,8 @@ impl SealedQuestions {
         questions.iter().zip(&self.keys).map(stored).collect()
     }
 
-    /// Opens the records, all of them before it returns an error. Zeros are no sealed record: nothing was stored at that
-    /// index.
+    /// Opens the records, all of them before it returns an error. Zeros are no sealed record: nothing was stored at
+    /// that index.
     ///
     /// # Errors
     /// If a record is not sealed, or not with this key, or was changed.
