@@ -94,7 +94,8 @@ impl Description {
         self.header.error_bound().unwrap_or(0.0)
     }
 
-    /// The largest entry of inputs, for which the error bound holds. Larger ones are refused before anything is sent.
+    /// The largest entry of inputs, for which the error bound holds. Zeros are sent in place of larger ones, and their
+    /// answer is an error.
     pub fn largest_input(&self) -> f64 {
         self.own.largest_input
     }

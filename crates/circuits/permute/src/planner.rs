@@ -9,7 +9,7 @@ use crate::copies::Copies;
 use crate::copies_choice::{Choice, LayerSearch, Structure};
 use crate::copies_route::route;
 use crate::diagonals::{Diagonals, Packing, Shifts};
-use crate::error::{PermuteError, shape};
+use crate::error::{PermuteError, shape, wrong};
 use crate::estimate::{Estimate, estimate_with};
 use crate::explain::{Explanation, Row, Verdict};
 use crate::factors::to_depth;
@@ -154,8 +154,17 @@ impl<'a> Task<'a> {
     pub fn plan(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
         match self.structured(parameters, model)? {
             Some(candidate) => Ok(candidate),
-            None => self.explain(parameters, model)?.into_best(),
+            None => self.explain(parameters, model)?.into_best().and_then(|chosen| self.checked(chosen)),
         }
+    }
+
+    /// The chosen plan, after one run in the clear. The search checks none of the many that it makes.
+    fn checked(&self, chosen: Candidate) -> Result<Candidate, PermuteError> {
+        let wanted = self.permutation.padded(chosen.plan.length())?;
+        if chosen.plan.permutation()? == wanted {
+            return Ok(chosen);
+        }
+        Err(wrong("the chosen plan", "another permutation", "the one that was asked for; this is a bug, report it"))
     }
 
     fn verdict(&self, candidate: &Candidate) -> Verdict {

@@ -1,6 +1,5 @@
 //! Connecting to an application: opens the client half, makes and uploads its keys once, and finds them again.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
-use crate::state::{Entry, StateDir, Uploaded};
+use crate::state::{Entry, HeldLock, StateDir, Uploaded};
 use crate::transport::{self, Cancel, KeyId, Transport};
 
 /// The application to connect to, and the client's model and state.
@@ -259,7 +258,7 @@ impl<H: ClientHalf> Target<H> {
 }
 
 /// Locks the files of a key set: two processes that make keys at the same time would mix them.
-pub(crate) fn locked(state: &StateDir, entry: &Entry<'_>, cancel: &Cancel) -> Result<File, ClientError> {
+pub(crate) fn locked(state: &StateDir, entry: &Entry<'_>, cancel: &Cancel) -> Result<HeldLock, ClientError> {
     entry.lock(cancel).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
         _ => ClientError::State { path: state.path().display().to_string(), source },

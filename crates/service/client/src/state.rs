@@ -147,6 +147,7 @@ impl DurableCounters for StateDir {
     fn take(&self, session: &[u8; 16], count: u32) -> io::Result<u32> {
         let lock = open_lock_file(&self.path.join("numbers.lock"))?;
         lock.lock()?;
+        let _held = HeldLock(lock);
         let path = self.numbers_path(session);
         let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
             None => {
@@ -162,6 +163,18 @@ impl DurableCounters for StateDir {
         let next = first.checked_add(count).ok_or_else(spent)?;
         self.store_next_number(session, next)?;
         Ok(first)
+    }
+}
+
+/// A locked file, which is unlocked when this is dropped. Closing the file would not do: a process that was forked
+/// meanwhile has the same lock, and would keep it, also from itself, until it ends.
+#[derive(Debug)]
+pub(crate) struct HeldLock(File);
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        // A file that cannot be unlocked is unlocked when all processes have closed it.
+        let _ = self.0.unlock();
     }
 }
 
@@ -269,11 +282,11 @@ impl Entry<'_> {
     ///
     /// # Errors
     /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
-    pub(crate) fn lock(&self, cancel: &Cancel) -> io::Result<File> {
+    pub(crate) fn lock(&self, cancel: &Cancel) -> io::Result<HeldLock> {
         let file = open_lock_file(&self.file("lock-", "lock"))?;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(file),
+                Ok(()) => return Ok(HeldLock(file)),
                 Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(io::ErrorKind::Interrupted.into()),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
                 Err(TryLockError::Error(error)) => return Err(error),

@@ -20,7 +20,9 @@ use crate::concurrency::ConcurrencyLimit;
 use crate::config::ServerConfig;
 use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
 use crate::metrics::Metrics;
+use crate::origin::AllowedOrigin;
 use crate::refusal::{Refusal, wants_json};
+use crate::routes::cross_origin;
 use crate::serve::{ServeError, listen};
 use crate::tls::Certificates;
 
@@ -76,7 +78,7 @@ impl Starting {
             total: Arc::new(Semaphore::new(CONNECTIONS)),
             per_network: ConcurrencyLimit::new(CONNECTIONS_PER_NETWORK),
             certificates,
-            router: Router::new().fallback(respond).with_state(step.clone()),
+            router: router(step.clone(), &config.allow_origins),
             timeouts: ConnectionTimeouts::of_clients(&config.timeouts),
             closing: stop.clone(),
             stopped: CancellationToken::new(),
@@ -105,6 +107,12 @@ impl Starting {
         let lost = |error| ServeError::Listen { address: self.address, source: std::io::Error::other(error) };
         self.listening.await.map_err(lost)
     }
+}
+
+/// Pages of allowed origins may read the answers, too, so that they wait.
+fn router(step: StartingStep, allowed: &[AllowedOrigin]) -> Router {
+    let router = Router::new().fallback(respond).with_state(step);
+    if allowed.is_empty() { router } else { router.layer(cross_origin(allowed)) }
 }
 
 /// Answers until it is told to stop.

@@ -54,12 +54,12 @@ impl Live {
         Ok(Live { generation, parts: Some((client, runtime)), of_child: OnceLock::new() })
     }
 
-    /// The client and the runtime of this process; makes them if it was forked since. Takes no lock, which a thread of
-    /// the parent might have held at the fork.
+    /// The client and the runtime of this process; makes them if it was forked since. Takes no lock of the parent's: a
+    /// thread that held one at the fork is not in the child.
     pub(super) fn of_this_process(&self, settings: &ClientSettings) -> Result<(&Client, &Runtime), Error> {
-        let generation = process_generation();
         let mut live = self;
-        while live.generation != generation {
+        // The generation is read in each turn: it changes twice if two threads of a child notice the fork together.
+        while live.generation != process_generation() {
             if live.of_child.get().is_none() {
                 // Another thread of the child may be first; then its parts are used.
                 let _ = live.of_child.set(Box::new(Live::new(settings)?));

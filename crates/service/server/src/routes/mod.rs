@@ -75,7 +75,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 }
 
 /// Lets pages of these origins use the protocol, and answers their preflight requests.
-fn cross_origin(origins: &[AllowedOrigin]) -> CorsLayer {
+pub(crate) fn cross_origin(origins: &[AllowedOrigin]) -> CorsLayer {
     let origins = origins.iter().filter_map(|origin| HeaderValue::from_str(origin.as_str()).ok());
     let header = HeaderName::from_static;
     CorsLayer::new()
