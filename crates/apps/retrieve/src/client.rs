@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, PlaneShape, SeededKeys, TableKind};
-use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId};
+use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId, read_every};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -174,8 +174,7 @@ impl RetrieveClient {
         let decrypt_cells = |(question, responses): (&EncodedQuestion, &[Vec<PlaneResponse>])| {
             let cells = responses.iter().zip(question.cells.iter());
             // All of them, before an error ends it.
-            let decrypted: Vec<_> = cells.map(|(planes, &cell)| decrypt(planes, cell)).collect();
-            decrypted.into_iter().collect::<Result<_, _>>()
+            read_every(cells.map(|(planes, &cell)| decrypt(planes, cell)))
         };
         let cells = questions.iter().zip(responses.chunks(each)).map(decrypt_cells).collect();
         self.find_records(questions, cells, version)
@@ -203,7 +202,7 @@ impl RetrieveClient {
             };
             Ok(Answer { record: record.map(|record| Zeroizing::new(record.to_vec())), version })
         };
-        questions.iter().zip(cells).map(find).collect()
+        read_every(questions.iter().zip(cells).map(find))
     }
 }
 

@@ -43,8 +43,8 @@ pub enum ClientError {
     },
     /// The stored secret key does not fit the application, or is damaged.
     #[error(
-        "secret key in {path}: {reason}; restore the file from a copy, or delete it: then the client makes a new secret \
-         and sends new keys. A database that was uploaded with the old secret can be read with that one alone"
+        "secret key in {path}: {reason}; restore the file from a copy, or delete it: then the client makes a new \
+         secret and sends new keys. A database that was uploaded with the old secret can be read with that one alone"
     )]
     SecretKey {
         /// The file.
