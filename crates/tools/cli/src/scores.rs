@@ -57,7 +57,7 @@ const LEAST_CERTAINTY: f64 = 0.95;
 pub struct ShareOptions {
     /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared. Labels
     /// are then those of the noisy scores, and each is printed with a lower bound of the probability that it is that of
-    /// the exact ones. Refused if that is below 0.95 for one
+    /// the exact ones. If that is below 0.95, no label is printed, and the command ends with an error
     #[arg(long, value_name = "BITS")]
     share: Option<u32>,
     /// With --share, print labels that the noise may have decided
@@ -79,15 +79,27 @@ impl ShareOptions {
             let certainty = certainty(&answer, bits)?;
             Ok((answer, Some(certainty)))
         });
-        let noisy = noisy.collect::<Result<Vec<_>, E>>()?;
-        let decided = noisy.iter().filter(|(_, certainty)| certainty.is_some_and(|it| it < LEAST_CERTAINTY)).count();
+        Ok(noisy.collect::<Result<Vec<_>, E>>()?)
+    }
+
+    /// Whether a label is not printed, because noise may have decided it.
+    pub fn withholds(&self, certainty: Option<f64>) -> bool {
+        !self.uncertain && certainty.is_some_and(|certainty| certainty < LEAST_CERTAINTY)
+    }
+
+    /// The error of a command that has printed some answers without their labels. Whether it comes depends on the
+    /// answers, so it must not make anybody ask again.
+    pub fn check(&self, certainties: impl ExactSizeIterator<Item = Option<f64>>) -> anyhow::Result<()> {
+        let count = certainties.len();
+        let withheld = certainties.filter(|certainty| self.withholds(*certainty)).count();
         anyhow::ensure!(
-            decided == 0 || self.uncertain,
-            "found labels that noise of {bits} bits may have decided, {decided} of {}; needed a probability of at \
-             least {LEAST_CERTAINTY} that each is right: share with fewer bits, or print them with --uncertain",
-            noisy.len()
+            withheld == 0,
+            "found labels that noise of {} bits may have decided, {withheld} of {count}, and printed '?' for them; \
+             needed a probability of at least {LEAST_CERTAINTY} that each is right. Do not ask a service again because \
+             of this; later share with fewer bits, or allow such labels with --uncertain",
+            self.share.unwrap_or(0)
         );
-        Ok(noisy)
+        Ok(())
     }
 }
 
@@ -109,7 +121,9 @@ impl LabelOptions {
     /// labels; with the certainty of the label if the scores have noise.
     pub fn print(&self, error: f64, labels: &[String], message: &str, found: &Labelled<'_>) {
         let Labelled { label, scores, certainty } = *found;
+        let label = if self.share.withholds(certainty) { None } else { Some(label) };
         if !self.json {
+            let label = label.unwrap_or("?");
             match certainty {
                 Some(certainty) => println!("{label}\t{certainty:.2}\t{message}"),
                 None => println!("{label}\t{message}"),
@@ -159,17 +173,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_that_noise_decided_are_refused_unless_asked_for() {
-        let certainty = |answer: &f64, _| Ok::<_, std::io::Error>(*answer);
+    fn labels_that_noise_decided_are_withheld_unless_asked_for() {
         let share = |bits, uncertain, answers: &[f64]| {
             let options = ShareOptions { share: bits, uncertain };
-            options.shared(answers.to_vec(), |answers, _| Ok(answers.to_vec()), certainty)
+            let certainty = |answer: &f64, _| Ok::<_, std::io::Error>(*answer);
+            let shared = options.shared(answers.to_vec(), |answers, _| Ok(answers.to_vec()), certainty).unwrap();
+            let certainties: Vec<Option<f64>> = shared.into_iter().map(|(_, certainty)| certainty).collect();
+            let withheld: Vec<bool> = certainties.iter().map(|certainty| options.withholds(*certainty)).collect();
+            (withheld, options.check(certainties.into_iter()).map_err(|error| error.to_string()))
         };
-        assert_eq!(share(None, false, &[0.1]).unwrap(), [(0.1, None)]);
-        assert_eq!(share(Some(9), false, &[0.96, 1.0]).unwrap(), [(0.96, Some(0.96)), (1.0, Some(1.0))]);
-        let error = share(Some(9), false, &[0.96, 0.2]).unwrap_err().to_string();
+        assert_eq!(share(None, false, &[0.1]), (vec![false], Ok(())));
+        assert_eq!(share(Some(9), false, &[0.96, 1.0]), (vec![false; 2], Ok(())));
+        assert_eq!(share(Some(9), true, &[0.2]), (vec![false], Ok(())));
+        let (withheld, error) = share(Some(9), false, &[0.96, 0.2]);
+        assert_eq!(withheld, [false, true]);
+        let error = error.unwrap_err();
         assert!(error.contains("noise of 9 bits may have decided, 1 of 2") && error.contains("--uncertain"), "{error}");
-        assert_eq!(share(Some(9), true, &[0.2]).unwrap(), [(0.2, Some(0.2))]);
     }
 
     #[test]

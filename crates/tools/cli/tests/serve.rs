@@ -320,10 +320,12 @@ fn a_head_over_a_table_classifies_texts_as_it_does_in_the_clear() {
     assert!(refused.contains("found 9 tokens in text 1, needed at most 8") && refused.contains("--cut"), "{refused}");
     let cut = ask(&["--cut", "--share", "8", &long]);
     assert!(text(&cut).ends_with(&format!("\t{long}\n")));
-    // Noise that decides labels is refused, or said.
+    // A label that noise decides is not printed unless asked for, and nobody is told to ask again.
     let drowned = ask(&["--share", "40", "t0 t2"]);
     let refused = complaint(&drowned);
-    assert!(refused.contains("noise of 40 bits may have decided, 1 of 1") && drowned.stdout.is_empty(), "{refused}");
+    assert!(refused.contains("noise of 40 bits may have decided, 1 of 1"), "{refused}");
+    assert!(refused.contains("Do not ask a service again"), "{refused}");
+    assert!(String::from_utf8_lossy(&drowned.stdout).starts_with("?\t"), "{drowned:?}");
     let said = text(&ask(&["--share", "40", "--uncertain", "t0 t2"]));
     let fields: Vec<&str> = said.trim_end().split('\t').collect();
     assert!(fields.len() == 3 && fields[1].parse::<f64>().unwrap() < 0.95 && fields[2] == "t0 t2", "{said}");

@@ -71,5 +71,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let found = Labelled { label: &result.label, scores: &result.scores, certainty: *certainty };
         arguments.labels.print(error_of(header), labels, message, &found);
     }
-    Ok(())
+    arguments.labels.share().check(results.iter().map(|(_, certainty)| *certainty))
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_chat::{Answer, LlamaClient, PrivateGeneration, Question, SessionId};
+use unspoken_chat::{Answer, End, LlamaClient, PrivateGeneration, Question, SessionId};
 use unspoken_client::transport::Cancel;
 use unspoken_client::{Progress, ServiceClient};
 use unspoken_llama_model::{ClientModel, Generation, TamedModel};
@@ -124,7 +124,9 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     generated?;
     finished?;
     if let Some(check) = check {
-        told.clear = Some(in_the_clear(&check, &model, &prompt, told.tokens.len())?);
+        // Behind a text that has ended, the model in the clear must have ended, too.
+        let count = told.tokens.len() + usize::from(told.end == Some(End::Token));
+        told.clear = Some(in_the_clear(&check, &model, &prompt, count)?);
     }
     if !arguments.json {
         told.describe(client.description().chunk());

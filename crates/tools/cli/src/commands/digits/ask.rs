@@ -69,26 +69,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for (i, (result, certainty)) in results.iter().zip(&certainties).enumerate() {
             let label = labels.as_ref().map(|labels| labels[i]);
             let scores = arguments.scores.printed(error_of(client.description().header()), result.scores);
-            let mut line = json!({ "digit": result.digit, "label": label, "scores": scores });
+            let digit = (!arguments.share.withholds(*certainty)).then_some(result.digit);
+            let mut line = json!({ "digit": digit, "label": label, "scores": scores });
             if let Some(certainty) = certainty {
                 line["certainty"] = json!((1e3 * certainty).round() / 1e3);
             }
             println!("{line}");
         }
-        return Ok(());
+        return arguments.share.check(certainties.iter().copied());
     }
-    describe(&client, &results, labels.as_deref());
+    let digit = |(result, certainty): (&Recognised, &Option<f64>)| {
+        if arguments.share.withholds(*certainty) { "?".to_owned() } else { result.digit.to_string() }
+    };
+    let digits: Vec<String> = results.iter().zip(&certainties).map(digit).collect();
+    describe(&client, &results, &digits, labels.as_deref());
     if let Some(least) = certainties.iter().flatten().copied().reduce(f64::min) {
         println!("certainty   {least:.2} at least, of each digit under the noise");
     }
     if let Some(network) = &network {
         compare(network, &images, &results);
     }
-    Ok(())
+    arguments.share.check(certainties.iter().copied())
 }
 
-fn describe(client: &ServiceClient<DigitsClient>, results: &[Recognised], labels: Option<&[u8]>) {
-    let digits: Vec<String> = results.iter().map(|result| result.digit.to_string()).collect();
+fn describe(client: &ServiceClient<DigitsClient>, results: &[Recognised], digits: &[String], labels: Option<&[u8]>) {
     for (i, line) in digits.chunks(LINE).enumerate() {
         println!("{:11} {}", if i == 0 { "digits" } else { "" }, line.concat());
     }

@@ -65,5 +65,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.usage {
         eprint!("{}", usage_lines(client.usage()));
     }
-    Ok(())
+    arguments.labels.share().check(results.iter().map(|(_, certainty)| *certainty))
 }

@@ -101,11 +101,13 @@ impl Texts {
         [&self.text[1], &self.vocabulary[1]].map(|windows| samples(prefix, windows, self.least_public))
     }
 
-    /// The tokens that ran, and how many of them text had.
+    /// The tokens that ran as private ones, and how many of them text had.
     pub fn coverage(&self, prefix: &[u32]) -> (Coverage, usize) {
-        let text = self.text.iter().flatten().chain(&self.broad).flatten().chain(prefix).copied();
-        let seen = Coverage::new(text.clone());
-        let all = self.vocabulary.iter().flatten().flatten().copied();
-        (Coverage::new(text.chain(all)), seen.len())
+        let private =
+            |windows: &[Vec<u32>]| samples(&[], windows, self.least_public).into_iter().map(|run| run.private);
+        let text = self.text.iter().chain([&self.broad]).flat_map(|windows| private(windows)).flatten();
+        let text: Vec<u32> = text.chain(prefix.iter().copied()).collect();
+        let all = self.vocabulary.iter().flat_map(|windows| private(windows)).flatten();
+        (Coverage::new(text.iter().copied().chain(all)), Coverage::new(text.iter().copied()).len())
     }
 }
