@@ -91,12 +91,13 @@ export class Connection {
     const offer = await described(transport, name, signal);
     report({ step: "loading the model", done: 0, total: 1 });
     const model = options.model ?? (await published(transport, name, signal));
-    const stored = options.passphrase === undefined ? undefined : await storage.loadCurrent(transport.url, name);
+    const kept = options.passphrase === undefined ? undefined : await storage.load(transport.url, name);
+    const stored = kept !== undefined && storage.isCurrent(kept) ? kept : undefined;
     if (signal.aborted) {
       throw cancelled();
     }
     const purpose = { service: transport.url, application: name };
-    const opening = clientOptions(options, purpose, model, stored, earlier);
+    const opening = clientOptions(options, purpose, model, stored, kept?.description ?? earlier?.description);
     if (stored !== undefined) {
       report({ step: "opening the secret", done: 0, total: 1 });
     }
@@ -537,7 +538,7 @@ function clientOptions(
   purpose: { service: string; application: string },
   model: Uint8Array | undefined,
   stored: storage.Entry | undefined,
-  earlier: Earlier | undefined,
+  description: Uint8Array | undefined,
 ): ClientOptions {
   const opening: ClientOptions = { acceptInsecure: options.acceptInsecure ?? false };
   if (model !== undefined) {
@@ -551,7 +552,6 @@ function clientOptions(
     opening.passphrase = options.passphrase;
     Object.assign(opening, purpose);
   }
-  const description = stored?.description ?? earlier?.description;
   if (description !== undefined) {
     opening.earlier = description;
   }

@@ -29,12 +29,11 @@ export async function load(url: string, application: string): Promise<Entry | un
 }
 
 /**
- * The stored entry, unless an earlier version sealed it: such a secret was not bound to its service and application. A
- * new secret and new keys take its place with the next question.
+ * Whether this version sealed the secret of an entry. One that an earlier version sealed was not bound to its service and
+ * application: a new secret and new keys take its place with the next question. Its description counts all the same.
  */
-export async function loadCurrent(url: string, application: string): Promise<Entry | undefined> {
-  const entry = await load(url, application);
-  return entry?.sealed[VERSION_BYTE] === SEALED_VERSION ? entry : undefined;
+export function isCurrent(entry: Entry): boolean {
+  return entry.sealed[VERSION_BYTE] === SEALED_VERSION;
 }
 
 /** Stores an entry, in place of the earlier one. */

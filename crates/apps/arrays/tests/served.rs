@@ -185,6 +185,12 @@ fn what_does_not_fit_is_refused() {
     std::fs::write(&path, program(1, weights(1)).to_bytes()).unwrap();
     let open = |largest| MatrixServer::open(&path, Some(largest), true);
     assert_eq!(open(1e3).unwrap().description().largest_input(), 1e3);
+    // A service that lowers the bound could find the largest entry by bisection.
+    let describe = |largest| Description::insecure_from_bytes(&open(largest).unwrap().describe()).unwrap();
+    let (small, large) = (describe(1.0), describe(1e3));
+    MatrixClient::check_change(&small, &large).unwrap();
+    let error = MatrixClient::check_change(&large, &small).unwrap_err().to_string();
+    assert!(error.contains("entries of inputs up to 1, needed at least the 1000 of before"), "{error}");
     let error = open(1e70).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("too large for preset"), "{error}");
     assert!(open(0.0).is_err());

@@ -143,7 +143,7 @@ impl ClassifyClient {
     /// # Errors
     /// Those of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Classified, bits: u32) -> Result<f64, ClassifyError> {
-        Ok(self.sharing_noise(bits)?.certainty(&shared.scores))
+        Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
     }
 
     /// The label names; class `c` is `labels()[c]`.

@@ -110,7 +110,7 @@ impl DigitsClient {
     /// # Errors
     /// Those of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Recognised, bits: u32) -> Result<f64, DigitsError> {
-        Ok(self.sharing_noise(bits)?.certainty(&shared.scores))
+        Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
     }
 }
 

@@ -199,7 +199,11 @@ impl LayerClient {
     /// # Errors
     /// Those of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &ScoredText, bits: u32) -> Result<f64, LayerError> {
-        Ok(self.noise_of(shared, bits)?.certainty(&shared.scores))
+        let own = &self.description.own;
+        // Scores are sums within the header's bound, divided by the number of tokens, and constants of the head.
+        let constants = own.bias.iter().zip(&own.token_mean).map(|(bias, mean)| (bias + mean).abs());
+        let most = shared.error(self.keyring.header().bound()) + constants.fold(0.0, f64::max);
+        Ok(self.noise_of(shared, bits)?.certainty(&shared.scores, most))
     }
 
     /// The noise for the scores of an answer.

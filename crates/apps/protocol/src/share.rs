@@ -70,14 +70,16 @@ impl SharingNoise {
     }
 
     /// A lower bound of the probability that the largest of these noisy values was the largest before the noise, if
-    /// nothing else is known about them; 0 where it says nothing. It follows from the noisy values alone, so whoever
-    /// may see them may see it.
+    /// nothing else is known about them than that their magnitudes were at most `most`; 0 where it says nothing. It
+    /// follows from the noisy values and `most` alone, so whoever may see them may see it.
     ///
     /// The noise of a difference of two values has the variance `2 deviation^2`, so with a distance `d` from the
     /// largest value, another one was larger before with a probability of at most `exp(-d^2 / (4 deviation^2)) / 2`.
-    pub fn certainty(&self, noisy: &[f64]) -> f64 {
+    /// Values of at most `most` cannot have been further apart than `2 most`: a larger distance is noise.
+    pub fn certainty(&self, noisy: &[f64], most: f64) -> f64 {
         let largest = noisy.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let overtaken = |value: &f64| 0.5 * (-((largest - value) / (2.0 * self.deviation)).powi(2)).exp();
+        let distance = |value: f64| (largest - value).min(2.0 * most);
+        let overtaken = |value: &f64| 0.5 * (-(distance(*value) / (2.0 * self.deviation)).powi(2)).exp();
         // The largest itself contributes one half.
         let others = noisy.iter().map(overtaken).sum::<f64>() - 0.5;
         (1.0 - others).max(0.0)
@@ -138,9 +140,9 @@ mod tests {
     #[test]
     fn certainty_is_a_bound_of_how_often_the_largest_stays_so() {
         let noise = SharingNoise::new(1.0, 3).unwrap();
-        assert_eq!(noise.certainty(&[5.0, 5.0]), 0.5);
-        assert_eq!(noise.certainty(&[5.0; 3]), 0.0);
-        assert!(noise.certainty(&[0.0, 200.0]) > 0.999_999);
+        assert_eq!(noise.certainty(&[5.0, 5.0], 1e3), 0.5);
+        assert_eq!(noise.certainty(&[5.0; 3], 1e3), 0.0);
+        assert!(noise.certainty(&[0.0, 200.0], 1e3) > 0.999_999);
         // Values that are far apart compared with their difference, as if nothing were known before.
         let mut rng = SecretRng::from_os().unwrap();
         let (mut tried, mut kept, mut promised) = (0, 0, 0.0);
@@ -151,10 +153,23 @@ mod tests {
             let largest = |values: &[f64; 3]| (1..3).fold(0, |best, i| if values[i] > values[best] { i } else { best });
             tried += 1;
             kept += usize::from(largest(&exact) == largest(&noisy));
-            promised += noise.certainty(&noisy);
+            promised += noise.certainty(&noisy, 1e3);
         }
         let (kept, promised) = (kept as f64 / f64::from(tried), promised / f64::from(tried));
         assert!(promised < kept + 0.01 && promised > kept - 0.08, "{promised} {kept}");
+    }
+
+    #[test]
+    fn labels_that_are_nothing_but_noise_are_never_certain() {
+        // The noise is wider than the values can be: the largest noisy value says nothing, however far it is ahead.
+        let noise = SharingNoise::new(1.0, 10).unwrap();
+        let mut most = 0.0f64;
+        for i in 0..2_000 {
+            let mut noisy = [f64::from(i % 2), 0.5];
+            noise.add(&mut noisy).unwrap();
+            most = most.max(noise.certainty(&noisy, 1.0));
+        }
+        assert!((0.49..0.51).contains(&most), "{most}");
     }
 
     #[test]

@@ -145,7 +145,10 @@ struct Counts {
 /// An error, with what may have been added before it.
 fn unfinished(error: anyhow::Error, Counts { acknowledged, sent, total }: Counts, resumable: bool) -> anyhow::Error {
     if is_final_refusal(&error) {
-        return error.context(format!("{acknowledged} of {total} rows were added, and no other"));
+        // A run before this one may have added rows whose answer was lost.
+        let added = if resumable { "at least " } else { "" };
+        let others = if resumable { "" } else { ", and no other" };
+        return error.context(format!("{added}{acknowledged} of {total} rows were added{others}"));
     }
     let rest = match (sent, resumable) {
         (0, _) => return error,
