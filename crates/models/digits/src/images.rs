@@ -54,7 +54,11 @@ impl Image {
         let pixels = read_idx(path.as_ref().to_owned(), IMAGES_MAGIC, &[side, side])?;
         if pixels.iter().max() == Some(&1) {
             let needed = "pixels of 0 (ground) to 255 (ink): multiply them by 255".into();
-            return Err(DataError::Content { path: path.as_ref().to_owned(), found: "no pixel above 1".into(), needed });
+            return Err(DataError::Content {
+                path: path.as_ref().to_owned(),
+                found: "no pixel above 1".into(),
+                needed,
+            });
         }
         pixels.chunks_exact(PIXELS).map(Image::new).collect()
     }
