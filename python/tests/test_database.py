@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 def test_empty_keys_are_refused_as_by_the_command(codes, tmp_path):
     for records in ({"": "x"}, [("a", "1"), (b"", "2")]):
-        with pytest.raises(ValueError, match="record [01]: found an empty key") as caught:
+        with pytest.raises(ValueError, match=r"record [01]: found an empty key") as caught:
             build(tmp_path / "new", records)
         assert isinstance(caught.value, unspoken.UnspokenError)
     assert not (tmp_path / "new").exists()

@@ -35,8 +35,8 @@ def refuse_uncertain(
     if decided and not uncertain:
         message = (
             f"share labels: found labels that noise of {bits} bits may have decided, {decided} of {len(found)}; needed "
-            f"a probability of at least {LEAST_CERTAINTY} that each is right. This error has labels and certainties. Do "
-            "not ask a service again because of it; later share with fewer bits, or allow such labels with "
+            f"a probability of at least {LEAST_CERTAINTY} that each is right. This error has the labels. Do not "
+            "ask a service again because of it; later share with fewer bits, or allow such labels with "
             "uncertain=True"
         )
         raise UncertainError(message, labels, scores, found)
