@@ -262,7 +262,7 @@ def test_arguments_are_checked(model, tmp_path):
         quiet("http://127.0.0.1:9", model=unspoken.FastText())
     with pytest.raises(unspoken.ModelError, match="client"):
         quiet("http://127.0.0.1:9", model=tmp_path / "absent")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(unspoken.ConfigurationError, match=r"absent\.pem.*name a file in PEM or DER"):
         quiet("http://127.0.0.1:9", model=model, ca_file=tmp_path / "absent.pem")
     client = quiet("http://127.0.0.1:9", model=model, token="unspoken_secret")
     assert "secret" not in repr(client)

@@ -64,7 +64,7 @@ def made(kind: Callable[..., Made], what: str, *arguments: object) -> Made:
     ...     made(_unspoken.Service, "make a client", 5, None, None, False, None, False)
     ... except ArgumentError as error:
     ...     print(error)
-    make a client: argument 'url': 'int' object is not an instance of 'str'
+    make a client: 'int' object is not an instance of 'str'
     """
     made: Made = _guarded(kind, what)(*arguments)
     return made

@@ -25,7 +25,7 @@ def refuse_uncertain(
     Examples
     --------
     >>> refuse_uncertain(np.array(["a"]), np.zeros((1, 2)), [0.5], 20, uncertain=True)
-    >>> refuse_uncertain(np.array(["a"]), np.zeros((1, 2)), [0.5], 20, uncertain=False)
+    >>> refuse_uncertain(np.array(["a"]), np.zeros((1, 2)), [0.5], 20, uncertain=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     unspoken.errors.UncertainError: share labels: found labels that noise of 20 bits ...

@@ -39,7 +39,10 @@ pub(crate) fn open(spec: &SourceSpec, delimiter: u8) -> Result<Source, SourceErr
 /// The encoding of a file. Each field is decoded by itself, so bytes of ASCII must have the meaning of ASCII.
 fn encoding(spec: &SourceSpec) -> Result<&'static Encoding, SourceError> {
     let Some(name) = &spec.encoding else { return Ok(UTF_8) };
-    Encoding::for_label(name.as_bytes()).filter(|encoding| encoding.is_ascii_compatible()).ok_or_else(|| {
+    // Python also writes "latin-1", the standard does not.
+    let plain = name.replace(['-', '_'], "");
+    let found = Encoding::for_label(name.as_bytes()).or_else(|| Encoding::for_label(plain.as_bytes()));
+    found.filter(|encoding| encoding.is_ascii_compatible()).ok_or_else(|| {
         let needed = "utf-8, windows-1252, iso-8859-2, shift_jis, gb18030 or another one of the Encoding Standard that \
                       extends ASCII; convert others, such as UTF-16, to UTF-8";
         SourceError::file(&spec.path, format!("the encoding {name:?}"), needed)
