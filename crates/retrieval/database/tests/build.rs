@@ -79,8 +79,8 @@ fn what_cannot_be_built_leaves_nothing() {
     assert!(matches!(mixed, DatabaseError::Mixed { record: 1, .. }));
     let mixed = refused(vec![plain(vec![]), keyed("a".into(), vec![])]);
     assert!(matches!(mixed, DatabaseError::Mixed { record: 1, .. }));
-    assert!(matches!(refused(vec![plain(vec![0; (1 << 20) + 1])]), DatabaseError::Layout(_)));
-    assert!(matches!(refused(vec![keyed("a".into(), vec![0; 1 << 20])]), DatabaseError::Layout(_)));
+    assert!(matches!(refused(vec![plain(vec![0; (1 << 20) + 1])]), DatabaseError::TooLong { .. }));
+    assert!(matches!(refused(vec![keyed("a".into(), vec![0; 1 << 20])]), DatabaseError::TooLong { .. }));
     let broken = builder().build(&dir, [Err::<unspoken_database::Record, _>("line 7")], |_| (), &GO_ON).unwrap_err();
     assert!(broken.to_string().contains("line 7"));
     let (stop, mut phases) = (AtomicBool::new(false), Vec::new());

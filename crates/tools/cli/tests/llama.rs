@@ -292,11 +292,11 @@ fn the_defaults_of_preparation_and_report_fit_the_model() {
     assert!(tables.contains("never ran, such as") && tables.contains("clients warn of them"), "{tables}");
     let warned = |more: &[&str]| {
         let client = format!("{out}/client");
-        let chat = ["chat", "--url", "127.0.0.1:9", "--timeout", "0.3", "--model", &client, "--private", " {3}"];
+        let chat = ["chat", "--url", "127.0.0.1:9", "--timeout", "0.3", "--model", &client, "--private", " \u{2}"];
         complaint(&unspoken(&[&chat[..], more].concat()))
     };
     let said = warned(&[]);
-    assert!(said.contains("never ran some tokens of the text: ") && said.contains("\"{\""), "{said}");
+    assert!(said.contains("never ran some tokens of the text: "), "{said}");
     assert!(said.contains("127.0.0.1:9"), "{said}");
     let said = warned(&["--covered-only"]);
     assert!(said.contains("because of --covered-only; nothing was sent") && !said.contains("127.0.0.1:9"), "{said}");

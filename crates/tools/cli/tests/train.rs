@@ -139,7 +139,9 @@ fn published_data_sets_are_read() {
     let out = files.path("model");
     let train = |name: &str, more: &[&str]| {
         let data = files.path(name);
-        let output = unspoken(&[&["train", "--data", &data, "--out", &out, "--columns", "8", "--json"], more].concat());
+        let output = unspoken(
+            &[&["train", "--data", &data, "--out", &out, "--replace", "--columns", "8", "--json"], more].concat(),
+        );
         serde_json::from_str::<Value>(&text(&output)).unwrap()
     };
     let enron = train(".", &["--format", "enron-spam"]);
