@@ -153,7 +153,8 @@ fn published_data_sets_are_read() {
 
     let bad = files.path("bad.tsv");
     std::fs::write(&bad, reviews(2) + "3\tA\tPain\tx\t12\tMay 2\t0\n").unwrap();
-    let error = complaint(&unspoken(&["train", "--data", &bad, "--out", &out, "--format", "drug-reviews"]));
+    let error =
+        complaint(&unspoken(&["train", "--data", &bad, "--out", &files.path("other"), "--format", "drug-reviews"]));
     assert!(error.contains("bad.tsv, line 4: found the rating \"12\", needed a whole number from 1 to 10"), "{error}");
 }
 
