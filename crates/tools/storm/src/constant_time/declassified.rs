@@ -30,6 +30,7 @@ const SEED: &str = "expands a public seed by rejection";
 const VALID: &str = "one branch on whether all values are valid: the caller gets an error or not";
 const TAG: &str = "one branch on whether the tag of a sealed entry is right: the caller gets the entry or an error";
 const ANSWER: &str = "the label or digit is what the caller gets; requests do not depend on it";
+const SHARED: &str = "noise and rounding of scores that the caller may publish; requests do not depend on them";
 const PROOF: &str = "one branch on whether the proof of a service is right, over elements that it has seen";
 const LENGTH: &str = "the length of an opened record is what the caller gets; requests do not depend on it";
 const SUMS: &str = "the sums are what the collector gets; no request depends on them";
@@ -58,6 +59,8 @@ pub static DECLASSIFIED: &[Declassified] = &[
     Declassified::with_callees("unseal::is_right", LENGTH),
     Declassified::with_callees("encoder::Encoder::label", ANSWER),
     Declassified::with_callees("network::digit", ANSWER),
+    Declassified::with_callees("LayerClient::labelled", ANSWER),
+    Declassified::with_callees("LayerClient::share", SHARED),
     Declassified::with_callees("RetrieveClient::find_records", RECORD),
 ];
 
