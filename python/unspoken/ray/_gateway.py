@@ -122,18 +122,19 @@ class Gateway:
         self._control = control
         self._moves = moves
         self._placed = {placed.name: placed for placed in _all(applications, databases)}
-        hosts = self._hosts = {
-            name: Host(_handle(placed), placed.facts, placed.is_slow) for name, placed in self._placed.items()
-        }
+        self._hosts: dict[str, Host] = {}
 
         def start() -> ServiceGateway:
             if mirror is not None:
                 mirror.restore()
+            # Ray makes no handle of replicas that are gone, so those of before a move are not asked for.
+            now = dict(self._placed)
             for name, app in moves.load().items():
-                placed = self._placed[name]
-                hosts[name].move(_handle(replace(placed, app=app)), placed.facts)
+                now[name] = replace(now[name], app=app)
+            hosts = {name: Host(_handle(placed), placed.facts, placed.is_slow) for name, placed in now.items()}
             for host in hosts.values():
                 host.look()
+            self._hosts = hosts
             return ServiceGateway(
                 config,
                 [(hosts[placed.name].facts(), placed.published, hosts[placed.name]) for placed in applications],
