@@ -88,18 +88,13 @@ impl ClientHalf for MatrixClient {
         &self.description
     }
 
-    /// Refuses a description that allows smaller entries than an earlier one. A client whose entries have become too
-    /// large ends with an error, so a service that describes any bound it likes could find the largest by bisection.
+    /// Refuses a description that allows smaller entries than an earlier one.
     fn check_change(earlier: &Description, now: &Description) -> Result<(), ArraysError> {
         let (before, after) = (earlier.largest_input(), now.largest_input());
         if after >= before {
             return Ok(());
         }
-        let needed = format!(
-            "at least the {before} of before; do not trust this service, unless its owner confirms the change: then \
-             delete this client's state directory"
-        );
-        Err(ArraysError::mismatch("description", format!("entries of inputs up to {after}"), needed))
+        Err(ProtocolError::lowered(format!("entries of inputs up to {after}"), format!("{before} at least")).into())
     }
 
     /// One: all inputs of a run are one question.

@@ -190,7 +190,7 @@ fn what_does_not_fit_is_refused() {
     let (small, large) = (describe(1.0), describe(1e3));
     MatrixClient::check_change(&small, &large).unwrap();
     let error = MatrixClient::check_change(&large, &small).unwrap_err().to_string();
-    assert!(error.contains("up to 1; needed at least the 1000 of before"), "{error}");
+    assert!(error.contains("entries of inputs up to 1, needed 1000 at least, as before"), "{error}");
     let error = open(1e70).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("too large for preset"), "{error}");
     assert!(open(0.0).is_err());

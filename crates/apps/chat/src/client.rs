@@ -358,12 +358,7 @@ impl ClientHalf for LlamaClient {
         let shape = |of: &Description| {
             format!("{} chunks of {} tokens in a context of {}", of.chunks(), of.chunk(), of.context())
         };
-        let needed = format!(
-            "no fewer than before, of the same length: {}; do not trust this service, unless its owner confirms the \
-             change: then delete this client's state directory",
-            shape(earlier)
-        );
-        Err(ChatError::mismatch("description", shape(now), needed))
+        Err(ProtocolError::lowered(shape(now), format!("no fewer of the same length: {}", shape(earlier))).into())
     }
 
     fn batch(&self) -> usize {

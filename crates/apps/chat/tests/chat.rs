@@ -442,7 +442,7 @@ fn less_room_of_the_same_model_is_refused() {
     let fewer = describe(ServerOptions { chunks: CHUNKS - 1, ..options() });
     LlamaClient::check_change(&fewer, &usual).unwrap();
     let error = message(LlamaClient::check_change(&usual, &fewer));
-    assert!(error.contains("needed no fewer than before"), "{error}");
+    assert!(error.contains("needed no fewer of the same length"), "{error}");
 }
 
 #[test]

@@ -96,19 +96,13 @@ impl ClientHalf for LayerClient {
         &self.description
     }
 
-    /// Refuses a description that reads fewer tokens of a text than an earlier one. A client that asks about a text
-    /// which is now too long ends with an error, so a service that describes any bound it likes could find the length
-    /// by bisection.
+    /// Refuses a description that reads fewer tokens of a text than an earlier one.
     fn check_change(earlier: &Description, now: &Description) -> Result<(), LayerError> {
         let (before, after) = (earlier.max_tokens(), now.max_tokens());
         if after >= before {
             return Ok(());
         }
-        let needed = format!(
-            "at least the {before} of before; do not trust this service, unless its owner confirms the change: then \
-             delete this client's state directory"
-        );
-        Err(LayerError::mismatch("description", format!("{after} tokens of a text"), needed))
+        Err(ProtocolError::lowered(format!("{after} tokens of a text"), format!("{before} at least")).into())
     }
 
     fn batch(&self) -> usize {

@@ -172,7 +172,7 @@ fn a_bound_of_tokens_that_shrinks_is_refused() {
     LayerClient::check_change(&short, &long).unwrap();
     LayerClient::check_change(&long, &long).unwrap();
     let error = LayerClient::check_change(&long, &short).unwrap_err().to_string();
-    assert!(error.contains("found 16 tokens of a text, needed at least the 32 of before"), "{error}");
+    assert!(error.contains("found 16 tokens of a text, needed 32 at least, as before"), "{error}");
 }
 
 #[test]

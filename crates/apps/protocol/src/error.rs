@@ -1,6 +1,6 @@
 //! Errors that the two halves share, and their kinds.
 
-use std::io;
+use std::{fmt, io};
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
@@ -56,6 +56,17 @@ impl ProtocolError {
     /// A [`ProtocolError::Mismatch`].
     pub fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         ProtocolError::Mismatch { what, found: found.to_string(), needed: needed.to_string() }
+    }
+
+    /// The error of a description that allows less than an earlier one of the same service. A client whose question no
+    /// longer fits ends with an error, so a service that describes any bound it likes could find the size of the
+    /// question by bisection: [`ClientHalf::check_change`](crate::ClientHalf::check_change) refuses such a description.
+    pub fn lowered(found: impl ToString, before: impl fmt::Display) -> Self {
+        let needed = format!(
+            "{before}, as before; do not trust this service, unless its owner confirms the change: then delete this \
+             client's state directory"
+        );
+        Self::mismatch("description", found, needed)
     }
 }
 
