@@ -109,10 +109,36 @@ fn tables_of_text_are_read_as_glove_and_word2vec_write_them() {
         ("a 1 2\nb 1 x\n", "no numbers among the last 2 in line 2"),
         ("a 1\na 2\n", "rows 0 and 1"),
         ("a\n", "fewer than 2 fields in line 1"),
+        ("2 3\na 1 2\nb 3 4\n", "fewer than 4 fields in line 2"),
+        ("3 2\na 1 2\nb 3 4\n", "found 2 rows, needed 3, as the first line states"),
+        ("1 2\na 1 2\nb 3 4\n", "found 2 rows, needed 1, as the first line states"),
+        ("2 0\na\nb\n", "rows of 0 numbers in line 1"),
+        ("2 4294967295\na 1\n", "rows of 4294967295 numbers in line 1"),
         ("", "0 tokens"),
     ] {
         let error = read(text).expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
+    }
+    let cut = write(directory.path(), "table.txt", "3 2\na 1 2\nb 3 4\n");
+    let cut = Source::Text { table: cut };
+    assert_eq!(cut.read_first(2).expect("as many rows as the file has").values(), [1.0, 2.0, 3.0, 4.0]);
+    assert!(matches!(cut.read_first(3), Err(TableError::Array { .. })));
+}
+
+#[test]
+fn lines_of_a_table_are_read_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let read = |text: &[u8]| Source::Text { table: write(directory.path(), "table.txt", text) }.read();
+    // Only the mark at the start of a file is none of its content.
+    let table = read("\u{feff}1 2 3\n\u{feff}a 4 5\n".as_bytes()).expect("reads");
+    assert_eq!((table.tokens().as_slice(), table.width()), (&["1".to_owned(), "\u{feff}a".into()][..], 2));
+    let table = read("\u{feff}2 1\na 1\nb 2\n".as_bytes()).expect("reads");
+    assert_eq!(table.values(), [1.0, 2.0]);
+    let long = format!("a 1\n{} 2\n", "b".repeat(1 << 20));
+    for (text, part) in [(long.as_bytes(), "more than 1048576 bytes in line 2"), (b"a 1\nb\xff 2\n", "UTF-8 in line 2")]
+    {
+        let error = read(text).expect_err(part).to_string();
+        assert!(error.contains("table.txt") && error.contains(part), "{error}");
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Source {
         tokens: PathBuf,
     },
     /// Lines of a token and its numbers, separated by spaces, as GloVe and word2vec write them: with a first line of
-    /// the two dimensions, or without.
+    /// the two dimensions, which must be right, or without.
     Text {
         /// The file.
         table: PathBuf,
@@ -66,7 +66,7 @@ impl Source {
     /// # Errors
     /// Any of [`TableError`].
     pub fn read(&self) -> Result<EmbeddingTable, TableError> {
-        self.rows()?.joined()
+        self.rows(usize::MAX)?.joined()
     }
 
     /// Reads and checks the first `count` rows of the table, or all if there are fewer: rows and tokens behind them
@@ -75,17 +75,18 @@ impl Source {
     /// # Errors
     /// Any of [`TableError`].
     pub fn read_first(&self, count: usize) -> Result<EmbeddingTable, TableError> {
-        let mut rows = self.rows()?;
+        let mut rows = self.rows(count)?;
         rows.tokens.truncate(count);
         rows.values.truncate(count.saturating_mul(rows.width));
         rows.joined()
     }
 
-    fn rows(&self) -> Result<Rows, TableError> {
+    /// The rows. Of a table of text, no more than `most` are read.
+    fn rows(&self, most: usize) -> Result<Rows, TableError> {
         let (tokens, (width, values)) = match self {
             Source::Npy { table, tokens } => (tokens, npy::read(table)?),
             Source::Safetensors { table, tensor, tokens } => (tokens, tensor::read(table, tensor)?),
-            Source::Text { table } => return text_table::read(table),
+            Source::Text { table } => return text_table::read(table, most),
         };
         Ok(Rows { tokens: token_file::read(tokens)?, width, values })
     }

@@ -1,37 +1,46 @@
 //! Reader of tables as text: GloVe and word2vec.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use unspoken_files::{TextError, TextLines};
+
 use super::token_file::TokenNames;
-use super::{MAX_VALUES, Rows, open};
+use super::{MAX_VALUES, Rows};
 use crate::error::TableError;
 use crate::shape::MAX_WIDTH;
 
 /// Maximum bytes of a line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Lines of a token and its numbers. The first line may have the number of rows and their width instead.
-pub(super) fn read(path: &Path) -> Result<Rows, TableError> {
-    let (file, _) = open(path)?;
-    let mut reader = BufReader::new(file);
-    let (mut names, mut values, mut width) = (Vec::new(), Vec::new(), 0);
-    let mut bytes = Vec::new();
-    for number in 1.. {
+/// Lines of a token and its numbers, at most so many rows. The first line may have the number of rows and their width
+/// instead.
+pub(super) fn read(path: &Path, most: usize) -> Result<Rows, TableError> {
+    let failed = |source| TableError::Io { path: path.to_owned(), source };
+    let mut lines = TextLines::open(path, MAX_LINE_BYTES).map_err(failed)?;
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    let (mut width, mut stated) = (0, None);
+    while names.len() < most {
+        let number = lines.number() + 1;
         let refuse = |found: String| TableError::Array {
             path: path.to_owned(),
             found: format!("{found} in line {number}"),
             needed: format!("a token and 1 to {MAX_WIDTH} numbers in UTF-8, as many in each line"),
         };
-        bytes.clear();
-        let limited = &mut std::io::Read::take(&mut reader, MAX_LINE_BYTES as u64);
-        limited.read_until(b'\n', &mut bytes).map_err(|source| TableError::Io { path: path.to_owned(), source })?;
-        if bytes.is_empty() {
-            break;
+        let line = lines.next_line().map_err(|error| match error {
+            TextError::NotUtf8 { .. } => refuse("other bytes than UTF-8".into()),
+            TextError::TooLong { most, .. } => refuse(format!("more than {most} bytes")),
+            other => failed(other.into()),
+        })?;
+        let Some(line) = line else { break };
+        let line = line.trim_end_matches(['\r', ' ']);
+        if let Some((rows, columns)) = header(line).filter(|_| number == 1) {
+            if !(1..=MAX_WIDTH).contains(&columns) {
+                return Err(refuse(format!("rows of {columns} numbers")));
+            }
+            (stated, width) = (Some(rows), columns);
+            continue;
         }
-        let line = std::str::from_utf8(&bytes).map_err(|_| refuse("other bytes than UTF-8".into()))?;
-        let line = line.trim_end_matches(['\r', '\n', ' ']).trim_start_matches('\u{feff}');
-        if number == 1 && is_header(line) || line.is_empty() {
+        if line.is_empty() {
             continue;
         }
         if width == 0 {
@@ -44,12 +53,18 @@ pub(super) fn read(path: &Path) -> Result<Rows, TableError> {
         names.push(token.to_owned());
         values.extend(numbers);
     }
+    if let Some(rows) = stated.filter(|rows| names.len() != most.min(*rows)) {
+        let found = format!("{} rows", names.len());
+        let needed = format!("{rows}, as the first line states: a part of the file may be missing");
+        return Err(TableError::Array { path: path.to_owned(), found, needed });
+    }
     Ok(Rows { tokens: TokenNames::of_vocabulary(names), width, values })
 }
 
-/// Whether a line has the dimensions of a table instead of a row.
-fn is_header(line: &str) -> bool {
-    line.split(' ').count() == 2 && line.split(' ').all(|field| field.parse::<u32>().is_ok())
+/// The number of rows and their width, if a line has these instead of a row.
+fn header(line: &str) -> Option<(usize, usize)> {
+    let (rows, width) = line.split_once(' ')?;
+    Some((rows.parse::<u32>().ok()? as usize, width.parse::<u32>().ok()? as usize))
 }
 
 /// The token and the numbers of a line: a token may contain spaces, so the last `width` fields are the numbers.

@@ -62,11 +62,11 @@ impl Pieces {
         }
         match self {
             Pieces::None => None,
-            Pieces::Continuing => longest(tokens, word, "", CONTINUES),
+            Pieces::Continuing => longest(tokens, word, CONTINUES),
             Pieces::Beginning { mark, bytes } => {
                 let word = if bytes { byte_characters(word) } else { word.to_owned() };
-                let marked = begins.then(|| longest(tokens, &format!("{mark}{word}"), "", "")).flatten();
-                marked.or_else(|| longest(tokens, &word, "", ""))
+                let marked = begins.then(|| longest(tokens, &format!("{mark}{word}"), "")).flatten();
+                marked.or_else(|| longest(tokens, &word, ""))
             }
         }
     }
@@ -79,12 +79,12 @@ impl Pieces {
     }
 }
 
-/// The longest tokens from the left, with `first` in front of the first and `next` in front of the others.
-fn longest(tokens: &TokenList, word: &str, first: &str, next: &str) -> Option<Vec<usize>> {
+/// The longest tokens from the left, with `next` in front of all but the first.
+fn longest(tokens: &TokenList, word: &str, next: &str) -> Option<Vec<usize>> {
     let mut ids = Vec::new();
     let mut rest = word;
     while !rest.is_empty() {
-        let prefix = if ids.is_empty() { first } else { next };
+        let prefix = if ids.is_empty() { "" } else { next };
         let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).rev();
         let (end, id) = ends.filter_map(|end| Some((end, tokens.row(&format!("{prefix}{}", &rest[..end]))?))).next()?;
         ids.push(id);

@@ -42,10 +42,13 @@ impl Spellings {
 
 /// Whether a text has a Latin letter with an accent.
 fn has_accent(text: &str) -> bool {
+    if text.is_ascii() {
+        return false;
+    }
     let decomposed: Vec<char> = text.nfd().collect();
     let accented =
         |pair: &[char]| pair[0].is_ascii_alphabetic() && pair[1].general_category() == GeneralCategory::NonspacingMark;
-    !text.is_ascii() && decomposed.windows(2).any(accented)
+    decomposed.windows(2).any(accented)
 }
 
 fn distinct(spellings: impl Iterator<Item = String>) -> Vec<String> {
