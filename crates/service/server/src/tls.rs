@@ -8,6 +8,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ParsedCertificate;
 use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroizing;
 
 use crate::config::TlsFiles;
 
@@ -71,13 +72,15 @@ impl Certificates {
 /// The bytes of certificate and key.
 struct Content {
     certificate: Vec<u8>,
-    key: Vec<u8>,
+    /// Read at every look at the files, so it is erased each time.
+    key: Zeroizing<Vec<u8>>,
 }
 
 impl Content {
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let read = |what, path: &Path| std::fs::read(path).map_err(|error| failed(what, path, error.to_string()));
-        Ok(Self { certificate: read("certificate", &files.certificate)?, key: read("private key", &files.key)? })
+        let certificate = read("certificate", &files.certificate)?;
+        Ok(Self { certificate, key: read("private key", &files.key)?.into() })
     }
 
     fn hash(&self) -> blake3::Hash {
