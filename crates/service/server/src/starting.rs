@@ -13,7 +13,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use unspoken_wire::ProblemCode;
 
 use crate::concurrency::ConcurrencyLimit;
@@ -52,11 +52,11 @@ impl StartingStep {
 }
 
 /// A service that listens before its applications are loaded. [`Server::bind_after`](crate::Server::bind_after) takes
-/// its place, on the same address.
+/// its place, on the same address. Dropped, it stops answering and gives its address back.
 pub struct Starting {
     step: StartingStep,
     address: SocketAddr,
-    stop: CancellationToken,
+    stop: DropGuard,
     listening: JoinHandle<TcpListener>,
 }
 
@@ -88,7 +88,7 @@ impl Starting {
         };
         tracing::info!(%address, "listening, and loading");
         let listening = tokio::spawn(answer(listener, context, stop.clone()));
-        Ok(Self { step, address, stop, listening })
+        Ok(Self { step, address, stop: stop.drop_guard(), listening })
     }
 
     /// The address, with the selected port if port 0 was configured.
@@ -103,7 +103,7 @@ impl Starting {
 
     /// Stops answering, and returns the listener. Connections that are not accepted yet wait for the next who accepts.
     pub(crate) async fn into_listener(self) -> Result<TcpListener, ServeError> {
-        self.stop.cancel();
+        drop(self.stop);
         let lost = |error| ServeError::Listen { address: self.address, source: std::io::Error::other(error) };
         self.listening.await.map_err(lost)
     }

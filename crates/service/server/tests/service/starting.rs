@@ -1,6 +1,6 @@
 //! A service that listens while it loads.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig, Waiting};
 use unspoken_server::{Applications, Server, ServerConfig, Starting};
@@ -45,4 +45,29 @@ fn clients_wait_while_a_service_loads_and_are_told_how_far_it_is() {
     runtime.spawn(server.run(std::future::pending()));
     assert_eq!(asking.join().unwrap().unwrap(), [APP]);
     assert_eq!(raw(address, "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").body, "ready\n");
+}
+
+#[test]
+fn a_start_that_is_given_up_stops_answering_and_frees_its_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = ServerConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        data_dir: directory.path().join("data"),
+        ..ServerConfig::default()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let starting = runtime.block_on(Starting::listen(&config)).unwrap();
+    let address = starting.local_addr();
+    assert_eq!(raw(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").status, 200);
+    drop(starting);
+    let config = ServerConfig { listen: address, ..config };
+    let start = Instant::now();
+    let again = loop {
+        match runtime.block_on(Starting::listen(&config)) {
+            Ok(again) => break again,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(again.local_addr(), address);
 }
