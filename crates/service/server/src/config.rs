@@ -85,7 +85,7 @@ pub struct ServiceLimits {
     pub key_disk_bytes: u64,
     /// Bytes of disk for the key bundles of one token. 0 means a quarter of `key_disk_bytes`.
     pub key_bytes_per_token: u64,
-    /// Key bundles of all clients, of any length. Memory for their entries is reserved: about 1 KiB for each.
+    /// Key bundles of all clients, of any length. Memory for their entries is reserved: 1.25 KiB for each.
     pub bundles: usize,
     /// Key bundles of one token. 0 means a quarter of `bundles`.
     pub bundles_per_token: usize,

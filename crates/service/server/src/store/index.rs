@@ -1,4 +1,5 @@
-//! Bundles by id, by content and by holder, with the room that each holder takes. Nothing here looks at all bundles.
+//! Bundles by id, by content and by holder, with the room that each holder takes. Nothing here looks at all bundles but
+//! [`Index::all`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,16 +28,17 @@ impl Holder {
         Self { owner, network }
     }
 
+    /// That of a bundle on the disk.
+    pub(super) fn stored(meta: &Meta) -> Self {
+        Self::new(ClientName::new(&meta.owner), None)
+    }
+
     pub(crate) fn owner(&self) -> &ClientName {
         &self.owner
     }
 
     pub(super) fn has_token(&self) -> bool {
         !self.owner.is_anonymous()
-    }
-
-    pub(super) fn has_network(&self) -> bool {
-        self.network.is_some()
     }
 }
 
@@ -122,9 +124,10 @@ impl Index {
             held.empty.insert(entry.id);
         }
         // Of two with one content, the newer one is found: the other one may have expired.
-        let newer = self.same_bundle(&entry.meta).is_some_and(|other| other.progress().touched > progress.touched);
-        if !newer {
-            self.contents.insert(entry.meta.content(), entry.id);
+        let content = entry.meta.content();
+        let same = self.contents.get(&content).and_then(|&id| self.get(id));
+        if same.is_none_or(|other| other.progress().touched <= progress.touched) {
+            self.contents.insert(content, entry.id);
         }
         self.entries.insert(entry.id, entry);
     }

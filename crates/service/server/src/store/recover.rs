@@ -10,7 +10,6 @@ use std::time::SystemTime;
 use unspoken_files::{check_own_directory, open_lock_file};
 
 use super::{DATA, Entry, Holder, KeyId, META, Meta, State, Store, StorePolicy};
-use crate::auth::ClientName;
 use crate::disk::Disk;
 
 /// Longest `meta.json` that is read.
@@ -55,7 +54,7 @@ impl Store {
 
     fn recover_key(&self, dir: &Path) -> Result<Entry, String> {
         let (id, meta) = self.read_meta(dir)?;
-        let holder = Holder::new(ClientName::new(&meta.owner), None);
+        let holder = Holder::stored(&meta);
         let finished = meta.finished_at().ok_or("meta.json says it is not finished")?;
         let length = self.data_length(dir)?;
         if length != meta.length {
@@ -82,7 +81,7 @@ impl Store {
 
     fn recover_upload(&self, dir: &Path) -> Result<Entry, String> {
         let (id, meta) = self.read_meta(dir)?;
-        let holder = Holder::new(ClientName::new(&meta.owner), None);
+        let holder = Holder::stored(&meta);
         let length = self.data_length(dir)?;
         if length > meta.length {
             return Err(format!("{length} bytes, at most {} were declared", meta.length));

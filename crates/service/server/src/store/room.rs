@@ -79,11 +79,7 @@ impl StorePolicy {
 
     /// Maximum number of bundles of a holder.
     fn bundles_of(&self, holder: &Holder) -> usize {
-        match holder.has_token() {
-            true => self.bundles_per_token,
-            false if holder.has_network() => self.bundles_per_address,
-            false => self.bundles,
-        }
+        if holder.has_token() { self.bundles_per_token } else { self.bundles_per_address }
     }
 
     /// Why the owner of a `new` bundle may delete this one, if it may.
