@@ -108,17 +108,13 @@ pub(crate) enum Authenticator {
     /// No tokens: all requests come from the same client.
     Anonymous,
     /// A client needs a token from the file.
-    Tokens { path: PathBuf, known: RwLock<TokenFile> },
-}
-
-pub(crate) struct TokenFile {
-    tokens: Vec<(ClientName, [u8; 32])>,
+    Tokens { path: PathBuf, known: RwLock<Vec<(ClientName, [u8; 32])>> },
 }
 
 impl Authenticator {
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, TokenError> {
         let Some(path) = path else { return Ok(Self::Anonymous) };
-        let known = RwLock::new(TokenFile::read(path)?);
+        let known = RwLock::new(read_tokens(path)?);
         Ok(Self::Tokens { path: path.to_owned(), known })
     }
 
@@ -136,7 +132,7 @@ impl Authenticator {
         let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Compares every entry, so that the time does not reveal which one matches.
         let mut found = None;
-        for (name, hash) in &known.tokens {
+        for (name, hash) in known.iter() {
             if bool::from(hash.ct_eq(&presented)) {
                 found = Some(name.clone());
             }
@@ -147,8 +143,8 @@ impl Authenticator {
     /// Reads the file again. If it cannot be read, the tokens do not change. Returns whether they were replaced.
     pub(crate) fn reload(&self) -> Result<bool, TokenError> {
         let Self::Tokens { path, known } = self else { return Ok(false) };
-        let fresh = TokenFile::read(path)?;
-        if fresh.tokens == known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).tokens {
+        let fresh = read_tokens(path)?;
+        if fresh == *known.read().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             return Ok(false);
         }
         *known.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = fresh;
@@ -156,12 +152,10 @@ impl Authenticator {
     }
 }
 
-impl TokenFile {
-    fn read(path: &Path) -> Result<Self, TokenError> {
-        let failed = |source| TokenError::File { path: path.to_owned(), source };
-        let text = unspoken_files::read_text(path).map_err(|error| failed(error.into()))?;
-        Ok(Self { tokens: parse(&text)? })
-    }
+fn read_tokens(path: &Path) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
+    let failed = |source| TokenError::File { path: path.to_owned(), source };
+    let text = unspoken_files::read_text(path).map_err(|error| failed(error.into()))?;
+    parse(&text)
 }
 
 fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
@@ -201,7 +195,7 @@ mod tests {
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         // A mark and ends of lines of Windows are no part of a name.
         std::fs::write(file.path(), format!("\u{feff}{}\r\n", ann.line)).unwrap();
-        assert_eq!(TokenFile::read(file.path()).unwrap().tokens[0].0.as_str(), "ann");
+        assert_eq!(read_tokens(file.path()).unwrap()[0].0.as_str(), "ann");
         std::fs::write(file.path(), format!("# clients\n{}\n\n{}\n", ann.line, bob.line)).unwrap();
         let authenticator = Authenticator::new(Some(file.path())).unwrap();
         let client = |header: &str| authenticator.authenticate(Some(header)).map(|name| name.to_string());

@@ -29,7 +29,7 @@ impl ReloadSignal {
             }
             let service = service.clone();
             let read = tokio::task::spawn_blocking(move || {
-                if read_again(&service) == Read::Unchanged {
+                if !read_again(&service) {
                     tracing::info!("SIGHUP: tokens and certificate have not changed");
                 }
             });
@@ -40,29 +40,22 @@ impl ReloadSignal {
     }
 }
 
-/// What became of the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
-    Unchanged,
-    /// Replaced, or unusable, which was logged.
-    Changed,
-}
-
-/// Reads tokens, certificate and key again. What cannot be used changes nothing; the log says why. Blocks.
-pub(crate) fn read_again(service: &Service) -> Read {
+/// Reads tokens, certificate and key again. What cannot be used changes nothing; the log says why. Returns whether
+/// anything was replaced or is unusable, which was logged. Blocks.
+pub(crate) fn read_again(service: &Service) -> bool {
     let tokens = log("tokens", "tokens", service.authenticator.reload());
     let certificate = match &service.certificates {
         Some(certificates) => log("certificate", "certificate and key", certificates.reload()),
-        None => Read::Unchanged,
+        None => false,
     };
-    if tokens == certificate { tokens } else { Read::Changed }
+    tokens || certificate
 }
 
-fn log<E: std::fmt::Display>(what: &'static str, files: &str, reloaded: Result<bool, E>) -> Read {
+fn log<E: std::fmt::Display>(what: &'static str, files: &str, reloaded: Result<bool, E>) -> bool {
     match reloaded {
-        Ok(false) => return Read::Unchanged,
+        Ok(false) => return false,
         Ok(true) => tracing::info!(what, "{files} read again"),
         Err(error) => tracing::error!(what, %error, "cannot read {files} again; the old ones stay valid"),
     }
-    Read::Changed
+    true
 }
