@@ -13,16 +13,6 @@ pub enum TrainError {
         /// Its value.
         found: String,
         /// The values allowed.
-        needed: &'static str,
-    },
-    /// An option of the model's shape is outside its range.
-    #[error("train: found {name} = {found}, needed {needed}; change the option")]
-    Shape {
-        /// The option's name.
-        name: &'static str,
-        /// Its value.
-        found: String,
-        /// The values allowed.
         needed: String,
     },
     /// A class has no examples, or its weight is outside its range.

@@ -80,8 +80,8 @@ pub fn fit(
 /// empty). Validation examples whose label is not in `train` count as wrong.
 ///
 /// # Errors
-/// [`TrainError::Option`] or [`TrainError::Shape`] for an option outside its range, [`TrainError::Classes`] for fewer
-/// than two labels or too many, [`TrainError::Weights`], [`TrainError::Diverged`], [`TrainError::Cancelled`].
+/// [`TrainError::Option`] for an option outside its range, [`TrainError::Classes`] for fewer than two labels or too
+/// many, [`TrainError::Weights`], [`TrainError::Diverged`], [`TrainError::Cancelled`].
 pub fn fit_with_validation(
     train: &Dataset,
     validation: &Dataset,

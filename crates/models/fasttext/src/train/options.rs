@@ -136,7 +136,7 @@ impl TrainOptions {
     }
 
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range, or [`TrainError::Shape`] for one of the shape.
+    /// [`TrainError::Option`] for the first option outside its range.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let positive = "1 or more";
         option("min_count", self.min_count, self.min_count >= 1, positive)?;
@@ -164,15 +164,15 @@ impl TrainOptions {
             option(name, weight, (0.0..=10.0).contains(&weight), "0 to 10")?;
         }
         self.shape(Shape::MIN_CLASSES).check().map_err(|error| match error {
-            ModelError::Field { field, found, needed } => TrainError::Shape { name: field, found, needed },
+            ModelError::Field { field, found, needed } => TrainError::Option { name: field, found, needed },
             error => error.into(),
         })
     }
 }
 
-fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &'static str) -> Result<(), TrainError> {
+fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &str) -> Result<(), TrainError> {
     if allowed {
         return Ok(());
     }
-    Err(TrainError::Option { name, found: found.to_string(), needed })
+    Err(TrainError::Option { name, found: found.to_string(), needed: needed.to_owned() })
 }
