@@ -2,8 +2,9 @@
 export class UnspokenError extends Error {
   /**
    * A stable name of the reason: that of the service's problem (`key_not_found`, `memory_full`, ...), that of the
-   * client half (`argument`, `malformed`, `mismatch`, `unreadable`, ...), or `unreachable`, `cancelled`, `too_long`, `protocol`,
-   * `unsupported`, `storage`, `memory`.
+   * client half (`argument`, `malformed`, `mismatch`, `unreadable`, ...), or `unreachable`, `cancelled`, `too_long`,
+   * `protocol`, `unsupported`, `storage`, `memory`, or `unknown` if a proxy on the way refused a request, not the
+   * service.
    */
   readonly code: string;
   /** HTTP status of the service's answer, if it refused a request. */

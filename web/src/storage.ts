@@ -29,8 +29,9 @@ export async function load(url: string, application: string): Promise<Entry | un
 }
 
 /**
- * Whether this version sealed the secret of an entry. One that an earlier version sealed was not bound to its service and
- * application: a new secret and new keys take its place with the next question. Its description counts all the same.
+ * Whether this version sealed the secret of an entry. One that an earlier version sealed was not bound to its service
+ * and application: a new secret and new keys take its place with the next question. Its description counts all the
+ * same.
  */
 export function isCurrent(entry: Entry): boolean {
   return entry.sealed[VERSION_BYTE] === SEALED_VERSION;

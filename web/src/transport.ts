@@ -70,7 +70,7 @@ const UNREACHABLE_PATIENCE = 10;
 /** Statuses by which a proxy says that it does not get through to the service now, or that there is too much to do. */
 const OF_BUSY_PROXIES = [429, 502, 503, 504];
 /** Code of a refusal that names none: a proxy on the way answered, not the service. */
-const OF_PROXY = "refused";
+const OF_PROXY = "unknown";
 /** Media type of an answer that is sent while it is computed. */
 const PROGRESS = "application/x-unspoken-progress";
 /** Bytes beside an answer that such a stream may have: each step has some ten. */

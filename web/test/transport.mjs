@@ -53,13 +53,13 @@ test("a proxy that does not reach the service is tried again", async () => {
 test("other pages, and refusals of the service itself, are final", async () => {
   const problem = JSON.stringify({ code: "queue_full", message: "full" });
   const answers = [
-    [404, { "Content-Type": "text/html" }, PAGE],
-    [500, { "Content-Type": "text/html" }, PAGE],
-    [503, { "Content-Type": "application/json" }, problem],
+    ["unknown", 404, { "Content-Type": "text/html" }, PAGE],
+    ["unknown", 500, { "Content-Type": "text/html" }, PAGE],
+    ["queue_full", 503, { "Content-Type": "application/json" }, problem],
   ];
-  for (const answer of answers) {
+  for (const [code, ...answer] of answers) {
     await serving([answer, ANSWER], async (url, requests) => {
-      await assert.rejects(new Transport({ url }, quiet).json(asked), { status: answer[0] });
+      await assert.rejects(new Transport({ url }, quiet).json(asked), { code, status: answer[0] });
       assert.equal(requests.length, 1);
     });
   }

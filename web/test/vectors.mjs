@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { isCurrent } from "../dist/storage.js";
 import { ClearModel, Client, initSync } from "../dist/wasm/unspoken_web.js";
 
 const vectors = (name) => JSON.parse(readFileSync(new URL(`../../vectors/${name}.json`, import.meta.url), "utf8"));
@@ -207,5 +208,10 @@ for (const { name, passphrase, same_passphrase, service, application, secret, se
     const again = Buffer.from(client.seal(passphrase, service, application)).toString("base64");
     assert.notEqual(again, sealed);
     assert.deepEqual(opened(passphrase, again).secret(), bytesOf(secret));
+    // The page finds the version of both.
+    assert.ok(isCurrent({ sealed: bytesOf(sealed) }) && isCurrent({ sealed: bytesOf(again) }));
+    const earlier = bytesOf(again);
+    earlier[7] = 1;
+    assert.ok(!isCurrent({ sealed: earlier }));
   });
 }

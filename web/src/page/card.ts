@@ -49,7 +49,7 @@ export class Card {
   #controller: AbortController | undefined;
   #isLost = false;
 
-  /** A card for an application; `open` opens it again after its secret is gone, `done` is called after each question. */
+  /** A card for an application; `open` opens it again when its secret is gone, `done` is called after each question. */
   constructor(application: Application, view: View, open: Open, done: () => void) {
     this.#application = application;
     this.#view = view;
