@@ -106,6 +106,7 @@ fn options_of_the_python_estimator_are_flags() {
         ("--columns", "255", "found columns = 255, needed an even number; change the option"),
         ("--seed", "-1", "needed a whole number from 0 to 18446744073709551615"),
         ("--class-weights", "spam", "needed balanced, or LABEL=WEIGHT"),
+        ("--class-weights", "spam=2,spam=3", "found the weights 2 and 3 of class \"spam\", needed one"),
         ("--class-weights", "egg=2", "found the weight 2 of class \"egg\""),
     ] {
         let error = refused(option, value);

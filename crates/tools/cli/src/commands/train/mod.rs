@@ -3,7 +3,6 @@
 pub mod data;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use anyhow::Context;
 use data::DataArguments;
@@ -108,29 +107,28 @@ struct OptimiserArguments {
     validation_share: f64,
     /// How much each class counts: "balanced", so that rare classes count as much as frequent ones, or LABEL=WEIGHT,
     /// separated by commas; 1 for the others [default: every message counts once]
-    #[arg(long, value_name = "WEIGHTS")]
-    class_weights: Option<WeightsArgument>,
+    #[arg(long, value_name = "WEIGHTS", value_parser = class_weights)]
+    class_weights: Option<ClassWeights>,
 }
 
-/// The value of `--class-weights`.
-#[derive(Clone)]
-struct WeightsArgument(ClassWeights);
-
-impl FromStr for WeightsArgument {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "balanced" {
-            return Ok(Self(ClassWeights::Balanced));
-        }
-        let weight = |part: &str| {
-            let (label, weight) = part.rsplit_once('=')?;
-            Some((label.to_owned(), weight.parse().ok()?))
-        };
-        let weights: Option<BTreeMap<String, f32>> = text.split(',').map(weight).collect();
-        let needed = "needed balanced, or LABEL=WEIGHT separated by commas, for instance spam=2,ham=1";
-        weights.map(|weights| Self(ClassWeights::Given(weights))).ok_or_else(|| needed.into())
+/// Reads the value of `--class-weights`.
+fn class_weights(text: &str) -> Result<ClassWeights, String> {
+    if text == "balanced" {
+        return Ok(ClassWeights::Balanced);
     }
+    let weight = |part: &str| {
+        let (label, weight) = part.rsplit_once('=')?;
+        Some((label.to_owned(), weight.parse().ok()?))
+    };
+    let needed = "needed balanced, or LABEL=WEIGHT separated by commas, for instance spam=2,ham=1";
+    let mut weights: BTreeMap<String, f32> = BTreeMap::new();
+    for part in text.split(',') {
+        let (label, weight) = weight(part).ok_or(needed)?;
+        if let Some(first) = weights.insert(label.clone(), weight) {
+            return Err(format!("found the weights {first} and {weight} of class {label:?}, needed one"));
+        }
+    }
+    Ok(ClassWeights::Given(weights))
 }
 
 fn defaults() -> TrainOptions {
@@ -165,7 +163,7 @@ impl Arguments {
             final_temperature: optimiser.final_temperature,
             entropy_weight: optimiser.entropy_weight,
             confidence_weight: optimiser.confidence_weight,
-            class_weights: optimiser.class_weights.clone().map_or_else(ClassWeights::default, |weights| weights.0),
+            class_weights: optimiser.class_weights.clone().unwrap_or_default(),
         }
     }
 }
