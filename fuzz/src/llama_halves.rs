@@ -4,13 +4,14 @@ use std::fs;
 
 use ndarray::Array2;
 use unspoken_llama_files::LoadedModel;
-use unspoken_llama_model::{ClientModel, TamedModel};
+use unspoken_llama_model::{ClientModel, Coverage, TamedModel};
 
 use crate::Target;
 use crate::files::{self, Directory};
 use crate::llama::{read_text, repair_padded_safetensors, small_model};
 
-const CLIENT_FILES: [&str; 4] = ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors"];
+const CLIENT_FILES: [&str; 5] =
+    ["client.json", "client.safetensors", "tokenizer.json", "head.safetensors", "coverage.json"];
 const TAMED_FILE: [&str; 1] = ["tamed.safetensors"];
 
 /// `ClientModel::load`: can be saved and loaded again without a change; the tokenizer reads text.
@@ -29,6 +30,7 @@ pub static CLIENT: Target = Target {
         assert!(client.prefix().iter().chain(tokenizer.ends()).all(|token| (*token as usize) < rows));
         let normed = Array2::ones((2, client.config().width));
         assert_eq!(client.logits(normed.view()).dim(), (2, rows));
+        assert_eq!(read.uncovered(&[0, 1, 2, 3]), client.uncovered(&[0, 1, 2, 3]));
         read_text(tokenizer);
         true
     },
@@ -45,7 +47,8 @@ pub static CLIENT: Target = Target {
         let seed = |tied| {
             let LoadedModel { model, tokenizer } = small_model(tied);
             let directory = Directory::empty();
-            ClientModel::new(&TamedModel::new(model, vec![1]), tokenizer).save(directory.path()).expect("saves");
+            let client = ClientModel::new(&TamedModel::new(model, vec![1]), tokenizer);
+            client.with_coverage(Coverage::new([1, 2, 5])).save(directory.path()).expect("saves");
             saved(&directory, &CLIENT_FILES)
         };
         vec![seed(true), seed(false)]

@@ -71,6 +71,8 @@ struct Own {
     result: i32,
     #[prost(int32, tag = "34")]
     input: i32,
+    #[prost(uint32, tag = "35")]
+    least_public: u32,
 }
 
 /// The first vector of a query.
@@ -119,6 +121,7 @@ pub static DESCRIBED: Target = Target {
     run: |data| {
         let read = messages::read_description::<Own, _>(data, Description::to_bytes);
         let Some(description) = read else { return false };
+        assert!(description.least_public_tokens() <= description.most_public_tokens());
         assert!(description.most_public_tokens() + description.prefix() + description.chunk() <= description.context());
         if let Ok(client) = client_of(description) {
             serve_a_hostile_server(client);
@@ -145,6 +148,7 @@ pub static DESCRIBED: Target = Target {
             (own.vocabulary, own.prefix) = (sound.own.vocabulary, sound.own.prefix);
             own.context = sound.own.context.max(own.chunk + own.prefix);
         }
+        own.least_public = own.least_public.min(own.context.saturating_sub(own.prefix.saturating_add(own.chunk)));
         messages::repair_bound(&mut own.input_unit, |unit| unit > 0.0);
         messages::repair_bound(&mut own.result_unit, |unit| unit > 0.0);
         *data = message.encode(Description::PROTOCOL);
@@ -160,9 +164,11 @@ pub static DESCRIBED: Target = Target {
         (small.own.input_level, small.own.result_level) = (0, 0);
         let mut normed = small.clone();
         normed.own.result = 1;
+        let mut least = few.clone();
+        least.own.least_public = 3;
         let tokens = Described::<Own>::sound(&TOKEN_SERVICE.describe());
         let few_tokens = with_few_keys(&tokens);
-        let all = [SOUND.clone(), few, small, normed, tokens, few_tokens];
+        let all = [SOUND.clone(), few, small, normed, least, tokens, few_tokens];
         all.iter().map(|message| message.encode(Description::PROTOCOL)).collect()
     },
 };

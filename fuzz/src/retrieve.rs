@@ -48,6 +48,8 @@ struct DescriptionMessage {
     tables: u32,
     #[prost(bytes = "vec", tag = "9")]
     mask_seed: Vec<u8>,
+    #[prost(bytes = "vec", tag = "10")]
+    sealing: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -153,7 +155,7 @@ pub static DESCRIBED: Target = Target {
     run: |data| {
         let Ok(description) = Description::read(data, true) else { return false };
         let again = Description::read(&description.to_bytes(), true).expect("its own bytes");
-        assert_eq!(again.tables(), description.tables());
+        assert_eq!((again.tables(), again.sealing()), (description.tables(), description.sealing()));
         assert!((1..=description.most_queries()).contains(&description.most_questions()));
         let modes = description.tables().kind().modes();
         assert!(modes.iter().all(|&mode| description.query_bytes(mode) < 1 << 22));
@@ -172,6 +174,9 @@ pub static DESCRIBED: Target = Target {
                 message.entry_format = OWN_MASKS_FORMAT;
             }
             _ => message.mask_seed.clear(),
+        }
+        if !message.sealing.is_empty() {
+            message.sealing.resize(16, 0);
         }
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
@@ -192,13 +197,15 @@ pub static DESCRIBED: Target = Target {
             entry_format: ENTRY_FORMAT,
             tables: 0,
             mask_seed: Vec::new(),
+            sealing: Vec::new(),
         };
         let dense = DescriptionMessage { most_queries: 4, entry_format: TABLE_FORMAT, tables: 1, ..by_index.clone() };
         let masks = vec![7; 16];
         let own_masks = DescriptionMessage { entry_format: OWN_MASKS_FORMAT, mask_seed: masks, ..dense.clone() };
         let encrypted =
             DescriptionMessage { most_queries: 4, entry_format: ENCRYPTED_FORMAT, tables: 2, ..by_index.clone() };
-        let described = [by_index, dense, own_masks, encrypted]
+        let sealed = DescriptionMessage { sealing: vec![6; 16], ..by_index.clone() };
+        let described = [by_index, dense, own_masks, encrypted, sealed]
             .map(|message| messages::description(Description::PROTOCOL, &message));
         [vec![RETRIEVER.describe()], described.into()].concat()
     },

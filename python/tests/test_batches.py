@@ -96,7 +96,8 @@ def test_files_are_answered_once_and_bad_ones_do_not_stop_the_others(
         batches.encrypt(case.client, case.questions, questions)
     whole = (questions / second).read_bytes()
     (questions / second).write_bytes(whole[:-100])
-    report = case.answer(tmp_path)
+    with pytest.warns(UserWarning, match=f"found 1 files that cannot be answered, the first is {second}: "):
+        report = case.answer(tmp_path)
     assert (report.files, list(report.problems)) == (1, [second])
     assert "damaged" in report.problems[second]
     assert [path.name for path in (tmp_path / "answers").iterdir()] == [first]
@@ -180,7 +181,8 @@ def test_hostile_rows_and_files_are_refused_one_by_one(digits_case: Case, tmp_pa
     marks = {"unspoken": "questions 1", **source._asdict()}
     parquet.write_table(strange.replace_schema_metadata(marks), tmp_path / "questions/strange.parquet")
 
-    report = case.answer(tmp_path)
+    with pytest.warns(UserWarning, match="cannot be answered"):
+        report = case.answer(tmp_path)
     assert {name.split(".")[0] for name in report.problems} == {*others, *columns, "packed", "strange"}
     assert (report.files, report.queries, report.refused) == (1, 4, 2)
     assert "expired" in report.problems["unknown keys.parquet"]
@@ -201,7 +203,10 @@ def test_mistakes_are_named(digits_case: Case, tmp_path: Path) -> None:
     source = Source("0" * 32, "0" * 32)
     with Directory(tmp_path / "questions").write_answers("a.parquet", source) as add:
         add(Answer(0, 1, b"", b"", None))
-    assert list(digits_case.answer(tmp_path).problems) == ["a.parquet"]
+    with pytest.raises(
+        unspoken.UnspokenError, match=r"found 1 files that cannot be answered, the first is a\.parquet: "
+    ):
+        digits_case.answer(tmp_path)
     with pytest.raises(unspoken.ConfigurationError, match="needed one of classify"):
         batches.answer("llama", "model", tmp_path / "questions", tmp_path / "answers", keys=tmp_path)
     with pytest.raises(unspoken.ConfigurationError, match="needed two directories"):
@@ -230,15 +235,24 @@ def test_an_interrupted_file_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["b.parquet.0.part"]
 
 
-def test_answers_are_fetched_from_other_places(tmp_path: Path) -> None:
+def test_answers_are_fetched_from_other_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = Directory(f"memory://{tmp_path.name}")
     with far.write_answers("a.parquet", Source("0" * 32, "1" * 32)) as add:
         add(Answer(0, 1, b"tag", b"answer", None))
     size = len(far._system.cat_file(f"{far._root}/a.parquet"))
     with pytest.raises(unspoken.UnspokenError, match=f"found {size} bytes, needed at most {size - 1}"):
-        far.fetch(str(tmp_path), size - 1)
+        far.fetch(str(tmp_path), far.names(), size - 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(far._system, "size", lambda _path: None)
+        with pytest.raises(unspoken.UnspokenError, match=r"a\.parquet: found a file of unknown size"):
+            far.fetch(str(tmp_path), far.names(), size)
     assert list(tmp_path.iterdir()) == []
-    near = far.fetch(str(tmp_path), size)
+    # Files that appear after the directory was listed are not among those that are read.
+    names = far.names()
+    with far.write_answers("b.parquet", Source("0" * 32, "1" * 32)) as add:
+        add(Answer(1, 1, b"tag", b"answer", None))
+    near = far.fetch(str(tmp_path), names, size)
+    assert near.names() == names == ["a.parquet"]
     assert near.source("a.parquet") == Source("0" * 32, "1" * 32)
     assert list(near.answers("a.parquet", 6)) == [Answer(0, 1, b"tag", b"answer", None)]
 

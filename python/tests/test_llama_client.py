@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -57,7 +58,7 @@ def test_a_damaged_half_is_refused(half, tmp_path):
         quiet(tmp_path / "client")
 
 
-def test_tokens_that_the_preparation_never_ran_are_named_in_a_warning(half, tmp_path, caplog):
+def test_tokens_that_the_preparation_never_ran_are_counted_in_a_warning(half, tmp_path, caplog):
     shutil.copytree(half, tmp_path / "client")
     coverage = json.loads((tmp_path / "client/coverage.json").read_text())
     assert coverage["tokens"] == [[0, 511]], "all tokens of the vocabulary ran"
@@ -70,7 +71,10 @@ def test_tokens_that_the_preparation_never_ran_are_named_in_a_warning(half, tmp_
     client.generate("They saw", public="One day.")
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("unspoken", "WARNING")
-    assert "never ran some tokens" in record.getMessage()
+    # Logs are kept where the text may not be.
+    assert re.search(r"never ran \d+ tokens of the text", record.getMessage())
+    assert "saw" not in record.getMessage()
+    assert "day" not in record.getMessage()
 
 
 def test_nothing_listens(half, tmp_path):

@@ -55,6 +55,7 @@ def test_presets_say_what_they_give():
         assert (len(others) > 0) == ("_boot_" in preset.name or "_query_" in preset.name)
         # Keys of the ring of small degree, where products with matrices of a model are computed.
         small = [each for each in others if each.what == "key of the small ring"]
+        assert len(small) == ("_boot_" in preset.name or "_query_" in preset.name)
         assert all(each.n < preset.objects[0].n and each.security_bits >= 128 for each in small)
         assert len({each.n for each in preset.objects[: len(expected)]}) == 1
         sizes = [each.log2_q for each in preset.objects[: len(expected)]]

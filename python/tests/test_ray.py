@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,8 @@ from unspoken import batches
 ray = pytest.importorskip("ray", reason='the tests of unspoken.ray need `pip install "unspoken[ray]"`')
 
 import unspoken.ray as cluster  # noqa: E402 - only where Ray is
-from unspoken.ray._gateway import Control  # noqa: E402 - only where Ray is
+from unspoken.ray import _gateway  # noqa: E402 - only where Ray is
+from unspoken.ray._gateway import Control, Gateway, Moves, Placed  # noqa: E402 - only where Ray is
 
 # Ray and its libraries warn of each other.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -347,8 +349,8 @@ def test_files_of_questions_are_answered_through_kills(
         with pytest.raises(unspoken.ConfigurationError, match="needed one of classify"):
             cluster.answer_files(cluster.Offer("sums", saved), **places)
         min(answers.iterdir()).unlink()
-        report = cluster.answer_files(cluster.Offer("digits", home / "nothing"), **places)
-        assert "digits.json" in " ".join(report.problems.values())
+        with pytest.raises(unspoken.UnspokenError, match=r"cannot be answered.*digits\.json"):
+            cluster.answer_files(cluster.Offer("digits", home / "nothing"), **places)
 
 
 def test_another_job_does_not_change_a_gateway(two_replicas: cluster.Service) -> None:
@@ -360,6 +362,22 @@ def test_another_job_does_not_change_a_gateway(two_replicas: cluster.Service) ->
         with pytest.raises(PermissionError, match="a call of another job"):
             ray.get(call())
     assert fetched(f"{two_replicas.url}/readyz") == "ready\n"
+
+
+def test_a_start_without_all_replicas_leaves_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(placed: Placed) -> None:
+        if placed.app == "gone":
+            raise LookupError(placed.app)
+
+    hosts: list[Any] = []
+    monkeypatch.setattr(_gateway, "_handle", handle)
+    monkeypatch.setattr(_gateway, "Host", lambda *arguments: hosts.append(arguments))
+    first = types.SimpleNamespace(was_current_actor_reconstructed=False)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: first)
+    placed = [Placed(app, "digits", {"name": f"digits/{app}"}, None, False) for app in ("there", "gone")]
+    with pytest.raises(LookupError):
+        Gateway(b"", "", Moves(tmp_path, None, "run"), placed, [], None)
+    assert hosts == []
 
 
 def test_a_second_service_needs_a_name(two_replicas: cluster.Service, saved: Path, home: Path) -> None:

@@ -75,15 +75,14 @@ class Directory:
                 with contextlib.suppress(FileNotFoundError):
                     self._system.rm_file(f"{self._root}/{entry}")
 
-    def fetch(self, home: str, most_bytes: int) -> Directory:
-        """Return this directory if it is on this machine, else a copy of its complete files in the directory `home`.
+    def fetch(self, home: str, names: list[str], most_bytes: int) -> Directory:
+        """Return this directory if it is on this machine, else a copy of these files of it in the directory `home`.
 
         All files together have so many bytes at most.
         """
         if self._is_local():
             return self
-        names = self.names()
-        found = sum(self._system.size(f"{self._root}/{name}") or 0 for name in names)
+        found = sum(self._size(name) for name in names)
         if found > most_bytes:
             raise UnspokenError(
                 f"fetch {self._root}: found {found} bytes, needed at most {most_bytes} for these questions; do not "
@@ -92,6 +91,15 @@ class Directory:
         for name in names:
             self._system.get_file(f"{self._root}/{name}", f"{home}/{name}")
         return Directory(home)
+
+    def _size(self, name: str) -> int:
+        size: int | None = self._system.size(f"{self._root}/{name}")
+        if size is None:
+            raise UnspokenError(
+                f"fetch {self._root}/{name}: found a file of unknown size, needed its bytes; copy the directory to "
+                "this machine yourself"
+            )
+        return size
 
     def source(self, name: str) -> Source:
         """Return what a file of questions or answers says of its source."""

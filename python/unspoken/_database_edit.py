@@ -209,7 +209,7 @@ class DatabaseEdit:
             if isinstance(records, Records):
                 if records.keyed != keyed:
                     raise ArgumentError(f"{operation}: found {records!r}, needed {needed}; select them with key=")
-                writer.put_from(records._used(), self._progress)
+                writer.put_from(records._used(stacklevel=4), self._progress)
                 return
             pairs = record_pairs(records, operation)
             writer.put_all(_checked(pairs, keyed, f"{operation}: record"), self._progress)

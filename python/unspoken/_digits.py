@@ -198,14 +198,14 @@ def image_rows(images: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     given = np.asarray(unmasked(images, "images"))
     whole = (SIDE, SIDE) if given.ndim == 3 else (SIDE * SIDE,)
     if given.ndim not in (2, 3) or given.shape[1:] != whole:
-        raise ValueError(
+        raise ArgumentError(
             f"read images: found an array of shape {given.shape}, needed (images, {SIDE}, {SIDE}) or "
             f"(images, {SIDE * SIDE}); scale and crop them, and put one image in a list"
         )
     rows = given.reshape(len(given), SIDE * SIDE)
     if rows.dtype != np.uint8:
         if rows.dtype.kind not in "buif" or not np.array_equal(rows, np.clip(np.rint(rows), 0, 255)):
-            raise ValueError(
+            raise ArgumentError(
                 f"read images: found {rows.dtype} that are not all whole numbers from 0 to 255, needed pixels of "
                 "0 (ground) to 255 (ink); scale and round them"
             )

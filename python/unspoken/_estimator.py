@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from unspoken.errors import NotFittedError
+from unspoken.errors import ArgumentError, NotFittedError
 
 
 class _Files(Protocol):
@@ -65,7 +65,7 @@ class Estimator(Generic[ModelT]):
         defaults = self._defaults()
         unknown = sorted(set(params) - set(defaults))
         if unknown:
-            raise ValueError(f"set options: found {unknown}, needed some of {sorted(defaults)}")
+            raise ArgumentError(f"set options: found {unknown}, needed some of {sorted(defaults)}")
         for name, value in params.items():
             setattr(self, name, value)
         return self

@@ -238,10 +238,10 @@ class LlamaClient(ServiceClient[_unspoken.LlamaConnection]):
             raise ConfigurationError("continue a text: found no private text, needed one token or more")
         uncovered = self._model.uncovered(before + tokens)
         if uncovered:
+            # Logs are kept where the text may not be: the number, not the tokens.
             _LOGGER.warning(
-                "the preparation of the model never ran some tokens of the text, so the answer may be refused or "
-                "wrong: %s",
-                ", ".join(map(repr, uncovered)),
+                "the preparation of the model never ran %d tokens of the text, so the answer may be refused or wrong",
+                len(uncovered),
             )
         with self._use_connection() as connection:
             generation = connection.begin(before, tokens, max_tokens, progress)

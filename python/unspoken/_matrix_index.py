@@ -7,6 +7,8 @@ from typing import Any, Optional
 import numpy as np
 import numpy.typing as npt
 
+from unspoken.errors import MatrixIndexError
+
 # Selected positions along an axis (`None`: all, in order), and whether the axis is kept.
 Picked = tuple[Optional[list[int]], bool]
 
@@ -23,7 +25,9 @@ def new_axes(key: Any, ndim: int) -> tuple[Any, tuple[int, ...]]:
     if not any(each is None for each in keys):
         return key, ()
     if any(np.ndim(each) > 0 for each in keys if each is not None) and any(_is_integer(each) for each in keys):
-        raise IndexError("a list with an integer and a new axis (None) in one index: needed two steps: a[0][:, None]")
+        raise MatrixIndexError(
+            "a list with an integer and a new axis (None) in one index: needed two steps: a[0][:, None]"
+        )
     given = sum(each is not None and each is not Ellipsis for each in keys)
     if not any(each is Ellipsis for each in keys):
         keys.append(Ellipsis)
@@ -69,15 +73,17 @@ def entries(key: Any, shape: tuple[int, ...]) -> npt.NDArray[np.intp] | None:
         array = array.astype(np.intp)
         beyond = array[(array < -extent) | (array >= extent)]
         if beyond.size:
-            raise IndexError(f"index {beyond.flat[0]} is out of bounds for axis {axis} with size {extent}")
+            raise MatrixIndexError(f"index {beyond.flat[0]} is out of bounds for axis {axis} with size {extent}")
     wrapped = [array.astype(np.intp) % extent for array, extent in zip(arrays, shape)]
     try:
         places = np.ravel_multi_index(np.broadcast_arrays(*wrapped), shape)
     except ValueError:
         found = " and ".join(str(array.shape) for array in arrays)
-        raise IndexError(f"shape mismatch: indexing arrays of shapes {found} cannot be broadcast together") from None
+        raise MatrixIndexError(
+            f"shape mismatch: indexing arrays of shapes {found} cannot be broadcast together"
+        ) from None
     if not 1 <= places.ndim <= 2 or not places.size:
-        raise IndexError(f"index arrays of shape {places.shape}; needed one entry or more, and one or two axes")
+        raise MatrixIndexError(f"index arrays of shape {places.shape}; needed one entry or more, and one or two axes")
     return np.asarray(places, dtype=np.intp)
 
 
@@ -94,17 +100,19 @@ def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
     keys = list(key) if isinstance(key, tuple) else [key]
     keys = _without_ellipsis(keys, len(shape))
     if len(keys) > len(shape):
-        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(keys)} were indexed")
+        raise MatrixIndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, but {len(keys)} were indexed"
+        )
     keys += [slice(None)] * (len(shape) - len(keys))
     if batched:
         first = keys.pop(0)
         if not (isinstance(first, slice) and first == slice(None)):
-            raise IndexError("the batch cannot be indexed: use a[:, rows, columns], and select after decrypting")
+            raise MatrixIndexError("the batch cannot be indexed: use a[:, rows, columns], and select after decrypting")
     extents = shape[1:] if batched else shape
     lists = [i for i, each in enumerate(keys) if np.ndim(each) > 0]
     mesh = len(lists) == 2 and _is_open_mesh(keys)
     if len(lists) == 2 and not mesh:
-        raise IndexError("two lists with a batch, a slice or a mask: use numpy.ix_(rows, columns)")
+        raise MatrixIndexError("two lists with a batch, a slice or a mask: use numpy.ix_(rows, columns)")
     return [_along(each, extent, axis, mesh) for axis, (each, extent) in enumerate(zip(keys, extents))]
 
 
@@ -112,7 +120,7 @@ def _without_ellipsis(keys: list[Any], axes: int) -> list[Any]:
     """Replace ``...`` by the equivalent slices."""
     places = [i for i, each in enumerate(keys) if each is Ellipsis]
     if len(places) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+        raise MatrixIndexError("an index can only have a single ellipsis ('...')")
     if places:
         missing = max(axes - len(keys) + 1, 0)
         keys[places[0] : places[0] + 1] = [slice(None)] * missing
@@ -132,23 +140,27 @@ def _along(key: Any, extent: int, axis: int, mesh: bool) -> Picked:
         return (None if whole else _some(list(range(*key.indices(extent))), axis)), True
     values = np.asarray(key)
     if values.ndim > 1 and not mesh:
-        raise IndexError(f"an index of {values.ndim} axes; needed integers, slices, lists and masks of one axis")
+        raise MatrixIndexError(f"an index of {values.ndim} axes; needed integers, slices, lists and masks of one axis")
     if values.dtype.kind == "b":
         if values.shape != (extent,):
-            raise IndexError(
+            raise MatrixIndexError(
                 f"boolean index did not match indexed array along axis {axis}; "
                 f"size of axis is {extent} but size of corresponding boolean axis is {values.size}"
             )
         return _some([int(i) for i in np.flatnonzero(values)], axis), True
     if values.dtype.kind not in "iu" and values.size:
-        raise IndexError("only integers, slices, ellipsis (`...`) and integer or boolean arrays are valid indices")
+        raise MatrixIndexError(
+            "only integers, slices, ellipsis (`...`) and integer or boolean arrays are valid indices"
+        )
     for each in values.flat:
         if not -extent <= each < extent:
-            raise IndexError(f"index {each} is out of bounds for axis {axis} with size {extent}")
+            raise MatrixIndexError(f"index {each} is out of bounds for axis {axis} with size {extent}")
     return _some([int(each) % extent for each in values.flat], axis), values.ndim > 0
 
 
 def _some(indices: list[int], axis: int) -> list[int]:
     if not indices:
-        raise IndexError(f"nothing is left along axis {axis}; an encrypted matrix has at least one row and column")
+        raise MatrixIndexError(
+            f"nothing is left along axis {axis}; an encrypted matrix has at least one row and column"
+        )
     return indices

@@ -106,6 +106,21 @@ def axis_number(axis: Any, ndim: int) -> int:
     return number % ndim
 
 
+def axis_numbers(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes, counted from the first and in order; None means all of them.
+
+    Examples
+    --------
+    >>> axis_numbers((-1, 0), 3), axis_numbers(None, 2)
+    ((0, 2), (0, 1))
+    """
+    wanted = range(ndim) if axis is None else integers(axis, "axis")
+    axes = tuple(sorted(axis_number(each, ndim) for each in wanted))
+    if len(set(axes)) < len(axes):
+        raise MatrixError(f"duplicate value in axis {axis}")
+    return axes
+
+
 def sum_axis(axis: Any, shape: tuple[int, ...], batched: bool) -> tuple[int, ...]:
     """Return the axes to sum over, counted without the batch.
 
@@ -114,10 +129,7 @@ def sum_axis(axis: Any, shape: tuple[int, ...], batched: bool) -> tuple[int, ...
     >>> sum_axis(-1, (8, 4, 3), batched=True)
     (1,)
     """
-    wanted = range(len(shape)) if axis is None else integers(axis, "axis")
-    axes = tuple(sorted(axis_number(each, len(shape)) for each in wanted))
-    if len(set(axes)) < len(axes):
-        raise MatrixError(f"duplicate value in axis {axis}")
+    axes = axis_numbers(axis, len(shape))
     if batched and 0 in axes:
         raise MatrixError(
             f"sum: the batch, axis 0 of shape {shape}, cannot be summed; needed axis=-1, -2 or (-2, -1): "

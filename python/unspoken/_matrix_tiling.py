@@ -10,7 +10,7 @@ import numpy.typing as npt
 from unspoken import _matrix_arithmetic as arithmetic
 from unspoken import _matrix_functions as functions
 from unspoken._matrix_numpy import COMPARE, check_defaults, implements, implements_ufunc
-from unspoken._matrix_shape import axis_number, batch, core, integers
+from unspoken._matrix_shape import axis_number, axis_numbers, batch, core, integers
 from unspoken.errors import ArgumentError, MatrixError
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> 
     if mode in _COMPARING:
         raise ArgumentError(f"numpy.pad: mode={mode!r} is not available for encrypted matrices: {COMPARE}")
     pairs = {name: _pairs(name, options.pop(name), matrix.ndim) for name in _PAIRS if options.get(name) is not None}
+    # Numpy checks the mode and the options, also where nothing is padded.
+    _padding(1, (0, 0), mode, {**options, **{name: [[0, 0]] * 2 for name in pairs if name != "stat_length"}})
     for axis, width in enumerate(_widths(pad_width, matrix.ndim)):
         if width == (0, 0):
             continue
@@ -193,12 +195,8 @@ def prod(
     """
     check_defaults("prod", dtype=dtype, out=out, initial=initial, where=where)
     matrix = functions._matrix_of("prod", a)
-    wanted = range(matrix.ndim) if axis is None else integers(axis, "prod: axis")
-    axes = [axis_number(each, matrix.ndim) for each in wanted]
-    if len(set(axes)) < len(axes):
-        raise MatrixError(f"duplicate value in axis {axis}")
     # From the last axis, so that the numbers of the others stay.
-    for each in sorted(axes, reverse=True):
+    for each in reversed(axis_numbers(axis, matrix.ndim)):
         _, extent = functions._core_axis("prod", matrix, each)
         before = tuple(slice(None) for _ in range(each))
         parts = [matrix[(*before, slice(i, i + 1) if keepdims else i)] for i in range(extent)]

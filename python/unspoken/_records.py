@@ -57,7 +57,7 @@ class Records:
         """Open the file and return an iterator over its records."""
         return iter(self._used().read())
 
-    def _used(self) -> _unspoken.RecordSource:
+    def _used(self, stacklevel: int = 3) -> _unspoken.RecordSource:
         """Return the source, to be read now. Warns if hidden files of a folder are left out."""
         left_out = self._source.left_out()
         if left_out:
@@ -65,7 +65,7 @@ class Records:
             warnings.warn(
                 f"read {self._path}: {len(left_out)} hidden files and folders are left out: "
                 f"{', '.join(left_out[:_MOST_NAMED])}{more}; pass hidden=True to take them",
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
         return self._source
 

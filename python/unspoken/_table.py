@@ -94,7 +94,7 @@ class CompressedTable:
         if matrix is not None:
             return self._table.error(_rows(matrix))
         if self._error is None:
-            raise ValueError("tell the error: found a table read from files, needed its original; pass matrix=")
+            raise ArgumentError("tell the error: found a table read from files, needed its original; pass matrix=")
         return self._error
 
     def save(self, directory: str | PathLike[str]) -> None:
@@ -238,6 +238,6 @@ def _rows(matrix: npt.ArrayLike) -> npt.NDArray[np.float32]:
     if given.dtype.kind not in "fiu":
         raise ArgumentError(f"read matrix: found entries of type {given.dtype}, needed real numbers; convert them")
     if given.ndim != 2:
-        raise ValueError(f"read matrix: found shape {given.shape}, needed (tokens, width); reshape it")
+        raise ArgumentError(f"read matrix: found shape {given.shape}, needed (tokens, width); reshape it")
     with np.errstate(over="ignore"):
         return given.astype(np.float32, copy=False)

@@ -20,6 +20,7 @@ import hmac
 import itertools
 import tempfile
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from os import PathLike
@@ -128,13 +129,13 @@ def decrypt(client: PreparingClient[Any], questions: Sequence[Any], path: str | 
     _check(client, questions)
     with tempfile.TemporaryDirectory() as home:
         there = Directory(path)
-        if not there.names():
+        names = there.names()
+        if not names:
             raise UnspokenError("decrypt: found no files of answers, needed those to all files of questions")
         with client._use_connection() as connection:
             most = connection.answer_bytes
             # Whoever keeps the files sees what is fetched: all of it, whatever the answers are.
-            directory = there.fetch(home, _most_bytes(len(questions), connection))
-            names = directory.names()
+            directory = there.fetch(home, names, _most_bytes(len(questions), connection))
             call = _only_call(directory, names)
             listed = client._listed(connection, questions)
             shown = Counter(client._progress, "decrypting")
@@ -169,8 +170,8 @@ class Report:
     before : int
         Number of files that had been answered before.
     problems : dict of str to str
-        Files that were not answered, and why: they cannot be read or written, or their keys are gone. A later call
-        tries them again.
+        Files that were not answered, and why: they cannot be read or written, or their keys are gone. A warning names
+        the first. A later call tries them again.
     seconds : float
         Seconds of computation, of all replicas together.
     """
@@ -191,6 +192,16 @@ class Report:
         self.files += 1
         self.queries += answered.queries
         self.refused += answered.refused
+
+    def tell(self) -> None:
+        """Raise if files were tried and none was answered; warn if some were not."""
+        if not self.problems:
+            return
+        name, problem = next(iter(self.problems.items()))
+        text = f"answer: found {len(self.problems)} files that cannot be answered, the first is {name}: {problem}"
+        if not self.files:
+            raise UnspokenError(text)
+        warnings.warn(f"{text}; problems of the report has all", stacklevel=3)
 
 
 def answer(
@@ -232,6 +243,8 @@ def answer(
     ------
     ConfigurationError
         If there are no files of questions, or a package is missing.
+    UnspokenError
+        If there are files without an answer, and none of them can be answered, for instance because keys are missing.
     ValueError
         If the model cannot be loaded.
 
@@ -248,6 +261,7 @@ def answer(
         report.add(answerer.answer(name))
         shown.show(done, len(names))
     place.clean()
+    report.tell()
     return report
 
 

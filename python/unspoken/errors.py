@@ -13,6 +13,7 @@ __all__ = [
     "ExactError",
     "KeysExpiredError",
     "MatrixError",
+    "MatrixIndexError",
     "MismatchError",
     "MissingKeysError",
     "ModelError",
@@ -149,6 +150,10 @@ class MatrixError(UnspokenError, ValueError):
     ...     print(error)
     operands could not be broadcast together with shapes (2, 3) (4, 3)
     """
+
+
+class MatrixIndexError(MatrixError, IndexError):
+    """An index of an encrypted matrix is out of bounds, or of a kind that is not supported."""
 
 
 class ExactError(UnspokenError, ValueError):

@@ -35,7 +35,7 @@ function published(files) {
 
 /** The client's half of the files. */
 const half = (files) =>
-  Object.fromEntries(Object.entries(files).filter(([name]) => /^(client\.|head\.|tokenizer\.)/.test(name)));
+  Object.fromEntries(Object.entries(files).filter(([name]) => /^(client\.|coverage\.|head\.|tokenizer\.)/.test(name)));
 
 const asked = ({ pixels, ...question }) => (pixels === undefined ? question : { pixels: bytesOf(pixels) });
 
@@ -177,6 +177,22 @@ for (const vector of cases("llama")) {
       assert.equal(told.text.trim(), words[last.indexOf(Math.max(...last))]);
     }
     assert.deepEqual([told.tokens, told.passes, told.end], [1, 1, "maximum"]);
+
+    // Tokens that the preparation never ran are known before a question is sent.
+    const { id } = JSON.parse(Buffer.from(vector.model["client.json"], "base64"));
+    const covering = (tokens) => {
+      const coverage = Buffer.from(JSON.stringify({ id, tokens })).toString("base64");
+      const model = { ...vector.model, "coverage.json": coverage };
+      return opened("llama", { ...vector, model })
+        .continueText(...texts)
+        .told().uncovered;
+    };
+    const asked = [...new Set([...question.public, ...question.tokens])].sort((a, b) => a - b);
+    assert.deepEqual([told.uncovered, covering([[0, words.length]])], [[], []]);
+    assert.deepEqual(
+      covering([]).map((piece) => piece.trim()),
+      asked.map((token) => words[token]),
+    );
     assert.equal(ClearModel.open("llama", published(vector.model)).continueText(...texts), told.text);
 
     // A client whose session is lost begins again.

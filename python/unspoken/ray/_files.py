@@ -64,7 +64,8 @@ def answer_files(
     ConfigurationError
         If there is no cluster, if there are no files of questions, or if the kind has a state of its own.
     UnspokenError
-        If replicas died with the same file again and again. Files that were answered stay.
+        If replicas died with the same file again and again, or files are left and none of them can be answered. Files
+        that were answered stay.
 
     Examples
     --------
@@ -90,6 +91,7 @@ def answer_files(
                 "more memory, or look for the file without an answer"
             ) from error
     place.clean()
+    report.tell()
     return report
 
 

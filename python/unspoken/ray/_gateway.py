@@ -131,7 +131,9 @@ class Gateway:
             now = dict(self._placed)
             for name, app in moves.load().items():
                 now[name] = replace(now[name], app=app)
-            hosts = {name: Host(_handle(placed), placed.facts, placed.is_slow) for name, placed in now.items()}
+            # Each host starts a thread: none is made before all replicas are found, so that attempts leave no threads.
+            handles = {name: _handle(placed) for name, placed in now.items()}
+            hosts = {name: Host(handles[name], placed.facts, placed.is_slow) for name, placed in now.items()}
             for host in hosts.values():
                 host.look()
             self._hosts = hosts

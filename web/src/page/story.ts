@@ -36,6 +36,7 @@ export function storyView(): View {
           rows: [
             ["Tokens", `${told.tokens}, ${told.guessed} of them guessed`],
             ["Passes", `${told.passes}; the service sees how many`],
+            ...unprepared(told.uncovered),
           ],
         };
       },
@@ -55,6 +56,13 @@ export function storyView(): View {
     ),
     inquiry,
   };
+}
+
+/** The row that warns of tokens that the model was not prepared for. */
+function unprepared(tokens: string[]): [string, string][] {
+  return tokens.length === 0
+    ? []
+    : [["Warning", `the model was not prepared for ${tokens.join(", ")}: the text may be wrong`]];
 }
 
 function textarea(rows: string): HTMLTextAreaElement {

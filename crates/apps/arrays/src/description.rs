@@ -151,7 +151,7 @@ impl ApplicationDescription for Description {
         self.header.key_set()
     }
 
-    fn keep_error_bound(&mut self, earlier: &Self) {
+    fn keep_from(&mut self, earlier: &Self) {
         self.header.keep_error_bound(&earlier.header);
     }
 }

@@ -336,7 +336,7 @@ impl ApplicationDescription for Description {
         KeySetId::new(&kind, &self.parameters().rlwe().fingerprint().0)
     }
 
-    fn keep_error_bound(&mut self, earlier: &Self) {
+    fn keep_from(&mut self, earlier: &Self) {
         self.header.keep_error_bound(&earlier.header);
         self.refused = Arc::clone(&earlier.refused);
     }

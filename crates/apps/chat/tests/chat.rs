@@ -325,7 +325,7 @@ fn a_client_that_refused_the_content_of_an_answer_asks_nothing_more() {
     }
     // Nor when the service has changed its description meanwhile.
     let mut later = Description::insecure_from_bytes(&server.describe()).unwrap();
-    later.keep_error_bound(party.client.description());
+    later.keep_from(party.client.description());
     let secret = party.client.secret_bytes().unwrap();
     let later = LlamaClient::open(later, Arc::clone(&setting().client), Some(&secret)).unwrap();
     assert!(matches!(later.encode(&[&question]), Err(ChatError::Refused)));

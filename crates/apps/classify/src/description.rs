@@ -89,7 +89,7 @@ impl ApplicationDescription for Description {
         self.0.header().key_set()
     }
 
-    fn keep_error_bound(&mut self, earlier: &Self) {
+    fn keep_from(&mut self, earlier: &Self) {
         self.0.keep_error_bound(&earlier.0);
     }
 }

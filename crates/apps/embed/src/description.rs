@@ -161,7 +161,7 @@ impl ApplicationDescription for Description {
         self.index.header().key_set()
     }
 
-    fn keep_error_bound(&mut self, earlier: &Self) {
+    fn keep_from(&mut self, earlier: &Self) {
         self.index.keep_error_bound(&earlier.index);
     }
 }

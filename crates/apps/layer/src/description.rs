@@ -12,8 +12,8 @@ use unspoken_scores::ScoreDescription;
 use crate::error::LayerError;
 use crate::proto;
 
-/// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Version of the protocol: 2 since clients split texts by version 2 of the segmentation, for which heads are trained.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Kind and version of the application.
 pub(crate) const PROTOCOL: Protocol = Protocol { kind: "layer", version: PROTOCOL_VERSION };
@@ -127,7 +127,7 @@ impl ApplicationDescription for Description {
         self.scores.header().key_set()
     }
 
-    fn keep_error_bound(&mut self, earlier: &Self) {
+    fn keep_from(&mut self, earlier: &Self) {
         self.scores.keep_error_bound(&earlier.scores);
     }
 }

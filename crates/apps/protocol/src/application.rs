@@ -230,9 +230,9 @@ pub trait ApplicationDescription: Clone {
     /// Identifies the parameters and the kind of the client's keys.
     fn key_set(&self) -> KeySetId;
 
-    /// Keeps the bound of the error from falling below that of an `earlier` description of the same service, if the
-    /// answers have errors.
-    fn keep_error_bound(&mut self, _earlier: &Self) {}
+    /// Takes over from an `earlier` description what a service must not change by describing itself again: the bound of
+    /// the error, which may not fall, and that the content of an answer was refused.
+    fn keep_from(&mut self, _earlier: &Self) {}
 }
 
 /// Operations of a client with its secret key besides asking questions.

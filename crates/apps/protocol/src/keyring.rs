@@ -189,7 +189,7 @@ impl Keyring {
 
 /// The error of an answer that decrypts to what no sound answer has.
 fn unreadable(needed: String) -> ProtocolError {
-    let remedy = "ask again only if you trust the service to compute honestly: then make new keys";
+    let remedy = "if you trust the service to compute honestly, make new keys";
     ProtocolError::Unreadable { found: OTHER_KEYS, needed: format!("{needed}; {remedy}") }
 }
 

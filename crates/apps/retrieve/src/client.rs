@@ -79,10 +79,10 @@ impl RetrieveOptions {
     }
 
     /// The same options for a database whose records are sealed with this id, which the client opens with
-    /// [`SealedQuestions`](crate::SealedQuestions). Without it, a database that is described as sealed is refused: no
+    /// [`SealedQuestions`](crate::SealedQuestions). Without an id, a database that is described as sealed is refused: no
     /// record would be found.
-    pub fn with_sealing(self, sealing: [u8; 16]) -> Self {
-        RetrieveOptions { sealing: Opens::Sealed(sealing), ..self }
+    pub fn with_sealing(self, sealing: Option<[u8; 16]>) -> Self {
+        RetrieveOptions { sealing: sealing.map_or(Opens::Nothing, Opens::Sealed), ..self }
     }
 
     /// The same options for a client that predicts costs, also those of sealed databases, and asks nothing.
@@ -439,12 +439,12 @@ mod tests {
         let open = |description: &Description, options| RetrieveClient::open(description.clone(), options, None);
         let options = || RetrieveOptions::new(Mode::Packed, NoCounters);
         assert!(matches!(open(&read, options()), Err(RetrieveError::Sealed)));
-        assert!(matches!(open(&read, options().with_sealing([8; 16])), Err(RetrieveError::OtherSealing)));
-        for options in [options().with_sealing([7; 16]), options().with_any_sealing()] {
+        assert!(matches!(open(&read, options().with_sealing(Some([8; 16]))), Err(RetrieveError::OtherSealing)));
+        for options in [options().with_sealing(Some([7; 16])), options().with_any_sealing()] {
             assert!(open(&read, options).is_ok());
         }
         // A service of an earlier release does not tell.
-        assert!(open(&plain, options()).is_ok() && open(&plain, options().with_sealing([7; 16])).is_ok());
+        assert!(open(&plain, options()).is_ok() && open(&plain, options().with_sealing(Some([7; 16]))).is_ok());
         assert!(sealed.to_bytes().len() > plain.to_bytes().len() && sealed.layout_id() == plain.layout_id());
     }
 

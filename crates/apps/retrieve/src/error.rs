@@ -55,6 +55,9 @@ pub enum RetrieveError {
         /// What went wrong.
         source: io::Error,
     },
+    /// The owner of a database of encrypted entries has not uploaded them yet.
+    #[error("the records are not uploaded yet: the database has no entries")]
+    NotUploaded,
     /// Another write key than the owner's.
     #[error(
         "write key of an upload: found another one, needed that of the database's owner, whose state directory has it"
@@ -86,6 +89,9 @@ impl ApplicationError for RetrieveError {
             RetrieveError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
             RetrieveError::WriteKey => {
                 ErrorKind::Refused { remedy: "upload with the owner's --state-dir; nothing was changed" }
+            }
+            RetrieveError::NotUploaded => {
+                ErrorKind::Refused { remedy: "ask again when the owner has uploaded all of them" }
             }
             RetrieveError::Upload(UploadError::Interrupted) => ErrorKind::Cancelled,
             RetrieveError::Upload(UploadError::Busy) => ErrorKind::Busy,

@@ -195,7 +195,7 @@ impl Scene {
     fn ask(&mut self, questions: &[Question]) -> Result<Vec<Option<Vec<u8>>>, RetrieveError> {
         let encoded = self.reader.encode(questions).unwrap();
         let query = self.reader.query(&encoded).unwrap();
-        let answers = self.reader.read(&self.answer(&query).unwrap(), &encoded)?;
+        let answers = self.reader.read(&self.answer(&query)?, &encoded)?;
         Ok(answers.into_iter().map(|answer| answer.record.map(|record| record.to_vec())).collect())
     }
 }
@@ -255,6 +255,21 @@ fn what_strangers_send_is_refused() {
         assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{error:?}");
     }
     assert_eq!((scene.database.current().version, scene.database.upload_state().unwrap().chunks), (2, 0));
+    assert_eq!(scene.ask(&[Question::Index(3)]).unwrap(), [Some(vec![3; 30])]);
+}
+
+#[test]
+fn a_database_that_is_not_uploaded_yet_says_so() {
+    let (layout, cells) = by_index();
+    let mut scene = Scene::new(layout, Mode::Packed);
+    let upload = Upload { id: 9, base: 1 };
+    let entries = scene.entries(&cells);
+    scene.operate(UploadQuestion::Chunk { upload, chunk: 0, entries: entries[..2].to_vec() }).unwrap();
+    let error = scene.ask(&[Question::Index(3)]).unwrap_err();
+    assert!(error.to_string().contains("not uploaded yet"), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{error:?}");
+    scene.operate(UploadQuestion::Chunk { upload, chunk: 1, entries: entries[2..].to_vec() }).unwrap();
+    scene.operate(UploadQuestion::Commit { upload, chunks: 2 }).unwrap();
     assert_eq!(scene.ask(&[Question::Index(3)]).unwrap(), [Some(vec![3; 30])]);
 }
 

@@ -24,10 +24,10 @@ const REPETITION: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 16;
 
 /// Maximum number of clients whose budgets are counted.
-pub(crate) const MOST_CLIENTS: usize = 1 << 14;
+const MOST_CLIENTS: usize = 1 << 14;
 
 /// Maximum number of those without a token whose requests come from one address, unless the service says otherwise.
-pub(crate) const MOST_OF_A_NETWORK: usize = MOST_CLIENTS / 16;
+const MOST_OF_A_NETWORK: usize = MOST_CLIENTS / 16;
 
 /// Bytes that a client needs: its entry and that of its network, with the unused capacity of the maps, and its
 /// requests.

@@ -24,7 +24,7 @@ pub use error::{CompressError, EmbeddingError, HeadError, TableError, TaskError}
 pub use head::{FoldedHead, HeadOptions, LinearHead, TrainedHead};
 pub use load::Source;
 pub use quality::Quality;
-pub use segment::Segmenter;
+pub use segment::{SEGMENTATION_VERSION, Segmenter};
 pub use shape::Shape;
 pub use subtables::Subtables;
 pub use table::{EmbeddingTable, LARGEST_VALUE};

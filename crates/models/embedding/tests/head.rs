@@ -87,6 +87,7 @@ fn other_files_are_refused_with_a_reason() {
     refused(&sound(), Dtype::F32, &[("classes", "[\"no\",\"\\u001b[2J\"]")], "control characters");
     refused(&sound(), Dtype::F32, &[CLASSES, ("max_tokens", "many")], "\"many\"");
     refused(&sound(), Dtype::F32, &[CLASSES, ("max_tokens", "100")], "a power of two");
+    refused(&sound(), Dtype::F32, &[CLASSES, ("segmentation", "1")], "needed version 2: train the head again");
     refused(&sound(), Dtype::I32, &[CLASSES], "type I32");
     let halves = vec![("weight", &[2, 3][..], weight[..12].to_vec()), ("bias", &[2][..], bias[..4].to_vec())];
     refused(&halves, Dtype::F16, &[CLASSES], "type F16");

@@ -16,6 +16,8 @@ const END_NAMES: [&str; 7] =
 /// The tokenizer of a model.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    /// One more than the largest id.
+    vocabulary: usize,
     begin: Option<u32>,
     ends: Vec<u32>,
 }
@@ -132,7 +134,7 @@ impl Tokenizer {
 
     /// One more than the largest id of a token.
     pub fn vocabulary(&self) -> usize {
-        self.inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1)
+        self.vocabulary
     }
 
     /// The token for the begin of a text, if the model wants one.
@@ -156,7 +158,8 @@ impl Tokenizer {
     /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text, and so do the tokens
     /// that models of this architecture have for that, by their names.
     pub fn new(inner: tokenizers::Tokenizer, begin: Option<u32>, ends: &[u32]) -> Self {
-        Tokenizer { inner, begin: None, ends: vec![] }.with_bounds(begin, ends)
+        let vocabulary = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+        Tokenizer { inner, vocabulary, begin: None, ends: vec![] }.with_bounds(begin, ends)
     }
 
     /// This tokenizer with another token for the begin of a text, and other ends.
@@ -179,6 +182,11 @@ impl Tokenizer {
         let letter = self.inner.encode("a", true).map_err(|error| InputError::Tokenizer(error.to_string()))?;
         let in_front = letter.get_special_tokens_mask().iter().take_while(|special| **special == 1).count();
         Ok(letter.get_ids()[..in_front].to_vec())
+    }
+
+    /// Whether a `tokenizer.json` has a post-processor, which decides what stands in front of a text.
+    pub fn has_post_processor(&self) -> bool {
+        self.inner.get_post_processor().is_some()
     }
 
     /// Reads the content of a `tokenizer.json` of the library tokenizers.

@@ -196,12 +196,12 @@ impl Builder {
         }
     }
 
-    /// The seed of an attempt to place the records, or another one.
-    fn seed_of(&self, attempt: usize) -> Result<[u8; 16], DatabaseError> {
+    /// The seed of this number: those of the attempts to place the records, then [`MASKS_SEED`].
+    fn seed_of(&self, number: usize) -> Result<[u8; 16], DatabaseError> {
         let mut seed = [0; 16];
         match self.seed {
-            Some(first) if attempt == 0 => seed = first,
-            Some(first) => Random::new(&[&first[..], &[attempt as u8]].concat()).fill(&mut seed),
+            Some(first) if number == 0 => seed = first,
+            Some(first) => Random::new(&[&first[..], &[number as u8]].concat()).fill(&mut seed),
             None => getrandom::fill(&mut seed).map_err(|error| DatabaseError::Source(error.to_string().into()))?,
         }
         Ok(seed)

@@ -48,10 +48,7 @@ pub enum PirError {
         needed: &'static str,
     },
     /// The noise of a response is too large.
-    #[error(
-        "the response is unreadable: it was computed with keys of another secret, from damaged data, or failed; do not \
-         ask again because of it, and do not let the service learn it"
-    )]
+    #[error("the response is unreadable: it was computed with keys of another secret, from damaged data, or failed")]
     Unreadable,
     /// A piece is not one that the owner has encrypted for its place.
     #[error(

@@ -7,6 +7,9 @@ use crate::version::VersionedDatabase;
 /// Bytes of a write key.
 pub const WRITE_KEY_BYTES: usize = 32;
 
+/// The version of a database before its first upload is committed: it has no entries.
+pub const EMPTY_VERSION: u64 = 1;
+
 /// An upload: entries that replace those of one version, and make the next one together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upload {

@@ -20,7 +20,11 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     listing.add(&root, &mut Vec::new())?;
     let Listing { mut files, mut left_out, .. } = listing;
     if files.is_empty() && !left_out.is_empty() {
-        return Err(SourceError::file(&spec.path, "hidden files only", "another file; ask for hidden ones: --hidden"));
+        return Err(SourceError::file(
+            &spec.path,
+            "hidden files only",
+            "another file, or --hidden (in Python hidden=True)",
+        ));
     }
     // Sorted by name, so that the order does not depend on the file system.
     files.sort_unstable();
@@ -52,14 +56,16 @@ impl Listing<'_> {
         for entry in fs::read_dir(directory).map_err(|source| SourceError::io(directory, source))? {
             let entry = entry.map_err(|source| SourceError::io(directory, source))?;
             let path = entry.path();
-            let Ok(name) = entry.file_name().into_string() else {
-                return Err(SourceError::file(&path, "a name that is not UTF-8", "UTF-8, which is the key; rename it"));
-            };
-            let hidden = name.starts_with('.') && !self.hidden;
-            parts.push(name);
-            if hidden {
+            let name = entry.file_name();
+            if !self.hidden && name.as_encoded_bytes().starts_with(b".") {
+                parts.push(name.to_string_lossy().into_owned());
                 self.left_out.push(parts.join("/"));
             } else {
+                let Ok(name) = name.into_string() else {
+                    let needed = "UTF-8, which is the key; rename it";
+                    return Err(SourceError::file(&path, "a name that is not UTF-8", needed));
+                };
+                parts.push(name);
                 self.add_entry(&entry, path, parts)?;
             }
             parts.pop();

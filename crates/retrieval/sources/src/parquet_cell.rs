@@ -1,5 +1,7 @@
 //! Cells of Parquet files as fields, by the logical types of their columns. `docs/retrieval-database.md` has the table.
 
+use std::sync::Arc;
+
 use chrono::DateTime;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::data_type::{ByteArray, Decimal};
@@ -42,10 +44,6 @@ pub(crate) fn field(cell: Cell, column: &Type) -> Result<Field, String> {
 
 fn scalar(cell: Cell, column: &Type) -> Result<Field, String> {
     let logical = column.get_basic_info().logical_type_ref();
-    let unit = match logical {
-        Some(LogicalType::Time(time) | LogicalType::Timestamp(time)) => Some(time.unit),
-        _ => None,
-    };
     let zone = match logical {
         Some(LogicalType::Timestamp(timestamp)) if !timestamp.is_adjusted_to_u_t_c => "",
         // Older files say only the unit, and mean instants.
@@ -59,14 +57,10 @@ fn scalar(cell: Cell, column: &Type) -> Result<Field, String> {
         (Cell::Decimal(decimal), _) => Field::Text(decimal_text(decimal)),
         (Cell::TimeMillis(time), _) => Field::Text(time_text(time.into(), TimeUnit::MILLIS)?),
         (Cell::TimeMicros(time), _) => Field::Text(time_text(time, TimeUnit::MICROS)?),
-        (Cell::Long(time), Some(LogicalType::Time(_))) => {
-            Field::Text(time_text(time, unit.unwrap_or(TimeUnit::NANOS))?)
-        }
+        (Cell::Long(time), Some(LogicalType::Time(of))) => Field::Text(time_text(time, of.unit)?),
         (Cell::TimestampMillis(time), _) => Field::Text(timestamp_text(time, TimeUnit::MILLIS, zone)?),
         (Cell::TimestampMicros(time), _) => Field::Text(timestamp_text(time, TimeUnit::MICROS, zone)?),
-        (Cell::Long(time), Some(LogicalType::Timestamp(_))) => {
-            Field::Text(timestamp_text(time, unit.unwrap_or(TimeUnit::NANOS), zone)?)
-        }
+        (Cell::Long(time), Some(LogicalType::Timestamp(of))) => Field::Text(timestamp_text(time, of.unit, zone)?),
         // Format as 32 bits: the shortest text differs from that of 64 bits.
         (Cell::Float16(value), _) => float(value.into()),
         (Cell::Float(value), _) => float(value),
@@ -130,8 +124,9 @@ fn write_json(cell: Cell, column: &Type, out: &mut String) -> Result<(), String>
             write_all(out, ['[', ']'], list.elements(), |element, out| write_json(element.clone(), column, out))
         }
         Cell::MapInternal(map) => {
-            let pair = content(column).get_fields();
-            let [key, value] = pair else { return Err("a map that has no pairs of key and value".to_owned()) };
+            let [key, value] = pair(column) else {
+                return Err("a map that has no pairs of key and value".to_owned());
+            };
             write_all(out, ['{', '}'], map.entries(), |(name, entry), out| {
                 let name = String::from_utf8(field(name.clone(), key)?.into_bytes());
                 let name = name.map_err(|_| "a key of a map that is not UTF-8")?;
@@ -185,6 +180,19 @@ fn content(column: &Type) -> &Type {
     match column.is_group() && listed {
         true => column.get_fields().first().map_or(column, |part| part),
         false => column,
+    }
+}
+
+/// The parts of the group with the keys and the values of a map: each group around it, of lists and of the map, has one
+/// part.
+fn pair(column: &Type) -> &[Arc<Type>] {
+    let mut found = column;
+    loop {
+        match found.is_group().then(|| found.get_fields()) {
+            Some([only]) => found = only,
+            Some(parts) => return parts,
+            None => return &[],
+        }
     }
 }
 

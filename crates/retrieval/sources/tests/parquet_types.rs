@@ -140,6 +140,9 @@ fn parts_of_nested_columns_are_converted_as_columns_are() {
         required group ids (LIST) {
             repeated group list { required group element { required fixed_len_byte_array(16) element (UUID); } }
         }
+        required group maps (LIST) { repeated group list { required group element (MAP) {
+            repeated group key_value { required int32 key (DATE); required int32 value (DECIMAL(9,2)); }
+        } } }
     }";
     let leaves = [
         (Int64(7), None),
@@ -149,11 +152,14 @@ fn parts_of_nested_columns_are_converted_as_columns_are() {
         (Int32(vec![0, 1]), Some(&[[1, 0], [1, 1]])),
         (Int32(vec![5, 250]), Some(&[[1, 0], [1, 1]])),
         (Fixed(vec![0; 16]), Some(&[[1, 0]])),
+        (Int32(vec![0, 1]), Some(&[[2, 0], [2, 2]])),
+        (Int32(vec![5, 250]), Some(&[[2, 0], [2, 2]])),
     ];
     let (_directory, path) = file(schema, &leaves);
     let value = "{\"amounts\":[\"1\",\"-2\"],\"at\":{\"when\":\"2024-05-01 12:34:56.789012345\",\"share\":0.1},\
                  \"prices\":{\"1970-01-01\":\"0.05\",\"1970-01-02\":\"2.50\"},\
-                 \"ids\":[{\"element\":\"00000000-0000-0000-0000-000000000000\"}]}";
+                 \"ids\":[{\"element\":\"00000000-0000-0000-0000-000000000000\"}],\
+                 \"maps\":[{\"1970-01-01\":\"0.05\",\"1970-01-02\":\"2.50\"}]}";
     // The index that pandas has written is no value, unless it is named.
     assert_eq!(read(&path, None, &[]).unwrap(), [Record { key: None, value: value.into() }]);
     let named = read(&path, Some("__index_level_0__"), &["__index_level_0__"]).unwrap();

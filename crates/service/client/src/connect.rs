@@ -70,7 +70,7 @@ impl<H: ClientHalf> Target<H> {
         let offer = self.describe(control.cancel)?;
         let mut description = self.read(&offer.description)?;
         if let Some(earlier) = earlier {
-            description.keep_error_bound(earlier);
+            description.keep_from(earlier);
         }
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let entry = self.state.entry(H::secret_name(&description, &self.model));

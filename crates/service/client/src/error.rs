@@ -15,7 +15,7 @@ pub enum ClientError {
     #[error(transparent)]
     Transport(#[from] transport::Error),
     /// An error of the application: keys, queries or answers. [`ClientError::application`] returns it as its own type.
-    #[error("{0}")]
+    #[error("{0}{advice}", advice = advice(.0.kind()))]
     Application(Box<dyn ApplicationError>),
     /// The service offers an application of another kind under this name.
     #[error("{url} offers {application}, which is of kind {found}; this client asks applications of kind {needed}")]
@@ -60,6 +60,14 @@ pub enum ClientError {
         /// What went wrong.
         source: io::Error,
     },
+}
+
+/// What an error of a decrypted answer needs besides its own text.
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unreadable => ". Do not ask again because of this, and do not let the service learn it",
+        _ => "",
+    }
 }
 
 impl ClientError {

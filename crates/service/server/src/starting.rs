@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use unspoken_wire::ProblemCode;
 
+use crate::auth::Authenticator;
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::ServerConfig;
 use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
@@ -68,6 +69,8 @@ impl Starting {
     /// [`ServeError`], which names what to change.
     pub async fn listen(config: &ServerConfig) -> Result<Self, ServeError> {
         config.check()?;
+        // Wrong tokens are told now, not after the models are loaded.
+        Authenticator::new(config.tokens.as_deref())?;
         let certificates = config.tls.as_ref().map(Certificates::read).transpose()?.map(Arc::new);
         let metrics = Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?;
         let listener = listen(config.listen).await?;

@@ -105,9 +105,8 @@ pub unsafe extern "C" fn unspoken_pir_open(
 }
 
 /// Takes up a newer description of the same database, after unspoken_pir_check_answer or a refusal of the service has
-/// told that it changed. Secret and
-/// evaluation keys stay valid; requests of before can no longer be read. A change that could reveal questions, or take
-/// the tags from an encrypted database, is refused.
+/// told that it changed. Secret and evaluation keys stay valid; requests of before can no longer be read. A change that
+/// could reveal questions, or take the tags from an encrypted database, is refused.
 ///
 /// # Safety
 /// `client` is not freed; `description` has `length` bytes.

@@ -151,7 +151,7 @@ pub struct Labelled<'a> {
 }
 
 /// The nearest multiple of `10^exponent`.
-fn rounded(number: f64, exponent: i32) -> f64 {
+pub fn rounded(number: f64, exponent: i32) -> f64 {
     // A quotient of integers is the double with the shortest decimal form.
     let result = if exponent < 0 {
         let places = 10f64.powi(-exponent);

@@ -517,7 +517,7 @@ fn source_message(error: &SourceError) -> String {
              instance \"windows-1252\", or convert the file to UTF-8",
             path.display()
         ),
-        _ => error.to_string().replace("--hidden", "hidden=True"),
+        _ => error.to_string(),
     }
 }
 

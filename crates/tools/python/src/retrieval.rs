@@ -47,10 +47,7 @@ impl RetrievalConnection {
             None => None,
         };
         let sealing = unseal.as_ref().map(|client| client.description().sealing().id());
-        let options = |state: &StateDir| {
-            let options = RetrieveOptions::new(mode, state.clone());
-            sealing.into_iter().fold(options, RetrieveOptions::with_sealing)
-        };
+        let options = |state: &StateDir| RetrieveOptions::new(mode, state.clone()).with_sealing(sealing);
         let (client, application) = connect(py, service, application, &state_dir, progress, options, |_| Ok(()))?;
         Ok(RetrievalConnection { client, unseal, application, version: None })
     }

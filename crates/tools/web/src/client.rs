@@ -43,6 +43,8 @@ export interface Told {
   text: string; tokens: number; passes: number;
   /** Tokens that the client had guessed, so that the same pass gave the one behind them too. */
   guessed: number;
+  /** Tokens of both texts that the preparation of the model never ran: the service's answer may be refused or wrong. */
+  uncovered: string[];
   end: "end token" | "maximum" | "context" | undefined;
 }
 

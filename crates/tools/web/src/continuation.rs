@@ -39,6 +39,8 @@ pub struct Continuation {
     model: Arc<ClientModel>,
     /// Number of tokens before the generated ones.
     prompt: usize,
+    /// Tokens before the generated ones that the preparation never ran.
+    uncovered: Vec<String>,
 }
 
 /// How far a continuation is.
@@ -49,6 +51,7 @@ struct Told<'a> {
     tokens: usize,
     passes: usize,
     guessed: usize,
+    uncovered: &'a [String],
     end: Option<String>,
 }
 
@@ -66,7 +69,8 @@ impl Continuation {
         let generation = PrivateGeneration::new(client.description(), session, texts, ends, beginning.most_tokens);
         let generation = generation.map_err(Failure::of)?;
         let prompt = generation.text().len();
-        Ok(Continuation { generation, model: Arc::clone(model), prompt })
+        let uncovered = model.uncovered(&Zeroizing::new([public, private.to_vec()].concat()));
+        Ok(Continuation { generation, model: Arc::clone(model), prompt, uncovered })
     }
 
     /// The text of the generated tokens.
@@ -91,6 +95,7 @@ impl Continuation {
             tokens: statistics.tokens,
             passes: statistics.passes,
             guessed: statistics.guessed,
+            uncovered: &self.uncovered,
             end: self.generation.end().map(|end| end.to_string()),
         })
     }

@@ -80,7 +80,7 @@ impl<H: WebApplication> Opened<H> {
         let mut stored = stored;
         if let Some(earlier) = &earlier {
             H::check_change(earlier, &description).map_err(failed::<H>)?;
-            description.keep_error_bound(earlier);
+            description.keep_from(earlier);
             let name = |description: &H::Description| H::secret_name(description, &model);
             stored = stored.filter(|_| name(earlier) == name(&description));
         }
@@ -188,7 +188,7 @@ where
             return Err(Failure::Argument { what: "parameters", found: "other ones".into(), needed });
         }
         H::check_change(self.half.description(), &now).map_err(failed::<H>)?;
-        now.keep_error_bound(self.half.description());
+        now.keep_from(self.half.description());
         let secret = self.secret()?;
         self.half = H::open(now, self.model.clone(), Some(&secret)).map_err(failed::<H>)?;
         Ok(())

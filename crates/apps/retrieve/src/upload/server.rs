@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{DatabaseVersion, PreparedKeys, UploadedDatabase, VersionedDatabase};
+use unspoken_pir::{DatabaseVersion, EMPTY_VERSION, PreparedKeys, UploadedDatabase, VersionedDatabase};
 use unspoken_protocol::{ApplicationDescription, ClientId, KeyLoader, KeySetId, ServerHalf};
 
 use super::message::{self, UploadRequest};
@@ -121,6 +121,7 @@ impl<D: UploadedDatabase> ServerHalf for EncryptedServer<D> {
     ) -> Result<Vec<u8>, RetrieveError> {
         match message::is_upload(query) {
             true => self.store(query, cancel),
+            false if self.database.current().version() == EMPTY_VERSION => Err(RetrieveError::NotUploaded),
             false => self.reads.answer(client, keys, query, cancel),
         }
     }

@@ -8,6 +8,7 @@ use unspoken_store::{read_file, write_file};
 
 use super::LinearHead;
 use crate::error::HeadError;
+use crate::segment::SEGMENTATION_VERSION;
 
 const WEIGHT: &str = "weight";
 const BIAS: &str = "bias";
@@ -15,6 +16,8 @@ const BIAS: &str = "bias";
 const CLASSES: &str = "classes";
 /// Key of the number of tokens that are read, in decimal digits.
 const TOKENS: &str = "max_tokens";
+/// Key of the version of the rules by which texts are split, in decimal digits.
+const SEGMENTATION: &str = "segmentation";
 /// Number of tokens that are read if the file does not say it.
 const DEFAULT_TOKENS: usize = 128;
 /// Maximum bytes of a file: above 1024 x 4096 numbers of 8 bytes.
@@ -25,11 +28,11 @@ const NAMES_SHOWN: usize = 8;
 impl LinearHead {
     /// Reads and checks a safetensors file: the tensors `weight` (classes x width) and `bias` (classes) of type F32 or
     /// F64, as `torch.nn.Linear` has them, and in the metadata `classes`, a JSON list of names, and possibly
-    /// `max_tokens`, 128 by default.
+    /// `max_tokens`, 128 by default, and `segmentation`, by default [`SEGMENTATION_VERSION`].
     ///
     /// # Errors
     /// [`HeadError::File`], [`HeadError::Content`] if a part is missing, of another type or shape, or not of a linear
-    /// head, [`HeadError::Field`].
+    /// head, or if texts were split by other rules, [`HeadError::Field`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, HeadError> {
         let path = path.as_ref();
         let refuse = |found: String, needed: &str| HeadError::Content {
@@ -61,6 +64,13 @@ impl LinearHead {
                 refuse(format!("max_tokens {text:?} in the metadata"), "a power of two in decimal digits, such as 256")
             })?,
         };
+        if let Some(version) =
+            metadata.get(SEGMENTATION).filter(|&version| *version != SEGMENTATION_VERSION.to_string())
+        {
+            let needed =
+                format!("version {SEGMENTATION_VERSION}: train the head again, or use the program that wrote it");
+            return Err(refuse(format!("version {version:?} of the rules by which texts are split"), &needed));
+        }
         let tensor = |name: &str| {
             let tensor = file.tensor(name).map_err(malformed)?;
             let values = numbers(&tensor).ok_or_else(|| {
@@ -101,7 +111,12 @@ impl LinearHead {
             (BIAS, view(vec![self.classes().len()], &bias)?),
         ];
         let names = serde_json::to_string(self.classes()).map_err(|error| refuse(error.to_string()))?;
-        let metadata = HashMap::from([(CLASSES.to_owned(), names), (TOKENS.to_owned(), self.max_tokens().to_string())]);
+        let metadata = [
+            (CLASSES, names),
+            (TOKENS, self.max_tokens().to_string()),
+            (SEGMENTATION, SEGMENTATION_VERSION.to_string()),
+        ];
+        let metadata = metadata.map(|(name, text)| (name.to_owned(), text)).into();
         let file = safetensors::serialize(tensors, Some(metadata)).map_err(|error| refuse(error.to_string()))?;
         Ok(write_file(path, &file)?)
     }

@@ -8,6 +8,9 @@ use crate::tokens::TokenList;
 use pieces::Pieces;
 use spellings::Spellings;
 
+/// Version of the rules by which a [`Segmenter`] splits texts: heads are trained for one of them.
+pub const SEGMENTATION_VERSION: u32 = 2;
+
 /// Units of which one token can consist, such as the six of `U.S.A.`.
 const MOST_JOINED: usize = 8;
 

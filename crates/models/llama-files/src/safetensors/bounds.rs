@@ -3,19 +3,12 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use unspoken_llama_model::Tokenizer;
 
 use super::config::{Ids, Json};
 use super::optional;
 use crate::error::LoadError;
-
-/// The part of `tokenizer.json` that matters here.
-#[derive(Deserialize)]
-struct Processor {
-    post_processor: Option<IgnoredAny>,
-}
 
 /// The part of `tokenizer_config.json` that matters.
 #[derive(Deserialize)]
@@ -54,10 +47,10 @@ struct GenerationConfig {
 }
 
 /// The tokenizer with the begin and the ends that the files of its directory state.
-pub(super) fn find(directory: &Path, json: &Json, text: &[u8], tokenizer: Tokenizer) -> Result<Tokenizer, LoadError> {
+pub(super) fn find(directory: &Path, json: &Json, tokenizer: Tokenizer) -> Result<Tokenizer, LoadError> {
     let path = directory.join("tokenizer_config.json");
     let own: Option<TokenizerConfig> = optional(&path, "the configuration of a tokenizer")?;
-    let begin = begin(directory, json, (text, &tokenizer), own.as_ref())?;
+    let begin = begin(directory, json, &tokenizer, own.as_ref())?;
     let path = directory.join("generation_config.json");
     let generation: Option<GenerationConfig> = optional(&path, "the configuration of generation")?;
     let generation = generation.and_then(|config| config.eos_token_id);
@@ -77,7 +70,7 @@ pub(super) fn find(directory: &Path, json: &Json, text: &[u8], tokenizer: Tokeni
 fn begin(
     directory: &Path,
     json: &Json,
-    (text, tokenizer): (&[u8], &Tokenizer),
+    tokenizer: &Tokenizer,
     own: Option<&TokenizerConfig>,
 ) -> Result<Option<u32>, LoadError> {
     let path = directory.join("tokenizer.json");
@@ -93,10 +86,8 @@ fn begin(
             }
         };
     }
-    let processor: Processor = serde_json::from_slice(text)
-        .map_err(|error| LoadError::content(&path, error.to_string(), "a tokenizer.json"))?;
     let wanted = own.is_none_or(|own| own.add_bos_token == Some(true));
-    if processor.post_processor.is_some() || !wanted {
+    if tokenizer.has_post_processor() || !wanted {
         return Ok(None);
     }
     if let Some(named) = own.and_then(|own| own.bos_token.as_ref()) {

@@ -63,7 +63,7 @@ fn tokenizer(directory: &Path, json: &Json, rows: usize) -> Result<Tokenizer, Lo
         let needed = format!("a token for each id below {tokens}: the model may choose any");
         return Err(LoadError::content(path, format!("no token with id {id}"), needed));
     }
-    bounds::find(directory, json, &text, tokenizer)
+    bounds::find(directory, json, tokenizer)
 }
 
 /// The weights, from an embedding and a head of a number of rows, of which the first are used. Every tensor is used.
@@ -76,11 +76,13 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
         return Err(LoadError::content(directory, format!("no tensor {head}"), needed));
     }
     let cell = RefCell::new(&mut files);
-    let matrix = |tensor: TensorName, stored: usize, columns: usize| {
+    let matrix = |tensor: TensorName, wanted: usize, columns: usize| {
+        let stored = if matches!(tensor, TensorName::Embedding | TensorName::Head) { rows } else { wanted };
         let mut files = cell.borrow_mut();
         let name = files.name(tensor);
-        let values = files.read(&name, &[stored, columns])?;
-        Ok::<_, LoadError>(Array2::from_shape_vec((stored, columns), values).expect("as many numbers as entries"))
+        let mut values = files.read(&name, &[stored, columns])?;
+        values.truncate(wanted * columns);
+        Ok::<_, LoadError>(Array2::from_shape_vec((wanted, columns), values).expect("as many numbers as entries"))
     };
     let weights = Weights::read(
         config,
@@ -89,7 +91,6 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
             TensorName::Query(_) | TensorName::Key(_) => {
                 Ok(adjacent_pairs(&matrix(tensor, wanted, columns)?, config.head_width))
             }
-            TensorName::Embedding | TensorName::Head => Ok(first_rows(matrix(tensor, rows, columns)?, wanted)),
             _ => matrix(tensor, wanted, columns),
         },
         |tensor, length| {
@@ -110,11 +111,6 @@ fn weights(directory: &Path, json: &Json, config: &Config, rows: usize) -> Resul
     rope::check_angles(&mut files, json, config)?;
     refuse_unread(directory, files.unread())?;
     Ok(weights)
-}
-
-/// The first rows of a matrix.
-fn first_rows(matrix: Array2<f32>, rows: usize) -> Array2<f32> {
-    if matrix.nrows() == rows { matrix } else { matrix.select(Axis(0), &(0..rows).collect::<Vec<_>>()) }
 }
 
 /// These files rotate coordinates `i` and `i + head_width / 2` by one angle. Reorders the rows so that such pairs are

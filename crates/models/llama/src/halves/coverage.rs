@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unspoken_files::Access;
 use unspoken_store::{FileError, ModelFiles, ModelId};
 
 /// Name of the file, and its largest size: one range for each other token of a vocabulary of some millions.
@@ -68,11 +67,7 @@ impl Coverage {
     pub(super) fn save(&self, directory: &Path, id: ModelId) -> Result<(), FileError> {
         let path = directory.join(FILE);
         let bytes = self.to_bytes(id).map_err(|source| FileError::Json { path: path.clone(), source })?;
-        unspoken_files::replace_file(&path, &bytes, Access::Umask).map_err(|source| FileError::Io {
-            operation: "write",
-            path,
-            source,
-        })
+        unspoken_store::write_file(&path, &bytes)
     }
 
     fn to_bytes(&self, id: ModelId) -> serde_json::Result<Vec<u8>> {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use memmap2::Mmap;
 use unspoken_pir::encrypted::EncryptedView;
 use unspoken_pir::{
-    DatabaseVersion, EncryptedEntry, PirParameters, Planes, Tables, Upload, UploadError, UploadState, UploadedDatabase,
-    VersionedDatabase, WRITE_KEY_BYTES,
+    DatabaseVersion, EMPTY_VERSION, EncryptedEntry, PirParameters, Planes, Tables, Upload, UploadError, UploadState,
+    UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 
 use super::declaration::{Declaration, MOST_JOURNAL_BYTES, hash_of, store_bytes};
@@ -112,7 +112,8 @@ impl EncryptedStore {
         }
         // A crash may have left files without a manifest.
         sweep(disk, dir, 0)?;
-        let manifest = write_generation(disk, dir, declaration, &tables, (1, 1), &mut |_, _| Ok(()), cancel)?;
+        let manifest =
+            write_generation(disk, dir, declaration, &tables, (1, EMPTY_VERSION), &mut |_, _| Ok(()), cancel)?;
         manifest.publish(disk, dir)?;
         drop(lock);
         disk.sync_dir(dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))

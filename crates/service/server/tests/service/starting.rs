@@ -71,3 +71,15 @@ fn a_start_that_is_given_up_stops_answering_and_frees_its_address() {
     };
     assert_eq!(again.local_addr(), address);
 }
+
+#[test]
+fn wrong_tokens_are_told_before_anything_is_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens");
+    std::fs::write(&tokens, "no hash\n").unwrap();
+    let (listen, data_dir) = (([127, 0, 0, 1], 0).into(), directory.path().join("data"));
+    let config = ServerConfig { listen, data_dir, tokens: Some(tokens), ..ServerConfig::default() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let error = runtime.block_on(Starting::listen(&config)).map(drop).unwrap_err().to_string();
+    assert!(error.contains("line 1 is not name:hash"), "{error}");
+}

@@ -73,10 +73,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut bars = Bars::new();
     let mut step = |step| bars.step(step);
     let mut unsealer = unseal::connect(&arguments.unseal, &arguments.target, &mut step, &cancel)?;
-    let mut options = RetrieveOptions::new(arguments.query, state.clone());
-    if let Some(unsealer) = &unsealer {
-        options = options.with_sealing(unsealer.description().sealing().id());
-    }
+    let sealing = unsealer.as_ref().map(|unsealer| unsealer.description().sealing().id());
+    let options = RetrieveOptions::new(arguments.query, state.clone()).with_sealing(sealing);
     let mut client =
         ServiceClient::<RetrieveClient>::connect(transport, &application, options, &state, &mut step, &cancel)?;
     let answers = match &mut unsealer {

@@ -9,6 +9,8 @@ use crate::dataset::Dataset;
 use crate::error::DataError;
 
 const NEEDED: &str = "UTF-8 text of the form label<TAB>text";
+const NEEDED_TAB: &str = "UTF-8 text of the form label<TAB>text; for CSV with a header, name its columns: \
+                          --text-column and --label-column (in Python kind=\"csv\", text_column=, label_column=)";
 
 /// Marks a label in the format of fastText.
 const MARK: &str = "__label__";
@@ -54,7 +56,8 @@ fn add(collector: &mut Collector, number: u64, line: &str) -> Result<(), DataErr
         return Ok(());
     }
     let refuse = |found: &str| collector.refuse(number, found, NEEDED);
-    let (label, text) = line.split_once('\t').ok_or_else(|| refuse("no tab"))?;
+    let no_tab = || collector.refuse(number, "no tab", NEEDED_TAB);
+    let (label, text) = line.split_once('\t').ok_or_else(no_tab)?;
     if label.is_empty() {
         return Err(refuse("an empty label"));
     }

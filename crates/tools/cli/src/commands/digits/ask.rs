@@ -12,7 +12,7 @@ use super::read;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
-use crate::scores::{ScoreOptions, ShareOptions, error_of};
+use crate::scores::{ScoreOptions, ShareOptions, error_of, rounded};
 
 /// Digits per printed line.
 const LINE: usize = 64;
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let digit = (!arguments.share.withholds(*certainty)).then_some(result.digit);
             let mut line = json!({ "digit": digit, "label": label, "scores": scores });
             if let Some(certainty) = certainty {
-                line["certainty"] = json!((1e3 * certainty).round() / 1e3);
+                line["certainty"] = json!(rounded(*certainty, -3));
             }
             println!("{line}");
         }

@@ -66,7 +66,8 @@ impl CalibrationArguments {
         let size = model.config.vocabulary;
         // As many tokens as the text has, and each once.
         let times = if self.skip_vocabulary { 0 } else { (windows.len() * sizes.window() / size).max(1) };
-        let vocabulary = vocabulary_windows(size, times, sizes.window(), seed);
+        let parts = (self.least_public, sizes.window() - self.least_public);
+        let vocabulary = vocabulary_windows(size, times, parts, seed);
         let unseen = vocabulary.len() * usize::from(self.held_out) / 100;
         Ok(Texts {
             text: split(windows, held_out),

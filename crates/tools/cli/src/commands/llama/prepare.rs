@@ -172,7 +172,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<Outcome> {
         id: tamed.id(),
         prefix: named(client.tokenizer(), &preparation.prefix),
         tokens: private_tokens(&samples),
-        held_out_tokens: private_tokens(&held_out.concat()),
+        held_out_tokens: held_out.iter().map(|samples| private_tokens(samples)).sum(),
         rounds: preparation.rounds,
         needed,
         margins: preparation.options.margins,

@@ -70,13 +70,13 @@ fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
     let (mut added, mut changed) = (0u64, 0u64);
     for record in source.map(convert) {
         let record = record?;
-        let place = || format!("{}; nothing was changed", place(added + changed, &record, from));
-        let stored = sealer.record(&record, writer.records()).with_context(place)?;
+        let context = || format!("{}; nothing was changed", place(added + changed, &record, from));
+        let stored = sealer.record(&record, writer.records()).with_context(context)?;
         let there = match &stored.key {
             Some(key) => writer.put(key, &stored.value),
             None => writer.push(&stored.value).map(|_| false),
         };
-        let there = there.with_context(place)?;
+        let there = there.with_context(context)?;
         added += u64::from(!there);
         changed += u64::from(there);
         if (added + changed).is_multiple_of(STEP) {

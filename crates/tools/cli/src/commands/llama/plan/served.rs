@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use unspoken_chat::ServedModel;
 use unspoken_ckks::{CkksParameters, CostModel, Encoder};
+use unspoken_client::transport::TransportConfig;
 use unspoken_encrypted_llama::{ExplainedStep, Layout, SpreadTimes};
 use unspoken_llama_model::TamedModel;
 use unspoken_server::Timeouts;
@@ -91,11 +92,8 @@ pub fn run(directory: &Path, parameters: &CkksParameters, arguments: &Arguments)
 /// Processes that can be predicted at most: more than any pass has parts.
 const MOST_PROCESSES: usize = 10_000;
 
-/// By which factors predicted seconds differed from measured ones.
-const PREDICTED: &str = "0.9 to 1.6";
-
-/// Predicted seconds are at most so many times too few.
-const TOO_FEW: f64 = 1.0 / 0.9;
+/// The least and the largest factor by which predicted seconds differed from measured ones.
+const PREDICTED: [f64; 2] = [0.9, 1.6];
 
 /// Seconds after which a service ends an answer, unless it is configured.
 fn answer_seconds() -> f64 {
@@ -134,7 +132,7 @@ fn layer(step: &ExplainedStep) -> usize {
 impl Planned {
     /// Whether a pass may take longer than so many seconds.
     fn may_exceed(&self, seconds: f64) -> bool {
-        TOO_FEW * Sums::of(&self.steps).seconds > seconds
+        Sums::of(&self.steps).seconds / PREDICTED[0] > seconds
     }
 
     fn total_bytes(&self) -> u64 {
@@ -180,11 +178,12 @@ impl Planned {
         println!("bootstraps   {:>9}", sums.bootstraps);
         println!("key switches {:>9}", sums.key_switches);
         println!("seconds      {:>9.1}, of which bootstraps take {:.1}", sums.seconds, sums.bootstrap_seconds);
-        println!("             predictions were {PREDICTED} times what passes took");
+        println!("             predictions were {} to {} times what passes took", PREDICTED[0], PREDICTED[1]);
         let limit = answer_seconds();
         if self.may_exceed(limit) {
+            let patience = TransportConfig::new("").answer_timeout.as_secs();
             println!(
-                "limit        a service ends an answer after {limit:.0} s, clients wait 1200 s: raise answer in \
+                "limit        a service ends an answer after {limit:.0} s, clients wait {patience} s: raise answer in \
                  [timeouts] of its configuration, and give clients --timeout"
             );
         }
