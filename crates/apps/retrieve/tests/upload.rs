@@ -277,7 +277,8 @@ fn a_database_that_is_not_uploaded_yet_says_so() {
 fn damaged_and_oversized_uploads_are_refused() {
     let (layout, cells) = by_index();
     let mut scene = Scene::new(layout, Mode::Packed);
-    let upload = Upload { id: 9, base: 1 };
+    scene.upload(&cells);
+    let upload = Upload { id: 9, base: 2 };
     let entries = scene.entries(&cells);
     let chunk = UploadQuestion::Chunk { upload, chunk: 0, entries: entries[..2].to_vec() };
     let sound = scene.owner.query(&[chunk]).unwrap();
