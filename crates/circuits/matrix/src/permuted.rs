@@ -273,6 +273,6 @@ fn transform(
     }
     let progression = diagonals.progression();
     let steps = Steps { difference: progression.difference * parallel, first: progression.first, babies };
-    let plan = LinearPlan::new(parameters, map, scales.level, scales.input, scales.output)?.with_steps(steps)?;
+    let plan = LinearPlan::of_steps(parameters, map, steps, scales.level, scales.input, scales.output)?;
     Ok(LinearTransform::deferred(plan))
 }

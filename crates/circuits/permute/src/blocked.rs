@@ -14,8 +14,8 @@ use crate::diagonals::Packing;
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
 use crate::plan::Plan;
-use crate::planner::Task;
 use crate::prepared::PreparedPermutation;
+use crate::task::Task;
 
 const OPERATION: &str = "permute blocks";
 

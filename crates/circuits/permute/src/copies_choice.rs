@@ -3,6 +3,9 @@
 //! Layers come in pairs with the same unit on both sides of single layers, so that both layers of a pair share keys.
 //! The single layers have the smallest units. Together, the shifts have to reach every distance.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use unspoken_ckks::{CkksParameters, Cost, CostModel};
 
 use crate::copies_route::LayerShape;
@@ -30,6 +33,9 @@ const PARTS: f64 = 8.0;
 /// Bits by which the reach of shifts is increased until there are enough paths.
 const STEP: f64 = 0.25;
 const MOST_STEPS: usize = 16;
+
+/// Factor by which a limit of seconds is raised before sums are compared to it that round otherwise.
+const ROUNDING: f64 = 1.0 + 1e-9;
 
 /// The structure of a network: numbers of copies, of pairs of layers and of single layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,10 +69,13 @@ struct LayerOption {
 /// The cheapest way to a state of the dynamic program: the option taken last, and the state before it.
 #[derive(Clone, Copy)]
 struct Arrival {
+    /// Infinite if there is no way.
     seconds: f64,
-    option: usize,
-    before: usize,
+    option: u32,
+    before: u32,
 }
+
+const NO_ARRIVAL: Arrival = Arrival { seconds: f64::INFINITY, option: 0, before: 0 };
 
 impl Structure {
     /// Every structure of a depth for vectors of `length` that fits the slots.
@@ -109,15 +118,28 @@ impl Choice {
 
 /// The search for layers for vectors of one length.
 pub(crate) struct LayerSearch<'a, 'b> {
-    pub(crate) parameters: &'a CkksParameters,
-    pub(crate) model: &'a CostModel,
-    pub(crate) groups: &'b mut Groups<'a>,
-    pub(crate) length: usize,
-    pub(crate) output_level: usize,
+    parameters: &'a CkksParameters,
+    model: &'a CostModel,
+    groups: &'b mut Groups<'a>,
+    length: usize,
+    output_level: usize,
+    /// The options for layers at each level, and for pairs of them at each two levels.
+    options: BTreeMap<Vec<usize>, Rc<[LayerOption]>>,
 }
 
-impl LayerSearch<'_, '_> {
-    /// The cheapest layers of a structure for each key budget that reach every distance with enough paths.
+impl<'a, 'b> LayerSearch<'a, 'b> {
+    pub(crate) fn new(
+        parameters: &'a CkksParameters,
+        model: &'a CostModel,
+        groups: &'b mut Groups<'a>,
+        length: usize,
+        output_level: usize,
+    ) -> Self {
+        LayerSearch { parameters, model, groups, length, output_level, options: BTreeMap::new() }
+    }
+
+    /// The cheapest layers of a structure for each key budget that reach every distance with enough paths, if they take
+    /// at most the seconds of its limit.
     ///
     /// # Errors
     /// If the parameters have too few levels.
@@ -125,16 +147,24 @@ impl LayerSearch<'_, '_> {
         &mut self,
         structure: Structure,
         budgets: &[usize],
+        limits: &[f64],
     ) -> Result<Vec<Option<Choice>>, PermuteError> {
         let mut found: Vec<Option<Choice>> = vec![None; budgets.len()];
+        // The budgets without a choice yet. Layers that reach further are not faster, so a limit closes a budget.
+        let mut open: Vec<usize> = (0..budgets.len()).collect();
         for step in 0..MOST_STEPS {
-            let reach = self.reach(structure, budgets, step as f64 * STEP)?;
-            for (found, choice) in found.iter_mut().zip(reach) {
-                if found.is_none() {
-                    *found = choice.filter(|choice| choice.has_enough_paths(self.length));
+            let wanted: Vec<(usize, f64)> = open.iter().map(|&index| (budgets[index], limits[index])).collect();
+            let reach = self.reach(structure, &wanted, step as f64 * STEP)?;
+            let mut still = Vec::with_capacity(open.len());
+            for (index, choice) in open.into_iter().zip(reach) {
+                match choice {
+                    Some(choice) if choice.has_enough_paths(self.length) => found[index] = Some(choice),
+                    Some(_) => still.push(index),
+                    None => {}
                 }
             }
-            if found.iter().all(Option::is_some) {
+            open = still;
+            if open.is_empty() {
                 break;
             }
         }
@@ -142,54 +172,63 @@ impl LayerSearch<'_, '_> {
     }
 
     /// The cheapest layers of a structure for each key budget whose shifts reach `slack` bits further than every
-    /// distance.
+    /// distance, if they take at most the seconds that come with the budget.
     fn reach(
         &mut self,
         structure: Structure,
-        budgets: &[usize],
+        budgets: &[(usize, f64)],
         slack: f64,
     ) -> Result<Vec<Option<Choice>>, PermuteError> {
         let doublings = structure.copies.trailing_zeros() as usize;
-        let most_keys = budgets.iter().copied().max().unwrap_or(0).min(MAX_KEYS);
+        let most_keys = budgets.iter().map(|&(keys, _)| keys).max().unwrap_or(0).min(MAX_KEYS);
         let bits = f64::from(self.length.ilog2()) + slack;
         let (needed, width) = ((bits * PARTS).ceil() as usize, most_keys + 1);
         let groups = structure.pairs + structure.singles;
-        let options: Vec<Vec<LayerOption>> = (0..groups)
-            .map(|group| self.options(group < structure.pairs, &structure.levels(group, self.output_level)))
+        let options: Vec<Rc<[LayerOption]>> = (0..groups)
+            .map(|group| self.options(structure.levels(group, self.output_level)))
             .collect::<Result<_, _>>()?;
+        let sums = self.doubling_seconds() * doublings as f64;
+        // A way to a state is dropped if even the cheapest options for the other groups make it slower than all limits.
+        let limit = budgets.iter().map(|&(_, limit)| limit).fold(0.0, f64::max) * ROUNDING - sums;
         // A state is a reach, at most the needed one, and a number of keys.
-        let mut arrivals: Vec<Vec<Option<Arrival>>> = vec![vec![None; (needed + 1) * width]; groups + 1];
+        let mut arrivals: Vec<Vec<Arrival>> = vec![vec![NO_ARRIVAL; (needed + 1) * width]; groups + 1];
         if let Some(start) = arrivals[0].get_mut(doublings) {
-            *start = Some(Arrival { seconds: 0.0, option: 0, before: 0 });
+            *start = Arrival { seconds: 0.0, ..NO_ARRIVAL };
         }
-        for (group, options) in options.iter().enumerate() {
-            let (done, rest) = arrivals.split_at_mut(group + 1);
-            for (before, state) in done[group].iter().enumerate() {
-                let Some(state) = state else { continue };
-                for (option, LayerOption { seconds, keys, reach, .. }) in options.iter().enumerate() {
+        for (group, these) in options.iter().enumerate() {
+            // Options are in the order of their seconds.
+            let rest: f64 = options[group + 1..].iter().filter_map(|later| later.first()).map(|o| o.seconds).sum();
+            let (done, next) = arrivals.split_at_mut(group + 1);
+            for (before, state) in done[group].iter().enumerate().filter(|(_, state)| state.seconds.is_finite()) {
+                for (option, LayerOption { seconds, keys, reach, .. }) in these.iter().enumerate() {
+                    let seconds = state.seconds + seconds;
+                    if seconds + rest > limit {
+                        break;
+                    }
                     let keys = before % width + keys;
                     if keys > most_keys {
                         continue;
                     }
-                    let at = &mut rest[0][(before / width + reach).min(needed) * width + keys];
-                    let seconds = state.seconds + seconds;
-                    if at.is_none_or(|known| seconds < known.seconds) {
-                        *at = Some(Arrival { seconds, option, before });
+                    let at = &mut next[0][(before / width + reach).min(needed) * width + keys];
+                    if seconds < at.seconds {
+                        *at = Arrival { seconds, option: option as u32, before: before as u32 };
                     }
                 }
             }
         }
-        let sums = self.doubling_seconds() * doublings as f64;
-        let cheapest = |&budget: &usize| {
-            let seconds = |keys: usize| arrivals[groups][needed * width + keys].map(|arrival| arrival.seconds);
-            let states = (0..=budget.min(most_keys)).filter_map(|keys| seconds(keys).map(|seconds| (keys, seconds)));
+        let cheapest = |&(budget, limit): &(usize, f64)| {
+            let seconds = |keys: usize| arrivals[groups][needed * width + keys].seconds;
+            let states = (0..=budget.min(most_keys)).map(|keys| (keys, seconds(keys)));
             let (keys, seconds) = states.min_by(|a, b| a.1.total_cmp(&b.1))?;
+            if !seconds.is_finite() || seconds + sums > limit {
+                return None;
+            }
             let mut state = needed * width + keys;
             let mut taken: Vec<LayerOption> = Vec::with_capacity(groups);
             for group in (0..groups).rev() {
-                let arrival = arrivals[group + 1][state]?;
-                taken.push(options[group][arrival.option]);
-                state = arrival.before;
+                let arrival = arrivals[group + 1][state];
+                taken.push(options[group][arrival.option as usize]);
+                state = arrival.before as usize;
             }
             taken.reverse();
             let shapes = shapes(structure, &taken);
@@ -204,14 +243,19 @@ impl LayerSearch<'_, '_> {
         self.model.seconds(&Cost::sum_of_rotations(self.parameters.ring(), basis, 1, 1, basis))
     }
 
-    /// The options for a layer at one level, or for a pair at two levels, without those that another one beats.
-    fn options(&mut self, pair: bool, levels: &[usize]) -> Result<Vec<LayerOption>, PermuteError> {
+    /// The options for a layer at one level, or for a pair at two levels, the fastest first, without those that another
+    /// one beats.
+    fn options(&mut self, levels: Vec<usize>) -> Result<Rc<[LayerOption]>, PermuteError> {
+        if let Some(options) = self.options.get(&levels) {
+            return Ok(Rc::clone(options));
+        }
+        let pair = levels.len() > 1;
         let mut all: Vec<LayerOption> = Vec::new();
         for shifts in SHIFTS.into_iter().filter(|&shifts| shifts <= self.length) {
             let reach = if pair { 2 * shifts - 1 } else { shifts };
             let reach = ((reach as f64).log2() * PARTS) as usize;
             let mut total: Vec<(usize, f64)> = Vec::new();
-            for &level in levels {
+            for &level in &levels {
                 let prices = self.groups.prices(shifts, level)?;
                 match total.is_empty() {
                     true => total.extend(prices),
@@ -230,6 +274,8 @@ impl LayerSearch<'_, '_> {
                 kept.push(option);
             }
         }
+        let kept: Rc<[LayerOption]> = kept.into();
+        self.options.insert(levels, Rc::clone(&kept));
         Ok(kept)
     }
 }

@@ -61,6 +61,10 @@ pub struct Diagonals {
     shifts: BTreeMap<i64, Vec<u32>>,
 }
 
+/// The shifts of the non-zero diagonals of a permutation matrix in ascending order, without the positions on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShiftSet(Vec<i64>);
+
 /// An arithmetic progression that contains all diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progression {
@@ -132,12 +136,71 @@ impl Diagonals {
 
     /// The progression with the largest difference that contains all diagonals.
     pub fn progression(&self) -> Progression {
-        let gcd = self.shifts.keys().fold(0u64, |a, b| gcd(a, b.unsigned_abs()));
-        let difference = gcd.max(1) as i64;
-        let ends = (self.shifts.keys().next(), self.shifts.keys().next_back());
-        let (first, last) = (ends.0.map_or(0, |s| s / difference), ends.1.map_or(0, |s| s / difference));
-        Progression { difference: difference as usize, first, count: (last - first) as usize + 1 }
+        progression(self.shifts.keys().copied())
     }
+}
+
+impl ShiftSet {
+    /// The shifts of the diagonals of a permutation of `length` entries that moves its entries by these distances.
+    pub(crate) fn new(distances: &[i64], shifts: Shifts, length: usize) -> Self {
+        let mut set: Vec<i64> = distances.iter().map(|&distance| shifts.read(distance, length)).collect();
+        set.sort_unstable();
+        set.dedup();
+        ShiftSet(set)
+    }
+
+    /// The shifts of a layer.
+    pub(crate) fn of_layer(shifts: &BTreeMap<i64, Vec<u32>>) -> Self {
+        ShiftSet(shifts.keys().copied().collect())
+    }
+
+    /// The common shift of all entries, as [`Diagonals::single`].
+    pub(crate) fn single(&self) -> Option<i64> {
+        if let [shift] = self.0[..] { Some(shift) } else { None }
+    }
+
+    /// Number of shifts.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = i64> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The rotations of the slots by these shifts, each once.
+    pub(crate) fn rotations(&self, slots: usize) -> Vec<usize> {
+        let mut rotations: Vec<usize> = self.iter().map(|shift| shift.rem_euclid(slots as i64) as usize).collect();
+        rotations.sort_unstable();
+        rotations.dedup();
+        rotations
+    }
+
+    /// As [`Diagonals::progression`].
+    pub(crate) fn progression(&self) -> Progression {
+        progression(self.iter())
+    }
+}
+
+/// The distances by which a permutation moves entries to the left, each once, in ascending order.
+pub(crate) fn distinct_distances(permutation: &Permutation) -> Vec<i64> {
+    let length = permutation.len();
+    let mut found = vec![false; 2 * length];
+    permutation.distances().for_each(|distance| found[(distance + length as i64) as usize] = true);
+    let found = found.iter().enumerate().filter(|(_, found)| **found);
+    found.map(|(place, _)| place as i64 - length as i64).collect()
+}
+
+/// The progression with the largest difference that contains all of these shifts, which ascend.
+fn progression(shifts: impl Iterator<Item = i64>) -> Progression {
+    let (mut common, mut ends) = (0, None);
+    for shift in shifts {
+        common = gcd(common, shift.unsigned_abs());
+        ends = Some((ends.map_or(shift, |(first, _)| first), shift));
+    }
+    let difference = common.max(1) as i64;
+    let (first, last) = ends.map_or((0, 0), |(first, last)| (first / difference, last / difference));
+    Progression { difference: difference as usize, first, count: (last - first) as usize + 1 }
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -158,7 +221,11 @@ mod tests {
                 for (position, distance) in permutation.distances().enumerate() {
                     expected.entry(shifts.read(distance, length)).or_default().push(position as u32);
                 }
-                assert_eq!(Diagonals::new(&permutation, shifts), Diagonals::of_shifts(length, expected));
+                let set = ShiftSet::new(&distinct_distances(&permutation), shifts, length);
+                assert_eq!(set, ShiftSet::of_layer(&expected));
+                let diagonals = Diagonals::new(&permutation, shifts);
+                assert_eq!(set.progression(), diagonals.progression());
+                assert_eq!(diagonals, Diagonals::of_shifts(length, expected));
             }
         }
     }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use unspoken_ckks::{CkksParameters, Complex64, Cost, CostModel, Encoder, Simulator};
 use unspoken_rlwe::KeyPlan;
 
-use crate::diagonals::Diagonals;
+use crate::diagonals::ShiftSet;
 use crate::error::PermuteError;
 use crate::plan::{Plan, Program};
-use crate::prepared::Steps;
+use crate::prepared::{Masks, Steps};
 
 /// The cost of a plan for one parameter set and one level of the result.
 #[derive(Clone, Debug)]
@@ -58,8 +58,7 @@ pub fn estimate(plan: &Plan, parameters: &CkksParameters, level: usize) -> Resul
 pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Result<Estimate, PermuteError> {
     let parameters = encoder.parameters();
     let depth = plan.depth();
-    // The masks have a single value each: only their number and levels matter here.
-    let steps = Steps::new(parameters, plan, level, parameters.scale(), &|_| vec![Complex64::from(1.0)])?;
+    let steps = Steps::new(parameters, plan, level, parameters.scale(), Masks::Counted)?;
     let simulator = Simulator::counting(encoder);
     let input = simulator.encrypt(&[], level + depth, parameters.scale())?;
     let working_bytes = simulator.working_bytes(|simulator| steps.run(simulator, level, &input))?;
@@ -72,18 +71,18 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
     match plan.program() {
         Program::Stages(stages) => {
             for stage in stages {
-                let diagonals = stage.diagonals();
-                match diagonals.single() {
+                let shifts = stage.shift_set();
+                match shifts.single() {
                     Some(0) => {}
                     Some(shift) => drop(separate.insert(shift.rem_euclid(slots as i64))),
-                    None => separate.extend(separate_rotations(&diagonals, stage.babies, slots)),
+                    None => separate.extend(separate_rotations(&shifts, stage.babies, slots)),
                 }
             }
         }
         Program::Copies(copies) => {
             separate.extend(copies.doublings(plan.length()));
             for layer in &copies.layers {
-                separate.extend(separate_rotations(&layer.diagonals(plan.period()), layer.babies, slots));
+                separate.extend(separate_rotations(&ShiftSet::of_layer(&layer.shifts), layer.babies, slots));
             }
         }
         Program::Network(_) => {}
@@ -105,21 +104,21 @@ fn rotations(parameters: &CkksParameters, cost: &Cost) -> BTreeMap<usize, [u64; 
 }
 
 /// The rotations of the baby steps, and of the giant steps counted from the first diagonal.
-fn steps_of(diagonals: &Diagonals, babies: usize, slots: usize) -> (BTreeSet<i64>, BTreeSet<i64>) {
-    let progression = diagonals.progression();
+fn steps_of(shifts: &ShiftSet, babies: usize, slots: usize) -> (BTreeSet<i64>, BTreeSet<i64>) {
+    let progression = shifts.progression();
     // The progression repeats modulo the number of slots after this many terms.
     let period = (slots >> progression.difference.trailing_zeros().min(slots.trailing_zeros())) as i64;
     let (difference, babies) = (progression.difference as i64, babies as i64);
-    let split = |(shift, _): (i64, &[u32])| {
+    let split = |shift: i64| {
         let offset = (shift / difference - progression.first).rem_euclid(period);
         (difference * (progression.first + offset % babies), difference * (offset - offset % babies))
     };
-    diagonals.iter().map(split).unzip()
+    shifts.iter().map(split).unzip()
 }
 
 /// The rotations that need a key if each giant step has its own.
-fn separate_rotations(diagonals: &Diagonals, babies: usize, slots: usize) -> BTreeSet<i64> {
-    let (babies, giants) = steps_of(diagonals, babies, slots);
+fn separate_rotations(shifts: &ShiftSet, babies: usize, slots: usize) -> BTreeSet<i64> {
+    let (babies, giants) = steps_of(shifts, babies, slots);
     let rotations = babies.into_iter().chain(giants).map(|rotation| rotation.rem_euclid(slots as i64));
     rotations.filter(|&rotation| rotation != 0).collect()
 }

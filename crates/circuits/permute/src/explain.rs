@@ -3,22 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::candidates::Candidate;
 use crate::error::PermuteError;
 use crate::plan::{Program, Strategy};
-use crate::planner::Candidate;
-
-/// Whether a plan satisfies the constraints, or the first one it violates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It satisfies all constraints.
-    Allowed,
-    /// It needs an input at this level.
-    NeedsLevel(usize),
-    /// It needs this number of keys.
-    NeedsKeys(usize),
-    /// It needs this many bytes of prepared masks.
-    NeedsPreparedBytes(u64),
-}
+use crate::task::Verdict;
 
 /// A row of the table: a plan and its verdict.
 #[derive(Clone, Debug)]

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::rc::Rc;
 
-use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, Steps};
+use unspoken_ckks::Steps;
 
 use crate::diagonals::Packing;
 use crate::error::PermuteError;
 use crate::permutation::Permutation;
+use crate::prices::Prices;
 use crate::windows::{DIAGONALS, MAX_BITS};
 
 /// Composes each factor of a collapsed network with a rotation that makes its smallest shift 0, and appends the
@@ -52,13 +54,13 @@ pub(crate) enum GiantKeys {
 
 /// Prices of collapsed levels, and the search over groups.
 pub(crate) struct Groups<'a> {
-    parameters: &'a CkksParameters,
-    model: &'a CostModel,
+    prices: Rc<Prices<'a>>,
+    slots: usize,
     bits: usize,
     packing: Packing,
     output_level: usize,
     /// Seconds for each number of baby steps, by the number of diagonals and the level.
-    prices: BTreeMap<(usize, usize), Vec<(usize, f64)>>,
+    stages: BTreeMap<(usize, usize), Vec<(usize, f64)>>,
 }
 
 /// An option for the stages of a group: predicted seconds, keys and baby steps.
@@ -69,13 +71,12 @@ type State = (f64, Vec<(u32, usize)>);
 
 impl<'a> Groups<'a> {
     pub(crate) fn new(
-        parameters: &'a CkksParameters,
-        model: &'a CostModel,
-        bits: usize,
+        prices: Rc<Prices<'a>>,
+        (slots, bits): (usize, usize),
         packing: Packing,
         output_level: usize,
     ) -> Self {
-        Groups { parameters, model, bits, packing, output_level, prices: BTreeMap::new() }
+        Groups { prices, slots, bits, packing, output_level, stages: BTreeMap::new() }
     }
 
     /// The cheapest `count` groups of bits, from the highest bit down, for each key budget. A group has its number of
@@ -178,17 +179,15 @@ impl<'a> Groups<'a> {
 
     /// Seconds of a stage of `count` neighbouring diagonals, for each number of baby steps.
     pub(crate) fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
-        let (parameters, model, scale) = (self.parameters, self.model, self.parameters.scale());
-        let entry = match self.prices.entry((count, level)) {
+        let entry = match self.stages.entry((count, level)) {
             Entry::Occupied(entry) => return Ok(entry.into_mut()),
             Entry::Vacant(entry) => entry,
         };
-        let diagonals = (0..count.min(parameters.slots())).map(|i| (i, vec![Complex64::from(1.0)])).collect();
-        let plan = LinearPlan::new(parameters, diagonals, level, scale, scale)?;
-        let choices = BABIES.into_iter().filter(|&babies| babies < count).chain([count.min(parameters.slots())]);
+        let diagonals: Vec<usize> = (0..count.min(self.slots)).collect();
+        let choices = BABIES.into_iter().filter(|&babies| babies < count).chain([diagonals.len()]);
         let price = |babies: usize| {
-            let plan = plan.clone().with_steps(Steps::of_babies(babies))?;
-            Ok((babies, model.seconds(&plan.cost())))
+            let counts = Steps::of_babies(babies).counts(&diagonals, self.slots);
+            Ok((babies, self.prices.seconds(level, counts)?))
         };
         Ok(entry.insert(choices.map(price).collect::<Result<_, PermuteError>>()?))
     }

@@ -2,6 +2,7 @@
 
 mod benes;
 mod blocked;
+mod candidates;
 mod clear;
 mod copies;
 mod copies_choice;
@@ -17,21 +18,25 @@ mod permutation;
 mod plan;
 mod planner;
 mod prepared;
+mod prices;
 mod run;
 mod search;
+mod stage_options;
+mod task;
 mod windows;
 
 pub use benes::{collapsed, levels};
 pub use blocked::{BlockedPlan, BlockedRoute, PreparedBlocks};
+pub use candidates::Candidate;
 pub use copies::{Copies, Layer};
 pub use diagonals::{Diagonals, Packing, Progression, Shifts};
 pub use error::PermuteError;
 pub use estimate::{Estimate, estimate};
-pub use explain::{Explanation, Row, Verdict};
+pub use explain::{Explanation, Row};
 pub use network::{Edge, Network, Node, Source};
 pub use permutation::{MAX_LENGTH, Permutation};
 pub use plan::{Plan, Program, Stage, Strategy};
-pub use planner::{Candidate, Task};
 pub use prepared::PreparedPermutation;
 pub use search::{Halving, ideal_factors, ideal_step};
+pub use task::{Task, Verdict};
 pub use windows::windowed;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clear;
 use crate::copies::Copies;
-use crate::diagonals::{Diagonals, Packing, Progression, Shifts};
+use crate::diagonals::{Diagonals, Packing, Progression, ShiftSet, Shifts, distinct_distances};
 use crate::error::{PermuteError, shape, wrong};
 use crate::network::Network;
 use crate::permutation::{MAX_LENGTH, Permutation};
@@ -73,6 +73,11 @@ impl Stage {
         Diagonals::new(&self.factor, self.shifts)
     }
 
+    /// The shifts of its diagonals.
+    pub(crate) fn shift_set(&self) -> ShiftSet {
+        ShiftSet::new(&distinct_distances(&self.factor), self.shifts, self.factor.len())
+    }
+
     /// Whether all entries move by the same shift: the stage is a rotation, which uses no level.
     fn rotates(&self) -> bool {
         let mut shifts = self.factor.distances().map(|distance| self.shifts.read(distance, self.factor.len()));
@@ -82,7 +87,7 @@ impl Stage {
 
     /// The arithmetic progression that contains its diagonals; baby and giant steps count its terms.
     pub fn progression(&self) -> Progression {
-        self.diagonals().progression()
+        self.shift_set().progression()
     }
 }
 
@@ -215,7 +220,7 @@ impl Plan {
     /// Number of masks it multiplies by.
     pub fn masks(&self) -> usize {
         match &self.program {
-            Program::Stages(stages) => stages.iter().map(|stage| stage.diagonals().len()).sum(),
+            Program::Stages(stages) => stages.iter().map(|stage| stage.shift_set().len()).sum(),
             Program::Network(network) => network.masks(),
             Program::Copies(copies) => copies.masks(),
         }

@@ -10,7 +10,7 @@ use unspoken_ckks::{
 use unspoken_rlwe::KeyPlan;
 
 use crate::copies::Layer;
-use crate::diagonals::Diagonals;
+use crate::diagonals::{Diagonals, Progression, ShiftSet};
 use crate::error::{PermuteError, shape};
 use crate::estimate::{Estimate, estimate};
 use crate::network::Network;
@@ -63,8 +63,8 @@ impl PreparedPermutation {
             return Err(CkksError::Level { operation: OPERATION, found, needed }.into());
         }
         let estimate = estimate(plan, parameters, level)?;
-        let mask = |positions: &[u32]| indicator(positions, period);
-        Ok(PreparedPermutation { level, estimate, steps: Steps::new(parameters, plan, level, scale, &mask)? })
+        let masks = Masks::Values(period);
+        Ok(PreparedPermutation { level, estimate, steps: Steps::new(parameters, plan, level, scale, masks)? })
     }
 
     /// The level of its results.
@@ -114,8 +114,32 @@ impl PreparedPermutation {
     }
 }
 
-/// Returns the values of a mask that is 1 at the given positions.
-pub(crate) type MaskValues<'a> = &'a dyn Fn(&[u32]) -> Vec<Complex64>;
+/// The masks of operations.
+#[derive(Clone, Copy)]
+pub(crate) enum Masks {
+    /// Vectors of this length, 1 at the positions that are kept.
+    Values(usize),
+    /// One number each: enough to count operations.
+    Counted,
+}
+
+impl Masks {
+    /// The mask that keeps these positions.
+    fn of(self, positions: &[u32]) -> Vec<Complex64> {
+        let Masks::Values(length) = self else { return vec![Complex64::from(1.0)] };
+        let mut mask = vec![Complex64::default(); length];
+        positions.iter().for_each(|&position| mask[position as usize] = Complex64::from(1.0));
+        mask
+    }
+
+    /// The shifts of diagonals, each with its mask.
+    fn of_diagonals(self, shifts: &ShiftSet, diagonals: impl FnOnce() -> Diagonals) -> Vec<(i64, Vec<Complex64>)> {
+        match self {
+            Masks::Values(_) => diagonals().iter().map(|(shift, positions)| (shift, self.of(positions))).collect(),
+            Masks::Counted => shifts.iter().map(|shift| (shift, self.of(&[]))).collect(),
+        }
+    }
+}
 
 impl Steps {
     /// The operations of a plan whose result is at `level`, for inputs of scale `scale`.
@@ -124,31 +148,31 @@ impl Steps {
         plan: &Plan,
         level: usize,
         scale: f64,
-        mask: MaskValues<'_>,
+        masks: Masks,
     ) -> Result<Self, PermuteError> {
         match plan.program() {
             Program::Stages(stages) => {
                 let (mut below, length) = (level + plan.depth(), plan.length());
                 let mut steps = Vec::with_capacity(stages.len());
                 for stage in stages {
-                    let diagonals = stage.diagonals();
-                    steps.push(match diagonals.single() {
-                        Some(shift) => StageStep::Rotate(shift),
-                        None => {
-                            let plan = linear_plan(parameters, &diagonals, stage.babies, (below, scale), mask)?;
-                            let plan = plan.with_period(length);
-                            below -= 1;
-                            StageStep::Linear(LinearTransform::deferred(plan))
-                        }
-                    });
+                    let shifts = stage.shift_set();
+                    if let Some(shift) = shifts.single() {
+                        steps.push(StageStep::Rotate(shift));
+                        continue;
+                    }
+                    let masks = masks.of_diagonals(&shifts, || stage.diagonals());
+                    let plan = linear_plan(parameters, masks, shifts.progression(), stage.babies, (below, scale))?;
+                    below -= 1;
+                    steps.push(StageStep::Linear(LinearTransform::deferred(plan.with_period(length))));
                 }
                 Ok(Steps::Stages(steps))
             }
             Program::Copies(copies) => {
                 let (top, period) = (level + plan.depth(), plan.period());
                 let layer = |(number, layer): (usize, &Layer)| {
-                    let at = (top - number, scale);
-                    let plan = linear_plan(parameters, &layer.diagonals(period), layer.babies, at, mask)?;
+                    let (shifts, at) = (ShiftSet::of_layer(&layer.shifts), (top - number, scale));
+                    let masks = masks.of_diagonals(&shifts, || layer.diagonals(period));
+                    let plan = linear_plan(parameters, masks, shifts.progression(), layer.babies, at)?;
                     Ok(LinearTransform::deferred(plan.with_period(period)))
                 };
                 let layers = copies.layers.iter().enumerate().map(layer).collect::<Result<_, PermuteError>>()?;
@@ -156,11 +180,11 @@ impl Steps {
             }
             Program::Network(network) => {
                 let edges = network.nodes.iter().flat_map(|node| &node.edges).chain(network.leaves.values().flatten());
-                let masks = edges.filter_map(|edge| edge.mask.as_deref()).zip(mask_levels(network, level));
+                let positions = edges.filter_map(|edge| edge.mask.as_deref()).zip(mask_levels(network, level));
                 let prepare = |(positions, level): (&[u32], usize)| {
-                    PreparedVector::new(mask(positions), level, parameters.level_modulus(level))
+                    PreparedVector::new(masks.of(positions), level, parameters.level_modulus(level))
                 };
-                Ok(Steps::Network(network.clone(), masks.map(prepare).collect::<Result<_, _>>()?))
+                Ok(Steps::Network(network.clone(), positions.map(prepare).collect::<Result<_, _>>()?))
             }
         }
     }
@@ -214,31 +238,22 @@ impl Steps {
     }
 }
 
-/// The plan of the linear transformation of a stage.
-pub(crate) fn linear_plan(
+/// The plan of the linear transformation of a stage, given the mask of each shift.
+fn linear_plan(
     parameters: &CkksParameters,
-    diagonals: &Diagonals,
+    masks: Vec<(i64, Vec<Complex64>)>,
+    Progression { difference, first, .. }: Progression,
     babies: usize,
     (level, scale): (usize, f64),
-    mask: MaskValues<'_>,
 ) -> Result<LinearPlan, CkksError> {
     let slots = parameters.slots() as i64;
     let mut map: BTreeMap<usize, Vec<Complex64>> = BTreeMap::new();
-    for (shift, positions) in diagonals.iter() {
+    for (shift, mask) in masks {
         // Shifts that differ by a multiple of the number of slots are the same rotation.
         match map.entry(shift.rem_euclid(slots) as usize) {
-            Entry::Vacant(entry) => drop(entry.insert(mask(positions))),
-            Entry::Occupied(mut entry) => entry.get_mut().iter_mut().zip(mask(positions)).for_each(|(a, b)| *a += b),
+            Entry::Vacant(entry) => drop(entry.insert(mask)),
+            Entry::Occupied(mut entry) => entry.get_mut().iter_mut().zip(mask).for_each(|(a, b)| *a += b),
         }
     }
-    let progression = diagonals.progression();
-    let steps = LinearSteps { difference: progression.difference, first: progression.first, babies };
-    LinearPlan::new(parameters, map, level, scale, scale)?.with_steps(steps)
-}
-
-/// A mask that is 1 at these positions and 0 elsewhere.
-fn indicator(positions: &[u32], length: usize) -> Vec<Complex64> {
-    let mut mask = vec![Complex64::default(); length];
-    positions.iter().for_each(|&position| mask[position as usize] = Complex64::from(1.0));
-    mask
+    LinearPlan::of_steps(parameters, map, LinearSteps { difference, first, babies }, level, scale, scale)
 }

@@ -23,67 +23,15 @@ use crate::cost::{Cost, CostModel};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
+use crate::linear_costs::{LinearCosts, check_level};
 use crate::memory::{self, with_idle_buffers};
 use crate::parameters::CkksParameters;
+use crate::steps::Steps;
 
 const OPERATION: &str = "linear transformation";
 
 /// Bytes of an encoded diagonal in addition to its residues, at most.
 const DIAGONAL_BYTES: usize = 512;
-
-/// The split of diagonals into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
-/// giant * babies + baby`. Baby steps rotate by `difference * (first + baby)`, all from one digit decomposition. Giant
-/// steps rotate by multiples of `difference * babies`.
-///
-/// Diagonals in an arithmetic progression of `count` terms need `babies + 1` keys and `babies + count / babies`
-/// rotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
-    /// Distance between neighbouring diagonals. Every diagonal must be a multiple of it modulo the slots.
-    pub difference: usize,
-    /// Number of the first diagonal, in units of the difference. May be negative.
-    pub first: i64,
-    /// Number of baby steps, at least 1.
-    pub babies: usize,
-}
-
-impl Steps {
-    /// Steps for diagonals numbered from 0, one apart.
-    pub const fn of_babies(babies: usize) -> Self {
-        Steps { difference: 1, first: 0, babies }
-    }
-
-    /// The giant and the baby number of diagonal `k`, or `None` if `k` is not a multiple of the difference.
-    fn split(&self, k: usize, slots: usize) -> Option<(usize, usize)> {
-        // The number of slots is a power of two. The difference is a power of two times an odd factor, which is
-        // invertible.
-        let twos = self.difference.trailing_zeros().min(slots.trailing_zeros());
-        let (period, odd) = (slots >> twos, self.difference >> twos);
-        if k & ((1 << twos) - 1) != 0 {
-            return None;
-        }
-        // Newton's iteration: each step doubles the number of correct bits, starting from three (odd^2 = 1 modulo 8).
-        let inverse = (0..5).fold(odd, |x, _| x.wrapping_mul(2usize.wrapping_sub(odd.wrapping_mul(x))));
-        let index = (k >> twos).wrapping_mul(inverse) & (period - 1);
-        let offset = (index as i64 - self.first).rem_euclid(period as i64) as usize;
-        Some((offset / self.babies, offset % self.babies))
-    }
-
-    /// The rotation of a baby number.
-    fn baby(&self, baby: usize, slots: usize) -> usize {
-        rotation(self.difference, self.first + baby as i64, slots)
-    }
-
-    /// The rotation of a giant number, or of the difference of two.
-    fn giant(&self, giant: usize, slots: usize) -> usize {
-        rotation(self.difference, (giant * self.babies) as i64, slots)
-    }
-}
-
-/// `difference * count` modulo the slots.
-fn rotation(difference: usize, count: i64, slots: usize) -> usize {
-    (difference as i128 * i128::from(count)).rem_euclid(slots as i128) as usize
-}
 
 /// Plan of a linear transformation: the non-zero diagonals of a matrix and how they are applied. It gives keys, cost
 /// and memory before anything is encoded or any key is made.
@@ -117,17 +65,39 @@ impl LinearPlan {
         input_scale: f64,
         output_scale: f64,
     ) -> Result<Self, CkksError> {
+        let plan = Self::checked(parameters, diagonals, level, (input_scale, output_scale))?;
+        let steps = plan.cheapest_steps()?;
+        Ok(LinearPlan { steps, ..plan })
+    }
+
+    /// As [`LinearPlan::new`], with these steps instead of the cheapest.
+    ///
+    /// # Errors
+    /// As for [`LinearPlan::new`] and [`LinearPlan::with_steps`].
+    pub fn of_steps(
+        parameters: &CkksParameters,
+        diagonals: BTreeMap<usize, Vec<Complex64>>,
+        steps: Steps,
+        level: usize,
+        input_scale: f64,
+        output_scale: f64,
+    ) -> Result<Self, CkksError> {
+        Self::checked(parameters, diagonals, level, (input_scale, output_scale))?.with_steps(steps)
+    }
+
+    /// The plan with one baby step.
+    fn checked(
+        parameters: &CkksParameters,
+        diagonals: BTreeMap<usize, Vec<Complex64>>,
+        level: usize,
+        (input_scale, output_scale): (f64, f64),
+    ) -> Result<Self, CkksError> {
         const OPERATION: &str = "plan a linear transformation";
         let slots = parameters.slots();
         if diagonals.is_empty() {
             return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() });
         }
-        if level == 0 {
-            return Err(CkksError::Level { operation: OPERATION, found: 0, needed: 1 });
-        }
-        if level > parameters.max_level() {
-            return Err(CkksError::Level { operation: OPERATION, found: parameters.max_level(), needed: level });
-        }
+        check_level(OPERATION, parameters, level)?;
         check_scale(OPERATION, input_scale)?;
         check_scale(OPERATION, output_scale)?;
         let real = parameters.ring().kind() == RingKind::ConjugateInvariant;
@@ -149,21 +119,27 @@ impl LinearPlan {
         let diagonals: BTreeMap<usize, Vec<Complex64>> =
             diagonals.into_iter().map(|(k, diagonal)| (k, without_repetitions(diagonal))).collect();
         let period = diagonals.values().map(Vec::len).max().unwrap_or(1);
-        let with_babies = |babies| LinearPlan {
+        Ok(LinearPlan {
             parameters: parameters.clone(),
-            diagonals: Arc::default(),
+            diagonals: Arc::new(diagonals),
             run: run(parameters, period),
-            steps: Steps::of_babies(babies),
+            steps: Steps::of_babies(1),
             level,
             input_scale,
             output_scale,
-        };
-        let model = CostModel::nominal(parameters);
-        let indices: Vec<usize> = diagonals.keys().copied().collect();
-        let price = |babies: &usize| model.seconds(&with_babies(*babies).cost_of(&indices));
-        let choices = (0..=slots.trailing_zeros()).map(|log2| 1usize << log2);
-        let babies = choices.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1);
-        Ok(LinearPlan { diagonals: Arc::new(diagonals), ..with_babies(babies) })
+        })
+    }
+
+    /// The steps for diagonals one apart whose number of baby steps is the cheapest power of two.
+    fn cheapest_steps(&self) -> Result<Steps, CkksError> {
+        let (parameters, slots) = (&self.parameters, self.parameters.slots());
+        let (costs, model) = (LinearCosts::new(parameters, self.level)?, CostModel::nominal(parameters));
+        let indices: Vec<usize> = self.diagonals.keys().copied().collect();
+        let seconds = |steps: &Steps| costs.seconds(&model, steps.counts(&indices, slots));
+        let choices = (0..=slots.trailing_zeros()).map(|log2| Steps::of_babies(1 << log2));
+        let priced = choices.map(|steps| (seconds(&steps), steps));
+        let cheapest = priced.min_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(cheapest.map_or(Steps::of_babies(1), |(_, steps)| steps))
     }
 
     /// The same plan with other steps. Fewer baby steps need fewer keys, more giant steps and more divisions.
@@ -230,7 +206,8 @@ impl LinearPlan {
     /// The cost of [`LinearTransform::apply`].
     pub fn cost(&self) -> Cost {
         let indices: Vec<usize> = self.diagonals.keys().copied().collect();
-        self.cost_of(&indices)
+        let counts = self.steps.counts(&indices, self.parameters.slots());
+        LinearCosts::at_level(&self.parameters, self.level).cost(counts)
     }
 
     /// Bytes of memory of a [`LinearTransform`] of this plan: the encoded diagonals (counted whether they are encoded
@@ -336,32 +313,6 @@ impl LinearPlan {
             return Err(CkksError::Level { operation: OPERATION, found: level, needed: self.level });
         }
         check_scales(OPERATION, self.input_scale, scale)
-    }
-
-    fn cost_of(&self, indices: &[usize]) -> Cost {
-        let (ring, parameters) = (self.parameters.ring(), &self.parameters);
-        let basis = parameters.basis(self.level);
-        let extended = ring.switching_basis(basis);
-        let (giants, babies) = self.step_counts(indices);
-        let mut cost = Cost::decomposition(ring, basis);
-        cost += Cost::hoisted_rotation(ring, basis).times(babies as u64);
-        cost += Cost::undivided_products(ring, basis, indices.len() as u64);
-        let mut giant = Cost::division(ring, extended, basis);
-        giant += Cost::decomposition(ring, basis);
-        giant += Cost::hoisted_product(ring, basis);
-        giant += Cost::elementwise(ring, 8 * ring.limb_count(extended));
-        giant.key_switches.insert(ring.limb_count(basis), 1);
-        cost += giant.times(giants as u64);
-        cost += Cost::rescale(ring, extended, parameters.basis(self.level - 1), 2);
-        cost
-    }
-
-    /// Numbers of giant steps and of baby steps that rotate.
-    fn step_counts(&self, indices: &[usize]) -> (usize, usize) {
-        let (giants, babies) = self.numbers(indices.iter());
-        let slots = self.parameters.slots();
-        let babies = babies.iter().filter(|&&baby| self.steps.baby(baby, slots) > 0).count();
-        (giants.iter().filter(|&&giant| giant > 0).count(), babies)
     }
 }
 

@@ -28,8 +28,9 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::group::at_once;
 use crate::inner_sum::InnerSum;
-use crate::linear::{LinearPlan, LinearTransform, Steps};
+use crate::linear::{LinearPlan, LinearTransform};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
+use crate::steps::Steps;
 
 /// Kind of values in the slots of the vectors to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +126,7 @@ fn map_plan(
     (level, (input, output)): (usize, (f64, f64)),
 ) -> Result<LinearPlan, CkksError> {
     let steps = Steps::of_babies(babies.min(parameters.slots()));
-    LinearPlan::new(parameters, diagonals, level, input, output)?.with_steps(steps)
+    LinearPlan::of_steps(parameters, diagonals, steps, level, input, output)
 }
 
 /// The map from coefficients to slots that the modular reduction follows.

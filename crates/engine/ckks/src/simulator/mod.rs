@@ -409,8 +409,9 @@ impl Simulator {
             }
             let (level, scale) = plan.output(a.level, a.scale)?;
             check_components("linear transformation", &a, 2)?;
-            inner.require_keys("linear transformation", &plan.key_plan())?;
-            inner.record().plan.extend(&plan.key_plan());
+            let keys = plan.key_plan();
+            inner.require_keys("linear transformation", &keys)?;
+            inner.record().plan.extend(&keys);
             let id = derive(Step::Rescale, &[a.id, a.level as u64]);
             Ok(Simulated { id, level, scale, ..a.draft() })
         });
