@@ -200,16 +200,17 @@ impl<'a, 'b> LayerSearch<'a, 'b> {
             let rest: f64 = options[group + 1..].iter().filter_map(|later| later.first()).map(|o| o.seconds).sum();
             let (done, next) = arrivals.split_at_mut(group + 1);
             for (before, state) in done[group].iter().enumerate().filter(|(_, state)| state.seconds.is_finite()) {
+                let (reached, used) = (before / width, before % width);
                 for (option, LayerOption { seconds, keys, reach, .. }) in these.iter().enumerate() {
                     let seconds = state.seconds + seconds;
                     if seconds + rest > limit {
                         break;
                     }
-                    let keys = before % width + keys;
+                    let keys = used + keys;
                     if keys > most_keys {
                         continue;
                     }
-                    let at = &mut next[0][(before / width + reach).min(needed) * width + keys];
+                    let at = &mut next[0][(reached + reach).min(needed) * width + keys];
                     if seconds < at.seconds {
                         *at = Arrival { seconds, option: option as u32, before: before as u32 };
                     }

@@ -4,7 +4,7 @@
 //! the entry. Paths must not share a slot after any layer. Entries with the fewest paths are routed first. An entry
 //! without a free path takes one that few others block; these are routed again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use chacha20::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -12,7 +12,7 @@ use rand_core::{Rng, SeedableRng};
 use crate::copies::{Copies, Layer};
 use crate::permutation::Permutation;
 
-/// The shifts of a layer: multiples of `unit` from 0 to below `count` times it.
+/// The shifts of a layer: multiples of `unit` from 0 to below `count` times it, at most 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayerShape {
     pub(crate) unit: usize,
@@ -49,10 +49,11 @@ struct Router<'a> {
     length: usize,
     copies: usize,
     source: &'a [u32],
-    /// For each layer and each distance modulo the length, the number of ways to move by it from that layer on.
-    ways: Vec<Vec<f64>>,
-    /// Whether there are any, for the distances from which the layers behind each one have to move.
-    reachable: Vec<Vec<bool>>,
+    /// For each distance modulo the length, the number of ways to move by it.
+    ways: Vec<f64>,
+    /// For each layer and each distance that it and the layers behind it have to move by, the multiples after which
+    /// these can move by the rest, as bits.
+    leading: Vec<Vec<u64>>,
     /// For each layer but the last, the entry in each slot after it.
     occupied: Vec<Vec<u32>>,
     paths: Vec<Path>,
@@ -62,14 +63,15 @@ struct Router<'a> {
 impl<'a> Router<'a> {
     fn new(permutation: &'a Permutation, copies: usize, shapes: &'a [LayerShape]) -> Self {
         let length = permutation.len();
-        let ways = ways(shapes, length);
+        let mut ways = ways(shapes, length);
+        let leading = shapes.iter().zip(&ways[1..]).map(|(shape, rest)| leading(shape, rest)).collect();
         Router {
             shapes,
             length,
             copies,
             source: permutation.source(),
-            reachable: ways.iter().map(|ways| ways.iter().map(|&ways| ways > 0.0).collect()).collect(),
-            ways,
+            ways: ways.swap_remove(0),
+            leading,
             occupied: vec![vec![NONE; length * copies]; shapes.len().saturating_sub(1)],
             paths: vec![Path::default(); length],
             rng: ChaCha8Rng::seed_from_u64(0),
@@ -79,20 +81,21 @@ impl<'a> Router<'a> {
     /// Routes every entry. Entries are numbered by their position in the result.
     fn run(&mut self) -> bool {
         let mut order: Vec<u32> = (0..self.length as u32).collect();
-        let ways = |entry: &u32| self.ways[0][self.distance(*entry)];
+        let ways = |entry: &u32| self.ways[self.distance(*entry)];
         order.sort_by(|a, b| ways(a).total_cmp(&ways(b)));
         if order.first().is_none_or(|entry| ways(entry) == 0.0) {
             return false;
         }
         let mut waiting = VecDeque::from(order);
-        let mut again = 0;
+        let (mut again, mut blocking) = (0, Vec::new());
         while let Some(entry) = waiting.pop_front() {
             let path = self.free_path(entry).unwrap_or_else(|| self.least_blocked(entry));
-            for blocking in self.blocking(entry, &path) {
-                self.set(blocking, NONE);
-                waiting.push_back(blocking);
-                again += 1;
+            self.blocking(entry, &path, &mut blocking);
+            for &other in &blocking {
+                self.set(other, NONE);
+                waiting.push_back(other);
             }
+            again += blocking.len();
             if again > MOST_AGAIN * self.length {
                 return false;
             }
@@ -112,28 +115,43 @@ impl<'a> Router<'a> {
         rest.wrapping_sub(moved) & (self.length - 1)
     }
 
-    /// The slot of an entry after the first `layers` layers of a path.
-    fn slot(&self, entry: u32, path: &Path, layers: usize) -> usize {
-        let moved: usize = self.shapes.iter().zip(&path.multiples).take(layers).map(|(s, m)| s.unit * m).sum();
-        let period = self.length * self.copies;
-        (self.source[entry as usize] as usize + path.copy * self.length).wrapping_sub(moved) & (period - 1)
+    /// The slot in which an entry starts.
+    fn start(&self, entry: u32, copy: usize) -> usize {
+        self.source[entry as usize] as usize + copy * self.length
+    }
+
+    /// The slot to the left of another one by a distance.
+    fn left_of(&self, slot: usize, moved: usize) -> usize {
+        slot.wrapping_sub(moved) & (self.length * self.copies - 1)
+    }
+
+    /// The slots of an entry on a path, after each layer.
+    fn slots<'p>(&'p self, entry: u32, path: &'p Path) -> impl Iterator<Item = usize> + 'p {
+        let moves = self.shapes.iter().zip(&path.multiples).map(|(shape, multiple)| shape.unit * multiple);
+        moves.scan(self.start(entry, path.copy), |slot, moved| {
+            *slot = self.left_of(*slot, moved);
+            Some(*slot)
+        })
     }
 
     /// Marks the slots on the path of an entry.
     fn set(&mut self, entry: u32, mark: u32) {
-        for layer in 0..self.occupied.len() {
-            let slot = self.slot(entry, &self.paths[entry as usize], layer + 1);
+        let path = std::mem::take(&mut self.paths[entry as usize]);
+        let mut slot = self.start(entry, path.copy);
+        for ((layer, shape), multiple) in (0..self.occupied.len()).zip(self.shapes).zip(&path.multiples) {
+            slot = self.left_of(slot, shape.unit * multiple);
             self.occupied[layer][slot] = mark;
         }
+        self.paths[entry as usize] = path;
     }
 
-    /// The entries in the slots of a path, each once.
-    fn blocking(&self, entry: u32, path: &Path) -> Vec<u32> {
-        let slots = self.occupied.iter().enumerate().map(|(i, layer)| layer[self.slot(entry, path, i + 1)]);
-        let mut blocking: Vec<u32> = slots.filter(|&other| other != NONE).collect();
+    /// Collects the entries in the slots of a path, each once, in ascending order.
+    fn blocking(&self, entry: u32, path: &Path, blocking: &mut Vec<u32>) {
+        blocking.clear();
+        let slots = self.occupied.iter().zip(self.slots(entry, path)).map(|(layer, slot)| layer[slot]);
+        blocking.extend(slots.filter(|&other| other != NONE));
         blocking.sort_unstable();
         blocking.dedup();
-        blocking
     }
 
     fn random_below(&mut self, bound: usize) -> usize {
@@ -147,7 +165,7 @@ impl<'a> Router<'a> {
         let mut steps = SEARCH_STEPS;
         for copy in (0..self.copies).map(|i| (first + i) % self.copies) {
             let mut path = Path { copy, multiples: Vec::with_capacity(self.shapes.len()) };
-            let slot = self.slot(entry, &path, 0);
+            let slot = self.start(entry, copy);
             if self.extend(&mut path.multiples, slot, distance, offset, &mut steps) {
                 return Some(path);
             }
@@ -157,18 +175,20 @@ impl<'a> Router<'a> {
 
     /// Extends a path to the last layer through free slots.
     fn extend(&self, path: &mut Vec<usize>, slot: usize, rest: usize, offset: usize, steps: &mut usize) -> bool {
-        let (layer, period) = (path.len(), self.length * self.copies);
+        let layer = path.len();
         let Some(shape) = self.shapes.get(layer) else { return true };
-        for multiple in (0..shape.count).map(|i| (i + offset) % shape.count) {
+        let (leading, first) = (self.leading[layer][rest], offset % shape.count);
+        for multiple in (first..shape.count).chain(0..first) {
             let Some(left) = steps.checked_sub(1) else { return false };
             *steps = left;
+            if leading >> multiple & 1 == 0 {
+                continue;
+            }
             let moved = shape.unit * multiple;
-            let rest = self.after(rest, moved);
-            let slot = slot.wrapping_sub(moved) & (period - 1);
-            let free = self.occupied.get(layer).is_none_or(|occupied| occupied[slot] == NONE);
-            if free && self.reachable[layer + 1][rest] {
+            let slot = self.left_of(slot, moved);
+            if self.occupied.get(layer).is_none_or(|occupied| occupied[slot] == NONE) {
                 path.push(multiple);
-                if self.extend(path, slot, rest, offset / shape.count, steps) {
+                if self.extend(path, slot, self.after(rest, moved), offset / shape.count, steps) {
                     return true;
                 }
                 path.pop();
@@ -179,46 +199,68 @@ impl<'a> Router<'a> {
 
     /// Among some random paths, the one that the fewest entries block.
     fn least_blocked(&mut self, entry: u32) -> Path {
-        let mut best = (usize::MAX, Path::default());
+        let (mut least, mut best) = (usize::MAX, Path::default());
+        let (mut path, mut blocking) = (Path::default(), Vec::with_capacity(self.shapes.len()));
         for _ in 0..TRIALS {
-            let path = self.random_path(entry);
-            let blocked = self.blocking(entry, &path).len();
-            if blocked < best.0 {
-                best = (blocked, path);
+            self.random_path(entry, &mut path);
+            self.blocking(entry, &path, &mut blocking);
+            if blocking.len() < least {
+                least = blocking.len();
+                best.clone_from(&path);
             }
         }
-        best.1
+        best
     }
 
-    fn random_path(&mut self, entry: u32) -> Path {
+    /// Replaces a path by a random one of an entry.
+    fn random_path(&mut self, entry: u32, path: &mut Path) {
         let mut rest = self.distance(entry);
-        let copy = self.random_below(self.copies);
-        let (mut multiples, mut possible) = (Vec::with_capacity(self.shapes.len()), Vec::new());
-        for (reachable, shape) in self.reachable[1..].iter().zip(self.shapes) {
-            possible.clear();
-            let leads = |&multiple: &usize| reachable[self.after(rest, shape.unit * multiple)];
-            possible.extend((0..shape.count).filter(leads));
-            let multiple = possible[self.rng.next_u32() as usize % possible.len()];
-            rest = self.after(rest, shape.unit * multiple);
-            multiples.push(multiple);
+        path.copy = self.random_below(self.copies);
+        path.multiples.clear();
+        for layer in 0..self.shapes.len() {
+            let leading = self.leading[layer][rest];
+            let multiple = bit(leading, self.random_below(leading.count_ones() as usize));
+            rest = self.after(rest, self.shapes[layer].unit * multiple);
+            path.multiples.push(multiple);
         }
-        Path { copy, multiples }
     }
 
     /// The layers of the paths.
     fn network(&self) -> Copies {
         let layer = |(number, shape): (usize, &LayerShape)| {
-            let mut shifts: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+            let mut slots: Vec<Vec<u32>> = vec![Vec::new(); shape.count];
             for entry in 0..self.length as u32 {
                 let path = &self.paths[entry as usize];
-                let shift = (shape.unit * path.multiples[number]) as i64;
-                shifts.entry(shift).or_default().push(self.slot(entry, path, number + 1) as u32);
+                let slot = self.slots(entry, path).nth(number).unwrap_or_default();
+                slots[path.multiples[number]].push(slot as u32);
             }
-            shifts.values_mut().for_each(|slots| slots.sort_unstable());
+            slots.iter_mut().for_each(|slots| slots.sort_unstable());
+            let used = slots.into_iter().enumerate().filter(|(_, slots)| !slots.is_empty());
+            let shifts = used.map(|(multiple, slots)| ((shape.unit * multiple) as i64, slots)).collect();
             Layer { shifts, babies: shape.babies }
         };
         Copies { count: self.copies, layers: self.shapes.iter().enumerate().map(layer).collect() }
     }
+}
+
+/// For each distance, the multiples of a layer after which there is a way to move by the rest, as bits.
+fn leading(shape: &LayerShape, rest: &[f64]) -> Vec<u64> {
+    let mask = rest.len() - 1;
+    let reachable: Vec<u64> = rest.iter().map(|&ways| u64::from(ways > 0.0)).collect();
+    let mut leading = vec![0; rest.len()];
+    for multiple in 0..shape.count {
+        let moved = shape.unit * multiple;
+        for (distance, leading) in leading.iter_mut().enumerate() {
+            *leading |= reachable[distance.wrapping_sub(moved) & mask] << multiple;
+        }
+    }
+    leading
+}
+
+/// The position of the set bit with this number, from the lowest.
+fn bit(mut bits: u64, number: usize) -> usize {
+    (0..number).for_each(|_| bits &= bits.wrapping_sub(1));
+    bits.trailing_zeros() as usize
 }
 
 /// For each layer and each distance, the number of ways to move by it from that layer on; after the last layer, only
@@ -228,9 +270,14 @@ fn ways(shapes: &[LayerShape], length: usize) -> Vec<Vec<f64>> {
     all[0][0] = 1.0;
     for shape in shapes.iter().rev() {
         let last = &all[all.len() - 1];
-        let from = |distance: usize, multiple: usize| distance.wrapping_sub(shape.unit * multiple) & (length - 1);
-        let sum = |distance: usize| (0..shape.count).map(|multiple| last[from(distance, multiple)]).sum();
-        let ways: Vec<f64> = (0..length).map(sum).collect();
+        let mut ways = vec![0.0; length];
+        for multiple in 0..shape.count {
+            let moved = shape.unit * multiple & (length - 1);
+            // The distances from `moved` up, and those below.
+            let (low, high) = last.split_at(length - moved);
+            ways[moved..].iter_mut().zip(low).for_each(|(sum, ways)| *sum += ways);
+            ways[..moved].iter_mut().zip(high).for_each(|(sum, ways)| *sum += ways);
+        }
         all.push(ways);
     }
     all.reverse();

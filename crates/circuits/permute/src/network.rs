@@ -59,13 +59,44 @@ pub struct Network {
 }
 
 /// The state of an entry while the network is built.
+#[derive(Clone, Copy)]
 struct Entry {
     /// The steps it takes, one bit for each step number.
     takes: u32,
     /// The next step to look at.
-    next: usize,
-    from: Source,
-    position: usize,
+    next: u32,
+    from: SourceKey,
+    position: u32,
+}
+
+/// A source as a number, in the order of sources: the number of a node after those of the rotations of the input, which
+/// are up to twice the largest length either way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct SourceKey(u32);
+
+const FIRST_NODE: u32 = 1 << 31;
+const UNROTATED: u32 = 1 << 30;
+
+impl SourceKey {
+    fn input(rotation: i64) -> Self {
+        SourceKey((i64::from(UNROTATED) + rotation) as u32)
+    }
+
+    fn node(number: usize) -> Self {
+        SourceKey(FIRST_NODE + number as u32)
+    }
+
+    fn source(self) -> Source {
+        match self.0.checked_sub(FIRST_NODE) {
+            Some(number) => Source::Node(number as usize),
+            None => Source::Input(i64::from(self.0) - i64::from(UNROTATED)),
+        }
+    }
+
+    /// The source together with a position, in the order of sources and then of positions.
+    fn at(self, position: u32) -> u64 {
+        u64::from(self.0) << 32 | u64::from(position)
+    }
 }
 
 impl Network {
@@ -216,8 +247,8 @@ fn start(steps: &[i64], top: &[i64], source: usize, distance: i64, n: usize) -> 
     let taken = |step: i64| if step < 0 { distance < 0 } else { forward & step != 0 };
     let takes = steps.iter().enumerate().fold(0, |takes, (i, &step)| takes | u32::from(taken(step)) << i);
     let first: i64 = top.iter().filter(|&&step| taken(step)).sum();
-    let position = (source as i64 - first).rem_euclid(n as i64) as usize;
-    Entry { takes, next: top.len(), from: Source::Input(first), position }
+    let position = (source as i64 - first).rem_euclid(n as i64) as u32;
+    Entry { takes, next: top.len() as u32, from: SourceKey::input(first), position }
 }
 
 struct Builder<'a> {
@@ -231,19 +262,18 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// Builds groups until no entry waits.
     fn run(&mut self, mut entries: Vec<Entry>) -> BTreeMap<u32, Vec<Edge>> {
-        let mut leaves: BTreeMap<u32, BTreeMap<Source, Vec<u32>>> = BTreeMap::new();
+        let unit = self.steps.last().map_or(1, |&step| step.max(1));
+        let mut leaves: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         while !entries.is_empty() {
             let (arrived, waiting) = self.group(entries);
             for entry in arrived {
-                let unit = self.steps.last().map_or(1, |&step| step);
                 let last = self.middle.end..self.steps.len();
                 let rest: i64 = last.filter(|&i| entry.takes >> i & 1 == 1).map(|i| self.steps[i]).sum();
-                let leaf = leaves.entry((rest / unit.max(1)) as u32).or_default();
-                leaf.entry(entry.from).or_default().push(entry.position as u32);
+                leaves.entry((rest / unit) as u32).or_default().push(entry.from.at(entry.position));
             }
             entries = waiting;
         }
-        leaves.into_iter().map(|(multiple, edges)| (multiple, into_edges(edges))).collect()
+        leaves.into_iter().map(|(multiple, taken)| (multiple, into_edges(taken))).collect()
     }
 
     /// Builds one group, at most one node per step. Returns the entries that passed and those that wait.
@@ -252,37 +282,41 @@ impl Builder<'_> {
         let mut taken = vec![false; self.n];
         for number in self.middle.clone() {
             let (step, id) = (self.steps[number], self.nodes.len());
-            let mut edges: BTreeMap<Source, Vec<u32>> = BTreeMap::new();
+            let mut collected: Vec<u64> = Vec::new();
             taken.fill(false);
-            let mut going = Vec::with_capacity(entries.len());
-            for mut entry in entries {
-                if entry.next == number {
-                    if entry.takes >> number & 1 == 1 {
-                        if std::mem::replace(&mut taken[entry.position], true) {
-                            waiting.push(entry);
-                            continue;
-                        }
-                        edges.entry(entry.from).or_default().push(entry.position as u32);
-                        entry.from = Source::Node(id);
-                        entry.position = (entry.position as i64 - step).rem_euclid(self.n as i64) as usize;
-                    }
-                    entry.next += 1;
+            entries.retain_mut(|entry| {
+                if entry.next != number as u32 {
+                    return true;
                 }
-                going.push(entry);
+                if entry.takes >> number & 1 == 1 {
+                    if std::mem::replace(&mut taken[entry.position as usize], true) {
+                        waiting.push(*entry);
+                        return false;
+                    }
+                    collected.push(entry.from.at(entry.position));
+                    entry.from = SourceKey::node(id);
+                    entry.position = (i64::from(entry.position) - step).rem_euclid(self.n as i64) as u32;
+                }
+                entry.next += 1;
+                true
+            });
+            if !collected.is_empty() {
+                self.nodes.push(Node { edges: into_edges(collected), rotation: step });
             }
-            if !edges.is_empty() {
-                self.nodes.push(Node { edges: into_edges(edges), rotation: step });
-            }
-            entries = going;
         }
         (entries, waiting)
     }
 }
 
-fn into_edges(edges: BTreeMap<Source, Vec<u32>>) -> Vec<Edge> {
-    let edge = |(from, mut positions): (Source, Vec<u32>)| {
-        positions.sort_unstable();
-        Edge { from, mask: Some(positions) }
+/// The edges that take entries with these sources and positions.
+fn into_edges(mut taken: Vec<u64>) -> Vec<Edge> {
+    taken.sort_unstable();
+    let source = |taken: u64| SourceKey((taken >> 32) as u32);
+    let edge = |part: &[u64]| {
+        part.first().map(|&first| Edge {
+            from: source(first).source(),
+            mask: Some(part.iter().map(|&taken| taken as u32).collect()),
+        })
     };
-    edges.into_iter().map(edge).collect()
+    taken.chunk_by(|&a, &b| source(a) == source(b)).filter_map(edge).collect()
 }

@@ -129,6 +129,7 @@ fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> P
 struct Edges<'a> {
     source: &'a [u32],
     start: usize,
+    /// A power of two.
     width: usize,
     parts: usize,
     cyclic: bool,
@@ -137,11 +138,11 @@ struct Edges<'a> {
 
 impl Edges<'_> {
     fn from(&self, edge: u32) -> usize {
-        (self.source[edge as usize] as usize - self.start) % self.width
+        (self.source[edge as usize] as usize - self.start) & (self.width - 1)
     }
 
     fn to(&self, edge: u32) -> usize {
-        edge as usize % self.width
+        edge as usize & (self.width - 1)
     }
 
     /// The set of parts within the window around `part`, as bits.
@@ -169,19 +170,26 @@ impl Edges<'_> {
         (0..self.source.len() as u32).for_each(|edge| remaining[self.from(edge)].push(edge));
         let mut colours = vec![0; self.source.len()];
         let mut later = u64::MAX;
+        let mut able: Vec<(u32, u32)> = Vec::with_capacity(self.source.len());
+        let mut starts: Vec<usize> = Vec::with_capacity(self.width + 1);
         for colour in self.order() {
             later &= !(1 << colour);
             // Number of later colours that the edge may have.
             let slack = |edge: u32| (choices[edge as usize] & later).count_ones();
-            let adjacent = remaining.iter().map(|edges| {
-                let able = edges.iter().filter(|&&edge| choices[edge as usize] >> colour & 1 == 1);
-                let mut able: Vec<(u32, u32)> = able.map(|&edge| (slack(edge), edge)).collect();
-                able.sort_unstable();
-                able
-            });
+            able.clear();
+            starts.clear();
+            for edges in &remaining {
+                let start = able.len();
+                starts.push(start);
+                let may = edges.iter().filter(|&&edge| choices[edge as usize] >> colour & 1 == 1);
+                able.extend(may.map(|&edge| (slack(edge), edge)));
+                able[start..].sort_unstable();
+            }
+            starts.push(able.len());
             let matching = Matching {
                 edges: self,
-                adjacent: adjacent.collect(),
+                able: &able,
+                starts: &starts,
                 by_from: vec![NONE; self.width],
                 by_to: vec![NONE; self.width],
             };
@@ -197,22 +205,27 @@ impl Edges<'_> {
 /// A matching of positions ("places") within parts.
 struct Matching<'a> {
     edges: &'a Edges<'a>,
-    /// For each place before the permutation: slack and number of the edges that may have the colour, the smallest
-    /// slack first.
-    adjacent: Vec<Vec<(u32, u32)>>,
+    /// Slack and number of the edges that may have the colour, by their place before the permutation; those of a place
+    /// with the smallest slack first.
+    able: &'a [(u32, u32)],
+    /// For each place, the index of its first edge there; then the number of all.
+    starts: &'a [usize],
     by_from: Vec<u32>,
     by_to: Vec<u32>,
 }
 
-impl Matching<'_> {
+impl<'a> Matching<'a> {
+    /// The edges of a place.
+    fn of(&self, place: usize) -> &'a [(u32, u32)] {
+        &self.able[self.starts[place]..self.starts[place + 1]]
+    }
+
     /// A perfect matching, one edge for every place, that contains all edges without slack.
     fn perfect(mut self) -> Option<Vec<u32>> {
         let width = self.by_from.len();
         let mut fixed = vec![false; width];
         for place in 0..width {
-            let urgent: Vec<u32> =
-                self.adjacent[place].iter().take_while(|(slack, _)| *slack == 0).map(|e| e.1).collect();
-            for edge in urgent {
+            for &(_, edge) in self.of(place).iter().take_while(|(slack, _)| *slack == 0) {
                 let to = self.edges.to(edge);
                 if fixed[to] || self.by_from[place] != NONE {
                     return None;
@@ -239,7 +252,7 @@ impl Matching<'_> {
         // Places on the path, each with the index of its next edge to try.
         let mut path = vec![(place, 0)];
         while let Some((place, next)) = path.last_mut() {
-            let Some(&(slack, edge)) = self.adjacent[*place].get(*next) else {
+            let Some(&(slack, edge)) = self.of(*place).get(*next) else {
                 path.pop();
                 continue;
             };
@@ -257,7 +270,7 @@ impl Matching<'_> {
                 continue;
             }
             for &(place, next) in &path {
-                let (_, edge) = self.adjacent[place][next - 1];
+                let (_, edge): (u32, u32) = self.of(place)[next - 1];
                 self.by_from[place] = edge;
                 self.by_to[self.edges.to(edge)] = edge;
             }
