@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, Encoder, PreparedVector, Simulator};
 use unspoken_rlwe::KeyPlan;
 
+use crate::cache::PlanCache;
 use crate::diagonals::Packing;
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
@@ -84,7 +85,7 @@ pub struct BlockedPlan {
 
 impl BlockedPlan {
     /// Plans a permutation of more entries than there are slots, from `input_level` to `output_level` at most. Each
-    /// permutation inside a block is planned separately, with at most `max_keys` keys.
+    /// permutation inside a block is planned separately, with at most `max_keys` keys. Their plans are kept in `cache`.
     ///
     /// # Errors
     /// If no plan is possible with the given levels and keys.
@@ -94,13 +95,14 @@ impl BlockedPlan {
         permutation: &Permutation,
         (input_level, output_level): (usize, usize),
         max_keys: Option<usize>,
+        cache: Option<&PlanCache>,
     ) -> Result<Self, PermuteError> {
         let route = BlockedRoute::new(permutation, parameters.slots())?;
         let middle = usize::from(route.moved_blocks().is_none());
         let plans = |stage: &[Permutation], input_level: usize, output_level: usize| {
             let plan = |permutation: &Permutation| {
                 let free = Task::new(permutation, Packing::Repeated, parameters, output_level);
-                Task { input_level, max_keys, ..free }.plan(parameters, model).map(|candidate| candidate.plan)
+                Task { input_level, max_keys, cache, ..free }.plan(parameters, model).map(|candidate| candidate.plan)
             };
             stage.par_iter().map(plan).collect::<Result<Vec<_>, _>>()
         };

@@ -272,7 +272,7 @@ fn ways(shapes: &[LayerShape], length: usize) -> Vec<Vec<f64>> {
         let last = &all[all.len() - 1];
         let mut ways = vec![0.0; length];
         for multiple in 0..shape.count {
-            let moved = shape.unit * multiple & (length - 1);
+            let moved = (shape.unit * multiple) & (length - 1);
             // The distances from `moved` up, and those below.
             let (low, high) = last.split_at(length - moved);
             ways[moved..].iter_mut().zip(low).for_each(|(sum, ways)| *sum += ways);

@@ -2,6 +2,7 @@
 
 mod benes;
 mod blocked;
+mod cache;
 mod candidates;
 mod clear;
 mod copies;
@@ -16,6 +17,7 @@ mod groups;
 mod network;
 mod permutation;
 mod plan;
+mod plan_file;
 mod planner;
 mod prepared;
 mod prices;
@@ -23,10 +25,12 @@ mod run;
 mod search;
 mod stage_options;
 mod task;
+mod task_key;
 mod windows;
 
 pub use benes::{collapsed, levels};
 pub use blocked::{BlockedPlan, BlockedRoute, PreparedBlocks};
+pub use cache::PlanCache;
 pub use candidates::Candidate;
 pub use copies::{Copies, Layer};
 pub use diagonals::{Diagonals, Packing, Progression, Shifts};

@@ -4,8 +4,11 @@ use unspoken_ckks::{CkksParameters, CostModel};
 
 use crate::candidates::{Candidate, Scope, candidates};
 use crate::error::{PermuteError, wrong};
+use crate::estimate::estimate;
 use crate::explain::{Explanation, Row};
+use crate::plan::{Plan, Program};
 use crate::task::{Task, Verdict};
+use crate::task_key::task_key;
 
 impl Task<'_> {
     /// All plans with their costs and verdicts, including the cheapest allowed plan.
@@ -51,15 +54,60 @@ impl Task<'_> {
         Ok(allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).filter(few))
     }
 
-    /// The cheapest allowed plan. One of [`Task::structured`] is taken without a search for networks.
+    /// The cheapest allowed plan, or that of an earlier search in the cache. One of [`Task::structured`] is taken without
+    /// a search for networks.
     ///
     /// # Errors
     /// If no plan is allowed: the error says what is missing.
     pub fn plan(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
-        match self.structured(parameters, model)? {
-            Some(candidate) => Ok(candidate),
-            None => self.explain(parameters, model)?.into_best().and_then(|chosen| self.checked(chosen)),
+        self.chosen(Scope::All, parameters, model)
+    }
+
+    /// As [`Task::plan`], of the plans of stages alone ([`Program::Stages`](crate::Program::Stages)).
+    ///
+    /// # Errors
+    /// Same as [`Task::plan`].
+    pub fn plan_stages(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
+        self.chosen(Scope::Stages, parameters, model)
+    }
+
+    fn chosen(&self, scope: Scope, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
+        let cache = self.cache.map(|cache| (cache, task_key(self, scope, parameters, model)));
+        if let Some((cache, key)) = &cache
+            && let Some(plan) = cache.find(key, self.permutation.len().next_power_of_two())
+            && let Ok(candidate) = self.allowed(plan, scope, parameters, model)
+        {
+            return Ok(candidate);
         }
+        if let Some(candidate) = self.structured(parameters, model)? {
+            return Ok(candidate);
+        }
+        let found = self.checked(self.explained(candidates(self, scope, parameters, model)?).into_best()?)?;
+        if let Some((cache, key)) = &cache {
+            cache.keep(key, &found.plan);
+        }
+        Ok(found)
+    }
+
+    /// A plan that was read, with its cost, if a search could have found it.
+    fn allowed(
+        &self,
+        plan: Plan,
+        scope: Scope,
+        parameters: &CkksParameters,
+        model: &CostModel,
+    ) -> Result<Candidate, PermuteError> {
+        const NEEDED: &str = "one that the task allows";
+        let in_scope = scope == Scope::All || matches!(plan.program(), Program::Stages(_));
+        let deep = self.output_level + plan.depth() > parameters.max_level();
+        if plan.packing() != self.packing || !in_scope || deep {
+            return Err(wrong("the plan", "of another kind", NEEDED));
+        }
+        let estimate = estimate(&plan, parameters, self.output_level)?;
+        if self.verdict(&estimate) != Verdict::Allowed {
+            return Err(wrong("the plan", "beyond the limits", NEEDED));
+        }
+        self.checked(Candidate { seconds: estimate.seconds(model), plan, estimate })
     }
 
     /// The chosen plan, after one run in the clear. The search checks none of the many that it makes.
@@ -77,5 +125,161 @@ impl Task<'_> {
     /// Same as [`Task::explain`].
     pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
         candidates(self, Scope::All, parameters, model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+
+    use super::*;
+    use crate::cache::PlanCache;
+    use crate::diagonals::Packing;
+    use crate::permutation::Permutation;
+    use crate::plan_file::{PlanKey, encode};
+
+    const LENGTH: usize = 64;
+
+    /// A random permutation whose plans are kept in a directory.
+    struct Fixture {
+        parameters: CkksParameters,
+        model: CostModel,
+        permutation: Permutation,
+        directory: tempfile::TempDir,
+        cache: PlanCache,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let parameters = Preset::find("insecure_n11_depth17_scale30").unwrap().build().unwrap();
+            let model = CostModel::nominal(&parameters);
+            let directory = tempfile::tempdir().unwrap();
+            let cache = PlanCache::new(directory.path().join("plans"));
+            Fixture { parameters, model, permutation: Permutation::random(LENGTH - 3, 1).unwrap(), directory, cache }
+        }
+
+        fn task(&self) -> Task<'_> {
+            let task = Task::new(&self.permutation, Packing::Repeated, &self.parameters, 1);
+            Task { cache: Some(&self.cache), ..task }
+        }
+
+        fn key(&self, task: &Task<'_>, scope: Scope) -> PlanKey {
+            task_key(task, scope, &self.parameters, &self.model)
+        }
+
+        fn plan(&self, task: &Task<'_>) -> Plan {
+            task.plan(&self.parameters, &self.model).unwrap().plan
+        }
+
+        fn files(&self) -> Vec<std::path::PathBuf> {
+            let files = std::fs::read_dir(self.cache.directory()).into_iter().flatten();
+            files.map(|entry| entry.unwrap().path()).collect()
+        }
+    }
+
+    #[test]
+    fn a_plan_that_was_kept_is_not_searched_again() {
+        let fixture = Fixture::new();
+        let task = fixture.task();
+        let searched = Task { cache: None, ..task.clone() }.plan(&fixture.parameters, &fixture.model).unwrap();
+        assert_eq!(fixture.files().len(), 0);
+        assert_eq!(fixture.plan(&task), searched.plan);
+        assert_eq!(fixture.files().len(), 1);
+        let read = task.plan(&fixture.parameters, &fixture.model).unwrap();
+        assert_eq!(
+            (read.plan, read.seconds, read.estimate.cost),
+            (searched.plan, searched.seconds, searched.estimate.cost)
+        );
+        // A plan that the search would not choose, but that the task allows.
+        let explanation = task.explain(&fixture.parameters, &fixture.model).unwrap();
+        let slower = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed).nth(1).unwrap();
+        fixture.cache.keep(&fixture.key(&task, Scope::All), &slower.candidate.plan);
+        assert_eq!(fixture.plan(&task), slower.candidate.plan);
+        // Stages alone have another file.
+        let stages = task.plan_stages(&fixture.parameters, &fixture.model).unwrap();
+        assert!(matches!(stages.plan.program(), Program::Stages(_)));
+        assert_eq!(fixture.files().len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_is_no_plan_of_the_task_is_replaced() {
+        let fixture = Fixture::new();
+        let task = fixture.task();
+        let plan = fixture.plan(&task);
+        let key = fixture.key(&task, Scope::All);
+        let [file] = &fixture.files()[..] else { panic!("one file") };
+        let good = std::fs::read(file).unwrap();
+        assert_eq!(good, encode(&key, &plan));
+        let explanation = task.explain(&fixture.parameters, &fixture.model).unwrap();
+        let most = explanation.rows().iter().max_by_key(|row| row.candidate.estimate.keys.len()).unwrap();
+        let other = Task { permutation: &Permutation::random(LENGTH, 2).unwrap(), cache: None, ..task.clone() };
+        let mut damaged = good.clone();
+        damaged[LENGTH] ^= 1;
+        for bytes in [
+            Vec::new(),
+            damaged,
+            good[..good.len() - 1].to_vec(),
+            encode(&key, &fixture.plan(&other)),
+            encode(&fixture.key(&task, Scope::Stages), &plan),
+            [good.clone(), vec![0; 1 << 24]].concat(),
+        ] {
+            std::fs::write(file, bytes).unwrap();
+            assert_eq!(fixture.plan(&task), plan);
+            assert!(std::fs::read(file).unwrap() == good);
+        }
+        // A plan beyond the limits of the task.
+        let limited = Task { max_keys: Some(most.candidate.estimate.keys.len() - 1), ..task.clone() };
+        fixture.cache.keep(&fixture.key(&limited, Scope::All), &most.candidate.plan);
+        assert_ne!(fixture.plan(&limited), most.candidate.plan);
+        // A plan of another kind.
+        let network = explanation.best_of(crate::Strategy::Network).unwrap();
+        fixture.cache.keep(&fixture.key(&task, Scope::Stages), &network.plan);
+        assert_ne!(task.plan_stages(&fixture.parameters, &fixture.model).unwrap().plan, network.plan);
+    }
+
+    #[test]
+    fn every_part_of_a_task_is_in_its_key() {
+        let fixture = Fixture::new();
+        let task = fixture.task();
+        let other = Permutation::random(LENGTH - 3, 2).unwrap();
+        let longer = fixture.permutation.padded(LENGTH).unwrap();
+        let factors = [other.clone()];
+        let mut keys = vec![fixture.key(&task, Scope::All), fixture.key(&task, Scope::Stages)];
+        for other in [
+            Task { permutation: &other, ..task.clone() },
+            Task { permutation: &longer, ..task.clone() },
+            Task { factors: &factors, ..task.clone() },
+            Task { packing: Packing::Blocks, ..task.clone() },
+            Task { output_level: 2, ..task.clone() },
+            Task { input_level: 9, ..task.clone() },
+            Task { max_keys: Some(0), ..task.clone() },
+            Task { max_keys: Some(9), ..task.clone() },
+            Task { max_prepared_bytes: 9, ..task.clone() },
+        ] {
+            keys.push(fixture.key(&other, Scope::All));
+        }
+        let model = CostModel { elementwise: 1e-9, ..fixture.model };
+        keys.push(task_key(&task, Scope::All, &fixture.parameters, &model));
+        let parameters = Preset::find("insecure_n11_real_depth17_scale30").unwrap().build().unwrap();
+        keys.push(task_key(&task, Scope::All, &parameters, &fixture.model));
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+        assert_eq!(fixture.key(&Task { cache: None, ..task.clone() }, Scope::All), fixture.key(&task, Scope::All));
+    }
+
+    #[test]
+    fn plans_that_need_no_search_and_places_that_cannot_be_written_leave_no_files() {
+        let fixture = Fixture::new();
+        let rotation = Permutation::rotation(LENGTH, 5).unwrap();
+        fixture.plan(&Task { permutation: &rotation, ..fixture.task() });
+        assert_eq!(fixture.files().len(), 0);
+        let place = fixture.directory.path().join("file");
+        std::fs::write(&place, b"a file").unwrap();
+        let cache = PlanCache::new(place.join("plans"));
+        let blocked = Task { cache: Some(&cache), ..fixture.task() };
+        assert_eq!(fixture.plan(&blocked), fixture.plan(&fixture.task()));
+        assert_eq!(std::fs::read(&place).unwrap(), b"a file");
     }
 }

@@ -2,6 +2,7 @@
 
 use unspoken_ckks::CkksParameters;
 
+use crate::cache::PlanCache;
 use crate::diagonals::Packing;
 use crate::estimate::Estimate;
 use crate::permutation::Permutation;
@@ -24,6 +25,8 @@ pub struct Task<'a> {
     pub max_keys: Option<usize>,
     /// Maximum number of bytes of prepared masks.
     pub max_prepared_bytes: u64,
+    /// Keeps the plans that [`Task::plan`] and [`Task::plan_stages`] search for. It does not change the choice.
+    pub cache: Option<&'a PlanCache>,
 }
 
 /// Whether a plan satisfies the constraints, or the first one it violates.
@@ -55,6 +58,7 @@ impl<'a> Task<'a> {
             input_level: parameters.circuit_level(),
             max_keys: None,
             max_prepared_bytes: 4 << 30,
+            cache: None,
         }
     }
 

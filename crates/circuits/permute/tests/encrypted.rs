@@ -326,7 +326,7 @@ fn vectors_longer_than_the_slots() {
     let permutation = Permutation::random(3 * slots - 5, 8).unwrap();
     let model = CostModel::nominal(&parameters);
     let levels = (parameters.max_level(), OUTPUT_LEVEL);
-    let plan = BlockedPlan::new(&parameters, &model, &permutation, levels, Some(24)).unwrap();
+    let plan = BlockedPlan::new(&parameters, &model, &permutation, levels, Some(24), None).unwrap();
     let prepared = PreparedBlocks::new(&parameters, &plan, OUTPUT_LEVEL, scale).unwrap();
     assert_eq!(prepared.input_level(), OUTPUT_LEVEL + plan.depth());
     let padded = permutation.padded(3 * slots).unwrap();

@@ -37,7 +37,7 @@ fn estimates_bound_what_is_allocated() {
     }
 
     let long = Permutation::random(3 * parameters.slots(), 1).unwrap();
-    let plan = BlockedPlan::new(&parameters, &model, &long, (16, 1), Some(40)).unwrap();
+    let plan = BlockedPlan::new(&parameters, &model, &long, (16, 1), Some(40), None).unwrap();
     let prepare = |parameters| PreparedBlocks::new(parameters, &plan, 1, scale).unwrap();
     let prepared = prepare(&parameters);
     let server = Server::new(PRESET, prepared.key_plan(), 3, (prepared.input_level(), scale));
