@@ -31,3 +31,4 @@ mod proto {
     #![allow(missing_docs)]
     include!(concat!(env!("OUT_DIR"), "/unspoken.matrix.v1.rs"));
 }
+pub use unspoken_matrix::PlanCache;

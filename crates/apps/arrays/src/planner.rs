@@ -1,7 +1,7 @@
 //! Choice of parameters, layout and level for a graph.
 
 use unspoken_ckks::{CkksParameters, NoiseModel};
-use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, StepOverflow, ValueBounds, plan};
+use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, PlanCache, StepOverflow, ValueBounds, plan};
 
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
@@ -46,6 +46,8 @@ pub struct Options {
     /// Largest absolute value of an input's entry; 1 if it is left out. The level and the parameter set have room for
     /// all values of a run with such inputs, and others are refused at encryption.
     pub largest: Option<f64>,
+    /// Keeps the plans of permutations, which take seconds. It does not change the program.
+    pub cache: Option<PlanCache>,
 }
 
 impl Options {
@@ -183,7 +185,7 @@ fn cheapest(
     options: &Options,
     floor: usize,
 ) -> Result<unspoken_matrix::Program, ArraysError> {
-    let budget = Budget { most_keys: options.most_keys };
+    let budget = Budget { most_keys: options.most_keys, cache: options.cache.as_ref() };
     let flat = flattened(graph, options)?;
     let plan_flat = |flat: &Graph| {
         let layout = flat_layout(preset.parameters(), flat, options)?;
@@ -235,7 +237,7 @@ fn plan_low(
     preset: &BuiltPreset,
     graph: &Graph,
     layout: Layout,
-    (budget, floor): (Budget, usize),
+    (budget, floor): (Budget<'_>, usize),
 ) -> Result<unspoken_matrix::Program, ArraysError> {
     let parameters = preset.parameters();
     let mut level = parameters.max_level().min(parameters.circuit_level());

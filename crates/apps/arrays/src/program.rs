@@ -334,7 +334,8 @@ impl Program {
         Self::plan(Self::decode(bytes, accept_insecure)?)
     }
 
-    /// Like [`Program::from_bytes`], but without planning: returns the input of the planner.
+    /// Like [`Program::from_bytes`], but without planning: returns the input of the planner, to which a cache may be
+    /// added.
     ///
     /// # Errors
     /// [`ArraysError::Decode`] for anything except the output of [`Program::to_bytes`].
@@ -351,7 +352,7 @@ impl Program {
         input.finish()?;
         let preset = Some(preset.parameters().name().to_owned());
         let (tile, blocks, one_row) = (Some(layout.dim()), Some(layout.blocks()), Some(is_flat(layout)));
-        let options = Options { preset, batch, most_keys, tile, blocks, one_row, largest };
+        let options = Options { preset, batch, most_keys, tile, blocks, one_row, largest, cache: None };
         Ok(ProgramSource { graph, inputs, output: output.axes, options })
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ckks::{Ciphertext, Evaluator};
-use unspoken_matrix::EncryptedMatrix;
+use unspoken_matrix::{EncryptedMatrix, PlanCache};
 use unspoken_protocol::{CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf};
 use unspoken_rlwe::{EvaluationKeys, RlweError};
 
@@ -34,11 +34,16 @@ impl MatrixServer {
 
     /// Like [`MatrixServer::new`], for a program in a file with the output of [`Program::to_bytes`]; insecure presets
     /// only if `accept_insecure`. With `largest`, the program is planned for inputs with entries up to that size
-    /// instead of the size in the file.
+    /// instead of the size in the file. Plans of permutations are kept in `cache`.
     ///
     /// # Errors
     /// If the file cannot be read or is not a program, or an error of [`Program::plan`] or [`MatrixServer::new`].
-    pub fn open(path: &Path, largest: Option<f64>, accept_insecure: bool) -> Result<Self, ArraysError> {
+    pub fn open(
+        path: &Path,
+        largest: Option<f64>,
+        accept_insecure: bool,
+        cache: Option<&PlanCache>,
+    ) -> Result<Self, ArraysError> {
         let bytes = std::fs::read(path).map_err(|error| ArraysError::Decode {
             what: "a program",
             found: format!("{}: {error}", path.display()),
@@ -46,6 +51,7 @@ impl MatrixServer {
         })?;
         let mut source = Program::decode(&bytes, accept_insecure)?;
         source.options.largest = largest.or(source.options.largest);
+        source.options.cache = cache.cloned();
         Self::new(Program::plan(source)?)
     }
 

@@ -3,12 +3,13 @@
 #[path = "../../protocol/tests/damage/mod.rs"]
 mod damage;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3, Axis};
 use unspoken_arrays::{
-    ArraysError, Axes, Description, EncodedInputs, MatrixClient, MatrixServer, NamedArrays, Options, Program,
-    ProgramSource, Signature,
+    ArraysError, Axes, Description, EncodedInputs, MatrixClient, MatrixServer, NamedArrays, Options, PlanCache,
+    Program, ProgramSource, Signature,
 };
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{
@@ -130,15 +131,48 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
 fn a_program_is_served_from_a_file() {
     let path = std::env::temp_dir().join(format!("unspoken-matrix-{}.program", std::process::id()));
     std::fs::write(&path, program(1, weights(1)).to_bytes()).unwrap();
-    let (accepted, refused) = (MatrixServer::open(&path, None, true), MatrixServer::open(&path, None, false));
+    let (accepted, refused) =
+        (MatrixServer::open(&path, None, true, None), MatrixServer::open(&path, None, false, None));
     let described = MatrixServer::new(program(1, weights(1))).unwrap().describe();
     assert_eq!(accepted.unwrap().describe(), described, "descriptions of one program are the same");
     assert!(refused.map(|_| ()).unwrap_err().to_string().contains("a secure one"));
     std::fs::write(&path, b"uspa").unwrap();
-    assert!(MatrixServer::open(&path, None, true).is_err());
+    assert!(MatrixServer::open(&path, None, true, None).is_err());
     std::fs::remove_file(&path).unwrap();
-    let error = MatrixServer::open(&path, None, true).map(|_| ()).unwrap_err().to_string();
+    let error = MatrixServer::open(&path, None, true, None).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("a file with the bytes of a program"), "{error}");
+}
+
+#[test]
+fn a_program_that_is_loaded_again_finds_the_plans_of_its_permutations() {
+    let mut graph = Graph::new();
+    let a = graph.input("a", (8, 8)).unwrap();
+    let row = graph.push(Operation::Reshape((1, 64)), &[a]).unwrap();
+    // A permutation without structure.
+    let columns = (0..64).map(|index| (index * index * index + 5 * index) % 67 % 64).collect::<Vec<usize>>();
+    let mut source: Vec<usize> = (0..64).collect();
+    source.sort_by_key(|&index| (columns[index], index));
+    let permuted = graph.push(Operation::Columns(source), &[row]).unwrap();
+    graph.push(Operation::Reshape((8, 8)), &[permuted]).unwrap();
+    let options = Options { preset: Some(PRESET.into()), batch: 1, one_row: Some(true), ..Options::default() };
+    let inputs = vec![Axes::MATRIX];
+    let program = Program::plan(ProgramSource { graph, inputs, output: Axes::MATRIX, options }).unwrap();
+
+    let directory = tempfile::tempdir().unwrap();
+    let (path, cache) = (directory.path().join("program"), PlanCache::new(directory.path().join("plans")));
+    std::fs::write(&path, program.to_bytes()).unwrap();
+    let load = |cache| MatrixServer::open(&path, None, true, cache).unwrap().describe();
+    let written = || -> BTreeSet<_> {
+        let files = std::fs::read_dir(cache.directory()).into_iter().flatten().map(|file| file.unwrap());
+        files.map(|file| (file.path(), file.metadata().unwrap().modified().unwrap())).collect()
+    };
+    let described = load(None);
+    assert!(written().is_empty());
+    assert_eq!(load(Some(&cache)), described);
+    let kept = written();
+    assert!(!kept.is_empty());
+    assert_eq!(load(Some(&cache)), described);
+    assert_eq!(written(), kept, "nothing is searched and written again");
 }
 
 #[test]
@@ -183,7 +217,7 @@ fn what_does_not_fit_is_refused() {
 
     let path = std::env::temp_dir().join(format!("unspoken-matrix-large-{}.program", std::process::id()));
     std::fs::write(&path, program(1, weights(1)).to_bytes()).unwrap();
-    let open = |largest| MatrixServer::open(&path, Some(largest), true);
+    let open = |largest| MatrixServer::open(&path, Some(largest), true, None);
     assert_eq!(open(1e3).unwrap().description().largest_input(), 1e3);
     // A service that lowers the bound could find the largest entry by bisection.
     let describe = |largest| Description::insecure_from_bytes(&open(largest).unwrap().describe()).unwrap();

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod text;
+mod user_directory;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 pub use text::{BYTE_ORDER_MARK, TextError, TextLines, decode_text, read_text};
+pub use user_directory::user_directory;
 
 /// Permissions of a file that [`replace_file`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Selections of entries of row vectors that need several tiles of one row.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, PreparedVector};
-use unspoken_permute::{BlockedPlan, Permutation, PermuteError, PreparedBlocks};
+use unspoken_permute::{BlockedPlan, Permutation, PermuteError, PlanCache, PreparedBlocks};
 
 use crate::encrypted::{EncryptedMatrix, check_prepared};
 use crate::error::{MatrixError, check_depth};
@@ -30,6 +30,7 @@ pub(crate) struct LongPermutation {
 
 impl LongPermutation {
     /// The entries with these indices, which are all different. It uses any number of levels up to that of the input.
+    /// The plans of the blocks are kept in `cache`.
     ///
     /// # Errors
     /// If there is no plan with so few levels, or there are more than 32 tiles.
@@ -38,6 +39,7 @@ impl LongPermutation {
         layout: Layout,
         input: Operand,
         indices: &[usize],
+        cache: Option<&PlanCache>,
     ) -> Result<Self, MatrixError> {
         let (from, to) = (input.shape.1, indices.len());
         let level = input.level.min(parameters.max_level());
@@ -50,7 +52,8 @@ impl LongPermutation {
         }
         let permutation = Permutation::new(completed(indices, tiles * layout.dim())?)?;
         let model = CostModel::nominal(parameters);
-        let plan = match BlockedPlan::new(parameters, &model, &permutation, (level, usize::from(masked)), None) {
+        let levels = (level, usize::from(masked));
+        let plan = match BlockedPlan::new(parameters, &model, &permutation, levels, None, cache) {
             Err(PermuteError::NoPlan { .. }) => {
                 let (needed, remedy) = (level + 1, REMEDY.into());
                 return Err(MatrixError::Depth { operation: OPERATION, found: level, needed, remedy });

@@ -27,3 +27,4 @@ pub use product::{Estimate, Method, Product, Task, estimates};
 pub use reduce::{Axis, MatrixVector, Sum, TileMask};
 pub use rows::{EncryptedRows, RowsProduct};
 pub use skewed::{SkewedMatrix, SkewedProduct};
+pub use unspoken_permute::PlanCache;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, LinearPlan, LinearTransform, Steps};
-use unspoken_permute::{Diagonals, Packing, Permutation, Plan, Program, Shifts, Task, Verdict};
+use unspoken_permute::{Diagonals, Packing, Permutation, PermuteError, Plan, PlanCache, Program, Shifts, Task};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::blocks::LongPermutation;
@@ -45,7 +45,7 @@ enum Step {
 impl VectorPermutation {
     /// The entries with these indices, which are all different, by the plan that is predicted to be fastest, of at most
     /// `depth` levels. All plans are compared for results of the same level. `None` if there is no such plan: a
-    /// rotation has no masks, which would remove what lies beyond the selection.
+    /// rotation has no masks, which would remove what lies beyond the selection. Plans are kept in `cache`.
     ///
     /// # Errors
     /// If an index is out of bounds or occurs twice, the vector does not fit a tile of one row, or there is no level
@@ -56,6 +56,7 @@ impl VectorPermutation {
         input: Operand,
         indices: &[usize],
         depth: usize,
+        cache: Option<&PlanCache>,
     ) -> Result<Option<Self>, MatrixError> {
         let length = input.shape.1;
         check_indices(OPERATION, "column", indices, length)?;
@@ -69,24 +70,20 @@ impl VectorPermutation {
         let permutation = Permutation::new(completed(indices, layout.dim())?)?;
         let task = Task {
             input_level: level,
+            cache,
             // A rotation by a multiple of the interleaved vectors is cyclic in each of them.
             ..Task::new(&permutation, Packing::Repeated, parameters, level - most)
         };
-        // Without masks, what lies beyond the selection would stay.
-        let masked = |plan: &&Plan| plan.depth() > 0 || indices.len() == layout.dim();
         let rotates = Diagonals::new(&permutation, Shifts::Forward).single().is_some();
-        let of_stages = |plan: &&Plan| matches!(plan.program(), Program::Stages(_)) && (plan.depth() == 0) == rotates;
-        let usable = |plan: &&Plan| of_stages(plan) && masked(plan);
-        let prepare = |plan: &Plan| Self::prepare(parameters, layout, input, indices.len(), plan);
-        let model = CostModel::nominal(parameters);
-        if let Some(found) = task.structured(parameters, &model)?
-            && usable(&&found.plan)
-        {
-            return prepare(&found.plan).map(Some);
+        if rotates && indices.len() < layout.dim() {
+            // Without masks, what lies beyond the selection would stay.
+            return Ok(None);
         }
-        let explanation = task.explain_stages(parameters, &model)?;
-        let allowed = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed);
-        allowed.map(|row| &row.candidate.plan).find(usable).map(prepare).transpose()
+        match task.plan_stages(parameters, &CostModel::nominal(parameters)) {
+            Ok(found) => Self::prepare(parameters, layout, input, indices.len(), &found.plan).map(Some),
+            Err(PermuteError::NoPlan { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Prepares the stages of a plan. Entries that end at position `to` or beyond are removed by the last masks.
@@ -191,19 +188,19 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// The selection of these columns, of at most `depth` levels.
+    /// The selection of these columns, of at most `depth` levels. Plans of permutations are kept in `cache`.
     pub(crate) fn plan(
         parameters: &CkksParameters,
         layout: Layout,
         input: Operand,
         indices: &[usize],
-        depth: usize,
+        (depth, cache): (usize, Option<&PlanCache>),
     ) -> Result<Self, MatrixError> {
         let differ = indices.iter().collect::<BTreeSet<_>>().len() == indices.len();
         if layout.tile().0 == 1
             && differ
             && input.shape.1 <= layout.dim()
-            && let Some(permutation) = VectorPermutation::plan(parameters, layout, input, indices, depth)?
+            && let Some(permutation) = VectorPermutation::plan(parameters, layout, input, indices, depth, cache)?
         {
             return Ok(Selection::Permutation(Box::new(permutation)));
         }
@@ -214,7 +211,7 @@ impl Selection {
         // Tiles that fill the slots hold one vector.
         let long = row && layout.parallel() == 1 && input.shape.1 > layout.dim();
         if long && differ && diagonals > most {
-            return Ok(Selection::Long(Box::new(LongPermutation::plan(parameters, layout, input, indices)?)));
+            return Ok(Selection::Long(Box::new(LongPermutation::plan(parameters, layout, input, indices, cache)?)));
         }
         if diagonals > most {
             return Err(MatrixError::Layout {

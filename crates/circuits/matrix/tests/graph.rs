@@ -193,7 +193,7 @@ fn budgets_of_keys() {
     let layout = Layout::new(client.parameters(), 16, 1).unwrap();
     let mut square = inputs(&[(16, 16)]);
     push(&mut square, Operation::MatMul, &[0, 0]);
-    let planned = |most_keys| plan(&client.encoder, &square, layout, 5, Budget { most_keys });
+    let planned = |most_keys| plan(&client.encoder, &square, layout, 5, Budget { most_keys, ..Budget::default() });
     let (free, bound) = (planned(None).unwrap(), planned(Some(30)).unwrap());
     assert!(bound.key_plan().len() <= 31 && free.key_plan().len() > 31);
     assert!(bound.seconds() > free.seconds());

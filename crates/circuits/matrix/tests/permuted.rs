@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{Client, Matrices, REAL, random, worst};
 use ndarray::{Array2, Axis as Along};
 use unspoken_ckks::{CostModel, Evaluator};
-use unspoken_matrix::{Axis, Budget, Graph, Layout, MatrixError, Operand, Operation, VectorPermutation, plan};
+use unspoken_matrix::{
+    Axis, Budget, Graph, Layout, MatrixError, Operand, Operation, PlanCache, VectorPermutation, plan,
+};
 use unspoken_permute::{Candidate, Packing, Permutation, Program, Task, Verdict};
 
 const LEVEL: usize = 6;
@@ -136,12 +140,43 @@ fn vectors_of_several_full_tiles_are_permuted() {
 }
 
 #[test]
+fn plans_of_permutations_are_kept_and_read_again() {
+    let client = Client::new(DEEP);
+    let slots = client.parameters().slots();
+    for (dim, length, count) in [(64, 60, 1), (slots, slots + 5, 4)] {
+        let layout = Layout::of_vectors(client.parameters(), dim).unwrap();
+        let graph = chain(length, &[Operation::Columns(shuffled(length, 3))]);
+        let directory = tempfile::tempdir().unwrap();
+        let cache = PlanCache::new(directory.path());
+        let planned = |cache| plan(&client.encoder, &graph, layout, 17, Budget { cache, ..Budget::default() }).unwrap();
+        let files = || {
+            let files = std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap());
+            files.map(|file| (file.path(), file.metadata().unwrap().modified().unwrap())).collect::<BTreeMap<_, _>>()
+        };
+        let without = planned(None);
+        assert!(files().is_empty());
+        let searched = planned(Some(&cache));
+        let kept = files();
+        assert!((1..=count).contains(&kept.len()), "{kept:?}");
+        let read = planned(Some(&cache));
+        assert_eq!(files(), kept, "nothing is written again");
+        for program in [searched, read] {
+            assert_eq!(program.explain(), without.explain());
+            assert_eq!(program.key_plan(), without.key_plan());
+        }
+    }
+}
+
+#[test]
 fn what_tiles_of_one_row_cannot_do_is_refused() {
     let client = Client::new(REAL);
     let layout = Layout::of_vectors(client.parameters(), 8).unwrap();
     let row = Operand { shape: (1, 8), level: 3, scale: client.parameters().scale() };
     let refused = |input: Operand, indices: &[usize]| {
-        VectorPermutation::plan(client.parameters(), layout, input, indices, 9).map(|_| ()).unwrap_err().to_string()
+        VectorPermutation::plan(client.parameters(), layout, input, indices, 9, None)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
     };
     assert!(refused(row, &[0, 8]).contains("index 8 is out of bounds"));
     assert!(refused(row, &[1, 1]).contains("index 1 twice"));

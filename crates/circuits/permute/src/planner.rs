@@ -130,6 +130,7 @@ impl Task<'_> {
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest, Sha256};
     use unspoken_ckks::Preset;
 
     use super::*;
@@ -137,6 +138,7 @@ mod tests {
     use crate::diagonals::Packing;
     use crate::permutation::Permutation;
     use crate::plan_file::{PlanKey, encode};
+    use crate::task_key::SEARCH_VERSION;
 
     const LENGTH: usize = 64;
 
@@ -267,6 +269,26 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), count);
         assert_eq!(fixture.key(&Task { cache: None, ..task.clone() }, Scope::All), fixture.key(&task, Scope::All));
+    }
+
+    /// If this fails, the search finds other plans than before: raise the version, and put the new hash here.
+    #[test]
+    fn the_search_of_this_version_finds_these_plans() {
+        let fixture = Fixture::new();
+        let mut hash = Sha256::new();
+        for permutation in [Permutation::random(1000, 1).unwrap(), Permutation::random(64, 2).unwrap()] {
+            for packing in [Packing::Repeated, Packing::Blocks] {
+                for (output_level, max_keys) in [(1, None), (9, Some(14))] {
+                    let task = Task::new(&permutation, packing, &fixture.parameters, output_level);
+                    let task = Task { max_keys, ..task };
+                    hash.update(encode(&[0; 32], &fixture.plan(&task)));
+                    let stages = task.plan_stages(&fixture.parameters, &fixture.model).unwrap();
+                    hash.update(encode(&[0; 32], &stages.plan));
+                }
+            }
+        }
+        let found: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((SEARCH_VERSION, found.as_str()), (1, "607f0aebbacb8220"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::task::Task;
 
 /// The version of the search. Raise it with every change that may choose another plan, prices included: plans of
 /// earlier versions are not found any more.
-const SEARCH_VERSION: u32 = 1;
+pub(crate) const SEARCH_VERSION: u32 = 1;
 
 /// The key of the cheapest allowed plan of a task.
 pub(crate) fn task_key(task: &Task<'_>, scope: Scope, parameters: &CkksParameters, model: &CostModel) -> PlanKey {

@@ -15,5 +15,5 @@ pub const KIND: Kind = Kind {
 };
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
-    offer.add(MatrixServer::open(offer.path(), offer.option("largest")?, false)?, applications)
+    offer.add(MatrixServer::open(offer.path(), offer.option("largest")?, false, offer.cache())?, applications)
 }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use unspoken_arrays::PlanCache;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
@@ -23,11 +24,12 @@ pub struct Offer {
     kind: &'static Kind,
     name: String,
     config: OfferConfig,
+    cache: Option<PlanCache>,
 }
 
 impl Offer {
     /// Checks kind, name and options.
-    fn new(config: OfferConfig) -> anyhow::Result<Self> {
+    fn new(config: OfferConfig, cache: Option<PlanCache>) -> anyhow::Result<Self> {
         let kind = Kind::find(&config.kind)?;
         for option in config.options.keys() {
             kind.check_option(option)?;
@@ -41,7 +43,7 @@ impl Offer {
             "the name {name:?} is not valid in a URL: needed lower-case segments joined by '/', such as classify/spam; \
              give the offer another name: KIND:NAME=DIR"
         );
-        Ok(Self { kind, name, config })
+        Ok(Self { kind, name, config, cache })
     }
 
     /// Name in the service's URL.
@@ -52,6 +54,11 @@ impl Offer {
     /// Path of the files.
     pub fn path(&self) -> &Path {
         &self.config.path
+    }
+
+    /// Where plans of permutations are kept, if anywhere.
+    pub fn cache(&self) -> Option<&PlanCache> {
+        self.cache.as_ref()
     }
 
     /// Value of an option, if given.
@@ -86,8 +93,13 @@ impl Offer {
     }
 }
 
-/// Loads all offers, after checking every one of them. `report` gets a text before each, which says how far this is.
-pub fn load(configs: Vec<OfferConfig>, report: impl Fn(String)) -> anyhow::Result<Applications> {
+/// Loads all offers, after checking every one of them. Plans of permutations are kept in `cache`. `report` gets a text
+/// before each offer, which says how far this is.
+pub fn load(
+    configs: Vec<OfferConfig>,
+    cache: Option<&PlanCache>,
+    report: impl Fn(String),
+) -> anyhow::Result<Applications> {
     anyhow::ensure!(
         !configs.is_empty(),
         "there is nothing to serve; name an application with --offer KIND:NAME=DIR, for instance \
@@ -98,7 +110,7 @@ pub fn load(configs: Vec<OfferConfig>, report: impl Fn(String)) -> anyhow::Resul
     let mut offers: Vec<Offer> = Vec::new();
     for config in configs {
         let path = config.path.clone();
-        let offer = Offer::new(config).with_context(|| format!("cannot offer {}", path.display()))?;
+        let offer = Offer::new(config, cache.cloned()).with_context(|| format!("cannot offer {}", path.display()))?;
         if let Some(other) = offers.iter().find(|other| other.name == offer.name) {
             let paths = [other, &offer].map(|offer| offer.path().display());
             let name = &offer.name;

@@ -14,6 +14,7 @@ mod llama;
 mod matrix;
 mod matrix_graph;
 mod model;
+mod plan_cache;
 mod presets;
 mod progress;
 mod records;

@@ -10,6 +10,7 @@ use unspoken_arrays::{ArraysError, EncryptedInputs, EncryptedResult, Keys, Progr
 
 use crate::failure::Failure;
 use crate::interruptible;
+use crate::plan_cache::plan_cache;
 use crate::progress::{Event, Reporter};
 
 /// A planned graph of matrix operations that runs on encrypted inputs.
@@ -73,7 +74,12 @@ impl MatrixProgram {
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
-        Ok(MatrixProgram(read(py, data, accept_insecure, Program::from_bytes)?))
+        let planned = |data: &[u8], accept_insecure| {
+            let mut source = Program::decode(data, accept_insecure)?;
+            source.options.cache = plan_cache();
+            Program::plan(source)
+        };
+        Ok(MatrixProgram(read(py, data, accept_insecure, planned)?))
     }
 }
 

@@ -10,6 +10,7 @@ use unspoken_matrix::{Axis, Graph, Operation, OperationKind, Payload, PayloadKin
 
 use crate::failure::Failure;
 use crate::matrix::MatrixProgram;
+use crate::plan_cache::plan_cache;
 
 /// Whether an array has the axes batch, rows and columns.
 #[derive(FromPyObject)]
@@ -36,7 +37,7 @@ pub(crate) struct PlanOptions {
 impl From<PlanOptions> for Options {
     fn from(options: PlanOptions) -> Self {
         let PlanOptions { preset, batch, most_keys, tile, blocks, largest } = options;
-        Options { preset, batch, most_keys, tile, blocks, one_row: None, largest }
+        Options { preset, batch, most_keys, tile, blocks, one_row: None, largest, cache: plan_cache() }
     }
 }
 

@@ -304,7 +304,7 @@ impl Operation {
             }
             (Operation::Columns(columns), &[a]) => {
                 let (input, depth) = (planner.operand(a)?, planner.depth_limit());
-                let action = match Selection::plan(&parameters, layout, input, columns, depth)? {
+                let action = match Selection::plan(&parameters, layout, input, columns, (depth, planner.cache()))? {
                     Selection::Permutation(permutation) => Action::Permute(permutation),
                     Selection::Long(permutation) => Action::PermuteLong(permutation),
                     Selection::Map(map) => Action::Linear(map),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use unspoken_ckks::{CkksParameters, Complex64, CostModel, Encoder, Simulated, Simulator};
+use unspoken_permute::PlanCache;
 
 use super::Graph;
 use super::operation::Action;
@@ -14,11 +15,13 @@ use crate::linear::{LinearMap, Operand};
 use crate::product::{Product, Task, estimates, extended_bytes};
 use crate::reduce::TileMask;
 
-/// Limits of a program.
+/// Limits of a program, and what saves time to plan it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Budget {
+pub struct Budget<'a> {
     /// Maximum number of rotation keys of a product of two matrices; no limit if `None`.
     pub most_keys: Option<usize>,
+    /// Keeps the plans of permutations. It does not change a program.
+    pub cache: Option<&'a PlanCache>,
 }
 
 /// Plans the last node of a graph for inputs at `level`, the parameters' scale and this layout. Products use the method
@@ -33,7 +36,7 @@ pub fn plan(
     graph: &Graph,
     layout: Layout,
     level: usize,
-    budget: Budget,
+    budget: Budget<'_>,
 ) -> Result<Program, MatrixError> {
     let attempt = |level, shallow| Planner::new(encoder, graph, layout, level, budget, shallow).plan(graph);
     match attempt(level, false) {
@@ -61,7 +64,7 @@ pub(super) struct Planner<'a> {
     model: CostModel,
     layout: Layout,
     level: usize,
-    budget: Budget,
+    budget: Budget<'a>,
     /// Whether only the methods with the fewest levels are allowed.
     shallow: bool,
     /// The number of each input, by name.
@@ -80,7 +83,7 @@ impl<'a> Planner<'a> {
         graph: &'a Graph,
         layout: Layout,
         level: usize,
-        budget: Budget,
+        budget: Budget<'a>,
         shallow: bool,
     ) -> Self {
         Planner {
@@ -223,6 +226,11 @@ impl<'a> Planner<'a> {
         let masked = self.push(Action::Mask(Box::new(mask)), vec![step])?;
         self.masked.insert(step, masked);
         Ok(masked)
+    }
+
+    /// Where plans of permutations are kept.
+    pub(super) fn cache(&self) -> Option<&'a PlanCache> {
+        self.budget.cache
     }
 
     /// Maximum number of levels of a method that has a choice.

@@ -102,7 +102,7 @@ impl Known for Arrays {
     }
 
     fn server(case: &Case) -> MatrixServer {
-        let server = MatrixServer::open(&directory_of(case).path().join(PROGRAM), None, true).unwrap();
+        let server = MatrixServer::open(&directory_of(case).path().join(PROGRAM), None, true, None).unwrap();
         assert_eq!(server.program().signature().preset(), case.server["preset"].as_str().unwrap());
         server
     }

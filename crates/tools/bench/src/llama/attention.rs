@@ -335,7 +335,7 @@ impl Setting {
         let planned = |build: &dyn Fn(&mut Graph) -> Result<(), BenchError>| -> Result<_, BenchError> {
             let mut graph = Graph::new();
             build(&mut graph)?;
-            let (budget, out) = (Budget { most_keys: Some(MOST_KEYS) }, self.output_level());
+            let (budget, out) = (Budget { most_keys: Some(MOST_KEYS), ..Budget::default() }, self.output_level());
             let first = plan(&self.encoder, &graph, tiles, out + 4, budget)?;
             match first.output_level() - out {
                 0 => Ok(first),

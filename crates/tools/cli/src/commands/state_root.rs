@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use unspoken_files::user_directory;
+
 /// Directory of the client's secret keys.
 #[derive(clap::Args)]
 pub struct StateRoot {
@@ -21,15 +23,12 @@ impl StateRoot {
     }
 }
 
-/// The directory that is given, or the usual one. As the XDG Base Directory Specification says, an empty variable is as
-/// one that is not set, and a relative path is ignored.
+/// The directory that is given, or the usual one.
 fn chosen(given: Option<&OsStr>, data: Option<OsString>, home: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given.filter(|given| !given.is_empty()) {
         return Ok(given.into());
     }
-    let data = data.map(PathBuf::from).filter(|data| data.is_absolute());
-    let home = home.filter(|home| home.is_absolute()).map(|home| home.join(".local/share"));
-    match data.or(home) {
+    match user_directory(data, home, ".local/share") {
         Some(parent) => Ok(parent.join("unspoken")),
         None => anyhow::bail!(
             "found no directory for the secret keys: XDG_DATA_HOME names no absolute path, and the user has no home \

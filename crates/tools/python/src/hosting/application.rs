@@ -16,6 +16,7 @@ use unspoken_server::{ApplicationError, Hosted, HostedKeys as Loaded, OfferConfi
 use super::client;
 use super::helpers::Helpers;
 use super::outcome::{Outcome, outcome};
+use crate::plan_cache::plan_cache;
 
 /// The server half of one application, with its model, in this process.
 #[pyclass(frozen, module = "unspoken._unspoken")]
@@ -88,7 +89,7 @@ impl HostedApplication {
         options: BTreeMap<String, String>,
     ) -> PyResult<Self> {
         let config = OfferConfig { kind, name, path, options };
-        let loaded = py.detach(|| unspoken_offers::load(vec![config], |_| {}));
+        let loaded = py.detach(|| unspoken_offers::load(vec![config], plan_cache().as_ref(), |_| {}));
         let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
         let hosted = applications.hosted().into_iter().next();
         hosted.map(HostedApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))

@@ -13,6 +13,8 @@ use unspoken_server::{
     resolve_listen_address, shutdown_signal,
 };
 
+use crate::commands::plan_cache::plan_cache;
+
 /// Time to wait for requests that do not stop when asked to.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
@@ -102,7 +104,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // It checks the configuration, and answers while the models are loaded, which can take long.
         let starting = Starting::listen(&config).await?;
         let (step, offers) = (starting.step(), config.offers.clone());
-        let loading = move || unspoken_offers::load(offers, |text| step.set(text));
+        let loading = move || unspoken_offers::load(offers, plan_cache().as_ref(), |text| step.set(text));
         let applications = tokio::task::spawn_blocking(loading).await??;
         let server = Server::bind_after(starting, config, applications).await?;
         server.reload_on(hangups);

@@ -1,0 +1,11 @@
+//! Where plans of permutations are kept.
+
+use unspoken_arrays::PlanCache;
+use unspoken_files::user_directory;
+
+/// The cache of the user: `unspoken/plans` in `$XDG_CACHE_HOME`, or in `~/.cache`; none if the user has no home
+/// directory. The `unspoken` command has the same.
+pub(crate) fn plan_cache() -> Option<PlanCache> {
+    let parent = user_directory(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir(), ".cache")?;
+    Some(PlanCache::new(parent.join("unspoken/plans")))
+}
