@@ -172,6 +172,17 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The plan that runs a network over several copies of vectors, which are repeated through the slots.
+    ///
+    /// # Errors
+    /// If the network does not compute a permutation of `length` entries.
+    pub(crate) fn copies(length: usize, copies: Copies) -> Result<Self, PermuteError> {
+        let (strategy, packing) = (Strategy::Copies, Packing::Repeated);
+        let plan = Plan { strategy, packing, length, program: Program::Copies(copies) };
+        plan.check()?;
+        Ok(plan)
+    }
+
     /// The plan that runs a network of the planner, which computes the permutation by construction. Running it in the
     /// clear would take longer than making it.
     pub(crate) fn of_network(packing: Packing, length: usize, network: Network) -> Self {
