@@ -105,7 +105,7 @@ impl DigitKey {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.words.len() * size_of::<u32>()
+        self.words.count() * size_of::<u32>()
     }
 
     fn rows(&self, prime: usize) -> impl Iterator<Item = &[u32]> {

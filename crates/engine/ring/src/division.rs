@@ -14,7 +14,9 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use unspoken_device::Device;
 
+use crate::device::tables::{Division, Exact};
 use crate::error::RingError;
 use crate::kernels::ConversionTarget;
 use crate::memory::Words;
@@ -75,6 +77,12 @@ impl ExactConversion {
         }
     }
 
+    /// The same on a device.
+    fn on_device(&self, device: &Device) -> Result<Exact, RingError> {
+        let sources: Vec<(usize, Shoup)> = self.sources.iter().map(|source| (source.limb, source.scale)).collect();
+        Exact::new(device, &sources, (&self.reciprocals, self.shift), &self.targets)
+    }
+
     /// One limb of plain digits per source prime, and one limb of the overflow count, a stride apart.
     fn digits(&self, ring: &Ring, poly: &Poly) -> Words {
         let (n, stride, sources) = (ring.degree(), ring.stride(), self.sources.len());
@@ -122,6 +130,12 @@ impl DivisionTable {
             kept: to_primes.iter().map(keep).collect(),
             remainder: ExactConversion::new(ring, from, &dropped, &to_primes, &new),
         }
+    }
+
+    /// The same on a device.
+    pub(crate) fn on_device(&self, device: &Device) -> Result<Division, RingError> {
+        let kept = self.kept.iter().map(|kept| (kept.limb, kept.inverse));
+        Division::new(device, self.remainder.on_device(device)?, kept)
     }
 }
 
@@ -185,6 +199,9 @@ impl Ring {
         if !exists || to.special > from.special || !(1..=MAX_DROPPED).contains(&dropped) {
             return Err(RingError::Basis { operation: OPERATION, found: from, needed: to });
         }
+        if let Some(on) = self.on() {
+            return on.rescale(self, poly, to);
+        }
         let table = self.division(from, to);
         let (n, stride) = (self.degree(), self.stride());
         let digits = table.remainder.digits(self, poly);
@@ -228,6 +245,9 @@ impl Ring {
         if !contained || self.limb_count(from) > MAX_DROPPED {
             return Err(RingError::Basis { operation: OPERATION, found: from, needed: to });
         }
+        if let Some(on) = self.on() {
+            return on.extend(self, poly, to);
+        }
         let own: Vec<usize> = self.prime_indices(from).collect();
         let new: Vec<usize> = self.prime_indices(to).filter(|i| !own.contains(i)).collect();
         let conversion = ExactConversion::new(self, from, &own, &new, &[]);
@@ -244,5 +264,12 @@ impl Ring {
             }
         });
         Ok(result)
+    }
+
+    /// The extension of a basis, for a device. It converts to the primes of the polynomial, too, where it changes
+    /// nothing.
+    pub(crate) fn extension_on(&self, from: Basis, to: Basis, device: &Device) -> Result<Exact, RingError> {
+        let [own, all] = [from, to].map(|basis| self.prime_indices(basis).collect::<Vec<usize>>());
+        ExactConversion::new(self, from, &own, &all, &[]).on_device(device)
     }
 }

@@ -1,5 +1,7 @@
 //! Errors of this crate.
 
+use unspoken_device::DeviceError;
+
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain};
 
@@ -43,6 +45,22 @@ pub enum RingError {
         /// The one in use.
         found: &'static str,
         /// The one to be set.
+        needed: &'static str,
+    },
+    /// A device failed, or has too little memory.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A secret polynomial was to be given to a device.
+    #[error("compute with a secret: found a ring on a device, needed one on the processor, where secrets stay")]
+    SecretOnDevice,
+    /// A ring does not fit a device.
+    #[error("put a ring on a device: found {found} {what}, needed {needed}")]
+    OnDevice {
+        /// What does not fit.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// What fits.
         needed: &'static str,
     },
     /// An operand is over a wrong basis.

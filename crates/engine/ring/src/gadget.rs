@@ -13,7 +13,9 @@
 //! few. That division is public, and its rounding errors are the errors of the short form.
 
 use rayon::prelude::*;
+use unspoken_device::Device;
 
+use crate::device::tables::{Conversion, Decomposition};
 use crate::division::{conversion_target, digit_scale, product_mod};
 use crate::error::RingError;
 use crate::gadget_key::GadgetKey;
@@ -72,6 +74,26 @@ impl DecompositionTable {
             })
             .collect();
         DecompositionTable { digits, scales, conversions }
+    }
+
+    /// The same on a device.
+    pub(crate) fn on_device(&self, ring: &Ring, basis: Basis, device: &Device) -> Result<Decomposition, RingError> {
+        let digits: Vec<Vec<u32>> =
+            self.digits.iter().map(|digit| digit.iter().map(|member| member.limb as u32).collect()).collect();
+        let primes: Vec<usize> = ring.prime_indices(ring.switching_basis(basis)).collect();
+        let mut targets = Vec::with_capacity(primes.len());
+        for (primes, conversions) in primes.chunks(TILE).zip(&self.conversions) {
+            let mut outside: Vec<_> = conversions.iter().map(|targets| targets.iter()).collect();
+            for &prime in primes {
+                let mut row = Vec::with_capacity(digits.len());
+                for (digit, outside) in outside.iter_mut().enumerate() {
+                    row.push(if self.own_limb(digit, prime).is_some() { None } else { outside.next() });
+                }
+                targets.push(row);
+            }
+        }
+        let shifts: Vec<u32> = ring.prime_indices(basis).map(|prime| half(ring, prime)).collect();
+        Decomposition::new(device, &self.scales, &shifts, Conversion::new(device, &digits, &targets)?)
     }
 
     /// The limb of a prime of a digit.
@@ -180,6 +202,9 @@ impl Ring {
         }
         acc.words.inherit(poly.is_secret());
         let extended = acc.basis();
+        if let Some(on) = self.on() {
+            return on.add_scaled(self, acc, poly, |prime| self.special_product(extended, prime));
+        }
         self.for_each_limb(acc, |i, prime, limb| {
             if i < needed.chain + needed.terminal {
                 self.add_special_multiple(extended, prime, limb, poly.limb(i));
@@ -190,10 +215,14 @@ impl Ring {
 
     /// `acc += P * source` modulo a prime that is not special, with `P` the product of the special primes of `basis`.
     fn add_special_multiple(&self, basis: Basis, prime: usize, acc: &mut [u32], source: &[u32]) {
+        self.kernels().add_scaled_assign(self.modulus(prime), acc, source, self.special_product(basis, prime));
+    }
+
+    /// The product of the special primes of `basis` modulo a prime.
+    fn special_product(&self, basis: Basis, prime: usize) -> Shoup {
         let modulus = self.modulus(prime);
         let first = self.chain().len() + self.terminal().len();
-        let factor = modulus.shoup(product_mod(self, modulus, first..first + self.special_primes(basis).len()));
-        self.kernels().add_scaled_assign(modulus, acc, source, factor);
+        modulus.shoup(product_mod(self, modulus, first..first + self.special_primes(basis).len()))
     }
 
     /// Raises every digit of `poly` to [`Ring::switching_basis`]. Evaluation domain.
@@ -201,8 +230,11 @@ impl Ring {
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes, or the ring has none.
     pub fn decompose(&self, poly: &Poly) -> Result<Decomposed, RingError> {
+        let basis = self.check_digits(poly)?;
+        if let Some(on) = self.on() {
+            return on.decompose(self, poly);
+        }
         let plain = self.plain_digits(poly)?;
-        let basis = poly.basis();
         let table = self.decomposition(basis);
         let digits = table.digits.len();
         let primes: Vec<usize> = self.prime_indices(self.switching_basis(basis)).collect();
@@ -223,6 +255,10 @@ impl Ring {
     pub fn gadget_product(&self, poly: &Poly, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         let basis = poly.basis();
         self.check_key("gadget product", basis, key)?;
+        self.check_digits(poly)?;
+        if let Some(on) = self.on() {
+            return on.key_products(self, &on.decompose(self, poly)?, &[(key, 1)]);
+        }
         let plain = self.plain_digits(poly)?;
         let table = self.decomposition(basis);
         let digits = table.digits.len();
@@ -262,6 +298,9 @@ impl Ring {
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: "hoisted gadget product" });
         }
+        if let Some(on) = self.on() {
+            return on.key_products(self, digits, &[(key, 1)]);
+        }
         let basis = self.switching_basis(digits.basis);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
@@ -284,11 +323,7 @@ impl Ring {
     /// zero. Without the shift their mean is a multiple of `1 + X + X^2 + ...`, which is huge at the slots whose root
     /// is close to 1, so the noise of every key switch accumulates in those slots.
     fn plain_digits(&self, poly: &Poly) -> Result<Poly, RingError> {
-        self.check_domain("decompose", poly, Domain::Evaluation)?;
-        let (found, needed) = (poly.basis(), poly.basis().without_special());
-        if found != needed || self.special().is_empty() {
-            return Err(RingError::Basis { operation: "decompose", found, needed });
-        }
+        let needed = self.check_digits(poly)?;
         let table = self.decomposition(needed);
         let mut plain = self.blank_from(&[poly], needed, Domain::Coefficient);
         self.for_each_limb(&mut plain, |i, prime, limb| {
@@ -297,6 +332,16 @@ impl Ring {
             self.kernels().add_word_assign(self.modulus(prime), limb, half(self, prime));
         });
         Ok(plain)
+    }
+
+    /// The basis of a polynomial, which must be one that has digits.
+    fn check_digits(&self, poly: &Poly) -> Result<Basis, RingError> {
+        self.check_domain("decompose", poly, Domain::Evaluation)?;
+        let (found, needed) = (poly.basis(), poly.basis().without_special());
+        if found != needed || self.special().is_empty() {
+            return Err(RingError::Basis { operation: "decompose", found, needed });
+        }
+        Ok(found)
     }
 
     /// Fills the `[prime][digit]` limbs of one tile, except those of a prime's own digit.

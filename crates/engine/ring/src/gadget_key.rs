@@ -45,11 +45,17 @@ impl GadgetKey {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.words.len() * size_of::<u32>()
+        self.words.count() * size_of::<u32>()
     }
 
     pub(crate) fn is_secret(&self) -> bool {
         self.words.is_secret()
+    }
+
+    /// The words of a key with both components, its basis and its number of digits.
+    pub(crate) fn interleaved(&self) -> (&Words, Basis, usize) {
+        debug_assert!(self.seed.is_none(), "a ring on a device expands its keys");
+        (&self.words, self.basis, self.digits)
     }
 
     fn row(&self, prime: usize, digit: usize) -> &[u32] {
@@ -274,8 +280,9 @@ impl GadgetKeyBuilder<'_> {
     /// # Errors
     /// If the row has another basis or domain, or the key already has all digits.
     pub fn push(&mut self, row: [&Poly; 2]) -> Result<(), RingError> {
+        let here = [self.ring.here(row[0])?, self.ring.here(row[1])?];
         self.push_row(&row, |prime, target| {
-            GadgetKey::interleave(row[0].limb(prime), row[1].limb(prime), target);
+            GadgetKey::interleave(here[0].limb(prime), here[1].limb(prime), target);
         })
     }
 
@@ -326,7 +333,8 @@ impl SeededKeyBuilder<'_> {
     /// # Errors
     /// If the polynomial has another basis or domain, or the key already has all digits.
     pub fn push(&mut self, body: &Poly) -> Result<(), RingError> {
-        self.0.push_row(&[body], |prime, target| target.copy_from_slice(body.limb(prime)))
+        let here = self.0.ring.here(body)?;
+        self.0.push_row(&[body], |prime, target| target.copy_from_slice(here.limb(prime)))
     }
 
     /// The finished key.
@@ -334,6 +342,17 @@ impl SeededKeyBuilder<'_> {
     /// # Errors
     /// If digits are missing.
     pub fn finish(self) -> Result<GadgetKey, RingError> {
-        self.0.finish()
+        let ring = self.0.ring;
+        let key = self.0.finish()?;
+        // Devices expand no seeds.
+        if ring.device().is_none() {
+            return Ok(key);
+        }
+        let mut builder = ring.builder_over(key.basis, None);
+        for digit in 0..key.digits {
+            let row = ring.key_row(&key, digit, key.basis);
+            builder.push(row.each_ref())?;
+        }
+        builder.finish()
     }
 }

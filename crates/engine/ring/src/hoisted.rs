@@ -26,6 +26,10 @@ impl Ring {
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
+        if let Some(on) = self.on() {
+            terms.iter().try_for_each(|&(_, galois)| self.permutation(galois).map(drop))?;
+            return on.key_products(self, digits, terms);
+        }
         let permutations = terms.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
         let basis = self.switching_basis(digits.basis);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
@@ -64,6 +68,10 @@ impl Ring {
         self.check_domain("sum of automorphisms", poly, Domain::Evaluation)?;
         if galois.is_empty() {
             return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "at least one" });
+        }
+        if let Some(on) = self.on() {
+            galois.iter().try_for_each(|&galois| self.permutation(galois).map(drop))?;
+            return on.automorphisms(self, poly, galois);
         }
         let permutations = galois.iter().map(|&galois| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
         let mut sum = self.blank_from(&[poly], poly.basis, Domain::Evaluation);

@@ -4,6 +4,7 @@ mod automorphism;
 mod byte_table;
 mod coefficients;
 mod declassify;
+mod device;
 mod digits;
 mod division;
 mod error;

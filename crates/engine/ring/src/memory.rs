@@ -1,13 +1,16 @@
-//! Host memory for limbs: aligned, recycled, and wiped if it held a secret.
+//! Memory for limbs: aligned, recycled, and wiped if it held a secret; or that of a device.
 
 #![expect(unsafe_code, reason = "aligned memory of its own")]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use unspoken_device::{Buffer, Device};
 use zeroize::optimization_barrier;
+
+use crate::error::RingError;
 
 /// Least bytes of a buffer that asks for huge pages, which avoid TLB misses in the transform's column pass. Only Linux
 /// is asked.
@@ -156,7 +159,13 @@ impl Pool {
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         let recycled = self.idle().take(len);
         let buffer = recycled.unwrap_or_else(|| AlignedWords::zeroed(len));
-        Words { buffer: Some(buffer), len, pool: Arc::clone(self), secret: false }
+        Words { buffer: Some(buffer), device: OnceLock::new(), len, pool: Arc::clone(self), secret: false }
+    }
+
+    /// Words that only a device has.
+    pub(crate) fn on_device(self: &Arc<Self>, buffer: Buffer) -> Words {
+        let (len, device) = (buffer.len(), OnceLock::from(Arc::new(buffer)));
+        Words { buffer: None, device, len, pool: Arc::clone(self), secret: false }
     }
 
     fn give_back(&self, buffer: AlignedWords) {
@@ -180,9 +189,14 @@ impl Pool {
 }
 
 /// A buffer of a [`Pool`]. When it is dropped it returns to the pool, wiped first if it is marked secret.
+///
+/// The words of a ring on a device are there, or here, or at both places; they are copied to the device at their first
+/// use there.
 pub(crate) struct Words {
-    /// At least `len` words.
+    /// At least `len` words; none if only a device has them.
     buffer: Option<AlignedWords>,
+    /// The same words on a device.
+    device: OnceLock<Arc<Buffer>>,
     len: usize,
     pool: Arc<Pool>,
     secret: bool,
@@ -213,10 +227,71 @@ impl Words {
     }
 
     pub(crate) fn duplicate(&self) -> Words {
+        if self.buffer.is_none() {
+            let (device, len, pool, secret) = (self.device.clone(), self.len, Arc::clone(&self.pool), self.secret);
+            return Words { buffer: None, device, len, pool, secret };
+        }
         let mut copy = self.pool.take(self.len());
         copy.copy_from_slice(self);
         copy.secret = self.secret;
         copy
+    }
+
+    /// How many there are, wherever they are.
+    pub(crate) fn count(&self) -> usize {
+        self.len
+    }
+
+    /// Whether they are in the memory of this process.
+    pub(crate) fn is_here(&self) -> bool {
+        self.buffer.is_some()
+    }
+
+    /// The same words on a device. They are copied there once.
+    ///
+    /// # Errors
+    /// [`RingError::SecretOnDevice`] if they are secret, or if the device failed.
+    pub(crate) fn on(&self, device: &Device) -> Result<&Arc<Buffer>, RingError> {
+        if self.secret {
+            return Err(RingError::SecretOnDevice);
+        }
+        match self.device.get() {
+            Some(buffer) => Ok(buffer),
+            None => {
+                let buffer = Arc::new(device.upload(self)?);
+                Ok(self.device.get_or_init(|| buffer))
+            }
+        }
+    }
+
+    /// The words on a device, to be changed there: nobody else has them.
+    ///
+    /// # Errors
+    /// As for [`Words::on`].
+    pub(crate) fn on_to_change(&mut self, device: &Device) -> Result<&Buffer, RingError> {
+        let mut buffer = Arc::clone(self.on(device)?);
+        self.device.take();
+        if Arc::get_mut(&mut buffer).is_none() {
+            buffer = Arc::new(buffer.duplicate()?);
+        }
+        if let Some(host) = self.buffer.take() {
+            self.pool.give_back(host);
+        }
+        Ok(self.device.get_or_init(|| buffer))
+    }
+
+    /// A copy in the memory of this process.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub(crate) fn fetched(&self) -> Result<Words, RingError> {
+        let mut copy = self.pool.take(self.len);
+        match (&self.buffer, self.device.get()) {
+            (None, Some(buffer)) => buffer.read(0, &mut copy)?,
+            _ => copy.copy_from_slice(self),
+        }
+        copy.secret = self.secret;
+        Ok(copy)
     }
 }
 
@@ -242,6 +317,8 @@ impl Deref for Words {
 
 impl DerefMut for Words {
     fn deref_mut(&mut self) -> &mut [u32] {
+        // A device has them as they were.
+        self.device.take();
         self.buffer.as_deref_mut().map_or(&mut [], |words| &mut words[..self.len])
     }
 }

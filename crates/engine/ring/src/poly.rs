@@ -160,7 +160,7 @@ impl Poly {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.words.len() * size_of::<u32>()
+        self.words.count() * size_of::<u32>()
     }
 
     pub(crate) fn limb(&self, index: usize) -> &[u32] {

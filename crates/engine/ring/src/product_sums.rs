@@ -107,6 +107,14 @@ impl Ring {
         if rows.iter().flatten().any(|(i, _)| *i >= inputs.len()) {
             return Err(lacking);
         }
+        if let Some(on) = self.on() {
+            let stride = factors().next().map_or(self.stride(), |values| values.stride);
+            let sum = |row: &Vec<(usize, Values<'_>)>| {
+                let row: Vec<(usize, &Words)> = row.iter().map(|(i, values)| (*i, values.words)).collect();
+                on.product_sum(self, inputs, &row, (stride, run), needed)
+            };
+            return rows.iter().map(sum).collect();
+        }
         let (n, stride) = (self.degree(), self.stride());
         let fitting = INPUT_RESIDUES / (2 * inputs.len()).next_power_of_two();
         let size = fitting.clamp(LEAST_IN_BLOCK, MOST_IN_BLOCK);

@@ -6,7 +6,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use rayon::prelude::*;
 use zeroize::zeroize_stack;
 
+use unspoken_device::kernel;
+
 use crate::automorphism::Permutation;
+use crate::device::DeviceRing;
 use crate::division::DivisionTable;
 use crate::error::RingError;
 use crate::gadget::DecompositionTable;
@@ -72,7 +75,9 @@ struct Inner {
     literal: RingLiteral,
     backend: Backend,
     kernels: &'static dyn Kernels,
-    tables: Vec<NttTable>,
+    tables: Arc<Vec<NttTable>>,
+    /// The device that polynomials are on, if they are on one.
+    device: Option<DeviceRing>,
     pool: Arc<Pool>,
     permutations: RwLock<HashMap<u64, Arc<Permutation>>>,
     divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
@@ -97,24 +102,44 @@ impl Ring {
         let kernels = backend.kernels().ok_or(RingError::Backend { found: backend.name() })?;
         let primes: Vec<u32> = literal.chain.iter().chain(&literal.terminal).chain(&literal.special).copied().collect();
         let (degree, kind) = (literal.degree, literal.kind);
-        let tables = primes
-            .par_iter()
-            .map(|&q| NttTable::new(Modulus::new(q), degree, kind, kernels.lanes()))
-            .collect::<Vec<_>>();
-        let polynomials = POOL_POLYNOMIALS * primes.len() * (degree + LIMB_PADDING) * size_of::<u32>();
+        let table = |&q: &u32| NttTable::new(Modulus::new(q), degree, kind, kernels.lanes());
+        let tables = Arc::new(primes.par_iter().map(table).collect::<Vec<_>>());
+        Ok(Ring::of_tables(literal, backend, kernels, tables, None))
+    }
+
+    fn of_tables(
+        literal: RingLiteral,
+        backend: Backend,
+        kernels: &'static dyn Kernels,
+        tables: Arc<Vec<NttTable>>,
+        device: Option<DeviceRing>,
+    ) -> Ring {
+        let polynomials = POOL_POLYNOMIALS * tables.len() * (literal.degree + LIMB_PADDING) * size_of::<u32>();
         let pool = Pool::new(polynomials.max(LEAST_POOL_BYTES));
-        Ok(Ring(Arc::new(Inner {
+        Ring(Arc::new(Inner {
             literal,
             backend,
             kernels,
             tables,
+            device,
             pool,
             permutations: RwLock::default(),
             divisions: RwLock::default(),
             decompositions: RwLock::default(),
             root_powers: OnceLock::new(),
             orbit_order: OnceLock::new(),
-        })))
+        }))
+    }
+
+    /// The same ring with its polynomials on a device.
+    pub(crate) fn with_device(&self, device: DeviceRing) -> Ring {
+        let Inner { literal, backend, kernels, tables, .. } = &*self.0;
+        Ring::of_tables(literal.clone(), *backend, *kernels, Arc::clone(tables), Some(device))
+    }
+
+    /// The device that polynomials are on, if they are on one.
+    pub(crate) fn on(&self) -> Option<&DeviceRing> {
+        self.0.device.as_ref()
     }
 
     /// The degree `n`.
@@ -282,15 +307,13 @@ impl Ring {
 
     /// An uninitialised polynomial; the caller fills every limb.
     pub(crate) fn blank(&self, basis: Basis, domain: Domain) -> Poly {
-        let limbs = self.limb_count(basis);
-        Poly {
-            words: self.pool().take(limbs * self.stride()),
-            stride: self.stride(),
-            degree: self.degree(),
-            basis,
-            limbs,
-            domain,
-        }
+        self.poly_of(self.pool().take(self.limb_count(basis) * self.stride()), basis, domain)
+    }
+
+    /// A polynomial of these words.
+    pub(crate) fn poly_of(&self, words: Words, basis: Basis, domain: Domain) -> Poly {
+        let (stride, degree, limbs) = (self.stride(), self.degree(), self.limb_count(basis));
+        Poly { words, stride, degree, basis, limbs, domain }
     }
 
     /// An uninitialised polynomial to be computed from `operands`: secret if one of them is secret. The caller fills
@@ -408,6 +431,9 @@ impl Ring {
         if !found.contains(basis) {
             return Err(RingError::Basis { operation: "restrict", found, needed: basis });
         }
+        if let Some(on) = self.on() {
+            return on.unary(self, kernel::COPY, poly, basis);
+        }
         let mut result = self.blank_from(&[poly], basis, poly.domain);
         self.for_each_limb(&mut result, |i, _, limb| limb.copy_from_slice(poly.limb_over(basis, i)));
         Ok(result)
@@ -447,6 +473,9 @@ impl Ring {
         if poly.domain == Domain::Evaluation {
             return Ok(());
         }
+        if let Some(on) = self.on() {
+            return on.to_evaluation(self, poly);
+        }
         poly.domain = Domain::Evaluation;
         self.for_each_limb(poly, |_, prime, limb| {
             let table = self.table(prime);
@@ -461,6 +490,9 @@ impl Ring {
         self.check_own("to_coefficients", poly)?;
         if poly.domain == Domain::Coefficient {
             return Ok(());
+        }
+        if let Some(on) = self.on() {
+            return on.to_coefficients(self, poly);
         }
         poly.domain = Domain::Coefficient;
         self.for_each_limb(poly, |_, prime, limb| {
@@ -495,6 +527,9 @@ impl Ring {
     /// `a + b` over the basis of `a`. `b` may be over more primes than `a`.
     pub fn add(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("add", a, b)?;
+        if let Some(on) = self.on() {
+            return on.binary(self, kernel::SUM, a, b);
+        }
         let mut sum = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut sum, |i, prime, limb| {
             let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
@@ -506,6 +541,9 @@ impl Ring {
     /// `a - b` over the basis of `a`. `b` may be over more primes than `a`.
     pub fn sub(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("subtract", a, b)?;
+        if let Some(on) = self.on() {
+            return on.binary(self, kernel::DIFFERENCE, a, b);
+        }
         let mut difference = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut difference, |i, prime, limb| {
             let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
@@ -518,6 +556,9 @@ impl Ring {
     pub fn mul(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
+        if let Some(on) = self.on() {
+            return on.binary(self, kernel::PRODUCT, a, b);
+        }
         let mut product = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut product, |i, prime, limb| {
             let (modulus, b) = (self.modulus(prime), b.limb_over(a.basis, i));
@@ -531,6 +572,9 @@ impl Ring {
         self.check_pair("add", a, b)?;
         a.words.inherit(b.is_secret());
         let basis = a.basis;
+        if let Some(on) = self.on() {
+            return on.binary_assign(self, kernel::SUM, a, b);
+        }
         self.for_each_limb(a, |i, prime, limb| {
             self.kernels().add_assign(self.modulus(prime), limb, b.limb_over(basis, i));
         });
@@ -542,6 +586,9 @@ impl Ring {
         self.check_pair("subtract", a, b)?;
         a.words.inherit(b.is_secret());
         let basis = a.basis;
+        if let Some(on) = self.on() {
+            return on.binary_assign(self, kernel::DIFFERENCE, a, b);
+        }
         self.for_each_limb(a, |i, prime, limb| {
             self.kernels().sub_assign(self.modulus(prime), limb, b.limb_over(basis, i));
         });
@@ -551,6 +598,9 @@ impl Ring {
     /// `a = -a`.
     pub fn neg_assign(&self, a: &mut Poly) -> Result<(), RingError> {
         self.check_own("negate", a)?;
+        if let Some(on) = self.on() {
+            return on.unary_assign(self, kernel::NEGATIVE, a);
+        }
         self.for_each_limb(a, |_, prime, limb| self.kernels().neg_assign(self.modulus(prime), limb));
         Ok(())
     }
@@ -561,6 +611,9 @@ impl Ring {
         self.check_pair("multiply", a, b)?;
         a.words.inherit(b.is_secret());
         let basis = a.basis;
+        if let Some(on) = self.on() {
+            return on.binary_assign(self, kernel::PRODUCT, a, b);
+        }
         self.for_each_limb(a, |i, prime, limb| {
             self.kernels().mul_assign(self.modulus(prime), limb, b.limb_over(basis, i));
         });
@@ -573,6 +626,9 @@ impl Ring {
         self.check_pair("multiply-add", acc, a)?;
         self.check_pair("multiply-add", acc, b)?;
         acc.words.inherit(a.is_secret() || b.is_secret());
+        if let Some(on) = self.on() {
+            return on.add_product(self, acc, a, b);
+        }
         let basis = acc.basis;
         self.for_each_limb(acc, |i, prime, limb| {
             let (a, b) = (a.limb_over(basis, i), b.limb_over(basis, i));
@@ -589,6 +645,9 @@ impl Ring {
             if !operand.basis.contains(basis) {
                 return Err(RingError::Basis { operation: "tensor product", found: operand.basis, needed: basis });
             }
+        }
+        if let Some(on) = self.on() {
+            return on.tensor(self, a, b, basis);
         }
         let operands = [a[0], a[1], b[0], b[1]];
         let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank_from(&operands, basis, Domain::Evaluation));
@@ -611,6 +670,9 @@ impl Ring {
     /// `a *= factor` for an integer factor.
     pub fn scale_assign(&self, a: &mut Poly, factor: i128) -> Result<(), RingError> {
         self.check_own("scale", a)?;
+        if let Some(on) = self.on() {
+            return on.scale_assign(self, a, factor);
+        }
         self.for_each_limb(a, |_, prime, limb| {
             let modulus = self.modulus(prime);
             self.kernels().scale_assign(modulus, limb, modulus.shoup(modulus.from_i128(factor)));
@@ -632,6 +694,9 @@ impl Ring {
             if !poly.basis.contains(basis) {
                 return Err(RingError::Basis { operation: OPERATION, found: poly.basis, needed: basis });
             }
+        }
+        if let Some(on) = self.on() {
+            return on.sum_of_multiples(self, terms, basis);
         }
         let mut sum = self.blank(basis, first.domain);
         sum.words.inherit(terms.iter().any(|(poly, _)| poly.is_secret()));
@@ -655,6 +720,9 @@ impl Ring {
         if self.kind() != RingKind::Standard {
             return Err(RingError::Galois { found: self.degree() as u64 / 2 });
         }
+        if let Some(on) = self.on() {
+            return on.unary_assign(self, kernel::TIMES_IMAGINARY, a);
+        }
         self.for_each_limb(a, |_, prime, limb| {
             let table = self.table(prime);
             let (low, high) = limb.split_at_mut(limb.len() / 2);
@@ -668,6 +736,9 @@ impl Ring {
     /// Adds the constant polynomial `constant` (an integer). Evaluation domain.
     pub fn add_constant_assign(&self, a: &mut Poly, constant: i128) -> Result<(), RingError> {
         self.check_domain("add a constant", a, Domain::Evaluation)?;
+        if let Some(on) = self.on() {
+            return on.add_constant(self, a, constant);
+        }
         self.for_each_limb(a, |_, prime, limb| {
             let modulus = self.modulus(prime);
             let residue = modulus.to_montgomery(modulus.from_i128(constant));
@@ -687,6 +758,9 @@ impl Ring {
             return self.coefficient_automorphism(poly, galois);
         }
         let permutation = self.permutation(galois)?;
+        if let Some(on) = self.on() {
+            return on.automorphisms(self, poly, &[galois]);
+        }
         let mut result = self.blank_from(&[poly], poly.basis, Domain::Evaluation);
         self.for_each_limb(&mut result, |i, _, limb| self.kernels().permute(&permutation, poly.limb(i), limb));
         Ok(result)

@@ -1,0 +1,2 @@
+// All kernels, for devices.
+#include "list.h"

@@ -1,0 +1,31 @@
+// All kernels with their arguments, in the order of `kernel.rs`.
+#pragma once
+
+#include "elements.h"
+#include "switching.h"
+#include "transform.h"
+
+#define KERNELS(X) \
+    X(copy, ElementArgs) \
+    X(sum, ElementArgs) \
+    X(difference, ElementArgs) \
+    X(negative, ElementArgs) \
+    X(product, ElementArgs) \
+    X(add_products, ElementArgs) \
+    X(scale, FactorArgs) \
+    X(add_scaled, FactorArgs) \
+    X(add_words, FactorArgs) \
+    X(times_imaginary, ElementArgs) \
+    X(tensor, TensorArgs) \
+    X(product_sums, SumsArgs) \
+    X(automorphisms, AutomorphismArgs) \
+    X(convert, ConvertArgs) \
+    X(quotient, QuotientArgs) \
+    X(divide, DivideArgs) \
+    X(key_products, KeyArgs) \
+    X(forward_columns, TransformArgs) \
+    X(forward_runs, TransformArgs) \
+    X(inverse_runs, TransformArgs) \
+    X(inverse_columns, TransformArgs) \
+    X(fold, FoldArgs) \
+    X(unfold, FoldArgs)

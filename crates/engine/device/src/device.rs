@@ -1,0 +1,266 @@
+//! A device with its memory.
+
+#![expect(unsafe_code, reason = "addresses of a device's memory")]
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytemuck::{NoUninit, cast_slice, cast_slice_mut};
+
+use crate::driver::Driver;
+use crate::error::DeviceError;
+use crate::kernel::{Address, Kernel};
+
+/// Buffers are of multiples of so many bytes.
+const GRAIN: usize = 256;
+
+/// A device. Cheap to clone.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    driver: Box<dyn Driver>,
+    idle: Mutex<Idle>,
+}
+
+/// Buffers that are in no use, by their bytes.
+#[derive(Default)]
+struct Idle {
+    buffers: BTreeMap<usize, Vec<Address>>,
+    bytes: usize,
+    /// Bytes that were taken from the device, idle ones included.
+    taken: usize,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Device").field(&self.0.driver.name()).finish()
+    }
+}
+
+impl Device {
+    /// The device of a driver.
+    pub fn new(driver: impl Driver + 'static) -> Self {
+        Device(Arc::new(Inner { driver: Box::new(driver), idle: Mutex::default() }))
+    }
+
+    /// Its name, such as `cuda:0`.
+    pub fn name(&self) -> String {
+        self.0.driver.name()
+    }
+
+    /// What it is, for people.
+    pub fn model(&self) -> String {
+        self.0.driver.model()
+    }
+
+    /// Whether both are the same.
+    pub fn is(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Bytes of its memory: free ones, and all.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
+        self.0.driver.memory()
+    }
+
+    /// Bytes of its memory that this process has taken: those in use, and those that wait for use.
+    pub fn taken_bytes(&self) -> (usize, usize) {
+        let idle = self.idle();
+        (idle.taken - idle.bytes, idle.bytes)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for so many words, with unspecified contents.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`], or if the device failed.
+    pub fn buffer(&self, words: usize) -> Result<Buffer, DeviceError> {
+        let bytes = (words.max(1) * size_of::<u32>()).next_multiple_of(GRAIN);
+        let whole = |address| Buffer { device: self.clone(), address, bytes, words };
+        if let Some(address) = self.idle().take(bytes) {
+            return Ok(whole(address));
+        }
+        let address = self.0.driver.allocate(bytes).or_else(|error| match error {
+            // What waits for use may be enough.
+            DeviceError::Memory { .. } => {
+                self.release_idle();
+                self.0.driver.allocate(bytes)
+            }
+            error => Err(error),
+        })?;
+        self.idle().taken += bytes;
+        Ok(whole(address))
+    }
+
+    /// Memory with these words.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`], or if the device failed.
+    pub fn upload<T: NoUninit>(&self, items: &[T]) -> Result<Buffer, DeviceError> {
+        let buffer = self.buffer(size_of_val(items).div_ceil(size_of::<u32>()))?;
+        // SAFETY: the buffer has as many bytes.
+        unsafe { self.0.driver.write(buffer.address, cast_slice(items)) }?;
+        Ok(buffer)
+    }
+
+    /// Gives memory that waits for use back to the device.
+    pub fn release_idle(&self) {
+        let buffers = {
+            let mut idle = self.idle();
+            idle.taken -= idle.bytes;
+            idle.bytes = 0;
+            std::mem::take(&mut idle.buffers)
+        };
+        for (bytes, addresses) in buffers {
+            for address in addresses {
+                // SAFETY: it was allocated with these bytes, and no buffer has it.
+                unsafe { self.0.driver.free(address, bytes) };
+            }
+        }
+    }
+
+    /// Queues a kernel with so many blocks in each direction.
+    ///
+    /// # Errors
+    /// If the device failed.
+    ///
+    /// # Safety
+    /// What the arguments point to is memory of this device, large enough for what the kernel reads and writes there,
+    /// and buffers that are not dropped before the call.
+    pub unsafe fn launch<A>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), DeviceError> {
+        let blocks = blocks.map(|count| count as u32);
+        if blocks.contains(&0) {
+            return Ok(());
+        }
+        let arguments = NonNull::from(arguments).cast();
+        // SAFETY: the arguments are of the kernel's type; the rest is the caller's.
+        unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) }
+    }
+}
+
+impl Idle {
+    fn take(&mut self, bytes: usize) -> Option<Address> {
+        let addresses = self.buffers.get_mut(&bytes)?;
+        let address = addresses.pop()?;
+        if addresses.is_empty() {
+            self.buffers.remove(&bytes);
+        }
+        self.bytes -= bytes;
+        Some(address)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (bytes, addresses) in std::mem::take(&mut idle.buffers) {
+            for address in addresses {
+                // SAFETY: it was allocated with these bytes, and no buffer has it.
+                unsafe { self.driver.free(address, bytes) };
+            }
+        }
+    }
+}
+
+/// Memory of a device. Dropped, it waits for the next that needs as much.
+pub struct Buffer {
+    device: Device,
+    address: Address,
+    bytes: usize,
+    words: usize,
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer").field("device", &self.device).field("words", &self.words).finish_non_exhaustive()
+    }
+}
+
+impl Buffer {
+    /// Where it begins.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The address of a word.
+    pub fn at(&self, word: usize) -> Address {
+        self.address + (word * size_of::<u32>()) as u64
+    }
+
+    /// Its length in words.
+    pub fn len(&self) -> usize {
+        self.words
+    }
+
+    /// Whether it has no words.
+    pub fn is_empty(&self) -> bool {
+        self.words == 0
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Copies words to it, from word `at` on.
+    ///
+    /// # Errors
+    /// If the device failed.
+    ///
+    /// # Panics
+    /// If it is too short.
+    pub fn write(&mut self, at: usize, words: &[u32]) -> Result<(), DeviceError> {
+        assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
+        // SAFETY: the buffer has as many bytes.
+        unsafe { self.device.0.driver.write(self.at(at), cast_slice(words)) }
+    }
+
+    /// Copies words from it, from word `at` on.
+    ///
+    /// # Errors
+    /// If the device failed.
+    ///
+    /// # Panics
+    /// If it is too short.
+    pub fn read(&self, at: usize, words: &mut [u32]) -> Result<(), DeviceError> {
+        assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
+        // SAFETY: the buffer has as many bytes.
+        unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) }
+    }
+
+    /// Fills it with zeros.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn clear(&mut self) -> Result<(), DeviceError> {
+        // SAFETY: the buffer has as many bytes.
+        unsafe { self.device.0.driver.clear(self.address, self.bytes) }
+    }
+
+    /// A copy on the same device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`], or if the device failed.
+    pub fn duplicate(&self) -> Result<Buffer, DeviceError> {
+        let copy = self.device.buffer(self.words)?;
+        // SAFETY: both have as many bytes, and are different buffers.
+        unsafe { self.device.0.driver.copy(self.address, copy.address, self.bytes) }?;
+        Ok(copy)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut idle = self.device.idle();
+        idle.bytes += self.bytes;
+        idle.buffers.entry(self.bytes).or_default().push(self.address);
+    }
+}

@@ -1,0 +1,37 @@
+//! Errors of this crate.
+
+/// Errors of this crate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// There is no such device, or no driver for it.
+    #[error("open device {name}: {reason}")]
+    Unavailable {
+        /// The name that was asked for.
+        name: String,
+        /// What is missing, and what to do.
+        reason: String,
+    },
+    /// The device has too little memory.
+    #[error(
+        "device {device}: found {free} bytes of free memory, needed {needed}; serve fewer clients, or a smaller model"
+    )]
+    Memory {
+        /// The device.
+        device: String,
+        /// Free bytes.
+        free: u64,
+        /// Needed bytes.
+        needed: u64,
+    },
+    /// The device failed: all that it was asked to compute since the last success is lost.
+    #[error("device {device}: {what}: {reason}")]
+    Failed {
+        /// The device.
+        device: String,
+        /// What it was to do.
+        what: &'static str,
+        /// What the driver says.
+        reason: String,
+    },
+}

@@ -1,0 +1,446 @@
+//! The kernels, and the types of their arguments, as in `kernels/`.
+
+use std::marker::PhantomData;
+
+use bytemuck::NoUninit;
+
+/// An address in the memory of a device; 0 for none.
+pub type Address = u64;
+
+/// A kernel, which takes arguments of type `A`.
+pub struct Kernel<A> {
+    number: usize,
+    arguments: PhantomData<fn(&A)>,
+}
+
+impl<A> Clone for Kernel<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Kernel<A> {}
+
+impl<A> Kernel<A> {
+    const fn new(number: usize) -> Self {
+        Kernel { number, arguments: PhantomData }
+    }
+
+    /// Its place in [`NAMES`].
+    pub const fn number(self) -> usize {
+        self.number
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        NAMES[self.number]
+    }
+}
+
+macro_rules! kernels {
+    ($($constant:ident $name:literal $arguments:ty: $about:literal,)+) => {
+        /// The names of all kernels.
+        pub const NAMES: &[&str] = &[$($name),+];
+
+        /// The bytes of their arguments.
+        pub const ARGUMENT_BYTES: &[usize] = &[$(size_of::<$arguments>()),+];
+
+        #[expect(non_camel_case_types, reason = "numbers the kernels")]
+        enum Numbers { $($constant),+ }
+
+        $(#[doc = $about] pub const $constant: Kernel<$arguments> = Kernel::new(Numbers::$constant as usize);)+
+    };
+}
+
+kernels! {
+    COPY "copy" ElementArgs: "`a`.",
+    SUM "sum" ElementArgs: "`a + b`.",
+    DIFFERENCE "difference" ElementArgs: "`a - b`.",
+    NEGATIVE "negative" ElementArgs: "`-a`.",
+    PRODUCT "product" ElementArgs: "`a b / R`.",
+    ADD_PRODUCTS "add_products" ElementArgs: "`out + a b / R`.",
+    SCALE "scale" FactorArgs: "`a` times the factor of the limb.",
+    ADD_SCALED "add_scaled" FactorArgs: "`out` plus `a` times the factor of the limb.",
+    ADD_WORDS "add_words" FactorArgs: "`a` plus the word of the limb.",
+    TIMES_IMAGINARY "times_imaginary" ElementArgs: "`a X^(n/2)` in the evaluation domain.",
+    TENSOR "tensor" TensorArgs: "`(a0 b0, a0 b1 + a1 b0, a1 b1) / R`.",
+    PRODUCT_SUMS "product_sums" SumsArgs: "Both components of `sum factor values / R`.",
+    AUTOMORPHISMS "automorphisms" AutomorphismArgs: "The sum of images in the evaluation domain.",
+    CONVERT "convert" ConvertArgs: "Digits modulo other primes.",
+    QUOTIENT "quotient" QuotientArgs: "The overflow of an exact conversion.",
+    DIVIDE "divide" DivideArgs: "A dividend less its remainder, divided.",
+    KEY_PRODUCTS "key_products" KeyArgs: "The sum of images of products of digits with keys.",
+    FORWARD_COLUMNS "forward_columns" TransformArgs: "The first stages of forward transforms, above 2^12.",
+    FORWARD_RUNS "forward_runs" TransformArgs: "The other stages of forward transforms.",
+    INVERSE_RUNS "inverse_runs" TransformArgs: "The first stages of inverse transforms.",
+    INVERSE_COLUMNS "inverse_columns" TransformArgs: "The other stages of inverse transforms, above 2^12.",
+    FOLD "fold" FoldArgs: "Before forward transforms of the conjugate-invariant ring.",
+    UNFOLD "unfold" FoldArgs: "After inverse transforms of the conjugate-invariant ring.",
+}
+
+/// Threads of a block.
+pub const THREADS: usize = 256;
+
+/// Residues of a block of kernels with [`ElementArgs`] and [`TensorArgs`].
+pub const RUN: usize = 4 * THREADS;
+
+/// The most primes of a ring on a device.
+pub const MOST_PRIMES: usize = 128;
+
+/// log2 of the degree up to which a transform has one pass, and of the residues of a block of a pass.
+pub const LOG_TILE: u32 = 12;
+
+/// The most primes that a conversion reads.
+pub const MOST_SOURCES: usize = 32;
+
+/// Targets of a block of [`CONVERT`].
+pub const TARGETS: usize = 8;
+
+/// The most terms of a launch of [`PRODUCT_SUMS`] and [`AUTOMORPHISMS`].
+pub const MOST_TERMS: usize = 32;
+
+/// The most keys of a launch of [`KEY_PRODUCTS`].
+pub const MOST_KEYS: usize = 32;
+
+/// No limb: see [`Kept`].
+pub const NO_LIMB: u32 = u32::MAX;
+
+/// A constant factor with its quotient.
+#[derive(Clone, Copy, Debug, Default, NoUninit)]
+#[repr(C)]
+pub struct Shoup {
+    /// The factor.
+    pub value: u32,
+    /// `floor(value 2^32 / q)`.
+    pub quotient: u32,
+}
+
+/// A prime with its constants.
+#[derive(Clone, Copy, Debug, Default, NoUninit)]
+#[repr(C)]
+pub struct Prime {
+    /// The prime.
+    pub q: u32,
+    /// `-1/q` modulo 2^32.
+    pub neg_inv: u32,
+    /// 2^32 modulo the prime.
+    pub r: u32,
+    /// 2^64 modulo the prime.
+    pub r2: u32,
+    /// To Montgomery form.
+    pub to_montgomery: Shoup,
+    /// `1/n` out of Montgomery form.
+    pub degree_scale: Shoup,
+    /// The square root of -1 at positions below `n/2`, or that of the fold.
+    pub imaginary: Shoup,
+    /// Its negative.
+    pub neg_imaginary: Shoup,
+    /// 1/2.
+    pub half: Shoup,
+    /// Half of the root.
+    pub half_imaginary: Shoup,
+}
+
+/// A ring in the memory of a device.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Ring {
+    /// Of [`Prime`].
+    pub primes: Address,
+    /// Of [`Shoup`]: for each prime the roots of the forward transform.
+    pub forward: Address,
+    /// The same for the inverse transform.
+    pub inverse: Address,
+    /// log2 of the degree.
+    pub log_degree: u32,
+    /// Words from one limb to the next.
+    pub stride: u32,
+    /// Primes of the chain.
+    pub chain: u32,
+    /// Primes of the chain, and terminal ones.
+    pub own: u32,
+    /// Primes of a digit.
+    pub digit_len: u32,
+    /// 1 for the conjugate-invariant ring.
+    pub invariant: u32,
+}
+
+/// The primes of a polynomial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Basis {
+    /// Primes of the chain.
+    pub chain: u32,
+    /// Primes of the chain, and terminal ones.
+    pub own: u32,
+}
+
+/// Limbs that are computed with one after the other.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Many {
+    /// The primes.
+    pub basis: Basis,
+    /// Limbs for each prime.
+    pub per_prime: u32,
+    /// 1 to leave the digit that a prime belongs to alone.
+    pub skip: u32,
+    /// How many limbs are listed; 0 for all.
+    pub listed: u32,
+    /// The list.
+    pub list: [u32; MOST_SOURCES],
+}
+
+/// A polynomial over a basis.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Limbs {
+    /// Its first word.
+    pub words: Address,
+    /// Its primes.
+    pub basis: Basis,
+}
+
+/// Arguments of kernels that compute each residue from those at the same position.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ElementArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The primes for which it is computed.
+    pub basis: Basis,
+    /// The result.
+    pub out: Limbs,
+    /// An operand.
+    pub a: Limbs,
+    /// An operand.
+    pub b: Limbs,
+}
+
+/// Arguments of [`SCALE`], [`ADD_SCALED`] and [`ADD_WORDS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FactorArgs {
+    /// The other arguments.
+    pub of: ElementArgs,
+    /// The factor of each limb, or the word as its value.
+    pub factor: [Shoup; MOST_PRIMES],
+}
+
+/// Arguments of [`TENSOR`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TensorArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of the results.
+    pub basis: Basis,
+    /// An operand.
+    pub a: [Limbs; 2],
+    /// An operand.
+    pub b: [Limbs; 2],
+    /// The results.
+    pub out: [Address; 3],
+}
+
+/// A factor, and the two components that it multiplies.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Term {
+    /// The factor.
+    pub factor: Address,
+    /// The components.
+    pub values: [Address; 2],
+}
+
+/// Arguments of [`PRODUCT_SUMS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SumsArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of everything.
+    pub basis: Basis,
+    /// The sums.
+    pub out: [Address; 2],
+    /// Words from one limb of a factor to the next.
+    pub factor_stride: u32,
+    /// log2 of the residues that share a word of a factor.
+    pub log_run: u32,
+    /// 1 to add to what is there.
+    pub accumulate: u32,
+    /// Number of terms.
+    pub terms: u32,
+    /// The terms.
+    pub term: [Term; MOST_TERMS],
+}
+
+/// Arguments of [`AUTOMORPHISMS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct AutomorphismArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis.
+    pub basis: Basis,
+    /// The polynomial.
+    pub source: Address,
+    /// The sum.
+    pub out: Address,
+    /// Number of automorphisms.
+    pub terms: u32,
+    /// Their Galois elements.
+    pub galois: [u32; MOST_TERMS],
+}
+
+/// The primes of a digit, in a list of limbs.
+#[derive(Clone, Copy, Debug, Default, NoUninit)]
+#[repr(C)]
+pub struct Digit {
+    /// The first in the list.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// Arguments of [`CONVERT`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ConvertArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The primes of the results.
+    pub basis: Basis,
+    /// How many of them.
+    pub targets: u32,
+    /// Number of digits.
+    pub digits: u32,
+    /// Plain residues.
+    pub source: Address,
+    /// Of [`Digit`].
+    pub digit: Address,
+    /// Words: the list of limbs.
+    pub limbs: Address,
+    /// Words: `[target][digit]`.
+    pub offsets: Address,
+    /// Words: `[target]`, as the list.
+    pub factors: Address,
+    /// Length of the list.
+    pub listed: u32,
+    /// The polynomial of the digits; no words if no target is in a digit.
+    pub own: Limbs,
+    /// `[target][digit]`.
+    pub out: Address,
+}
+
+/// Arguments of [`QUOTIENT`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QuotientArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// `count` limbs, and that of the result.
+    pub words: Address,
+    /// Number of sources.
+    pub count: u32,
+    /// Fixed-point position.
+    pub shift: u32,
+    /// Words.
+    pub reciprocals: Address,
+}
+
+/// A prime that a division keeps.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub struct Kept {
+    /// The limb of the dividend, or [`NO_LIMB`].
+    pub limb: u32,
+    /// The factor.
+    pub inverse: Shoup,
+}
+
+/// Arguments of [`DIVIDE`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DivideArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of the result.
+    pub basis: Basis,
+    /// The dividend.
+    pub dividend: Address,
+    /// The remainder, over the basis of the result.
+    pub remainder: Address,
+    /// The result.
+    pub out: Address,
+    /// Of [`Kept`], one for each limb.
+    pub kept: Address,
+}
+
+/// A key, and the automorphism after the product with it.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct KeyTerm {
+    /// The key.
+    pub key: Address,
+    /// Its basis.
+    pub basis: Basis,
+    /// Its digits.
+    pub digits: u32,
+    /// A Galois element, 1 for none.
+    pub galois: u32,
+}
+
+/// Arguments of [`KEY_PRODUCTS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct KeyArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of the results.
+    pub basis: Basis,
+    /// `[prime][digit]`.
+    pub raised: Address,
+    /// Number of digits.
+    pub digits: u32,
+    /// The results.
+    pub out: [Address; 2],
+    /// 1 to add to what is there.
+    pub accumulate: u32,
+    /// Number of keys.
+    pub terms: u32,
+    /// The keys.
+    pub term: [KeyTerm; MOST_KEYS],
+}
+
+/// Arguments of the passes of transforms.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TransformArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// What is transformed.
+    pub many: Many,
+    /// Where it is.
+    pub source: Address,
+    /// Where it goes.
+    pub target: Address,
+    /// 1 to bring residues to Montgomery form first.
+    pub to_montgomery: u32,
+    /// Of [`Shoup`]: the factor of the inverse transform of each limb.
+    pub scales: Address,
+    /// Words that are added to each limb at last.
+    pub words: Address,
+}
+
+/// Arguments of [`FOLD`] and [`UNFOLD`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FoldArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// What is folded.
+    pub many: Many,
+    /// Where it is.
+    pub words: Address,
+}

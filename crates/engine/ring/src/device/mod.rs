@@ -1,0 +1,183 @@
+//! Rings on a device: the operations of [`Ring`] as kernels. They return the same bits as on the processor.
+//!
+//! A polynomial that an operation computes is in the memory of the device. One that is made on the processor (from
+//! integers, from bytes, from a seed) is copied there at its first use. What has no kernel computes on the processor:
+//! it fetches its operands, and [`Ring::fetched_polynomials`] counts them.
+
+mod elements;
+mod switching;
+pub(crate) mod tables;
+#[cfg(test)]
+mod tests;
+mod transform;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unspoken_device::kernel::{self, Kernel};
+use unspoken_device::{Buffer, Device};
+
+use crate::error::RingError;
+use crate::memory::Words;
+use crate::ntt::RingKind;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+/// A ring in the memory of a device.
+pub(crate) struct DeviceRing {
+    device: Device,
+    /// The ring as kernels see it. Its tables are in the buffers.
+    ring: kernel::Ring,
+    _tables: [Buffer; 3],
+    caches: tables::Caches,
+    fetched: AtomicU64,
+}
+
+impl DeviceRing {
+    /// The device.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn basis(&self, basis: Basis) -> kernel::Basis {
+        kernel::Basis { chain: basis.chain as u32, own: (basis.chain + basis.terminal) as u32 }
+    }
+
+    /// A polynomial as kernels see it. It is copied to the device if it is not there.
+    fn limbs(&self, poly: &Poly) -> Result<kernel::Limbs, RingError> {
+        Ok(kernel::Limbs { words: poly.words.on(&self.device)?.address(), basis: self.basis(poly.basis) })
+    }
+
+    /// A polynomial that is changed on the device.
+    fn limbs_to_change(&self, poly: &mut Poly) -> Result<kernel::Limbs, RingError> {
+        let basis = self.basis(poly.basis);
+        Ok(kernel::Limbs { words: poly.words.on_to_change(&self.device)?.address(), basis })
+    }
+
+    /// A polynomial on the device with unspecified residues.
+    fn blank(&self, ring: &Ring, basis: Basis, domain: Domain) -> Result<Poly, RingError> {
+        let words = self.words(ring, ring.limb_count(basis) * ring.stride())?;
+        Ok(ring.poly_of(words, basis, domain))
+    }
+
+    /// Memory on the device with unspecified words.
+    fn words(&self, ring: &Ring, count: usize) -> Result<Words, RingError> {
+        Ok(ring.pool().on_device(self.device.buffer(count)?))
+    }
+
+    /// Blocks for all residues of so many limbs, with so many residues in each.
+    fn blocks(&self, ring: &Ring, run: usize, limbs: usize) -> [usize; 3] {
+        [ring.degree().div_ceil(run), limbs, 1]
+    }
+
+    /// Queues a kernel.
+    #[expect(unsafe_code, reason = "kernels get addresses")]
+    fn launch<A>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), RingError> {
+        // SAFETY: the operations of this module give buffers of this device that are as large as the shapes which they
+        // pass beside them, and hold them until the call.
+        Ok(unsafe { self.device.launch(kernel, blocks, arguments) }?)
+    }
+}
+
+impl Ring {
+    /// The same ring on a device. Polynomials of one cannot be used with the other.
+    ///
+    /// # Errors
+    /// [`RingError::OnDevice`] if it has more primes than fit, or if the device has too little memory or failed.
+    pub fn on_device(&self, device: &Device) -> Result<Ring, RingError> {
+        let primes = self.chain().len() + self.terminal().len() + self.special().len();
+        if primes > kernel::MOST_PRIMES {
+            return Err(RingError::OnDevice { what: "primes", found: primes, needed: "at most 128" });
+        }
+        let [constants, forward, inverse] = tables::of_ring(self, device)?;
+        let ring = kernel::Ring {
+            primes: constants.address(),
+            forward: forward.address(),
+            inverse: inverse.address(),
+            log_degree: self.degree().ilog2(),
+            stride: self.stride() as u32,
+            chain: self.chain().len() as u32,
+            own: (self.chain().len() + self.terminal().len()) as u32,
+            digit_len: self.digit_len() as u32,
+            invariant: u32::from(self.kind() == RingKind::ConjugateInvariant),
+        };
+        Ok(self.with_device(DeviceRing {
+            device: device.clone(),
+            ring,
+            _tables: [constants, forward, inverse],
+            caches: tables::Caches::default(),
+            fetched: AtomicU64::new(0),
+        }))
+    }
+
+    /// The device that it is on, if it is on one.
+    pub fn device(&self) -> Option<&Device> {
+        self.on().map(DeviceRing::device)
+    }
+
+    /// How many polynomials were fetched from the device so far, because an operation has no kernel or because they
+    /// were written or decoded.
+    pub fn fetched_polynomials(&self) -> u64 {
+        self.on().map_or(0, |on| on.fetched.load(Ordering::Relaxed))
+    }
+
+    /// Copies a polynomial to the device, and frees its memory on the processor. No effect on a ring that is on none.
+    ///
+    /// # Errors
+    /// If it is secret, or the device has too little memory or failed.
+    pub fn load(&self, poly: &mut Poly) -> Result<(), RingError> {
+        self.check_own("load", poly)?;
+        match self.on() {
+            Some(on) => on.limbs_to_change(poly).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The polynomial, in the memory of this process.
+    pub(crate) fn here<'a>(&self, poly: &'a Poly) -> Result<Here<'a>, RingError> {
+        if poly.words.is_here() {
+            return Ok(Here::Same(poly));
+        }
+        self.count_fetched();
+        Ok(Here::Fetched(Box::new(Poly { words: poly.words.fetched()?, ..*poly })))
+    }
+
+    /// Moves a polynomial to the memory of this process, if only a device has it.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn fetch(&self, poly: &mut Poly) -> Result<(), RingError> {
+        self.check_own("fetch", poly)?;
+        if !poly.words.is_here() {
+            self.count_fetched();
+            poly.words = poly.words.fetched()?;
+        }
+        Ok(())
+    }
+
+    fn count_fetched(&self) {
+        if let Some(on) = self.on() {
+            on.fetched.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A polynomial in the memory of this process.
+pub(crate) enum Here<'a> {
+    Same(&'a Poly),
+    Fetched(Box<Poly>),
+}
+
+impl std::ops::Deref for Here<'_> {
+    type Target = Poly;
+
+    fn deref(&self) -> &Poly {
+        match self {
+            Here::Same(poly) => poly,
+            Here::Fetched(poly) => poly,
+        }
+    }
+}
+
+/// Buffers that belong together, shared by a cache.
+type Shared<T> = Arc<T>;

@@ -1,0 +1,190 @@
+//! Tables of a ring in the memory of a device.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use unspoken_device::kernel::{self, Digit, Kept, Prime, Shoup};
+use unspoken_device::{Buffer, Device};
+
+use super::Shared;
+use super::elements::shoup;
+use crate::error::RingError;
+use crate::kernels::ConversionTarget;
+use crate::ntt::NttTable;
+use crate::poly::Basis;
+use crate::ring::Ring;
+
+/// The primes of a ring with their constants, and the roots of the forward and the inverse transform.
+pub(super) fn of_ring(ring: &Ring, device: &Device) -> Result<[Buffer; 3], RingError> {
+    let count = ring.chain().len() + ring.terminal().len() + ring.special().len();
+    let (mut primes, mut forward, mut inverse) = (Vec::with_capacity(count), Vec::new(), Vec::new());
+    for prime in 0..count {
+        let modulus = ring.modulus(prime);
+        // Vector kernels have other orders of the roots.
+        let table = NttTable::new(*modulus, ring.degree(), ring.kind(), 1);
+        let (half, root) = (modulus.q.div_ceil(2), table.imaginary);
+        let constant = |value| shoup(modulus.shoup(value));
+        primes.push(Prime {
+            q: modulus.q,
+            neg_inv: modulus.neg_inv,
+            r: modulus.r,
+            r2: modulus.r2,
+            to_montgomery: constant(modulus.r),
+            degree_scale: constant(modulus.from_montgomery(table.degree_inverse)),
+            imaginary: constant(root),
+            neg_imaginary: constant(modulus.neg(root)),
+            half: constant(half),
+            half_imaginary: constant(modulus.mul(half, root)),
+        });
+        forward.extend(table.forward.iter().map(|&root| shoup(root)));
+        inverse.extend(table.inverse.iter().map(|&root| shoup(root)));
+    }
+    Ok([device.upload(&primes)?, device.upload(&forward)?, device.upload(&inverse)?])
+}
+
+/// Tables that operations make when they first need them.
+#[derive(Default)]
+pub(super) struct Caches {
+    pub(super) divisions: RwLock<HashMap<(Basis, Basis), Shared<Division>>>,
+    pub(super) extensions: RwLock<HashMap<(Basis, Basis), Shared<Exact>>>,
+    pub(super) decompositions: RwLock<HashMap<Basis, Shared<Decomposition>>>,
+}
+
+/// The entry of a cache, made if there is none.
+pub(super) fn cached<K: std::hash::Hash + Eq + Copy, V>(
+    cache: &RwLock<HashMap<K, Shared<V>>>,
+    key: K,
+    make: impl FnOnce() -> Result<V, RingError>,
+) -> Result<Shared<V>, RingError> {
+    if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Ok(Shared::clone(found));
+    }
+    let made = Shared::new(make()?);
+    Ok(Shared::clone(cache.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made)))
+}
+
+/// Conversions of digits to other primes.
+pub(crate) struct Conversion {
+    pub(super) digit: Buffer,
+    pub(super) limbs: Buffer,
+    pub(super) offsets: Buffer,
+    pub(super) factors: Buffer,
+    pub(super) digits: usize,
+    pub(super) listed: usize,
+    pub(super) targets: usize,
+}
+
+impl Conversion {
+    /// Digits by their limbs; for each target prime and digit what it is converted by, or nothing for a prime of the
+    /// digit.
+    pub(crate) fn new(
+        device: &Device,
+        digits: &[Vec<u32>],
+        targets: &[Vec<Option<&ConversionTarget>>],
+    ) -> Result<Self, RingError> {
+        let most = digits.iter().map(Vec::len).max().unwrap_or(0);
+        if most > kernel::MOST_SOURCES {
+            return Err(RingError::OnDevice { what: "primes of a digit", found: most, needed: "at most 32" });
+        }
+        let mut first = 0;
+        let digit = digits.iter().map(|limbs| {
+            let digit = Digit { first, count: limbs.len() as u32 };
+            first += digit.count;
+            digit
+        });
+        let digit: Vec<Digit> = digit.collect();
+        let limbs = digits.concat();
+        let offsets: Vec<u32> =
+            targets.iter().flatten().map(|target| target.map_or(0, |target| target.offset)).collect();
+        let row = |target: &Vec<Option<&ConversionTarget>>| -> Vec<u32> {
+            let factors = target.iter().zip(digits);
+            let factors = factors.map(|(target, limbs)| match target {
+                Some(target) => target.factors.clone(),
+                None => vec![0; limbs.len()],
+            });
+            factors.collect::<Vec<_>>().concat()
+        };
+        let factors: Vec<u32> = targets.iter().flat_map(row).collect();
+        Ok(Conversion {
+            digit: device.upload(&digit)?,
+            limbs: device.upload(&limbs)?,
+            offsets: device.upload(&offsets)?,
+            factors: device.upload(&factors)?,
+            digits: digits.len(),
+            listed: limbs.len(),
+            targets: targets.len(),
+        })
+    }
+}
+
+/// An exact conversion: the factors of the inverse transforms, and the overflow.
+pub(crate) struct Exact {
+    pub(super) scales: Buffer,
+    pub(super) reciprocals: Buffer,
+    pub(super) shift: u32,
+    /// The limbs of the sources in the polynomial.
+    pub(super) sources: Vec<usize>,
+    pub(super) conversion: Conversion,
+}
+
+impl Exact {
+    /// Sources by their limbs in the polynomial, with the factors of their inverse transforms.
+    pub(crate) fn new(
+        device: &Device,
+        sources: &[(usize, crate::modular::Shoup)],
+        (reciprocals, shift): (&[u32], u32),
+        targets: &[ConversionTarget],
+    ) -> Result<Self, RingError> {
+        let scales: Vec<Shoup> = sources.iter().map(|&(_, scale)| shoup(scale)).collect();
+        // The overflow is the last source.
+        let limbs: Vec<u32> = (0..=sources.len() as u32).collect();
+        let targets: Vec<Vec<Option<&ConversionTarget>>> = targets.iter().map(|target| vec![Some(target)]).collect();
+        Ok(Exact {
+            scales: device.upload(&scales)?,
+            reciprocals: device.upload(reciprocals)?,
+            shift,
+            sources: sources.iter().map(|&(limb, _)| limb).collect(),
+            conversion: Conversion::new(device, &[limbs], &targets)?,
+        })
+    }
+}
+
+/// A division: the remainder, and what is kept.
+pub(crate) struct Division {
+    pub(super) remainder: Exact,
+    pub(super) kept: Buffer,
+}
+
+impl Division {
+    /// The primes of the result by their limbs in the dividend, if they have one, with their factors.
+    pub(crate) fn new(
+        device: &Device,
+        remainder: Exact,
+        kept: impl Iterator<Item = (Option<usize>, crate::modular::Shoup)>,
+    ) -> Result<Self, RingError> {
+        let kept = kept.map(|(limb, inverse)| {
+            let limb = limb.map_or(kernel::NO_LIMB, |limb| limb as u32);
+            Kept { limb, inverse: shoup(inverse) }
+        });
+        Ok(Division { remainder, kept: device.upload(&kept.collect::<Vec<_>>())? })
+    }
+}
+
+/// A decomposition into digits: the factors of the inverse transforms, the shifts, and the conversions.
+pub(crate) struct Decomposition {
+    pub(super) scales: Buffer,
+    pub(super) shifts: Buffer,
+    pub(super) conversion: Conversion,
+}
+
+impl Decomposition {
+    pub(crate) fn new(
+        device: &Device,
+        scales: &[crate::modular::Shoup],
+        shifts: &[u32],
+        conversion: Conversion,
+    ) -> Result<Self, RingError> {
+        let scales: Vec<Shoup> = scales.iter().map(|&scale| shoup(scale)).collect();
+        Ok(Decomposition { scales: device.upload(&scales)?, shifts: device.upload(shifts)?, conversion })
+    }
+}
