@@ -45,11 +45,25 @@ macro_rules! kernels {
         /// The bytes of their arguments.
         pub const ARGUMENT_BYTES: &[usize] = &[$(size_of::<$arguments>()),+];
 
-        #[expect(non_camel_case_types, reason = "numbers the kernels")]
-        enum Numbers { $($constant),+ }
-
-        $(#[doc = $about] pub const $constant: Kernel<$arguments> = Kernel::new(Numbers::$constant as usize);)+
+        $(#[doc = $about] pub const $constant: Kernel<$arguments> = Kernel::new(number_of($name));)+
     };
+}
+
+/// The place of a name in [`NAMES`].
+const fn number_of(name: &str) -> usize {
+    let (name, mut number) = (name.as_bytes(), 0);
+    while !is_same(NAMES[number].as_bytes(), name) {
+        number += 1;
+    }
+    number
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
 }
 
 kernels! {
