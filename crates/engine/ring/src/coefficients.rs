@@ -64,6 +64,7 @@ impl Ring {
         if found != needed {
             return Err(RingError::Basis { operation: "read coefficients", found, needed });
         }
+        let poly = &*self.here(poly)?;
         let moduli: Vec<&Modulus> = self.prime_indices(found).map(|prime| self.modulus(prime)).collect();
         let count = moduli.len();
         // inverses[i][j] = q_j^-1 mod q_i
@@ -101,6 +102,7 @@ impl Ring {
     /// If the polynomial is in the evaluation domain.
     pub fn ternary_digits(&self, poly: &Poly) -> Result<Zeroizing<Vec<u8>>, RingError> {
         self.check_domain("read ternary coefficients", poly, Domain::Coefficient)?;
+        let poly = &*self.here(poly)?;
         let modulus = self.modulus(0);
         Ok(Zeroizing::new(poly.limb(0).iter().map(|&c| modulus.add(c, 1) as u8).collect()))
     }
@@ -117,7 +119,11 @@ impl Ring {
 
     /// Appends the residues of `poly`, limb after limb. Each residue has as many bits as its prime, least significant
     /// bit first.
+    ///
+    /// # Panics
+    /// If only a device has it: see [`Ring::fetch`].
     pub fn write_residues(&self, poly: &Poly, bytes: &mut Vec<u8>) {
+        assert!(poly.words.is_here(), "a polynomial on a device is fetched before it is written");
         bytes.reserve(self.residue_bytes(poly.basis()));
         for (limb, q) in poly.limbs().zip(self.primes(poly.basis())) {
             pack_words(limb.iter().copied(), bits_of(q), bytes);
@@ -132,6 +138,7 @@ impl Ring {
     pub fn write_some_residues(&self, poly: &Poly, places: &[usize], bytes: &mut Vec<u8>) -> Result<(), RingError> {
         self.check_domain("write coefficients", poly, Domain::Coefficient)?;
         self.check_places(places)?;
+        let poly = &*self.here(poly)?;
         bytes.reserve(self.some_residue_bytes(poly.basis(), places.len()));
         for (limb, q) in poly.limbs().zip(self.primes(poly.basis())) {
             pack_words(places.iter().map(|&place| limb[place]), bits_of(q), bytes);

@@ -167,8 +167,10 @@ impl Ring {
         let len = 2 * self.degree();
         let mut words = Pool::new(0).take(gadget.chain * rows.len() * len);
         words.inherit(rows.iter().flatten().any(|component| component.is_secret()));
+        let here = self.all_here(rows.iter().flatten().copied())?;
         for (at, target) in words.chunks_exact_mut(len).enumerate() {
-            let (prime, [first, second]) = (at / rows.len(), rows[at % rows.len()]);
+            let (prime, row) = (at / rows.len(), at % rows.len());
+            let (first, second) = (&here[2 * row], &here[2 * row + 1]);
             let blocks = first.limb(prime).chunks_exact(KEY_BLOCK).zip(second.limb(prime).chunks_exact(KEY_BLOCK));
             for (target, (first, second)) in target.chunks_exact_mut(2 * KEY_BLOCK).zip(blocks) {
                 target[..KEY_BLOCK].copy_from_slice(first);
@@ -206,7 +208,7 @@ impl Ring {
         let mut words = self.scratch(gadget.chain * rows * stride, secret);
         let table = self.digit_table(gadget);
         let moduli: Vec<Modulus> = (0..gadget.chain).map(|prime| *self.modulus(prime)).collect();
-        for (component, operand) in operands.iter().enumerate() {
+        for (component, operand) in self.all_here(operands.iter().copied())?.iter().enumerate() {
             let residues: Vec<&[u32]> = operand.limbs().collect();
             let at = |limb: usize| limb % rows / gadget.levels == component;
             let limbs = words.chunks_exact_mut(stride).enumerate().filter(|(limb, _)| at(*limb));
@@ -298,6 +300,7 @@ impl Ring {
         let powers = self.root_powers();
         let secret = digits.words.is_secret() || terms.iter().any(|(_, key)| key.words.is_secret());
         acc.iter_mut().for_each(|poly| poly.words.inherit(secret));
+        acc.iter_mut().try_for_each(|poly| self.fetch(poly))?;
         let mut scratch = self.scratch(3 * n, secret);
         let (factor, products) = scratch.split_at_mut(n);
         let (first, second) = products.split_at_mut(n);
@@ -321,6 +324,7 @@ impl Ring {
     pub fn rotated(&self, poly: &Poly, exponent: u32) -> Result<Poly, RingError> {
         self.check_domain("multiply by a power of X", poly, Domain::Coefficient)?;
         self.check_standard("multiply by a power of X")?;
+        let poly = &*self.here(poly)?;
         let n = self.degree();
         let exponent = exponent as usize % (2 * n);
         let (shift, negated) = (exponent % n, exponent >= n);

@@ -168,6 +168,8 @@ impl Ring {
             return Err(RingError::Basis { operation: "gadget message", found, needed });
         }
         target.words.inherit(poly.is_secret());
+        self.fetch(target)?;
+        let poly = &*self.here(poly)?;
         self.for_each_limb(target, |i, prime, limb| {
             if self.digit_of(prime) == Some(digit) {
                 self.add_special_multiple(basis, prime, limb, poly.limb_over(basis, i));

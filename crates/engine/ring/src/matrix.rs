@@ -139,6 +139,8 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed });
             }
         }
+        let here = self.all_here(inputs.iter().copied())?;
+        let inputs: &[&Poly] = &here.iter().map(|input| &**input).collect::<Vec<_>>();
         let mut results: Vec<Poly> =
             (0..matrix.rows).map(|_| self.blank_from(inputs, basis, Domain::Evaluation)).collect();
         let n = self.degree();

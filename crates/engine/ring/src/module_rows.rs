@@ -78,6 +78,7 @@ impl Ring {
         const OPERATION: &str = "split into a smaller ring";
         from.check_domain(OPERATION, poly, Domain::Coefficient)?;
         let ratio = self.parts_of(OPERATION, from, poly.basis())?;
+        let poly = &*from.here(poly)?;
         let part = |index: usize| {
             let mut part = self.blank_from(&[poly], poly.basis(), Domain::Coefficient);
             self.for_each_limb(&mut part, |limb, _, target| {
@@ -108,7 +109,9 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: part.basis(), needed: basis });
             }
         }
-        let mut result = self.blank_from(&parts.iter().collect::<Vec<_>>(), basis, Domain::Coefficient);
+        let parts = from.all_here(parts)?;
+        let mut result =
+            self.blank_from(&parts.iter().map(|part| &**part).collect::<Vec<_>>(), basis, Domain::Coefficient);
         self.for_each_limb(&mut result, |limb, _, target| {
             for (index, part) in parts.iter().enumerate() {
                 let target = target.iter_mut().skip(index).step_by(ratio);
@@ -150,6 +153,8 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed });
             }
         }
+        let here = self.all_here(ciphertexts.iter().flatten().copied())?;
+        let ciphertexts: Vec<[&Poly; 2]> = here.chunks_exact(2).map(|pair| [&*pair[0], &*pair[1]]).collect();
         let row_len = degree + self.degree();
         let count = ciphertexts.len() * rank;
         let words = (0..basis.chain).map(|prime| {

@@ -38,7 +38,7 @@ impl Ring {
             Term { inverse: self.digit_inverse(i, poly.basis()), factor: t / q, fraction: fraction as u64 }
         };
         let terms: Vec<Term> = (0..poly.basis().chain).map(term).collect();
-        Ok(self.sum_of_digits(poly, &terms, &modulus, 1))
+        Ok(self.sum_of_digits(&*self.here(poly)?, &terms, &modulus, 1))
     }
 
     /// `x / Q` in units of `2^-32`, rounded, for every coefficient `x` and the modulus `Q` of the polynomial's basis.
@@ -60,6 +60,7 @@ impl Ring {
         let mean: i64 =
             terms.iter().enumerate().map(|(i, &(_, reciprocal))| mean_error(self.modulus(i).q, reciprocal)).sum();
         let start = (1u64 << 31).wrapping_sub(mean.cast_unsigned());
+        let poly = &*self.here(poly)?;
         let coefficient = |x: usize| {
             let sum = terms.iter().enumerate().fold(start, |sum, (i, &(inverse, reciprocal))| {
                 let digit = self.modulus(i).mul_shoup(poly.limb(i)[x], inverse);
@@ -88,7 +89,7 @@ impl Ring {
             fraction: ((1u128 << 64) / u128::from(self.modulus(i).q)) as u64,
         };
         let terms: Vec<Term> = primes.clone().map(term).collect();
-        Ok(self.sum_of_digits(poly, &terms, &modulus, -i64::from(product(None))))
+        Ok(self.sum_of_digits(&*self.here(poly)?, &terms, &modulus, -i64::from(product(None))))
     }
 
     /// `a *= factor^-1` modulo every prime of its basis, in any domain.
@@ -101,6 +102,12 @@ impl Ring {
         if self.primes(a.basis()).any(|q| factor.is_multiple_of(q)) {
             let needed = "a number that no prime of the basis divides";
             return Err(RingError::Factor { operation: OPERATION, found: factor, needed });
+        }
+        if let Some(on) = self.on() {
+            return on.scale_assign_by(self, a, |prime| {
+                let modulus = self.modulus(prime);
+                modulus.shoup(modulus.inv(factor % modulus.q))
+            });
         }
         self.for_each_limb(a, |_, prime, limb| {
             let modulus = self.modulus(prime);
@@ -120,7 +127,7 @@ impl Ring {
         if found != needed {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        Ok(Zeroizing::new(poly.limb(0).to_vec()))
+        Ok(Zeroizing::new(self.here(poly)?.limb(0).to_vec()))
     }
 
     /// The values of a polynomial over the first prime at the roots of unity, as plain residues in bit-reversed order:
@@ -136,6 +143,7 @@ impl Ring {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
         let modulus = self.modulus(0);
+        let poly = &*self.here(poly)?;
         Ok(Zeroizing::new(poly.limb(0).iter().map(|&x| modulus.from_montgomery(x)).collect()))
     }
 

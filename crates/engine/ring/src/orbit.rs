@@ -75,6 +75,7 @@ impl Ring {
             self.check_values(OPERATION, poly, Basis::chain(basis.chain))?;
         }
         let secret = polys.iter().any(Poly::is_secret);
+        let polys = self.all_here(polys)?;
         let transform = |positions: Range<usize>| -> Vec<Poly> {
             let blank = |_| {
                 let mut column = self.blank(basis, Domain::Evaluation);
@@ -157,6 +158,7 @@ impl Ring {
         self.check_standard(OPERATION)?;
         let chain = key.basis().chain;
         self.check_values(OPERATION, key, Basis::chain(chain))?;
+        let key = &*self.here(key)?;
         let (n, order) = (self.degree(), self.orbit_order());
         let mut words = self.scratch(2 * n * chain, key.is_secret());
         for (prime, doubled) in words.chunks_exact_mut(2 * n).enumerate() {

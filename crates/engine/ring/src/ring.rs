@@ -456,6 +456,7 @@ impl Ring {
         if !same_primes || !standard || !self.degree().is_multiple_of(from.degree()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
+        let poly = &*from.here(poly)?;
         let step = self.degree() / from.degree();
         let mut result = self.blank_from(&[poly], found, Domain::Coefficient);
         self.for_each_limb(&mut result, |i, _, limb| {
@@ -772,6 +773,7 @@ impl Ring {
     /// moves to `X^(i galois) + X^(-i galois)`.
     fn coefficient_automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
         self.permutation(galois)?;
+        let poly = &*self.here(poly)?;
         let n = self.degree() as u64;
         let half = u64::from(self.kind().prime_step(self.degree())) / 2;
         let mut result = self.blank_from(&[poly], poly.basis, Domain::Coefficient);

@@ -43,8 +43,9 @@ impl Ring {
     /// # Errors
     /// If the polynomial is in the coefficient domain or of another ring, `run` is neither 1 nor a power of two from
     /// [`SubringPoly::LEAST_RUN`] to the degree, or the values do not come in such runs.
-    pub fn into_subring(&self, poly: Poly, run: usize) -> Result<SubringPoly, RingError> {
+    pub fn into_subring(&self, mut poly: Poly, run: usize) -> Result<SubringPoly, RingError> {
         self.check_domain("keep one value of each run", &poly, Domain::Evaluation)?;
+        self.fetch(&mut poly)?;
         let Poly { stride, basis, limbs, .. } = poly;
         if run == 1 {
             return Ok(SubringPoly { words: poly.words, stride, basis, run });

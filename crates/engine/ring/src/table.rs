@@ -80,6 +80,7 @@ impl Ring {
             }
         }
         self.check_values("write an entry of a table", poly, shape.basis())?;
+        let poly = &*self.here(poly)?;
         let blocks = self.degree() / TABLE_BLOCK;
         for (number, unit) in words.chunks_exact_mut(shape.unit()).enumerate() {
             let target = &mut unit[(column * shape.rows + row) * TABLE_BLOCK..][..TABLE_BLOCK];
@@ -106,9 +107,10 @@ impl Ring {
             });
         }
         let mut words = self.scratch(chain * blocks * unit, polys().any(|factor| factor.is_secret()));
+        let here = self.all_here(polys().copied())?;
         for (number, unit) in words.chunks_exact_mut(unit).enumerate() {
             let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
-            for (target, poly) in unit.chunks_exact_mut(TABLE_BLOCK).zip(polys()) {
+            for (target, poly) in unit.chunks_exact_mut(TABLE_BLOCK).zip(&here) {
                 target.copy_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
             }
         }

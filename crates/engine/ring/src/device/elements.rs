@@ -108,8 +108,18 @@ impl DeviceRing {
 
     /// `a` times an integer.
     pub(crate) fn scale_assign(&self, ring: &Ring, a: &mut Poly, factor: i128) -> Done {
+        self.scale_assign_by(ring, a, |prime| multiple(ring, prime, factor))
+    }
+
+    /// `a` times a factor for each limb, by the number of its prime.
+    pub(crate) fn scale_assign_by(
+        &self,
+        ring: &Ring,
+        a: &mut Poly,
+        factor_of: impl Fn(usize) -> crate::modular::Shoup,
+    ) -> Done {
         let place = self.limbs_to_change(a)?;
-        self.scale_limbs(ring, a.basis, place, |prime| multiple(ring, prime, factor))
+        self.scale_limbs(ring, a.basis, place, factor_of)
     }
 
     /// `sum_i factor_i poly_i` over `basis`, of at least one term.

@@ -155,6 +155,11 @@ impl Ring {
         Ok(())
     }
 
+    /// The polynomials, in the memory of this process.
+    pub(crate) fn all_here<'a>(&self, polys: impl IntoIterator<Item = &'a Poly>) -> Result<Vec<Here<'a>>, RingError> {
+        polys.into_iter().map(|poly| self.here(poly)).collect()
+    }
+
     fn count_fetched(&self) {
         if let Some(on) = self.on() {
             on.fetched.fetch_add(1, Ordering::Relaxed);
