@@ -79,8 +79,8 @@ impl RetrieveOptions {
     }
 
     /// The same options for a database whose records are sealed with this id, which the client opens with
-    /// [`SealedQuestions`](crate::SealedQuestions). Without an id, a database that is described as sealed is refused: no
-    /// record would be found.
+    /// [`SealedQuestions`](crate::SealedQuestions). Without an id, a database that is described as sealed is refused:
+    /// no record would be found.
     pub fn with_sealing(self, sealing: Option<[u8; 16]>) -> Self {
         RetrieveOptions { sealing: sealing.map_or(Opens::Nothing, Opens::Sealed), ..self }
     }

@@ -54,8 +54,8 @@ impl Task<'_> {
         Ok(allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).filter(few))
     }
 
-    /// The cheapest allowed plan, or that of an earlier search in the cache. One of [`Task::structured`] is taken without
-    /// a search for networks.
+    /// The cheapest allowed plan, or that of an earlier search in the cache. One of [`Task::structured`] is taken
+    /// without a search for networks.
     ///
     /// # Errors
     /// If no plan is allowed: the error says what is missing.

@@ -33,8 +33,8 @@ impl Steps {
         Steps { difference: 1, first: 0, babies }
     }
 
-    /// What a transformation with these diagonals, which are all different, consists of. Diagonals that are no multiples
-    /// of the difference count, but have no steps.
+    /// What a transformation with these diagonals, which are all different, consists of. Diagonals that are no
+    /// multiples of the difference count, but have no steps.
     pub fn counts(&self, diagonals: &[usize], slots: usize) -> StepCounts {
         let offsets = Offsets::new(self, slots);
         let babies_at_most = self.babies.min(offsets.period);

@@ -189,8 +189,8 @@ impl DeviceRing {
         sum.ok_or(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "at least one" })
     }
 
-    /// Both components of `sum factor inputs[i]` for a row of pairs `(i, factor)`. `factor_stride` is the number of words
-    /// from one limb of a factor to the next, each of which stands for `run` residues.
+    /// Both components of `sum factor inputs[i]` for a row of pairs `(i, factor)`. `factor_stride` is the number of
+    /// words from one limb of a factor to the next, each of which stands for `run` residues.
     pub(crate) fn product_sum(
         &self,
         ring: &Ring,

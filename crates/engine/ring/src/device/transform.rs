@@ -81,8 +81,8 @@ impl DeviceRing {
         self.launch(kernel::FORWARD_RUNS, tiles, &arguments)
     }
 
-    /// Inverse transforms of so many limbs from one place to another, times the factor of each at `scales` (none: out of
-    /// Montgomery form), plus the word of each at `words` (none: zero), which only the standard ring has.
+    /// Inverse transforms of so many limbs from one place to another, times the factor of each at `scales` (none: out
+    /// of Montgomery form), plus the word of each at `words` (none: zero), which only the standard ring has.
     pub(super) fn inverse(
         &self,
         ring: &Ring,
