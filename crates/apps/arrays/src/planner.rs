@@ -191,8 +191,8 @@ fn cheapest(
         let layout = flat_layout(preset.parameters(), flat, options)?;
         plan_low(preset, flat, layout, (budget, floor))
     };
-    // Matrices of several ciphertexts are planned in square tiles first: a plan of a permutation of so many entries
-    // takes minutes. Rows stay rows.
+    // Matrices of several ciphertexts are planned in square tiles first: a search for a permutation of so many entries
+    // takes seconds for each ciphertext. Rows stay rows.
     let (first, last) = match flat {
         Some(flat) if options.one_row.is_some() || of_rows(graph) || !is_long(&flat, preset.parameters()) => {
             (Some(flat), None)
