@@ -39,7 +39,18 @@ impl Ciphertext {
         &self.inner
     }
 
+    /// Moves it to the memory of this process, if only a device has it.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn fetch(&mut self, parameters: &CkksParameters) -> Result<(), CkksError> {
+        Ok(self.inner.fetch(parameters.rlwe())?)
+    }
+
     /// Serialises: scale (f64), then the ciphertext.
+    ///
+    /// # Panics
+    /// If only a device has it: see [`Ciphertext::fetch`].
     pub fn to_bytes(&self, parameters: &CkksParameters) -> Vec<u8> {
         let mut bytes = self.scale.to_le_bytes().to_vec();
         bytes.extend(self.inner.to_bytes(parameters.rlwe()));

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Weak};
 
-use unspoken_ring::{Backend, Basis, MAX_DROPPED, Ring, RingLiteral, Special};
+use unspoken_ring::{Backend, Basis, Device, MAX_DROPPED, Ring, RingLiteral, Special};
 use unspoken_rlwe::{self as rlwe, KeyKind, KeyPlan, ParametersLiteral, slot_count};
 
 use crate::bootstrap::failure::log2_failure;
@@ -189,6 +189,16 @@ impl CkksParameters {
         }
         let rlwe = rlwe::Parameters::with_backend(rlwe, backend)?;
         Ok(CkksParameters(Arc::new(Inner { rlwe, levels, scale: scale_bits.exp2(), bootstrap })))
+    }
+
+    /// The same parameters with the polynomials of their ring on a device: see [`rlwe::Parameters::on_device`].
+    ///
+    /// # Errors
+    /// As for [`rlwe::Parameters::on_device`].
+    pub fn on_device(&self, device: &Device) -> Result<Self, CkksError> {
+        let (levels, scale, bootstrap) = (self.0.levels.clone(), self.0.scale, self.0.bootstrap);
+        let rlwe = self.0.rlwe.on_device(device)?;
+        Ok(CkksParameters(Arc::new(Inner { rlwe, levels, scale, bootstrap })))
     }
 
     /// The underlying RLWE parameters.

@@ -49,3 +49,4 @@ pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};
 pub use subring::SubringPoly;
 pub use table::{TableFactors, TableShape};
+pub use unspoken_device::{Device, DeviceError};

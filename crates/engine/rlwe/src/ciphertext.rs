@@ -4,6 +4,7 @@ use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed};
 
 use crate::error::RlweError;
 use crate::keys::SecretKey;
+use crate::parameters::Parameters;
 
 /// `(c_0, c_1, ...)` with `sum_i c_i s^i = m + e`: two components, or three before relinearisation.
 ///
@@ -14,6 +15,14 @@ pub struct Ciphertext {
 }
 
 impl Ciphertext {
+    /// Moves it to the memory of this process, if only a device has it.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn fetch(&mut self, parameters: &Parameters) -> Result<(), RlweError> {
+        Ok(self.components.iter_mut().try_for_each(|component| parameters.ring().fetch(component))?)
+    }
+
     /// Wraps components.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
+use unspoken_ring::{Backend, Basis, Device, Ring, RingKind, RingLiteral};
 
 use crate::error::RlweError;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution, max_log2_modulus, security_bits};
@@ -91,6 +91,17 @@ impl Parameters {
         }
         let ring = Ring::new(literal.ring.clone(), backend)?;
         let fingerprint = Fingerprint::of(&literal);
+        Ok(Parameters(Arc::new(Inner { literal, ring, fingerprint, small_rings: Mutex::default() })))
+    }
+
+    /// The same parameters with the polynomials of their ring on a device: for services, which have no secrets. Keys and
+    /// ciphertexts are copied there when they are read; those of one object cannot be used with the other.
+    ///
+    /// # Errors
+    /// If the ring does not fit the device, or the device failed.
+    pub fn on_device(&self, device: &Device) -> Result<Self, RlweError> {
+        let (literal, fingerprint) = (self.0.literal.clone(), self.0.fingerprint);
+        let ring = self.0.ring.on_device(device)?;
         Ok(Parameters(Arc::new(Inner { literal, ring, fingerprint, small_rings: Mutex::default() })))
     }
 

@@ -70,14 +70,18 @@ impl SmallRing {
             digit_len: 1,
         };
         let make = || -> Result<SmallRings, RlweError> {
-            let wide = Ring::new(literal(ring.degree()), ring.backend())?;
+            let mut wide = Ring::new(literal(ring.degree()), ring.backend())?;
             let small = ParametersLiteral {
                 name: format!("{}_small", parameters.name()),
                 ring: literal(small_degree),
                 secret: SecretDistribution::UniformTernary,
                 encapsulation: None,
             };
-            Ok(SmallRings { wide, small: Parameters::with_backend(small, ring.backend())? })
+            let mut small = Parameters::with_backend(small, ring.backend())?;
+            if let Some(device) = ring.device() {
+                (wide, small) = (wide.on_device(device)?, small.on_device(device)?);
+            }
+            Ok(SmallRings { wide, small })
         };
         let SmallRings { wide, small } = parameters.small_rings(small_degree, make)?;
         Ok(SmallRing { main: parameters.clone(), wide, small, degree: module_degree })
