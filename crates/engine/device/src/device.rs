@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{NoUninit, cast_slice, cast_slice_mut};
 
 use crate::driver::Driver;
 use crate::error::DeviceError;
-use crate::kernel::{Address, Kernel};
+use crate::kernel::{Address, Kernel, NAMES};
 
 /// Buffers are of multiples of so many bytes.
 const GRAIN: usize = 256;
@@ -22,6 +23,10 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     driver: Box<dyn Driver>,
     idle: Mutex<Idle>,
+    /// For each kernel how often it was queued, and with how many blocks.
+    launches: Mutex<[(u64, u64); NAMES.len()]>,
+    /// Bytes that were copied to the device, and from it.
+    copied: [AtomicU64; 2],
 }
 
 /// Buffers that are in no use, by their bytes.
@@ -42,7 +47,13 @@ impl std::fmt::Debug for Device {
 impl Device {
     /// The device of a driver.
     pub fn new(driver: impl Driver + 'static) -> Self {
-        Device(Arc::new(Inner { driver: Box::new(driver), idle: Mutex::default() }))
+        let launches = Mutex::new([(0, 0); NAMES.len()]);
+        Device(Arc::new(Inner {
+            driver: Box::new(driver),
+            idle: Mutex::default(),
+            launches,
+            copied: Default::default(),
+        }))
     }
 
     /// Its name, such as `cuda:0`.
@@ -72,6 +83,16 @@ impl Device {
     pub fn taken_bytes(&self) -> (usize, usize) {
         let idle = self.idle();
         (idle.taken - idle.bytes, idle.bytes)
+    }
+
+    /// How often each kernel was queued so far, and with how many blocks, in the order of [`NAMES`].
+    pub fn launches(&self) -> [(u64, u64); NAMES.len()] {
+        *self.0.launches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that were copied to the device so far, and from it.
+    pub fn copied_bytes(&self) -> [u64; 2] {
+        self.0.copied.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
@@ -106,6 +127,7 @@ impl Device {
     /// [`DeviceError::Memory`], or if the device failed.
     pub fn upload<T: NoUninit>(&self, items: &[T]) -> Result<Buffer, DeviceError> {
         let buffer = self.buffer(size_of_val(items).div_ceil(size_of::<u32>()))?;
+        self.0.copied[0].fetch_add(size_of_val(items) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
         unsafe { self.0.driver.write(buffer.address, cast_slice(items)) }?;
         Ok(buffer)
@@ -140,6 +162,8 @@ impl Device {
         if blocks.contains(&0) {
             return Ok(());
         }
+        let counted = &mut self.0.launches.lock().unwrap_or_else(PoisonError::into_inner)[kernel.number()];
+        *counted = (counted.0 + 1, counted.1 + blocks.iter().map(|&count| u64::from(count)).product::<u64>());
         let arguments = NonNull::from(arguments).cast();
         // SAFETY: the arguments are of the kernel's type; the rest is the caller's.
         unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) }
@@ -219,6 +243,7 @@ impl Buffer {
     /// If it is too short.
     pub fn write(&mut self, at: usize, words: &[u32]) -> Result<(), DeviceError> {
         assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
+        self.device.0.copied[0].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
         unsafe { self.device.0.driver.write(self.at(at), cast_slice(words)) }
     }
@@ -232,6 +257,7 @@ impl Buffer {
     /// If it is too short.
     pub fn read(&self, at: usize, words: &mut [u32]) -> Result<(), DeviceError> {
         assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
+        self.device.0.copied[1].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
         unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) }
     }

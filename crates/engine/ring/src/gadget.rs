@@ -184,7 +184,11 @@ impl Ring {
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes already.
     pub fn lift_special(&self, poly: &Poly) -> Result<Poly, RingError> {
-        let mut result = self.zero(self.switching_basis(poly.basis().without_special()), Domain::Evaluation);
+        let basis = self.switching_basis(poly.basis().without_special());
+        let mut result = match self.on() {
+            Some(on) => on.zero(self, basis)?,
+            None => self.zero(basis, Domain::Evaluation),
+        };
         self.add_lifted_assign(&mut result, poly)?;
         Ok(result)
     }

@@ -21,7 +21,6 @@ const CACHE_LINE: usize = 64;
 pub(crate) struct AlignedWords {
     pointer: *mut u32,
     len: usize,
-    layout: Layout,
 }
 
 // SAFETY: the buffer owns its memory and hands out references only through `&self`/`&mut self`.
@@ -30,16 +29,26 @@ unsafe impl Send for AlignedWords {}
 unsafe impl Sync for AlignedWords {}
 
 impl AlignedWords {
-    pub(crate) fn zeroed(len: usize) -> Self {
+    /// The layout of so many words.
+    fn layout(len: usize) -> Layout {
         // Where `usize` has 32 bits, the bytes of a length may not fit it.
         let bytes = len.max(1).saturating_mul(size_of::<u32>());
-        let is_huge = cfg!(target_os = "linux") && bytes >= HUGE_PAGE;
-        let alignment = if is_huge { HUGE_PAGE } else { CACHE_LINE };
-        let Ok(layout) = Layout::from_size_align(bytes, alignment) else { handle_alloc_error(Layout::new::<u32>()) };
-        if !is_huge {
+        let alignment = if Self::is_huge(bytes) { HUGE_PAGE } else { CACHE_LINE };
+        Layout::from_size_align(bytes, alignment).unwrap_or_else(|_| handle_alloc_error(Layout::new::<u32>()))
+    }
+
+    /// Whether a buffer of so many bytes asks for huge pages.
+    fn is_huge(bytes: usize) -> bool {
+        cfg!(target_os = "linux") && bytes >= HUGE_PAGE
+    }
+
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let layout = Self::layout(len);
+        let bytes = layout.size();
+        if !Self::is_huge(bytes) {
             // SAFETY: the layout has a non-zero size.
             let pointer = unsafe { alloc_zeroed(layout) }.cast::<u32>();
-            return if pointer.is_null() { handle_alloc_error(layout) } else { AlignedWords { pointer, len, layout } };
+            return if pointer.is_null() { handle_alloc_error(layout) } else { AlignedWords { pointer, len } };
         }
         // SAFETY: the layout has a non-zero size.
         let pointer = unsafe { alloc(layout) }.cast::<u32>();
@@ -54,14 +63,14 @@ impl AlignedWords {
         };
         // SAFETY: the memory is `bytes` long, and `len` words fill it.
         unsafe { pointer.write_bytes(0, len) };
-        AlignedWords { pointer, len, layout }
+        AlignedWords { pointer, len }
     }
 }
 
 impl Drop for AlignedWords {
     fn drop(&mut self) {
         // SAFETY: allocated with exactly this layout and not freed before.
-        unsafe { dealloc(self.pointer.cast(), self.layout) }
+        unsafe { dealloc(self.pointer.cast(), Self::layout(self.len)) }
     }
 }
 
@@ -272,7 +281,15 @@ impl Words {
         let mut buffer = Arc::clone(self.on(device)?);
         self.device.take();
         if Arc::get_mut(&mut buffer).is_none() {
-            buffer = Arc::new(buffer.duplicate()?);
+            let copy = buffer.duplicate();
+            buffer = match copy {
+                Ok(copy) => Arc::new(copy),
+                Err(error) => {
+                    // The words are as they were.
+                    self.device = OnceLock::from(buffer);
+                    return Err(error.into());
+                }
+            };
         }
         if let Some(host) = self.buffer.take() {
             self.pool.give_back(host);

@@ -60,6 +60,13 @@ impl DeviceRing {
         Ok(ring.poly_of(words, basis, domain))
     }
 
+    /// The zero polynomial in the evaluation domain.
+    pub(crate) fn zero(&self, ring: &Ring, basis: Basis) -> Result<Poly, RingError> {
+        let mut buffer = self.device.buffer(ring.limb_count(basis) * ring.stride())?;
+        buffer.clear()?;
+        Ok(ring.poly_of(ring.pool().on_device(buffer), basis, Domain::Evaluation))
+    }
+
     /// Memory on the device with unspecified words.
     fn words(&self, ring: &Ring, count: usize) -> Result<Words, RingError> {
         Ok(ring.pool().on_device(self.device.buffer(count)?))

@@ -1,0 +1,126 @@
+//! Operations of a ring on the device against those on the processor.
+
+use serde_json::json;
+use unspoken_ring::modular::primes_descending;
+use unspoken_ring::{Backend, Basis, Device, Domain, GadgetKey, Poly, Ring, RingError, RingKind, RingLiteral, Seed};
+
+use crate::report::Report;
+
+/// Primes of the chain, terminal and special ones, and of a digit.
+const CHAIN: usize = 9;
+const TERMINAL: usize = 2;
+const SPECIAL: usize = 5;
+const DIGIT: usize = 4;
+
+/// A ring of this degree with primes of 30 bits.
+pub fn ring(log_degree: u32, kind: RingKind) -> Result<Ring, RingError> {
+    let degree = 1 << log_degree;
+    let step = kind.prime_step(degree);
+    let mut primes = primes_descending(1 << 29, 1 << 30, step);
+    let mut take = |count| primes.by_ref().take(count).collect::<Vec<u32>>();
+    let (chain, special) = (take(CHAIN), take(SPECIAL));
+    let terminal = primes_descending(1 << 24, 1 << 27, step).take(TERMINAL).collect();
+    Ring::new(RingLiteral { degree, kind, chain, terminal, special, digit_len: DIGIT }, Backend::detect())
+}
+
+/// The widest basis of such a ring without special primes.
+pub fn widest() -> Basis {
+    Basis::chain(CHAIN).with_terminal(TERMINAL)
+}
+
+/// A key of uniform residues, which nobody has a secret of.
+pub fn key(ring: &Ring) -> Result<GadgetKey, RingError> {
+    let basis = ring.gadget_key_basis(CHAIN);
+    let rows: Vec<[Poly; 2]> = (0..ring.digit_count(CHAIN) as u32)
+        .map(|digit| [2 * digit, 2 * digit + 1].map(|stream| ring.uniform(&Seed([3; 32]), stream, basis)))
+        .collect();
+    ring.gadget_key(CHAIN, &rows.iter().map(|row| row.each_ref()).collect::<Vec<_>>())
+}
+
+type Work = fn(&Ring, &[Poly]) -> Result<Vec<Poly>, RingError>;
+
+/// The operations. The operands are three polynomials over the widest basis, and one over its special primes, too.
+const OPERATIONS: &[(&str, Work)] = &[
+    ("to coefficients and back", |ring, p| {
+        let mut there = p[0].clone();
+        ring.to_coefficients(&mut there)?;
+        let mut back = there.clone();
+        ring.to_evaluation(&mut back)?;
+        Ok(vec![there, back])
+    }),
+    ("sums and products", |ring, p| {
+        let mut sum = ring.add(&p[0], &p[1])?;
+        ring.mul_add_assign(&mut sum, &p[1], &p[2])?;
+        ring.sub_assign(&mut sum, &p[2])?;
+        ring.scale_assign(&mut sum, -(1 << 80) + 3)?;
+        ring.add_constant_assign(&mut sum, 1 << 70)?;
+        Ok(vec![ring.mul(&sum, &p[0])?, sum])
+    }),
+    ("sum of multiples", |ring, p| {
+        Ok(vec![ring.sum_of_multiples(&[(&p[0], 5), (&p[1], -(1 << 66)), (&p[2], 1)], widest())?])
+    }),
+    ("tensor", |ring, p| Ok(ring.tensor([&p[0], &p[1]], [&p[1], &p[2]], widest())?.into())),
+    ("automorphisms", |ring, p| {
+        Ok(vec![ring.automorphism(&p[0], 5)?, ring.automorphism_sum(&p[1], &[5, 25, 125, 1])?])
+    }),
+    ("division and rescale", |ring, p| {
+        Ok(vec![ring.divide_round(&p[3], widest())?, ring.rescale_round(&p[0], Basis::chain(CHAIN - 2))?])
+    }),
+    ("extension", |ring, p| {
+        let low = ring.restricted(&p[0], Basis::chain(3))?;
+        Ok(vec![ring.extend_basis(&low, widest().with_special())?])
+    }),
+    ("products with keys", |ring, p| {
+        let key = key(ring)?;
+        let digits = ring.decompose(&p[0])?;
+        let sum = ring.hoisted_sum(&digits, &[(&key, 5), (&key, 25), (&key, 1)])?;
+        Ok(ring.gadget_product(&p[1], &key)?.into_iter().chain(sum).collect())
+    }),
+    ("sums of products", |ring, p| {
+        let row: Vec<(usize, Poly)> = (0..40).map(|i| (i % 2, p[i % 3].clone())).collect();
+        let inputs = [[&p[0], &p[1]], [&p[2], &p[1]]];
+        Ok(ring.product_sums(&inputs, &[row.as_slice()])?.into_iter().flatten().collect())
+    }),
+];
+
+fn operands(ring: &Ring) -> Vec<Poly> {
+    let bases = [widest(), widest(), widest(), widest().with_special()];
+    (0..).zip(bases).map(|(stream, basis)| ring.uniform(&Seed([5; 32]), stream, basis)).collect()
+}
+
+/// The bytes of a polynomial, wherever it is.
+pub fn bytes(ring: &Ring, mut poly: Poly) -> Result<Vec<u8>, RingError> {
+    ring.fetch(&mut poly)?;
+    let mut bytes = vec![u8::from(poly.domain() == Domain::Evaluation)];
+    ring.write_residues(&poly, &mut bytes);
+    Ok(bytes)
+}
+
+pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
+    for kind in [RingKind::Standard, RingKind::ConjugateInvariant] {
+        let degrees = match (quick, kind) {
+            (true, _) => 11..=12,
+            (false, RingKind::Standard) => 11..=17,
+            // Primes are 1 modulo 4n.
+            (false, RingKind::ConjugateInvariant) => 11..=16,
+        };
+        for log_degree in degrees {
+            let host = ring(log_degree, kind)?;
+            let there = host.on_device(device)?;
+            let both = [&host, &there].map(operands);
+            for (name, work) in OPERATIONS {
+                let results = [work(&host, &both[0])?, work(&there, &both[1])?];
+                let [wanted, found] = results;
+                let mut same = wanted.len() == found.len();
+                for (wanted, found) in wanted.into_iter().zip(found) {
+                    same &= bytes(&host, wanted)? == bytes(&there, found)?;
+                }
+                report.line(json!({
+                    "part": "bits", "ring": format!("{kind:?}"), "log_degree": log_degree, "operation": name,
+                    "same": same,
+                }))?;
+            }
+        }
+    }
+    Ok(())
+}

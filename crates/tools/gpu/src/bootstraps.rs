@@ -1,0 +1,141 @@
+//! Bootstraps on the device and on the processor.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use unspoken_ckks::{
+    Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, SeededCiphertext,
+    SlotValues,
+};
+use unspoken_device::NAMES;
+use unspoken_ring::{Device, SecretRng};
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyStorage, SecretKey};
+
+use crate::report::Report;
+
+/// The presets, that of language models first.
+const PRESETS: [&str; 2] = ["n16_boot_depth14_scale40", "n16_boot_depth9_scale50"];
+const QUICK: [&str; 1] = ["insecure_n11_boot_depth9_scale50"];
+
+/// Bootstraps that are timed.
+const REPETITIONS: usize = 5;
+
+fn parameters(preset: &str) -> anyhow::Result<CkksParameters> {
+    Ok(Preset::find(preset)?.build()?)
+}
+
+/// What a client sends: its keys, and an encrypted vector at the lowest level.
+struct Sent {
+    keys: Vec<u8>,
+    vector: Vec<u8>,
+}
+
+impl Sent {
+    fn new(parameters: &CkksParameters) -> anyhow::Result<Self> {
+        let encoder = Encoder::new(parameters);
+        let plan = Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex)?;
+        let mut rng = SecretRng::from_os()?;
+        let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
+        let mut keys = Vec::new();
+        KeyBundle::write(&secret, &plan.key_plan(), &mut rng, &mut keys, |_, _| (), &AtomicBool::new(false))?;
+        let value = |i: usize| Complex64::new((i % 7) as f64 / 7.0, (i % 5) as f64 / 9.0);
+        let values: Vec<Complex64> = (0..parameters.slots()).map(value).collect();
+        let plaintext = encoder.encode(&values, plan.input_level(), parameters.scale())?;
+        let vector = encoder.encrypt(&plaintext, &secret, &mut rng)?.to_bytes(parameters);
+        Ok(Sent { keys, vector })
+    }
+}
+
+/// A server with the keys of a client.
+struct Server {
+    encoder: Encoder,
+    keys: EvaluationKeys,
+    bootstrapper: Bootstrapper,
+    input: Ciphertext,
+}
+
+impl Server {
+    fn new(parameters: &CkksParameters, sent: &Sent) -> anyhow::Result<Self> {
+        let encoder = Encoder::new(parameters);
+        let plan = Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex)?;
+        let keys = KeyBundle::read(parameters.rlwe(), KeyStorage::Expanded, &mut sent.keys.as_slice())?;
+        let bootstrapper = Bootstrapper::new(&encoder, plan)?;
+        let input = SeededCiphertext::from_bytes(parameters, &sent.vector)?.expand(parameters);
+        Ok(Server { encoder, keys, bootstrapper, input })
+    }
+
+    /// The bytes of a bootstrap, and its seconds.
+    fn refresh(&self) -> anyhow::Result<(Vec<u8>, f64)> {
+        let start = Instant::now();
+        let mut result = self.bootstrapper.refresh(&Evaluator::new(&self.encoder, &self.keys), &self.input)?;
+        let parameters = self.encoder.parameters();
+        result.fetch(parameters)?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((result.to_bytes(parameters), seconds))
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
+    for preset in if quick { QUICK.as_slice() } else { PRESETS.as_slice() } {
+        let host = parameters(preset)?;
+        let sent = Sent::new(&host)?;
+        let there = host.on_device(device)?;
+        let start = Instant::now();
+        let server = Server::new(&there, &sent)?;
+        let loaded = start.elapsed().as_secs_f64();
+        // The first one copies keys and matrices to the device.
+        let (first, first_seconds) = server.refresh()?;
+        let (before, launched) = (there.ring().fetched_polynomials(), device.launches());
+        let copied = device.copied_bytes();
+        let mut times = Vec::new();
+        for _ in 0..REPETITIONS {
+            let (bytes, seconds) = server.refresh()?;
+            anyhow::ensure!(bytes == first, "a bootstrap on the device gave other bits than the one before it");
+            times.push(seconds);
+        }
+        // The two components of each result.
+        let repetitions = REPETITIONS as u64;
+        let fetched = (there.ring().fetched_polynomials() - before) / repetitions;
+        let each = NAMES.iter().zip(device.launches().into_iter().zip(launched));
+        let each = each.map(|(name, ((launches, blocks), before))| {
+            let counts = [launches - before.0, blocks - before.1].map(|count| count / repetitions);
+            ((*name).to_owned(), json!({ "launches": counts[0], "blocks": counts[1] }))
+        });
+        let kernels: serde_json::Map<String, Value> = each.collect();
+        let [up, down] = [0, 1].map(|which| (device.copied_bytes()[which] - copied[which]) / repetitions);
+        let (used, idle) = device.taken_bytes();
+        report.line(json!({
+            "part": "bootstraps", "preset": preset, "where": device.name(), "seconds": median(times),
+            "first_seconds": first_seconds, "load_seconds": loaded, "fetched": fetched, "used_bytes": used,
+            "idle_bytes": idle, "bytes_to_device": up, "bytes_from_device": down, "kernels": kernels,
+        }))?;
+        drop(server);
+        device.release_idle();
+        let (wanted, seconds) = Server::new(&host, &sent)?.refresh()?;
+        report.line(json!({
+            "part": "bootstraps", "preset": preset, "where": "processor", "seconds": seconds, "same": wanted == first,
+        }))?;
+    }
+    Ok(())
+}
+
+/// Bootstraps on some threads of the processor.
+pub fn threads(_: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
+    let preset = if quick { QUICK[0] } else { PRESETS[0] };
+    let host = parameters(preset)?;
+    let server = Server::new(&host, &Sent::new(&host)?)?;
+    let most = rayon::current_num_threads();
+    for count in std::iter::successors(Some(1), |count| Some(2 * count)).take_while(|&count| count <= most) {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build()?;
+        let times = pool.install(|| (0..2).map(|_| Ok(server.refresh()?.1)).collect::<anyhow::Result<Vec<f64>>>())?;
+        let seconds = times.into_iter().fold(f64::INFINITY, f64::min);
+        report.line(json!({ "part": "threads", "preset": preset, "threads": count, "seconds": seconds }))?;
+    }
+    Ok(())
+}
