@@ -94,8 +94,8 @@ impl Parameters {
         Ok(Parameters(Arc::new(Inner { literal, ring, fingerprint, small_rings: Mutex::default() })))
     }
 
-    /// The same parameters with the polynomials of their ring on a device: for services, which have no secrets. Keys and
-    /// ciphertexts are copied there when they are read; those of one object cannot be used with the other.
+    /// The same parameters with the polynomials of their ring on a device: for services, which have no secrets. Keys
+    /// and ciphertexts are copied there at their first use; those of one object cannot be used with the other.
     ///
     /// # Errors
     /// If the ring does not fit the device, or the device failed.
