@@ -9,7 +9,14 @@ const NAME: &str = "writer.lock";
 
 /// The lock, held until it is dropped. The operating system releases it when the process ends for any reason.
 #[derive(Debug)]
-pub(crate) struct Lock(#[allow(dead_code, reason = "closing the file releases the lock")] File);
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is starting has it, too, until it runs its program.
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock {
     /// Takes the lock of a directory, without waiting.
