@@ -179,7 +179,7 @@ for (const vector of cases("llama")) {
     assert.deepEqual([told.tokens, told.passes, told.end], [1, 1, "maximum"]);
 
     // Tokens that the preparation never ran are known before a question is sent.
-    const { id } = JSON.parse(Buffer.from(vector.model["client.json"], "base64"));
+    const { id } = JSON.parse(Buffer.from(vector.model["client.json"], "base64")).model;
     const covering = (tokens) => {
       const coverage = Buffer.from(JSON.stringify({ id, tokens })).toString("base64");
       const model = { ...vector.model, "coverage.json": coverage };
