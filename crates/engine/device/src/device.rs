@@ -24,7 +24,7 @@ struct Inner {
     driver: Box<dyn Driver>,
     idle: Mutex<Idle>,
     /// For each kernel how often it was queued, and with how many blocks.
-    launches: Mutex<[(u64, u64); NAMES.len()]>,
+    launches: [[AtomicU64; 2]; NAMES.len()],
     /// Bytes that were copied to the device, and from it.
     copied: [AtomicU64; 2],
 }
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Device {
 impl Device {
     /// The device of a driver.
     pub fn new(driver: impl Driver + 'static) -> Self {
-        let launches = Mutex::new([(0, 0); NAMES.len()]);
+        let launches = [const { [const { AtomicU64::new(0) }; 2] }; NAMES.len()];
         Device(Arc::new(Inner {
             driver: Box::new(driver),
             idle: Mutex::default(),
@@ -66,11 +66,6 @@ impl Device {
         self.0.driver.model()
     }
 
-    /// Whether both are the same.
-    pub fn is(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Bytes of its memory: free ones, and all.
     ///
     /// # Errors
@@ -86,8 +81,8 @@ impl Device {
     }
 
     /// How often each kernel was queued so far, and with how many blocks, in the order of [`NAMES`].
-    pub fn launches(&self) -> [(u64, u64); NAMES.len()] {
-        *self.0.launches.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn launches(&self) -> [[u64; 2]; NAMES.len()] {
+        self.0.launches.each_ref().map(|counts| counts.each_ref().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// Bytes that were copied to the device so far, and from it.
@@ -162,8 +157,9 @@ impl Device {
         if blocks.contains(&0) {
             return Ok(());
         }
-        let counted = &mut self.0.launches.lock().unwrap_or_else(PoisonError::into_inner)[kernel.number()];
-        *counted = (counted.0 + 1, counted.1 + blocks.iter().map(|&count| u64::from(count)).product::<u64>());
+        let [launches, all] = &self.0.launches[kernel.number()];
+        launches.fetch_add(1, Ordering::Relaxed);
+        all.fetch_add(blocks.iter().map(|&count| u64::from(count)).product(), Ordering::Relaxed);
         let arguments = NonNull::from(arguments).cast();
         // SAFETY: the arguments are of the kernel's type; the rest is the caller's.
         unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) }
@@ -227,25 +223,6 @@ impl Buffer {
     /// Whether it has no words.
     pub fn is_empty(&self) -> bool {
         self.words == 0
-    }
-
-    /// The device that it is on.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// Copies words to it, from word `at` on.
-    ///
-    /// # Errors
-    /// If the device failed.
-    ///
-    /// # Panics
-    /// If it is too short.
-    pub fn write(&mut self, at: usize, words: &[u32]) -> Result<(), DeviceError> {
-        assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
-        self.device.0.copied[0].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
-        // SAFETY: the buffer has as many bytes.
-        unsafe { self.device.0.driver.write(self.at(at), cast_slice(words)) }
     }
 
     /// Copies words from it, from word `at` on.

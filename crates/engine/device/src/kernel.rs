@@ -30,11 +30,6 @@ impl<A> Kernel<A> {
     pub const fn number(self) -> usize {
         self.number
     }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        NAMES[self.number]
-    }
 }
 
 macro_rules! kernels {

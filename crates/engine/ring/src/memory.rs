@@ -335,7 +335,9 @@ impl Deref for Words {
 impl DerefMut for Words {
     fn deref_mut(&mut self) -> &mut [u32] {
         // A device has them as they were.
-        self.device.take();
+        if self.buffer.is_some() {
+            self.device.take();
+        }
         self.buffer.as_deref_mut().map_or(&mut [], |words| &mut words[..self.len])
     }
 }

@@ -1,6 +1,7 @@
 //! The ring: its primes and tables, and the element-wise arithmetic of its polynomials.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rayon::prelude::*;
@@ -261,11 +262,15 @@ impl Ring {
     }
 
     pub(crate) fn division(&self, from: Basis, to: Basis) -> Arc<DivisionTable> {
-        cached(&self.0.divisions, (from, to), || DivisionTable::new(self, from, to))
+        let make = || Ok::<_, Infallible>(DivisionTable::new(self, from, to));
+        let Ok(table) = cached(&self.0.divisions, (from, to), make);
+        table
     }
 
     pub(crate) fn decomposition(&self, basis: Basis) -> Arc<DecompositionTable> {
-        cached(&self.0.decompositions, basis, || DecompositionTable::new(self, basis))
+        let make = || Ok::<_, Infallible>(DecompositionTable::new(self, basis));
+        let Ok(table) = cached(&self.0.decompositions, basis, make);
+        table
     }
 
     /// For each chain prime the powers of its `2n`-th root of unity, in Montgomery form. Standard ring.
@@ -302,7 +307,7 @@ impl Ring {
         if !valid || galois >= order {
             return Err(RingError::Galois { found: galois });
         }
-        Ok(cached(&self.0.permutations, galois, || Permutation::new(self.degree(), self.kind(), galois)))
+        cached(&self.0.permutations, galois, || Ok(Permutation::new(self.degree(), self.kind(), galois)))
     }
 
     /// An uninitialised polynomial; the caller fills every limb.
@@ -830,14 +835,15 @@ fn check(literal: &RingLiteral) -> Result<(), RingError> {
     Ok(())
 }
 
-fn cached<K: std::hash::Hash + Eq + Copy, V>(
+/// The entry of a cache, made if there is none.
+pub(crate) fn cached<K: std::hash::Hash + Eq + Copy, V, E>(
     cache: &RwLock<HashMap<K, Arc<V>>>,
     key: K,
-    make: impl FnOnce() -> V,
-) -> Arc<V> {
+    make: impl FnOnce() -> Result<V, E>,
+) -> Result<Arc<V>, E> {
     if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-        return Arc::clone(found);
+        return Ok(Arc::clone(found));
     }
-    let made = Arc::new(make());
-    Arc::clone(cache.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made))
+    let made = Arc::new(make()?);
+    Ok(Arc::clone(cache.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made)))
 }

@@ -172,8 +172,7 @@ mod tests {
         let all = device.buffer(1 << 14).unwrap();
         assert_eq!((device.taken_bytes(), device.memory().unwrap()), ((1 << 16, 0), (0, 1 << 16)));
         drop(all);
-        let mut some = device.upload(&[1u32, 2, 3]).unwrap();
-        some.write(1, &[7]).unwrap();
+        let mut some = device.upload(&[1u32, 7, 3]).unwrap();
         let copy = some.duplicate().unwrap();
         some.clear().unwrap();
         let mut words = [0; 3];

@@ -103,9 +103,9 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
         let repetitions = REPETITIONS as u64;
         let fetched = (there.ring().fetched_polynomials() - before) / repetitions;
         let each = NAMES.iter().zip(device.launches().into_iter().zip(launched));
-        let each = each.map(|(name, ((launches, blocks), before))| {
-            let counts = [launches - before.0, blocks - before.1].map(|count| count / repetitions);
-            ((*name).to_owned(), json!({ "launches": counts[0], "blocks": counts[1] }))
+        let each = each.map(|(name, (now, before))| {
+            let [launches, blocks] = [0, 1].map(|which| (now[which] - before[which]) / repetitions);
+            ((*name).to_owned(), json!({ "launches": launches, "blocks": blocks }))
         });
         let kernels: serde_json::Map<String, Value> = each.collect();
         let [up, down] = [0, 1].map(|which| (device.copied_bytes()[which] - copied[which]) / repetitions);

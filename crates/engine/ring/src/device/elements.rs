@@ -5,6 +5,7 @@ use unspoken_device::kernel::{self, ElementArgs, FactorArgs, Kernel, Limbs, MOST
 use super::DeviceRing;
 use crate::error::RingError;
 use crate::memory::Words;
+use crate::modular;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -83,7 +84,7 @@ impl DeviceRing {
         kernel: Kernel<FactorArgs>,
         of: ElementArgs,
         basis: Basis,
-        factor_of: impl Fn(usize) -> crate::modular::Shoup,
+        factor_of: impl Fn(usize) -> modular::Shoup,
     ) -> Done {
         let mut factor = [Shoup::default(); MOST_PRIMES];
         let primes = ring.prime_indices(basis);
@@ -100,7 +101,7 @@ impl DeviceRing {
         ring: &Ring,
         basis: Basis,
         place: Limbs,
-        factor_of: impl Fn(usize) -> crate::modular::Shoup,
+        factor_of: impl Fn(usize) -> modular::Shoup,
     ) -> Done {
         let of = self.element_args(basis, place, place, Limbs::default());
         self.run_factors(ring, kernel::SCALE, of, basis, factor_of)
@@ -116,7 +117,7 @@ impl DeviceRing {
         &self,
         ring: &Ring,
         a: &mut Poly,
-        factor_of: impl Fn(usize) -> crate::modular::Shoup,
+        factor_of: impl Fn(usize) -> modular::Shoup,
     ) -> Done {
         let place = self.limbs_to_change(a)?;
         self.scale_limbs(ring, a.basis, place, factor_of)
@@ -147,7 +148,7 @@ impl DeviceRing {
     pub(super) fn add_words(&self, ring: &Ring, a: &mut Poly, word_of: impl Fn(usize) -> u32) -> Done {
         let place = self.limbs_to_change(a)?;
         let of = self.element_args(a.basis, place, place, Limbs::default());
-        let word = |prime| crate::modular::Shoup { value: word_of(prime), quotient: 0 };
+        let word = |prime| modular::Shoup { value: word_of(prime), quotient: 0 };
         self.run_factors(ring, kernel::ADD_WORDS, of, a.basis, word)
     }
 
@@ -157,7 +158,7 @@ impl DeviceRing {
         ring: &Ring,
         acc: &mut Poly,
         poly: &Poly,
-        factor_of: impl Fn(usize) -> crate::modular::Shoup,
+        factor_of: impl Fn(usize) -> modular::Shoup,
     ) -> Done {
         let source = self.limbs(poly)?;
         let place = self.limbs_to_change(acc)?;
@@ -233,12 +234,12 @@ impl DeviceRing {
 type Made = Result<Poly, RingError>;
 type Done = Result<(), RingError>;
 
-fn multiple(ring: &Ring, prime: usize, factor: i128) -> crate::modular::Shoup {
+fn multiple(ring: &Ring, prime: usize, factor: i128) -> modular::Shoup {
     let modulus = ring.modulus(prime);
     modulus.shoup(modulus.from_i128(factor))
 }
 
 /// A factor as kernels see it.
-pub(super) fn shoup(factor: crate::modular::Shoup) -> Shoup {
+pub(super) fn shoup(factor: modular::Shoup) -> Shoup {
     Shoup { value: factor.value, quotient: factor.quotient }
 }

@@ -11,7 +11,6 @@ pub(crate) mod tables;
 mod tests;
 mod transform;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspoken_device::kernel::{self, Kernel};
@@ -56,8 +55,7 @@ impl DeviceRing {
 
     /// A polynomial on the device with unspecified residues.
     fn blank(&self, ring: &Ring, basis: Basis, domain: Domain) -> Result<Poly, RingError> {
-        let words = self.words(ring, ring.limb_count(basis) * ring.stride())?;
-        Ok(ring.poly_of(words, basis, domain))
+        Ok(ring.poly_of(self.words(ring, ring.limb_count(basis))?, basis, domain))
     }
 
     /// The zero polynomial in the evaluation domain.
@@ -67,9 +65,9 @@ impl DeviceRing {
         Ok(ring.poly_of(ring.pool().on_device(buffer), basis, Domain::Evaluation))
     }
 
-    /// Memory on the device with unspecified words.
-    fn words(&self, ring: &Ring, count: usize) -> Result<Words, RingError> {
-        Ok(ring.pool().on_device(self.device.buffer(count)?))
+    /// Memory on the device for so many limbs, with unspecified words.
+    fn words(&self, ring: &Ring, limbs: usize) -> Result<Words, RingError> {
+        Ok(ring.pool().on_device(self.device.buffer(limbs * ring.stride())?))
     }
 
     /// Blocks for all residues of so many limbs, with so many residues in each.
@@ -128,18 +126,6 @@ impl Ring {
         self.on().map_or(0, |on| on.fetched.load(Ordering::Relaxed))
     }
 
-    /// Copies a polynomial to the device, and frees its memory on the processor. No effect on a ring that is on none.
-    ///
-    /// # Errors
-    /// If it is secret, or the device has too little memory or failed.
-    pub fn load(&self, poly: &mut Poly) -> Result<(), RingError> {
-        self.check_own("load", poly)?;
-        match self.on() {
-            Some(on) => on.limbs_to_change(poly).map(drop),
-            None => Ok(()),
-        }
-    }
-
     /// The polynomial, in the memory of this process.
     pub(crate) fn here<'a>(&self, poly: &'a Poly) -> Result<Here<'a>, RingError> {
         if poly.words.is_here() {
@@ -190,6 +176,3 @@ impl std::ops::Deref for Here<'_> {
         }
     }
 }
-
-/// Buffers that belong together, shared by a cache.
-type Shared<T> = Arc<T>;

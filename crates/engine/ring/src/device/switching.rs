@@ -1,16 +1,20 @@
 //! Divisions, basis extensions, decompositions and products with keys.
 
+use std::sync::Arc;
+
+use unspoken_device::Address;
 use unspoken_device::kernel::{self, ConvertArgs, DivideArgs, KeyArgs, KeyTerm, Limbs, QuotientArgs};
 
-use super::tables::{Conversion, Decomposition, Division, Exact, cached};
+use super::DeviceRing;
+use super::tables::{Conversion, Decomposition, Division, Exact};
 use super::transform::{all, raised, some};
-use super::{DeviceRing, Shared};
 use crate::error::RingError;
 use crate::gadget::Decomposed;
 use crate::gadget_key::GadgetKey;
 use crate::memory::Words;
+use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
-use crate::ring::Ring;
+use crate::ring::{Ring, cached};
 
 impl DeviceRing {
     /// `round(poly U / D)` over `to`.
@@ -37,14 +41,14 @@ impl DeviceRing {
         self.converted(ring, poly, &table, to)
     }
 
-    fn division(&self, ring: &Ring, from: Basis, to: Basis) -> Result<Shared<Division>, RingError> {
+    fn division(&self, ring: &Ring, from: Basis, to: Basis) -> Result<Arc<Division>, RingError> {
         cached(&self.caches.divisions, (from, to), || ring.division(from, to).on_device(&self.device))
     }
 
     /// An exact conversion to all primes of `to`, in the evaluation domain.
     fn converted(&self, ring: &Ring, poly: &Poly, exact: &Exact, to: Basis) -> Result<Poly, RingError> {
         let count = exact.sources.len();
-        let digits = self.scratch(ring, count + 1)?;
+        let digits = self.words(ring, count + 1)?;
         let words = digits.on(&self.device)?.address();
         let from = self.limbs(poly)?;
         let sources = some(from.basis, &exact.sources);
@@ -71,7 +75,7 @@ impl DeviceRing {
         table: &Conversion,
         (plain, own): (&Words, Limbs),
         basis: Basis,
-        out: unspoken_device::Address,
+        out: Address,
     ) -> Result<(), RingError> {
         let arguments = ConvertArgs {
             ring: self.ring,
@@ -95,14 +99,14 @@ impl DeviceRing {
     pub(crate) fn decompose(&self, ring: &Ring, poly: &Poly) -> Result<Decomposed, RingError> {
         let basis = poly.basis;
         let extended = ring.switching_basis(basis);
-        let table: Shared<Decomposition> = cached(&self.caches.decompositions, basis, || {
+        let table: Arc<Decomposition> = cached(&self.caches.decompositions, basis, || {
             ring.decomposition(basis).on_device(ring, basis, &self.device)
         })?;
         let own = self.limbs(poly)?;
         let mut plain = self.blank(ring, basis, Domain::Coefficient)?;
         let place = self.limbs(&plain)?;
         // In the conjugate-invariant ring, an unfolding comes before the shifts.
-        let standard = ring.kind() == crate::ntt::RingKind::Standard;
+        let standard = ring.kind() == RingKind::Standard;
         let shifts = if standard { table.shifts.address() } else { 0 };
         let places = (own.words, place.words);
         self.inverse(ring, &all(own.basis), poly.limbs, places, (table.scales.address(), shifts))?;
@@ -111,7 +115,7 @@ impl DeviceRing {
         }
         let digits = table.conversion.digits;
         let limbs = ring.limb_count(extended) * digits;
-        let words = self.scratch(ring, limbs)?;
+        let words = self.words(ring, limbs)?;
         let out = words.on(&self.device)?.address();
         self.convert(ring, &table.conversion, (&plain.words, own), extended, out)?;
         self.forward(ring, &raised(self.basis(extended), digits), limbs, out, false)?;

@@ -1,15 +1,15 @@
 //! Tables of a ring in the memory of a device.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use unspoken_device::kernel::{self, Digit, Kept, Prime, Shoup};
 use unspoken_device::{Buffer, Device};
 
-use super::Shared;
 use super::elements::shoup;
 use crate::error::RingError;
 use crate::kernels::ConversionTarget;
+use crate::modular;
 use crate::ntt::NttTable;
 use crate::poly::Basis;
 use crate::ring::Ring;
@@ -45,22 +45,9 @@ pub(super) fn of_ring(ring: &Ring, device: &Device) -> Result<[Buffer; 3], RingE
 /// Tables that operations make when they first need them.
 #[derive(Default)]
 pub(super) struct Caches {
-    pub(super) divisions: RwLock<HashMap<(Basis, Basis), Shared<Division>>>,
-    pub(super) extensions: RwLock<HashMap<(Basis, Basis), Shared<Exact>>>,
-    pub(super) decompositions: RwLock<HashMap<Basis, Shared<Decomposition>>>,
-}
-
-/// The entry of a cache, made if there is none.
-pub(super) fn cached<K: std::hash::Hash + Eq + Copy, V>(
-    cache: &RwLock<HashMap<K, Shared<V>>>,
-    key: K,
-    make: impl FnOnce() -> Result<V, RingError>,
-) -> Result<Shared<V>, RingError> {
-    if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-        return Ok(Shared::clone(found));
-    }
-    let made = Shared::new(make()?);
-    Ok(Shared::clone(cache.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made)))
+    pub(super) divisions: RwLock<HashMap<(Basis, Basis), Arc<Division>>>,
+    pub(super) extensions: RwLock<HashMap<(Basis, Basis), Arc<Exact>>>,
+    pub(super) decompositions: RwLock<HashMap<Basis, Arc<Decomposition>>>,
 }
 
 /// Conversions of digits to other primes.
@@ -131,7 +118,7 @@ impl Exact {
     /// Sources by their limbs in the polynomial, with the factors of their inverse transforms.
     pub(crate) fn new(
         device: &Device,
-        sources: &[(usize, crate::modular::Shoup)],
+        sources: &[(usize, modular::Shoup)],
         (reciprocals, shift): (&[u32], u32),
         targets: &[ConversionTarget],
     ) -> Result<Self, RingError> {
@@ -160,7 +147,7 @@ impl Division {
     pub(crate) fn new(
         device: &Device,
         remainder: Exact,
-        kept: impl Iterator<Item = (Option<usize>, crate::modular::Shoup)>,
+        kept: impl Iterator<Item = (Option<usize>, modular::Shoup)>,
     ) -> Result<Self, RingError> {
         let kept = kept.map(|(limb, inverse)| {
             let limb = limb.map_or(kernel::NO_LIMB, |limb| limb as u32);
@@ -180,7 +167,7 @@ pub(crate) struct Decomposition {
 impl Decomposition {
     pub(crate) fn new(
         device: &Device,
-        scales: &[crate::modular::Shoup],
+        scales: &[modular::Shoup],
         shifts: &[u32],
         conversion: Conversion,
     ) -> Result<Self, RingError> {

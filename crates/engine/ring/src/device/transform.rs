@@ -5,7 +5,6 @@ use unspoken_device::kernel::{self, FoldArgs, Kernel, Many, TransformArgs};
 
 use super::DeviceRing;
 use crate::error::RingError;
-use crate::memory::Words;
 use crate::ntt::RingKind;
 use crate::poly::{Domain, Poly};
 use crate::ring::Ring;
@@ -120,10 +119,5 @@ impl DeviceRing {
         // Pairs of positions from 1 to n/2.
         let blocks = (ring.degree() / 2 + 1).div_ceil(kernel::THREADS);
         self.launch(kernel, [blocks, limbs, 1], &FoldArgs { ring: self.ring, many: *many, words })
-    }
-
-    /// Memory for so many limbs.
-    pub(super) fn scratch(&self, ring: &Ring, limbs: usize) -> Result<Words, RingError> {
-        self.words(ring, limbs * ring.stride())
     }
 }
