@@ -102,9 +102,6 @@ def _answered(offer: Offer, place: Place, names: list[str]) -> Any:
     except ImportError as error:
         raise ConfigurationError('answer files: found no Ray Data; pip install "unspoken[ray]"') from error
     least, most = offer.bounds
-    resources: dict[str, Any] = {"num_cpus": offer.cpus}
-    if offer.memory is not None:
-        resources["memory"] = offer.memory
     # A block for each file: a file is given to one replica, and given again if that dies.
     files = ray.data.from_items([{"name": name} for name in names], override_num_blocks=len(names))
     worker: Any = _Worker
@@ -113,5 +110,5 @@ def _answered(offer: Offer, place: Place, names: list[str]) -> Any:
         fn_constructor_args=(offer, place),
         compute=ray.data.ActorPoolStrategy(min_size=least, max_size=min(most, max(least, len(names)))),
         max_task_retries=_RETRIES,
-        **resources,
+        **offer.resources,
     )

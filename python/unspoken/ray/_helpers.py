@@ -53,10 +53,7 @@ class Helpers:
 
     def __init__(self, offer: Offer, meters: Meters) -> None:
         self._meters = meters
-        resources: dict[str, Any] = {"num_cpus": offer.cpus}
-        if offer.memory is not None:
-            resources["memory"] = offer.memory
-        kind = ray.remote(Helper).options(max_restarts=-1, scheduling_strategy="SPREAD", **resources)
+        kind = ray.remote(Helper).options(max_restarts=-1, scheduling_strategy="SPREAD", **offer.resources)
         self._actors: list[Any] = [kind.remote(offer.of_helpers) for _ in range(offer.helpers)]
         self._ready: list[Any] = [actor.ready.remote() for actor in self._actors]
         self._lock = threading.Lock()

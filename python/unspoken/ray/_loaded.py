@@ -13,4 +13,4 @@ def loaded(offer: Offer) -> HostedApplication:
     # The threads of the Rust core are started by its first work.
     os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
     options = {str(name): str(value) for name, value in offer.options.items()}
-    return HostedApplication.load(offer.kind, str(offer.path), offer.name, options)
+    return HostedApplication.load(offer.kind, str(offer.path), offer.name, options, offer.device)

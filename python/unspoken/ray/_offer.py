@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from unspoken.errors import ConfigurationError
 
@@ -14,6 +15,9 @@ _SINGLE = frozenset({"llama", "pir-encrypted", "sums", "unseal"})
 
 #: Kinds whose replicas lock a directory.
 _LOCKED = frozenset({"pir-encrypted", "sums"})
+
+#: Kinds whose answers are computed on a device, if a replica has one.
+_ON_DEVICE = frozenset({"llama", "digits"})
 
 #: Kinds whose answers have parts that other processes compute.
 _IN_PARTS = frozenset({"llama"})
@@ -52,6 +56,8 @@ class Offer:
     helpers : int
         Further processes that compute parts of each answer, for ``llama``. Each has the cores, the memory and the keys
         of a replica. Ray places them on several nodes.
+    gpus : float
+        GPUs of a replica, for ``llama`` and ``digits``: 1, or less if several replicas share one.
     """
 
     kind: str
@@ -63,6 +69,7 @@ class Offer:
     memory: int | None = None
     key_cache: int = 4 << 30
     helpers: int = 0
+    gpus: float = 0
 
     def __post_init__(self) -> None:
         """Check what can be checked without the files."""
@@ -84,11 +91,32 @@ class Offer:
             raise ConfigurationError(
                 f"helpers={self.helpers!r}: found kind {self.kind}, whose answers have no parts, needed llama"
             )
+        if not 0 <= self.gpus <= 1:
+            raise ConfigurationError(f"gpus={self.gpus!r}: needed 0 to 1: a replica computes on one")
+        if self.gpus and self.kind not in _ON_DEVICE:
+            raise ConfigurationError(
+                f"gpus={self.gpus!r}: found kind {self.kind}, which computes on the processor, needed llama or digits"
+            )
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest number of replicas."""
         return self.replicas if isinstance(self.replicas, tuple) else (self.replicas, self.replicas)
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """What Ray reserves for each process."""
+        resources: dict[str, Any] = {"num_cpus": self.cpus}
+        if self.memory is not None:
+            resources["memory"] = self.memory
+        if self.gpus:
+            resources["num_gpus"] = self.gpus
+        return resources
+
+    @property
+    def device(self) -> str | None:
+        """The device that a process computes on: Ray shows it no other one."""
+        return "cuda:0" if self.gpus else None
 
     @property
     def has_own_directory(self) -> bool:

@@ -316,9 +316,6 @@ def _reason(app: str) -> str | None:
 def _deployment(offer: Offer) -> Any:
     """Return the deployment of an offer: where its replicas run, and how many there are."""
     least, most = offer.bounds
-    resources: dict[str, Any] = {"num_cpus": offer.cpus}
-    if offer.memory is not None:
-        resources["memory"] = offer.memory
     scale: dict[str, Any] = {"num_replicas": least}
     if most > least:
         scale = {
@@ -330,7 +327,7 @@ def _deployment(offer: Offer) -> Any:
         }
     return ray_serve.deployment(
         name=_DEPLOYMENT,
-        ray_actor_options=resources,
+        ray_actor_options=offer.resources,
         max_ongoing_requests=_WAITING,
         graceful_shutdown_timeout_s=_LAST_SECONDS,
         max_queued_requests=_QUEUED * most,

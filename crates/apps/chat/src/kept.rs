@@ -186,7 +186,7 @@ impl Format {
             out.write_all(&token.to_le_bytes())?;
         }
         for vector in vectors.vectors() {
-            let bytes = vector.to_bytes(parameters);
+            let bytes = vector.fetched(parameters).map_err(io::Error::other)?.to_bytes(parameters);
             out.write_all(&(bytes.len() as u32).to_le_bytes())?;
             out.write_all(&bytes)?;
         }

@@ -1,7 +1,7 @@
 //! Parts of passes as messages between processes of one service.
 
 use prost::Message;
-use unspoken_ckks::{Ciphertext, CkksParameters};
+use unspoken_ckks::{Ciphertext, CkksError, CkksParameters};
 use unspoken_encrypted_llama::{Helpers, Part, Task};
 use unspoken_llama::{Place, Quantity};
 use unspoken_protocol::{AnswerHelpers, ProtocolError};
@@ -31,7 +31,14 @@ pub(crate) struct Received {
 }
 
 /// Serialises a part.
-pub(crate) fn to_bytes(parameters: &CkksParameters, of: PartOf<'_>, part: &Part<Ciphertext>) -> Vec<u8> {
+///
+/// # Errors
+/// If the device that has a vector failed.
+pub(crate) fn to_bytes(
+    parameters: &CkksParameters,
+    of: PartOf<'_>,
+    part: &Part<Ciphertext>,
+) -> Result<Vec<u8>, ChatError> {
     use proto::part::Task as Kind;
     let place = |place: &Place| proto::ValuePlace { layer: place.layer as u32, quantity: place.quantity.to_string() };
     let task = match &part.task {
@@ -55,9 +62,9 @@ pub(crate) fn to_bytes(parameters: &CkksParameters, of: PartOf<'_>, part: &Part<
         chunk: of.chunk as u32,
         chunks: of.chunks as u32,
         task: Some(task),
-        vectors: part.vectors.iter().map(|vector| vector.to_bytes(parameters)).collect(),
+        vectors: vector_bytes(parameters, &part.vectors)?,
     };
-    message.encode_to_vec()
+    Ok(message.encode_to_vec())
 }
 
 /// Reads a part of a model whose softmax has `rounds` rounds.
@@ -104,10 +111,17 @@ fn ciphertexts(parameters: &CkksParameters, vectors: &[Vec<u8>]) -> Result<Vec<C
     Ok(vectors.iter().map(read).collect::<Result<_, _>>().map_err(ProtocolError::from)?)
 }
 
+fn vector_bytes(parameters: &CkksParameters, vectors: &[Ciphertext]) -> Result<Vec<Vec<u8>>, ChatError> {
+    let write = |vector: &Ciphertext| Ok(vector.fetched(parameters)?.to_bytes(parameters));
+    Ok(vectors.iter().map(write).collect::<Result<_, CkksError>>().map_err(ProtocolError::from)?)
+}
+
 /// Serialises the result of a part.
-pub(crate) fn result_to_bytes(parameters: &CkksParameters, vectors: &[Ciphertext]) -> Vec<u8> {
-    let vectors = vectors.iter().map(|vector| vector.to_bytes(parameters)).collect();
-    proto::PartResult { vectors }.encode_to_vec()
+///
+/// # Errors
+/// If the device that has a vector failed.
+pub(crate) fn result_to_bytes(parameters: &CkksParameters, vectors: &[Ciphertext]) -> Result<Vec<u8>, ChatError> {
+    Ok(proto::PartResult { vectors: vector_bytes(parameters, vectors)? }.encode_to_vec())
 }
 
 /// Reads the result of a part.
@@ -130,13 +144,13 @@ impl Helpers for RemoteHelpers<'_> {
     }
 
     fn compute(&self, helper: usize, part: &Part<Ciphertext>) -> Option<Vec<Ciphertext>> {
-        let result = self.helpers.compute(helper, &to_bytes(self.parameters, self.of, part))?;
-        match result_from_bytes(self.parameters, &result) {
-            Ok(vectors) => Some(vectors),
-            Err(error) => {
-                tracing::warn!(helper, %error, "a helper's result cannot be used; the part is computed here");
-                None
-            }
-        }
+        let sent = to_bytes(self.parameters, self.of, part)
+            .inspect_err(|error| tracing::warn!(%error, "a part cannot be sent to a helper; it is computed here"));
+        let result = self.helpers.compute(helper, &sent.ok()?)?;
+        result_from_bytes(self.parameters, &result)
+            .inspect_err(
+                |error| tracing::warn!(helper, %error, "a helper's result cannot be used; the part is computed here"),
+            )
+            .ok()
     }
 }

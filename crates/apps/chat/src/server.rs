@@ -19,7 +19,7 @@ use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
 use unspoken_protocol::{
     AnswerHelpers, AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError,
-    SeedGuard, ServerHalf, write_output,
+    SeedGuard, ServerHalf, check_device, write_output,
 };
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
@@ -545,6 +545,11 @@ impl ServerHalf for LlamaServer {
         self.description.to_bytes()
     }
 
+    /// Not if the device has failed.
+    fn check_ready(&self) -> Result<(), ChatError> {
+        Ok(check_device(self.description.parameters())?)
+    }
+
     fn query_bytes(&self) -> usize {
         self.description.query_bytes()
     }
@@ -665,6 +670,6 @@ impl LlamaServer {
         let machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
         let (chunk, chunks) = (received.chunk, received.chunks);
         let place = PassPlace { program: &self.program, public, chunk, chunks };
-        Ok(part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?))
+        part::result_to_bytes(parameters, &place.compute(&machine, &received.part)?)
     }
 }

@@ -6,8 +6,8 @@ use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator, ve
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::{Image, Network, PIXELS};
 use unspoken_protocol::{
-    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf, output_bytes,
-    simulated_error_bound, write_output,
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf, check_device,
+    output_bytes, simulated_error_bound, write_output,
 };
 use unspoken_rlwe::EvaluationKeys;
 
@@ -70,6 +70,11 @@ impl ServerHalf for DigitsServer {
 
     fn describe(&self) -> Vec<u8> {
         self.description.to_bytes()
+    }
+
+    /// Not if the device has failed.
+    fn check_ready(&self) -> Result<(), DigitsError> {
+        Ok(check_device(self.description.parameters())?)
     }
 
     fn query_bytes(&self) -> usize {

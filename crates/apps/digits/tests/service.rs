@@ -16,8 +16,9 @@ use unspoken_digits_model::{Image, Shape};
 use unspoken_encrypt::Needs;
 use unspoken_protocol::{
     ApplicationError, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader,
-    ProtocolError, ServerHalf,
+    ProtocolError, ServerHalf, WithKeyStorage,
 };
+use unspoken_rlwe::KeyStorage;
 
 static GO: AtomicBool = AtomicBool::new(false);
 const CLIENT: ClientId = ClientId::new([1; 16]);
@@ -183,4 +184,24 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
         }),
         ("answer", answer, &|bytes| read(&client, bytes, &images(1)).map(drop).map_err(|error| error.to_string())),
     ]);
+}
+
+#[test]
+fn answers_from_a_device_have_the_same_bytes() {
+    let host = server(Shape::LITE, None);
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let there = parameters.on_device(&unspoken_device_shim::device(1 << 30)).unwrap();
+    let mut client = client(&host);
+    let bundle = bundle(&client);
+    let query = encrypt(&mut client, &images(3)).unwrap();
+    let keys = host.load_keys(&mut bundle.as_slice()).unwrap();
+    let wanted = host.answer(CLIENT, &keys, &query, &GO).unwrap();
+    for storage in [KeyStorage::Expanded, KeyStorage::Seeded] {
+        let device = WithKeyStorage::new(DigitsServer::new(&network(Shape::LITE), &there, None).unwrap(), storage);
+        let keys = device.load_keys(&mut bundle.as_slice()).unwrap();
+        assert_eq!(device.key_memory_bytes(), host.key_memory_bytes(), "a device expands all keys");
+        let before = there.ring().fetched_polynomials();
+        assert!(device.answer(CLIENT, &keys, &query, &GO).unwrap() == wanted);
+        assert_eq!(there.ring().fetched_polynomials() - before, 2, "the answer alone leaves the device");
+    }
 }

@@ -188,8 +188,11 @@ fn shared_scores_have_noise_and_labels_that_follow() {
         let moved = (shared - answer).abs();
         assert!(moved > 0.0 && moved < 10.0 * deviation / 4.0, "{moved} {deviation}");
     }
-    // A text without tokens has noise, too, so that it does not show.
-    assert!(shared[1].scores.iter().zip(head.bias()).all(|(score, bias)| score != bias));
+    // A text without tokens has noise, too, so that it does not show. Now and then noise is rounded to nothing.
+    let empty: Vec<_> = (0..12).map(|_| client.share(&answers[1..], 10).unwrap().remove(0)).collect();
+    for (class, bias) in head.bias().iter().enumerate() {
+        assert!(empty.iter().any(|shared| shared.scores[class] != *bias), "{bias}");
+    }
     // Scores are rounded to steps that are the same for five to seven tokens as for four.
     let texts = ["w1 w2 w3 w4", "w1 w2 w3 w4 w5", "w1 w2 w3 w4 w5 w6 w7"];
     for text in texts {

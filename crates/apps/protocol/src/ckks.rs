@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 
+use unspoken_ckks::CkksParameters;
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, KeyStorage, MAX_BUNDLE_KEYS};
+use unspoken_ring::{Device, RingError};
+use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, KeyStorage, MAX_BUNDLE_KEYS, RlweError};
 use zeroize::Zeroizing;
 
 use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
@@ -22,6 +24,17 @@ pub trait CkksServerHalf: Send + Sync + 'static {
     /// How the keys of clients are stored in memory.
     fn key_storage(&self) -> KeyStorage {
         KeyStorage::Expanded
+    }
+}
+
+/// Refuses a device that has failed: its process must start again.
+///
+/// # Errors
+/// The failure.
+pub fn check_device(parameters: &CkksParameters) -> Result<(), ProtocolError> {
+    match parameters.ring().device().and_then(Device::failure) {
+        None => Ok(()),
+        Some(failure) => Err(RlweError::from(RingError::from(failure.clone())).into()),
     }
 }
 

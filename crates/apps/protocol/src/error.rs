@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
-use unspoken_ring::RingError;
+use unspoken_ring::{DeviceError, RingError};
 use unspoken_rlwe::RlweError;
 
 use crate::limits::LimitExceeded;
@@ -119,14 +119,28 @@ pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
     }
 }
 
+impl ApplicationError for RingError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            // Other answers may have the memory.
+            RingError::Device(DeviceError::Memory { .. }) => ErrorKind::Busy,
+            RingError::Device(_)
+            | RingError::OnDevice { .. }
+            | RingError::SecretOnDevice
+            | RingError::Randomness(_) => ErrorKind::Internal,
+            _ => ErrorKind::Malformed,
+        }
+    }
+}
+
 impl ApplicationError for RlweError {
     fn kind(&self) -> ErrorKind {
         match self {
             RlweError::Interrupted => ErrorKind::Cancelled,
             RlweError::MissingKeys { .. } => ErrorKind::Mismatch,
             RlweError::Io(error) => ErrorKind::Io(error.kind()),
-            RlweError::Ring(RingError::Randomness(_)) => ErrorKind::Internal,
-            RlweError::Decode { .. } | RlweError::Ring(_) => ErrorKind::Malformed,
+            RlweError::Ring(error) => error.kind(),
+            RlweError::Decode { .. } => ErrorKind::Malformed,
             _ => ErrorKind::Internal,
         }
     }
@@ -137,6 +151,7 @@ impl ApplicationError for CkksError {
         match self {
             CkksError::Rlwe(RlweError::Interrupted) => ErrorKind::Cancelled,
             CkksError::InGroup { error, .. } => error.kind(),
+            CkksError::Rlwe(RlweError::Ring(error)) | CkksError::Ring(error) => error.kind(),
             _ => ErrorKind::Malformed,
         }
     }

@@ -19,7 +19,8 @@ pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// Only for parameters that the ring refuses, which the check of the parameters rules out.
 pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
     let (basis, scale) = sent_basis(parameters, output.inner().basis(), output.scale());
-    let small = output.inner().rescale(parameters.ring(), basis)?;
+    let mut small = output.inner().rescale(parameters.ring(), basis)?;
+    small.fetch(parameters.rlwe())?;
     let mut bytes = scale.to_le_bytes().to_vec();
     bytes.extend(small.to_bytes(parameters.rlwe()));
     Ok(bytes)

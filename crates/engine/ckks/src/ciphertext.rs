@@ -47,6 +47,16 @@ impl Ciphertext {
         Ok(self.inner.fetch(parameters.rlwe())?)
     }
 
+    /// A copy in the memory of this process.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn fetched(&self, parameters: &CkksParameters) -> Result<Self, CkksError> {
+        let mut copy = self.clone();
+        copy.fetch(parameters)?;
+        Ok(copy)
+    }
+
     /// Serialises: scale (f64), then the ciphertext.
     ///
     /// # Panics

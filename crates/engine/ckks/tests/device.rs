@@ -3,14 +3,16 @@
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{
-    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator,
-    LinearPlan, LinearTransform, Preset, SeededCiphertext, Simulator, SlotValues, Steps,
+    Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksError, CkksParameters, CoefficientMatrix, Complex64,
+    DimensionPlaces, Encoder, Evaluator, LinearPlan, LinearTransform, PreparedVector, Preset, SeededCiphertext,
+    Simulator, SlotValues, Steps,
 };
 use unspoken_ring::{Device, SecretRng};
-use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage, SecretKey};
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage, SecretKey, SeededSmallRingKeys};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const BOOT: &str = "insecure_n11_boot_depth9_scale50";
+const RATIONAL: &str = "insecure_n11_boot_depth14_scale40";
 
 fn parameters(preset: &str) -> CkksParameters {
     CkksParameters::new(Preset::find(preset).unwrap().literal().unwrap()).unwrap()
@@ -20,7 +22,13 @@ fn parameters(preset: &str) -> CkksParameters {
 struct Sent {
     keys: Vec<u8>,
     vectors: Vec<Vec<u8>>,
+    /// Keys of products between the halves of a bootstrap, if it has any.
+    small: Vec<u8>,
 }
+
+const WEIGHT_BITS: u32 = 12;
+const SMALL_DEGREE: usize = 512;
+const TOKENS: usize = 16;
 
 impl Sent {
     fn new(preset: &str, plan: &KeyPlan, level: usize) -> Self {
@@ -36,7 +44,12 @@ impl Sent {
             let plaintext = encoder.encode(&values, level, parameters.scale()).unwrap();
             encoder.encrypt(&plaintext, &secret, &mut rng).unwrap().to_bytes(&parameters)
         });
-        Sent { vectors: vectors.collect(), keys }
+        let vectors = vectors.collect();
+        let small = Bootstrap::for_products(&parameters, WEIGHT_BITS).map_or(Vec::new(), |plan| {
+            let ring = plan.small_ring(SMALL_DEGREE, TOKENS).unwrap();
+            SeededSmallRingKeys::generate(&ring, &secret, &mut rng).unwrap().to_bytes(&ring)
+        });
+        Sent { keys, vectors, small }
     }
 
     /// The bytes of what a server computes from them, on the processor or on a device; and how many polynomials were
@@ -72,23 +85,61 @@ impl Sent {
         let there = host.on_device(device).unwrap();
         let (wanted, _) = self.served(&host, KeyStorage::Expanded, &work);
         let (found, fetched) = self.served(&there, KeyStorage::Expanded, &work);
-        assert!(wanted == found, "other bits");
+        assert_eq!(wanted.len(), found.len());
+        for (number, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
+            assert!(wanted == found, "{preset}: result {number} has other bits");
+        }
         fetched
     }
 }
 
-/// Products, rotations and a linear transformation.
+/// Every operation, with real and complex constants and vectors whose slots repeat or not.
 fn arithmetic<A: Arithmetic>(a: &A, x: &A::Vector, y: &A::Vector) -> Result<Vec<A::Vector>, CkksError> {
+    let scale = a.parameters().scale();
     let product = a.multiply(x, y)?;
     let rotated = a.rotate_hoisted(&product, &[1, 2, 5])?;
     let sum = rotated.iter().skip(1).try_fold(rotated[0].clone(), |sum, v| a.add(&sum, v))?;
     let square = a.multiply(&sum, &sum)?;
-    Ok(vec![a.rotate(&square, 3)?, a.sub(&sum, &rotated[0])?])
+    let level = a.level(&sum);
+    let constant = Complex64::new(0.75, -1.5);
+    let tensors = a.sum_tensors(&[(x, y), (y, y)])?;
+    let values = |period: usize| -> Vec<Complex64> {
+        (0..a.parameters().slots()).map(|i| Complex64::new((i % period) as f64 / 3.0 - 1.0, 0.0)).collect()
+    };
+    let mut factors = Vec::new();
+    for period in [1, 4, 1 << 20] {
+        factors.push(PreparedVector::new(values(period), level, scale)?);
+    }
+    let products: Vec<_> = factors.iter().map(|factor| (&sum, factor)).collect();
+    let rows: Vec<Vec<(usize, &PreparedVector)>> =
+        vec![factors.iter().enumerate().map(|(i, factor)| (i % 2, factor)).collect(), vec![(1, &factors[2])]];
+    let mut results = vec![
+        a.rotate(&square, 3)?,
+        a.sub(&sum, &rotated[0])?,
+        a.relinearise_rescale(&tensors)?,
+        a.drop_to(&a.relinearise(&tensors)?, level - 1)?,
+        a.rescale(&a.rescale(x)?)?,
+        a.sum_rotations(y, &[0, 1, 2])?,
+        a.rotate_rescale(y, 5)?,
+        a.conjugate(&sum)?,
+        a.mul_imaginary(&sum)?,
+        a.mul_monomial(&sum, 77)?,
+        a.mul_constant(&sum, constant, a.scale(&sum) * scale)?,
+        a.add_constant(&sum, constant)?,
+        a.sum_multiples(&[(x, constant), (y, Complex64::from(-3.0))], level, scale * 1024.0)?,
+        a.mul_values(&sum, &values(7), scale)?,
+        a.add_values(&sum, &values(5))?,
+        a.sum_products(&products)?,
+        a.sum_slots(&sum, 1, 4)?,
+    ];
+    results.extend(a.rotation_products(&sum, &[1, 5], &rows)?);
+    Ok(results)
 }
 
-fn diagonals(parameters: &CkksParameters, level: usize, input_scale: f64) -> LinearPlan {
+/// Diagonals whose slots repeat with a period.
+fn diagonals(parameters: &CkksParameters, level: usize, input_scale: f64, period: usize) -> LinearPlan {
     let value = |k: usize, j: usize| Complex64::new((k + j) as f64 / 2048.0, (k * j % 11) as f64 / 11.0);
-    let diagonal = |k: usize| (k, (0..parameters.slots()).map(|j| value(k, j)).collect());
+    let diagonal = |k: usize| (k, (0..parameters.slots()).map(|j| value(k, j % period)).collect());
     let plan = LinearPlan::new(parameters, (0..20).map(diagonal).collect(), level, input_scale, parameters.scale());
     plan.unwrap().with_steps(Steps::of_babies(5)).unwrap()
 }
@@ -96,18 +147,26 @@ fn diagonals(parameters: &CkksParameters, level: usize, input_scale: f64) -> Lin
 #[test]
 fn a_server_on_a_device_computes_the_same_bits() {
     let device = unspoken_device_shim::device(2 << 30);
-    let counter = Simulator::counting(&Encoder::new(&parameters(PRESET)));
-    let level = 6;
+    // Levels of primes of one size, and of several sizes.
+    for (preset, level) in [(PRESET, 6), (RATIONAL, 9)] {
+        same_arithmetic(&device, preset, level);
+    }
+}
+
+fn same_arithmetic(device: &Device, preset: &str, level: usize) {
+    let counter = Simulator::counting(&Encoder::new(&parameters(preset)));
     let input = counter.encrypt(&[], level, counter.parameters().scale()).unwrap();
     let results = arithmetic(&counter, &input, &input).unwrap();
     let after = counter.level(&results[0]);
     let mut plan = counter.key_plan();
-    plan.extend(&diagonals(counter.parameters(), after, 1e15).key_plan());
-    let fetched = Sent::new(PRESET, &plan, level).same(PRESET, &device, |evaluator, inputs| {
+    plan.extend(&diagonals(counter.parameters(), after, 1e15, 1 << 20).key_plan());
+    let fetched = Sent::new(preset, &plan, level).same(preset, device, |evaluator, inputs| {
         let mut results = arithmetic(evaluator, &inputs[0], &inputs[1])?;
         let encoder = evaluator.encoder();
-        let transform = LinearTransform::new(encoder, diagonals(encoder.parameters(), after, results[0].scale()))?;
-        results.push(transform.apply(evaluator, &results[0])?);
+        for period in [8, 64, 1 << 20] {
+            let plan = diagonals(encoder.parameters(), after, results[0].scale(), period);
+            results.push(LinearTransform::new(encoder, plan)?.apply(evaluator, &results[0])?);
+        }
         Ok(results)
     });
     assert_eq!(fetched, 0, "nothing comes from the device before the results");
@@ -130,6 +189,34 @@ fn a_bootstrap_on_a_device_computes_the_same_bits() {
         let second = bootstrapper.refresh(evaluator, &inputs[1])?;
         between.set(encoder.parameters().ring().fetched_polynomials() - before);
         Ok(vec![first, second])
+    });
+    assert_eq!(between.get(), 0, "nothing comes from the device before the results");
+}
+
+#[test]
+fn products_between_the_halves_of_a_bootstrap_have_the_same_bits() {
+    let device = unspoken_device_shim::device(4 << 30);
+    let plan = |parameters: &CkksParameters| Bootstrap::for_products(parameters, WEIGHT_BITS).unwrap();
+    let planned = plan(&parameters(BOOT));
+    let sent = Sent::new(BOOT, &planned.key_plan(), planned.input_level());
+    let between = std::cell::Cell::new(0);
+    sent.same(BOOT, &device, |evaluator, inputs| {
+        let encoder = evaluator.encoder();
+        let bootstrapper = Bootstrapper::new(encoder, plan(encoder.parameters()))?;
+        let small = bootstrapper.plan().small_ring(SMALL_DEGREE, TOKENS)?;
+        let keys = SeededSmallRingKeys::from_bytes(&small, &sent.small)?.expand(&small)?;
+        let (used, outputs): (Vec<usize>, Vec<_>) = ((0..30).map(|i| 2 * i).collect(), (0..70).map(Some).collect());
+        let places = DimensionPlaces { inputs: &used, outputs: &outputs };
+        let weight = |output: usize, input: usize| (((output * 37 + input * 101) % 41) as f64 - 20.0) / 4096.0;
+        let matrix = CoefficientMatrix::new(bootstrapper.plan(), &small, &places, 70, weight)?;
+        let product = |inputs: &[&Ciphertext]| bootstrapper.refresh_product(evaluator, &keys, &matrix, 2, inputs);
+        let mut results = product(&[&inputs[0], &inputs[1]])?;
+        let fetched =
+            || encoder.parameters().ring().fetched_polynomials() + small.parameters().ring().fetched_polynomials();
+        let before = fetched();
+        results.extend(product(&[&inputs[1], &inputs[0]])?);
+        between.set(fetched() - before);
+        Ok(results)
     });
     assert_eq!(between.get(), 0, "nothing comes from the device before the results");
 }

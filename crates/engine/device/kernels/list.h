@@ -1,7 +1,9 @@
 // All kernels with their arguments, in the order of `kernel.rs`.
 #pragma once
 
+#include "digits.h"
 #include "elements.h"
+#include "matrices.h"
 #include "switching.h"
 #include "transform.h"
 
@@ -28,4 +30,12 @@
     X(inverse_runs, TransformArgs) \
     X(inverse_columns, TransformArgs) \
     X(fold, FoldArgs) \
-    X(unfold, FoldArgs)
+    X(unfold, FoldArgs) \
+    X(matrix_product, MatrixArgs) \
+    X(steps, StepArgs) \
+    X(module_rows, ModuleArgs) \
+    X(select_rows, SelectArgs) \
+    X(pack_rows, PackArgs) \
+    X(signed_digits, DigitArgs) \
+    X(rotated_differences, RotationArgs) \
+    X(coefficient_map, MapArgs)

@@ -139,6 +139,21 @@ struct KeyArgs {
     KeyTerm term[MOST_KEYS];
 };
 
+// Where a residue of a row of a key is.
+DEVICE u64 key_row(const Ring& ring, u32 row, u32 at) {
+    return ((u64)row << (ring.log_degree + 1)) + at / KEY_BLOCK * 2 * KEY_BLOCK + at % KEY_BLOCK;
+}
+
+// The products of digits at one position with both components of the rows of a key.
+DEVICE void key_sums(const Prime& p, const Ring& ring, const u32* raised, const u32* key, u32 digits, Sum (&sums)[2]) {
+    for (u32 digit = 0; digit < digits; ++digit) {
+        u32 word = raised[(u64)digit * ring.stride];
+        const u32* both = key + ((u64)digit << (ring.log_degree + 1));
+        add_product(p, sums[0], word, both[0]);
+        add_product(p, sums[1], word, both[KEY_BLOCK]);
+    }
+}
+
 // Both components of sum_i sigma_i(sum_d digit_d key_(i, d)).
 KERNEL(key_products, KeyArgs) {
     each([&](u32 thread) {
@@ -157,15 +172,9 @@ KERNEL(key_products, KeyArgs) {
         for (u32 number = 0; number < args.terms; ++number) {
             const KeyTerm& term = args.term[number];
             u32 source = source_of(args.ring, term.galois, at);
-            u64 row = (u64)limb_over(term.basis, args.basis, limb) * term.digits << (args.ring.log_degree + 1);
-            const u32* key = term.key + row + source / KEY_BLOCK * 2 * KEY_BLOCK + source % KEY_BLOCK;
+            u64 row = key_row(args.ring, limb_over(term.basis, args.basis, limb) * term.digits, source);
             Sum sums[2];
-            for (u32 digit = 0; digit < args.digits; ++digit) {
-                u32 word = raised[(u64)digit * args.ring.stride + source];
-                const u32* both = key + ((u64)digit << (args.ring.log_degree + 1));
-                add_product(p, sums[0], word, both[0]);
-                add_product(p, sums[1], word, both[KEY_BLOCK]);
-            }
+            key_sums(p, args.ring, raised + source, term.key + row, args.digits, sums);
             result[0] = add(p, result[0], total(p, sums[0]));
             result[1] = add(p, result[1], total(p, sums[1]));
         }

@@ -5,16 +5,28 @@
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytemuck::{NoUninit, cast_slice, cast_slice_mut};
 
 use crate::driver::Driver;
 use crate::error::DeviceError;
 use crate::kernel::{Address, Kernel, NAMES};
+use crate::work::{Arguments, Work};
 
 /// Buffers are of multiples of so many bytes.
 const GRAIN: usize = 256;
+
+/// What was queued of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launches {
+    /// How often.
+    pub launches: u64,
+    /// With how many blocks.
+    pub blocks: u64,
+    /// What it costs.
+    pub work: Work,
+}
 
 /// A device. Cheap to clone.
 #[derive(Clone)]
@@ -23,10 +35,21 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     driver: Box<dyn Driver>,
     idle: Mutex<Idle>,
-    /// For each kernel how often it was queued, and with how many blocks.
-    launches: [[AtomicU64; 2]; NAMES.len()],
+    /// For each kernel how often it was queued, with how many blocks, and its multiplications and bytes.
+    launches: [[AtomicU64; 4]; NAMES.len()],
     /// Bytes that were copied to the device, and from it.
     copied: [AtomicU64; 2],
+    failure: OnceLock<DeviceError>,
+}
+
+impl Inner {
+    /// Notes the first failure.
+    fn noted<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        if let Err(error @ DeviceError::Failed { .. }) = &result {
+            self.failure.get_or_init(|| error.clone());
+        }
+        result
+    }
 }
 
 /// Buffers that are in no use, by their bytes.
@@ -47,13 +70,19 @@ impl std::fmt::Debug for Device {
 impl Device {
     /// The device of a driver.
     pub fn new(driver: impl Driver + 'static) -> Self {
-        let launches = [const { [const { AtomicU64::new(0) }; 2] }; NAMES.len()];
+        let launches = [const { [const { AtomicU64::new(0) }; 4] }; NAMES.len()];
         Device(Arc::new(Inner {
             driver: Box::new(driver),
             idle: Mutex::default(),
             launches,
             copied: Default::default(),
+            failure: OnceLock::new(),
         }))
+    }
+
+    /// Whether it is the same as another one, with the same memory.
+    pub fn is_same(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Its name, such as `cuda:0`.
@@ -66,12 +95,17 @@ impl Device {
         self.0.driver.model()
     }
 
+    /// Its first failure, if it has failed. What it computes afterwards fails, too, until the process starts again.
+    pub fn failure(&self) -> Option<&DeviceError> {
+        self.0.failure.get()
+    }
+
     /// Bytes of its memory: free ones, and all.
     ///
     /// # Errors
     /// If the device failed.
     pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
-        self.0.driver.memory()
+        self.0.noted(self.0.driver.memory())
     }
 
     /// Bytes of its memory that this process has taken: those in use, and those that wait for use.
@@ -80,9 +114,13 @@ impl Device {
         (idle.taken - idle.bytes, idle.bytes)
     }
 
-    /// How often each kernel was queued so far, and with how many blocks, in the order of [`NAMES`].
-    pub fn launches(&self) -> [[u64; 2]; NAMES.len()] {
-        self.0.launches.each_ref().map(|counts| counts.each_ref().map(|count| count.load(Ordering::Relaxed)))
+    /// What was queued of each kernel so far, in the order of [`NAMES`].
+    pub fn launches(&self) -> [Launches; NAMES.len()] {
+        self.0.launches.each_ref().map(|counts| {
+            let [launches, blocks, multiplications, bytes] =
+                counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+            Launches { launches, blocks, work: Work { multiplications, bytes } }
+        })
     }
 
     /// Bytes that were copied to the device so far, and from it.
@@ -104,14 +142,15 @@ impl Device {
         if let Some(address) = self.idle().take(bytes) {
             return Ok(whole(address));
         }
-        let address = self.0.driver.allocate(bytes).or_else(|error| match error {
+        let allocated = self.0.driver.allocate(bytes).or_else(|error| match error {
             // What waits for use may be enough.
             DeviceError::Memory { .. } => {
                 self.release_idle();
                 self.0.driver.allocate(bytes)
             }
             error => Err(error),
-        })?;
+        });
+        let address = self.0.noted(allocated)?;
         self.idle().taken += bytes;
         Ok(whole(address))
     }
@@ -124,7 +163,7 @@ impl Device {
         let buffer = self.buffer(size_of_val(items).div_ceil(size_of::<u32>()))?;
         self.0.copied[0].fetch_add(size_of_val(items) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
-        unsafe { self.0.driver.write(buffer.address, cast_slice(items)) }?;
+        self.0.noted(unsafe { self.0.driver.write(buffer.address, cast_slice(items)) })?;
         Ok(buffer)
     }
 
@@ -152,17 +191,25 @@ impl Device {
     /// # Safety
     /// What the arguments point to is memory of this device, large enough for what the kernel reads and writes there,
     /// and buffers that are not dropped before the call.
-    pub unsafe fn launch<A>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), DeviceError> {
-        let blocks = blocks.map(|count| count as u32);
+    pub unsafe fn launch<A: Arguments>(
+        &self,
+        kernel: Kernel<A>,
+        blocks: [usize; 3],
+        arguments: &A,
+    ) -> Result<(), DeviceError> {
+        debug_assert!(blocks[1].max(blocks[2]) < 1 << 16, "{blocks:?}");
         if blocks.contains(&0) {
             return Ok(());
         }
-        let [launches, all] = &self.0.launches[kernel.number()];
-        launches.fetch_add(1, Ordering::Relaxed);
-        all.fetch_add(blocks.iter().map(|&count| u64::from(count)).product(), Ordering::Relaxed);
+        let work = arguments.work(blocks);
+        let counts = [1, blocks.iter().product::<usize>() as u64, work.multiplications, work.bytes];
+        for (counter, count) in self.0.launches[kernel.number()].iter().zip(counts) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+        let blocks = blocks.map(|count| count as u32);
         let arguments = NonNull::from(arguments).cast();
         // SAFETY: the arguments are of the kernel's type; the rest is the caller's.
-        unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) }
+        self.0.noted(unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) })
     }
 }
 
@@ -236,7 +283,7 @@ impl Buffer {
         assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
         self.device.0.copied[1].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
-        unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) }
+        self.device.0.noted(unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) })
     }
 
     /// Fills it with zeros.
@@ -245,7 +292,7 @@ impl Buffer {
     /// If the device failed.
     pub fn clear(&mut self) -> Result<(), DeviceError> {
         // SAFETY: the buffer has as many bytes.
-        unsafe { self.device.0.driver.clear(self.address, self.bytes) }
+        self.device.0.noted(unsafe { self.device.0.driver.clear(self.address, self.bytes) })
     }
 
     /// A copy on the same device.
@@ -255,7 +302,7 @@ impl Buffer {
     pub fn duplicate(&self) -> Result<Buffer, DeviceError> {
         let copy = self.device.buffer(self.words)?;
         // SAFETY: both have as many bytes, and are different buffers.
-        unsafe { self.device.0.driver.copy(self.address, copy.address, self.bytes) }?;
+        self.device.0.noted(unsafe { self.device.0.driver.copy(self.address, copy.address, self.bytes) })?;
         Ok(copy)
     }
 }

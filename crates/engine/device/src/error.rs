@@ -14,7 +14,8 @@ pub enum DeviceError {
     },
     /// The device has too little memory.
     #[error(
-        "device {device}: found {free} bytes of free memory, needed {needed}; serve fewer clients, or a smaller model"
+        "device {device}: found {free} bytes of free memory, needed {needed}: other answers have it, or this one needs \
+         a larger device"
     )]
     Memory {
         /// The device.

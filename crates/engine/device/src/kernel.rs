@@ -85,6 +85,14 @@ kernels! {
     INVERSE_COLUMNS "inverse_columns" TransformArgs: "The other stages of inverse transforms, above 2^12.",
     FOLD "fold" FoldArgs: "Before forward transforms of the conjugate-invariant ring.",
     UNFOLD "unfold" FoldArgs: "After inverse transforms of the conjugate-invariant ring.",
+    MATRIX_PRODUCT "matrix_product" MatrixArgs: "A matrix times a vector of limbs.",
+    STEPS "steps" StepArgs: "Words in steps.",
+    MODULE_ROWS "module_rows" ModuleArgs: "The parts of a ciphertext as rows.",
+    SELECT_ROWS "select_rows" SelectArgs: "Rows by their numbers.",
+    PACK_ROWS "pack_rows" PackArgs: "The polynomials whose parts are components of rows.",
+    SIGNED_DIGITS "signed_digits" DigitArgs: "The signed digits of coefficients.",
+    ROTATED_DIFFERENCES "rotated_differences" RotationArgs: "`out` plus products of digits, rotated, less themselves.",
+    COEFFICIENT_MAP "coefficient_map" MapArgs: "The image under an automorphism times a power of `X`, of coefficients.",
 }
 
 /// Threads of a block.
@@ -108,8 +116,17 @@ pub const TARGETS: usize = 8;
 /// The most terms of a launch of [`PRODUCT_SUMS`] and [`AUTOMORPHISMS`].
 pub const MOST_TERMS: usize = 32;
 
-/// The most keys of a launch of [`KEY_PRODUCTS`].
+/// The most keys of a launch of [`KEY_PRODUCTS`] and [`ROTATED_DIFFERENCES`].
 pub const MOST_KEYS: usize = 32;
+
+/// Residues of a block of [`MATRIX_PRODUCT`].
+pub const MATRIX_RUN: usize = 128;
+
+/// Rows of a block of [`MATRIX_PRODUCT`].
+pub const MATRIX_ROWS: usize = 32;
+
+/// No row: see [`PackArgs`].
+pub const NO_ROW: u32 = u32::MAX;
 
 /// No limb: see [`Kept`].
 pub const NO_LIMB: u32 = u32::MAX;
@@ -452,4 +469,200 @@ pub struct FoldArgs {
     pub many: Many,
     /// Where it is.
     pub words: Address,
+}
+
+/// Arguments of [`MATRIX_PRODUCT`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MatrixArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The primes of the vectors.
+    pub basis: Basis,
+    /// The primes of the matrix.
+    pub matrix_basis: Basis,
+    /// Words: for each prime one or two matrices, `[row / 4][column][row % 4]`.
+    pub matrix: Address,
+    /// Words of one matrix, divided by 4.
+    pub matrix_len: u32,
+    /// Matrices of a prime.
+    pub matrices: u32,
+    /// The first residue that the second matrix is for.
+    pub split: u32,
+    /// Rows of a matrix.
+    pub rows: u32,
+    /// Columns of a matrix.
+    pub columns: u32,
+    /// Addresses of the inputs, and then of the outputs.
+    pub vectors: Address,
+    /// Residues of a limb: a multiple of 4.
+    pub length: u32,
+    /// Words from one limb of an input to the next.
+    pub input_limb: u64,
+    /// Words from one limb of an output to the next.
+    pub output_limb: u64,
+}
+
+/// Arguments of [`STEPS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct StepArgs {
+    /// Where it is read.
+    pub source: Address,
+    /// Where it is written.
+    pub target: Address,
+    /// Words from one limb that is read to the next.
+    pub source_limb: u64,
+    /// Words from one limb that is written to the next.
+    pub target_limb: u64,
+    /// Words from one word that is read to the next.
+    pub source_step: u32,
+    /// Words from one word that is written to the next.
+    pub target_step: u32,
+    /// Words of each limb.
+    pub count: u64,
+}
+
+/// Arguments of [`MODULE_ROWS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ModuleArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The body of the ciphertext.
+    pub body: Address,
+    /// Its mask.
+    pub mask: Address,
+    /// The row of its first part.
+    pub rows: Address,
+    /// Words from one part to the next.
+    pub part: u64,
+    /// Words from one limb of the rows to the next.
+    pub limb: u64,
+    /// log2 of the degree of the parts.
+    pub log_part: u32,
+}
+
+/// Arguments of [`SELECT_ROWS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SelectArgs {
+    /// The rows.
+    pub source: Address,
+    /// The chosen ones.
+    pub target: Address,
+    /// Words from one limb of the rows to the next.
+    pub source_limb: u64,
+    /// Words from one limb of the chosen ones to the next.
+    pub target_limb: u64,
+    /// Words of a row.
+    pub row_len: u32,
+    /// Words: the numbers of the chosen ones.
+    pub chosen: Address,
+}
+
+/// Arguments of [`PACK_ROWS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PackArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The rows.
+    pub rows: Address,
+    /// Words from one limb of the rows to the next.
+    pub limb: u64,
+    /// Words of a row.
+    pub row_len: u32,
+    /// log2 of the degree of the parts.
+    pub log_part: u32,
+    /// Words: the row of each part, or [`NO_ROW`].
+    pub chosen: Address,
+    /// Addresses of the results.
+    pub out: Address,
+}
+
+/// Arguments of [`SIGNED_DIGITS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DigitArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// Coefficients over one or two primes.
+    pub source: Address,
+    /// `[prime][component][level]`.
+    pub out: Address,
+    /// One or two.
+    pub primes: u32,
+    /// Levels of all components.
+    pub rows: u32,
+    /// The first row of this component.
+    pub first: u32,
+    /// Levels of a component.
+    pub levels: u32,
+    /// Bits of a digit.
+    pub log2_base: u32,
+    /// Bits that are rounded away.
+    pub drop: u32,
+    /// Half the modulus.
+    pub half: u64,
+    /// The modulus.
+    pub product: u64,
+    /// Added to magnitudes.
+    pub offset: i64,
+    /// The first of two primes.
+    pub first_prime: u32,
+    /// A multiple of the second that is no less.
+    pub lift: u32,
+    /// 1 / the first, modulo the second.
+    pub inverse: Shoup,
+}
+
+/// A key, and the exponent that its product is rotated by.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RotationTerm {
+    /// The key.
+    pub key: Address,
+    /// The exponent.
+    pub exponent: u32,
+}
+
+/// Arguments of [`ROTATED_DIFFERENCES`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RotationArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of everything.
+    pub basis: Basis,
+    /// `[prime][digit]`.
+    pub raised: Address,
+    /// Number of digits.
+    pub digits: u32,
+    /// Words: for each prime the powers of its root of unity.
+    pub powers: Address,
+    /// What is added to.
+    pub out: [Address; 2],
+    /// Number of terms.
+    pub terms: u32,
+    /// The terms.
+    pub term: [RotationTerm; MOST_KEYS],
+}
+
+/// Arguments of [`COEFFICIENT_MAP`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MapArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis.
+    pub basis: Basis,
+    /// The polynomial.
+    pub source: Address,
+    /// Its image.
+    pub out: Address,
+    /// A Galois element.
+    pub galois: u32,
+    /// The exponent of the power of `X`.
+    pub shift: u32,
 }

@@ -86,7 +86,7 @@ pub(crate) struct Composition {
 pub struct DigitKey {
     /// Identifies the ring of the key.
     owner: Arc<Pool>,
-    words: Words,
+    pub(crate) words: Words,
     gadget: DigitGadget,
     rows: usize,
     degree: usize,
@@ -124,9 +124,9 @@ impl std::fmt::Debug for DigitKey {
 /// form.
 pub struct Digits {
     /// `[prime][component][level]` limbs.
-    words: Words,
+    pub(crate) words: Words,
     gadget: DigitGadget,
-    rows: usize,
+    pub(crate) rows: usize,
 }
 
 impl Ring {
@@ -202,13 +202,17 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: operand.basis(), needed });
             }
         }
-        let (n, stride) = (self.degree(), self.stride());
         let rows = operands.len() * gadget.levels;
+        if let Some(on) = self.on() {
+            let words = on.digits(self, &self.digit_table(gadget), gadget.levels, operands)?;
+            return Ok(Digits { words, gadget, rows });
+        }
+        let (n, stride) = (self.degree(), self.stride());
         let secret = operands.iter().any(|operand| operand.is_secret());
         let mut words = self.scratch(gadget.chain * rows * stride, secret);
         let table = self.digit_table(gadget);
         let moduli: Vec<Modulus> = (0..gadget.chain).map(|prime| *self.modulus(prime)).collect();
-        for (component, operand) in self.all_here(operands.iter().copied())?.iter().enumerate() {
+        for (component, operand) in operands.iter().enumerate() {
             let residues: Vec<&[u32]> = operand.limbs().collect();
             let at = |limb: usize| limb % rows / gadget.levels == component;
             let limbs = words.chunks_exact_mut(stride).enumerate().filter(|(limb, _)| at(*limb));
@@ -225,13 +229,9 @@ impl Ring {
         Ok(Digits { words, gadget, rows })
     }
 
-    /// The residues of the only digit of one decomposed polynomial, for one prime.
-    pub(crate) fn only_digit<'a>(
-        &self,
-        digits: &'a Digits,
-        chain: usize,
-        prime: usize,
-    ) -> Result<&'a [u32], RingError> {
+    /// Refuses digits that are not the only one of one decomposed polynomial. The limbs of their words are its
+    /// residues.
+    pub(crate) fn check_only_digit(&self, digits: &Digits, chain: usize) -> Result<(), RingError> {
         const OPERATION: &str = "use a digit as a polynomial";
         if !digits.words.belongs_to(self.pool()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
@@ -244,7 +244,7 @@ impl Ring {
             let (found, needed) = (Basis::chain(digits.gadget.chain), Basis::chain(chain));
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        Ok(&digits.words[prime * self.stride()..][..self.degree()])
+        Ok(())
     }
 
     /// The only digit of one decomposed polynomial, as a polynomial in the evaluation domain.
@@ -252,14 +252,15 @@ impl Ring {
     /// # Errors
     /// If there are several digits or polynomials, or they are of another ring.
     pub fn digit_value(&self, digits: &Digits) -> Result<Poly, RingError> {
-        let chain = digits.gadget.chain;
-        self.only_digit(digits, chain, 0)?;
-        let mut poly = self.blank(Basis::chain(chain), Domain::Evaluation);
-        poly.words.inherit(digits.words.is_secret());
-        for prime in 0..chain {
-            let (modulus, limb) = (self.modulus(prime), poly.limb_mut(prime));
-            limb.copy_from_slice(self.only_digit(digits, chain, prime)?);
-            self.kernels().scale_assign(modulus, limb, modulus.shoup(modulus.r));
+        let basis = Basis::chain(digits.gadget.chain);
+        self.check_only_digit(digits, basis.chain)?;
+        let mut poly = self.poly_of(digits.words.duplicate(), basis, Domain::Evaluation);
+        let to_montgomery = |prime: usize| self.modulus(prime).shoup(self.modulus(prime).r);
+        match self.on() {
+            Some(on) => on.scale_assign_by(self, &mut poly, to_montgomery)?,
+            None => self.for_each_limb(&mut poly, |_, prime, limb| {
+                self.kernels().scale_assign(self.modulus(prime), limb, to_montgomery(prime));
+            }),
         }
         Ok(poly)
     }
@@ -270,6 +271,9 @@ impl Ring {
     /// If digits and key are of different gadgets, numbers of components or rings.
     pub fn digit_product(&self, digits: &Digits, key: &DigitKey) -> Result<[Poly; 2], RingError> {
         self.check_digit_key(digits, key)?;
+        if let Some(on) = self.on() {
+            return on.digit_product(self, digits, key);
+        }
         let basis = Basis::chain(digits.gadget.chain);
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
         out.iter_mut().for_each(|poly| poly.words.inherit(digits.words.is_secret() || key.words.is_secret()));
@@ -297,16 +301,20 @@ impl Ring {
         acc.iter().try_for_each(|poly| self.check_values(OPERATION, poly, needed))?;
         terms.iter().try_for_each(|(_, key)| self.check_digit_key(digits, key))?;
         let n = self.degree();
+        let moves = |(exponent, _): &&(u32, &DigitKey)| exponent % (2 * n as u32) != 0;
+        let terms: Vec<(u32, &DigitKey)> = terms.iter().filter(moves).copied().collect();
+        if let Some(on) = self.on() {
+            return on.add_rotated_differences(self, acc, digits, &terms);
+        }
         let powers = self.root_powers();
         let secret = digits.words.is_secret() || terms.iter().any(|(_, key)| key.words.is_secret());
         acc.iter_mut().for_each(|poly| poly.words.inherit(secret));
-        acc.iter_mut().try_for_each(|poly| self.fetch(poly))?;
         let mut scratch = self.scratch(3 * n, secret);
         let (factor, products) = scratch.split_at_mut(n);
         let (first, second) = products.split_at_mut(n);
         for (prime, powers) in powers.iter().enumerate().take(needed.chain) {
             let modulus = self.modulus(prime);
-            for &(exponent, key) in terms.iter().filter(|(exponent, _)| exponent % (2 * n as u32) != 0) {
+            for &(exponent, key) in &terms {
                 self.digit_product_limb(prime, digits, key, [&mut *first, &mut *second]);
                 self.kernels().rotation_difference(modulus, powers, exponent, factor);
                 let [acc0, acc1] = &mut *acc;
@@ -324,9 +332,11 @@ impl Ring {
     pub fn rotated(&self, poly: &Poly, exponent: u32) -> Result<Poly, RingError> {
         self.check_domain("multiply by a power of X", poly, Domain::Coefficient)?;
         self.check_standard("multiply by a power of X")?;
-        let poly = &*self.here(poly)?;
         let n = self.degree();
         let exponent = exponent as usize % (2 * n);
+        if let Some(on) = self.on() {
+            return on.coefficient_map(self, poly, 1, exponent as u32);
+        }
         let (shift, negated) = (exponent % n, exponent >= n);
         let mut result = self.blank_from(&[poly], poly.basis(), Domain::Coefficient);
         self.for_each_limb(&mut result, |i, prime, limb| {

@@ -5,9 +5,10 @@
 //! evaluation domain of the standard ring, `i` (that is `X^(n/2)`) is the residue `sqrt(-1)` at the first half of the
 //! positions and its negative at the second half, so a complex matrix costs the same as a real one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
+use unspoken_device::{Buffer, Device};
 
 use crate::error::RingError;
 use crate::kernels::PackedMatrix;
@@ -25,12 +26,23 @@ pub struct RingMatrix {
     basis: Basis,
     /// In the order of the limbs of a polynomial over the basis.
     primes: Vec<PrimeMatrix>,
+    /// The same on the device of the ring, once it was needed there.
+    device: Mutex<Option<Arc<Buffer>>>,
 }
 
 enum PrimeMatrix {
     Real(PackedMatrix),
     /// The matrix for the positions where `i` is `sqrt(-1)`, and the matrix for those where it is `-sqrt(-1)`.
     Complex([PackedMatrix; 2]),
+}
+
+impl PrimeMatrix {
+    fn matrices(&self) -> &[PackedMatrix] {
+        match self {
+            PrimeMatrix::Real(matrix) => std::slice::from_ref(matrix),
+            PrimeMatrix::Complex(both) => both,
+        }
+    }
 }
 
 impl RingMatrix {
@@ -58,14 +70,27 @@ impl RingMatrix {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        let one = |m: &PackedMatrix| m.entries.len() * size_of::<u32>();
-        self.primes
-            .iter()
-            .map(|p| match p {
-                PrimeMatrix::Real(m) => one(m),
-                PrimeMatrix::Complex([low, high]) => one(low) + one(high),
-            })
-            .sum()
+        self.matrices().map(|matrix| size_of_val(matrix.entries.as_slice())).sum()
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &PackedMatrix> {
+        self.primes.iter().flat_map(PrimeMatrix::matrices)
+    }
+
+    /// The matrices of all primes on the device of the ring, and how many each prime has. They are copied there once.
+    pub(crate) fn on(&self, device: &Device) -> Result<(Arc<Buffer>, usize), RingError> {
+        // It is whole even if a thread panicked. Held while the first of several products copies the matrices.
+        let mut there = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = match &*there {
+            Some(buffer) => Arc::clone(buffer),
+            None => {
+                let entries: Vec<u32> = self.matrices().flat_map(|matrix| &matrix.entries).copied().collect();
+                let buffer = Arc::new(device.upload(&entries)?);
+                *there = Some(Arc::clone(&buffer));
+                buffer
+            }
+        };
+        Ok((buffer, self.primes.first().map_or(1, |prime| prime.matrices().len())))
     }
 }
 
@@ -82,7 +107,7 @@ impl Ring {
             let modulus = self.modulus(prime);
             PrimeMatrix::Real(PackedMatrix::new(rows, columns, |r, c| modulus.from_i128(entry(r, c))))
         };
-        RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes: self.packed(basis, pack) }
+        self.matrix_of(basis, (rows, columns), pack)
     }
 
     /// Packs the Gaussian-integer matrix `entry(row, column) = (real, imaginary)` for the primes of a basis.
@@ -108,13 +133,18 @@ impl Ring {
                 })
             }))
         };
-        let primes = self.packed(basis, pack);
-        Ok(RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes })
+        Ok(self.matrix_of(basis, (rows, columns), pack))
     }
 
-    fn packed(&self, basis: Basis, pack: impl Fn(usize) -> PrimeMatrix + Sync) -> Vec<PrimeMatrix> {
+    fn matrix_of(
+        &self,
+        basis: Basis,
+        (rows, columns): (usize, usize),
+        pack: impl Fn(usize) -> PrimeMatrix + Sync,
+    ) -> RingMatrix {
         let primes: Vec<usize> = self.prime_indices(basis).collect();
-        primes.into_par_iter().map(&pack).collect()
+        let primes = primes.into_par_iter().map(&pack).collect();
+        RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes, device: Mutex::new(None) }
     }
 
     /// `A x`: one polynomial per row of `matrix`, over the common basis of `inputs`. Evaluation domain.
@@ -139,8 +169,9 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed });
             }
         }
-        let here = self.all_here(inputs.iter().copied())?;
-        let inputs: &[&Poly] = &here.iter().map(|input| &**input).collect::<Vec<_>>();
+        if let Some(on) = self.on() {
+            return on.matrix_product(self, matrix, inputs, basis);
+        }
         let mut results: Vec<Poly> =
             (0..matrix.rows).map(|_| self.blank_from(inputs, basis, Domain::Evaluation)).collect();
         let n = self.degree();

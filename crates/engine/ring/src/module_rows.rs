@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use crate::error::RingError;
 use crate::matrix::RingMatrix;
 use crate::memory::{Pool, Words};
+use crate::modular::Modulus;
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
@@ -28,8 +29,8 @@ pub struct ModuleRows {
     count: usize,
     /// `t` residues of the body and `n` of the mask.
     row_len: usize,
-    /// By prime, then by row.
-    words: Vec<Words>,
+    /// `[prime][row]`.
+    pub(crate) words: Words,
 }
 
 impl ModuleRows {
@@ -45,16 +46,30 @@ impl ModuleRows {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.words.iter().map(|words| words.len() * size_of::<u32>()).sum()
+        self.words.count() * size_of::<u32>()
     }
 
     /// Whether they were made from polynomials that are marked secret.
     pub fn is_secret(&self) -> bool {
-        self.words.iter().any(Words::is_secret)
+        self.words.is_secret()
+    }
+
+    pub(crate) fn chain(&self) -> usize {
+        self.chain
+    }
+
+    /// Residues of a row.
+    pub(crate) fn row_len(&self) -> usize {
+        self.row_len
+    }
+
+    fn limb(&self, prime: usize) -> &[u32] {
+        let len = self.count * self.row_len;
+        &self.words[prime * len..][..len]
     }
 
     fn row(&self, prime: usize, index: usize) -> &[u32] {
-        &self.words[prime][index * self.row_len..][..self.row_len]
+        &self.words[(prime * self.count + index) * self.row_len..][..self.row_len]
     }
 
     fn check_indices<'a>(&self, mut indices: impl Iterator<Item = &'a usize>) -> Result<(), RingError> {
@@ -78,6 +93,9 @@ impl Ring {
         const OPERATION: &str = "split into a smaller ring";
         from.check_domain(OPERATION, poly, Domain::Coefficient)?;
         let ratio = self.parts_of(OPERATION, from, poly.basis())?;
+        if let Some(on) = self.on_with(from) {
+            return on.split(self, poly, ratio);
+        }
         let poly = &*from.here(poly)?;
         let part = |index: usize| {
             let mut part = self.blank_from(&[poly], poly.basis(), Domain::Coefficient);
@@ -108,6 +126,9 @@ impl Ring {
             if part.basis() != basis {
                 return Err(RingError::Basis { operation: OPERATION, found: part.basis(), needed: basis });
             }
+        }
+        if let Some(on) = self.on_with(from) {
+            return on.merge(self, parts, basis);
         }
         let parts = from.all_here(parts)?;
         let mut result =
@@ -153,31 +174,21 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed });
             }
         }
-        let here = self.all_here(ciphertexts.iter().flatten().copied())?;
-        let ciphertexts: Vec<[&Poly; 2]> = here.chunks_exact(2).map(|pair| [&*pair[0], &*pair[1]]).collect();
         let row_len = degree + self.degree();
         let count = ciphertexts.len() * rank;
-        let words = (0..basis.chain).map(|prime| {
-            let modulus = self.modulus(prime);
-            let mut words = self.pool().take(count * row_len);
-            words.inherit(ciphertexts.iter().flatten().any(|poly| poly.is_secret()));
-            words.par_chunks_exact_mut(row_len).enumerate().for_each(|(index, row)| {
-                let ([body, mask], part) = (ciphertexts[index % ciphertexts.len()], index / ciphertexts.len());
-                let (own, components) = row.split_at_mut(degree);
-                gather(body.limb(prime), (part, rank), own);
-                for (j, component) in components.chunks_exact_mut(degree).enumerate() {
-                    if j <= part {
-                        gather(mask.limb(prime), (part - j, rank), component);
-                    } else {
-                        gather(mask.limb(prime), (rank + part - j, rank), component);
-                        component.rotate_right(1);
-                        component[0] = modulus.neg(component[0]);
-                    }
-                }
-            });
-            words
-        });
-        let words = words.collect();
+        let words = match self.on() {
+            Some(on) => on.module_rows(self, ciphertexts, (degree, basis.chain))?,
+            None => {
+                let mut words = self.pool().take(basis.chain * count * row_len);
+                words.inherit(ciphertexts.iter().flatten().any(|poly| poly.is_secret()));
+                words.par_chunks_exact_mut(row_len).enumerate().for_each(|(number, row)| {
+                    let (prime, index) = (number / count, number % count);
+                    let (ciphertext, part) = (ciphertexts[index % ciphertexts.len()], index / ciphertexts.len());
+                    write_row(self.modulus(prime), ciphertext.map(|poly| poly.limb(prime)), (part, rank), row);
+                });
+                words
+            }
+        };
         Ok(ModuleRows { owner: Arc::clone(self.pool()), degree, chain: basis.chain, count, row_len, words })
     }
 
@@ -196,20 +207,27 @@ impl Ring {
             let what = "the vector of a matrix product";
             return Err(RingError::Length { what, found: rows.count, needed: "the number of columns" });
         }
-        let product = |prime: usize| {
-            let packed = matrix.real(Basis::chain(rows.chain), prime).ok_or(RingError::Basis {
-                operation: OPERATION,
-                found: matrix.basis(),
-                needed: Basis::chain(rows.chain),
-            })?;
-            let inputs: Vec<&[u32]> = (0..rows.count).map(|index| rows.row(prime, index)).collect();
-            let mut words = self.pool().take(count * rows.row_len);
-            words.inherit(rows.is_secret());
-            let mut outputs: Vec<&mut [u32]> = words.chunks_exact_mut(rows.row_len).collect();
-            self.kernels().matrix_product(self.modulus(prime), packed, &inputs, &mut outputs);
-            Ok(words)
+        let packed = |prime: usize| {
+            let (found, needed) = (matrix.basis(), Basis::chain(rows.chain));
+            matrix.real(needed, prime).ok_or(RingError::Basis { operation: OPERATION, found, needed })
         };
-        let words = (0..rows.chain).into_par_iter().map(product).collect::<Result<Vec<_>, RingError>>()?;
+        let packed = (0..rows.chain).map(packed).collect::<Result<Vec<_>, RingError>>()?;
+        let words = match self.on() {
+            Some(on) => on.module_product(self, matrix, rows)?,
+            None => {
+                let limb_len = count * rows.row_len;
+                let mut words = self.pool().take(rows.chain * limb_len);
+                words.inherit(rows.is_secret());
+                words.par_chunks_exact_mut(limb_len.max(1)).zip(packed).enumerate().for_each(
+                    |(prime, (limb, packed))| {
+                        let inputs: Vec<&[u32]> = (0..rows.count).map(|index| rows.row(prime, index)).collect();
+                        let mut outputs: Vec<&mut [u32]> = limb.chunks_exact_mut(rows.row_len).collect();
+                        self.kernels().matrix_product(self.modulus(prime), packed, &inputs, &mut outputs);
+                    },
+                );
+                words
+            }
+        };
         Ok(ModuleRows { owner: Arc::clone(&rows.owner), count, words, ..*rows })
     }
 
@@ -231,6 +249,9 @@ impl Ring {
         let rank = self.module_rank(rows.degree)?;
         let sources: Vec<Option<usize>> = (0..rank).map(source).collect();
         rows.check_indices(sources.iter().flatten())?;
+        if let Some(on) = self.on() {
+            return on.pack_rows(self, rows, &sources);
+        }
         let pack = |piece: usize| {
             let mut poly = self.zero(Basis::chain(rows.chain), Domain::Coefficient);
             poly.words.inherit(rows.is_secret());
@@ -257,14 +278,17 @@ impl Ring {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         rows.check_indices(indices.iter())?;
-        let select = |prime: usize| {
-            let mut words = self.pool().take(indices.len() * rows.row_len);
-            words.inherit(rows.is_secret());
-            let targets = words.chunks_exact_mut(rows.row_len).zip(indices);
-            targets.for_each(|(target, index)| target.copy_from_slice(rows.row(prime, *index)));
-            words
+        let words = match self.on() {
+            Some(on) => on.select_rows(self, rows, indices)?,
+            None => {
+                let mut words = self.pool().take(rows.chain * indices.len() * rows.row_len);
+                words.inherit(rows.is_secret());
+                for (number, target) in words.chunks_exact_mut(rows.row_len).enumerate() {
+                    target.copy_from_slice(rows.row(number / indices.len(), indices[number % indices.len()]));
+                }
+                words
+            }
         };
-        let words = (0..rows.chain).map(select).collect();
         Ok(ModuleRows { owner: Arc::clone(&rows.owner), count: indices.len(), words, ..*rows })
     }
 
@@ -272,10 +296,10 @@ impl Ring {
     ///
     /// # Errors
     /// If the rows have different degrees or primes, or are of another ring.
-    pub fn chain_module_rows(&self, mut rows: ModuleRows, more: &ModuleRows) -> Result<ModuleRows, RingError> {
+    pub fn chain_module_rows(&self, rows: &ModuleRows, more: &ModuleRows) -> Result<ModuleRows, RingError> {
         const OPERATION: &str = "chain module ciphertexts";
         let own = |rows: &ModuleRows| Arc::ptr_eq(&rows.owner, self.pool());
-        if !own(&rows) || !own(more) || rows.degree != more.degree {
+        if !own(rows) || !own(more) || rows.degree != more.degree {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         if rows.chain != more.chain {
@@ -283,16 +307,20 @@ impl Ring {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
         let count = rows.count + more.count;
-        for (words, more) in rows.words.iter_mut().zip(&more.words) {
-            let mut all = self.pool().take(count * rows.row_len);
-            all.inherit(words.is_secret() || more.is_secret());
-            let (first, second) = all.split_at_mut(words.len());
-            first.copy_from_slice(words);
-            second.copy_from_slice(more);
-            *words = all;
-        }
-        rows.count = count;
-        Ok(rows)
+        let words = match self.on() {
+            Some(on) => on.chain_rows(self, [rows, more])?,
+            None => {
+                let mut words = self.pool().take(rows.chain * count * rows.row_len);
+                words.inherit(rows.is_secret() || more.is_secret());
+                for (prime, limb) in words.chunks_exact_mut((count * rows.row_len).max(1)).enumerate() {
+                    let (first, second) = limb.split_at_mut(rows.count * rows.row_len);
+                    first.copy_from_slice(rows.limb(prime));
+                    second.copy_from_slice(more.limb(prime));
+                }
+                words
+            }
+        };
+        Ok(ModuleRows { owner: Arc::clone(&rows.owner), count, words, ..*rows })
     }
 
     /// `k = n / t`.
@@ -309,6 +337,22 @@ impl Ring {
 impl ModuleRows {
     /// Smallest degree: vector instructions process one component at a time.
     pub const LEAST_DEGREE: usize = 16;
+}
+
+/// Writes part `part` of a ciphertext: that of its body, and the products of those of its mask with the powers of `Y`.
+fn write_row(modulus: &Modulus, [body, mask]: [&[u32]; 2], (part, rank): (usize, usize), row: &mut [u32]) {
+    let degree = body.len() / rank;
+    let (own, components) = row.split_at_mut(degree);
+    gather(body, (part, rank), own);
+    for (j, component) in components.chunks_exact_mut(degree).enumerate() {
+        if j <= part {
+            gather(mask, (part - j, rank), component);
+        } else {
+            gather(mask, (rank + part - j, rank), component);
+            component.rotate_right(1);
+            component[0] = modulus.neg(component[0]);
+        }
+    }
 }
 
 /// Copies every `rank`-th residue, from residue `part` on.

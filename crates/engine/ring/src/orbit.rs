@@ -137,10 +137,13 @@ impl Ring {
             let what = "the number of a factor";
             return Err(RingError::Length { what, found: index, needed: "a number within the shape" });
         }
+        self.check_only_digit(digits, shape.chain)?;
+        let fetched = if digits.words.is_here() { None } else { Some(self.fetched(&digits.words)?) };
+        let limbs = fetched.as_ref().unwrap_or(&digits.words);
         let order = self.orbit_order();
         let blocks = self.degree() / TABLE_BLOCK;
         for (number, unit) in words.chunks_exact_mut(shape.factors * TABLE_BLOCK).enumerate() {
-            let values = self.only_digit(digits, shape.chain, number / blocks)?;
+            let values = &limbs[number / blocks * self.stride()..][..self.degree()];
             let places = &order[number % blocks * TABLE_BLOCK..][..TABLE_BLOCK];
             let target = &mut unit[index * TABLE_BLOCK..][..TABLE_BLOCK];
             target.iter_mut().zip(places).for_each(|(word, &place)| *word = values[place as usize]);

@@ -217,9 +217,12 @@ impl Ring {
         drop(buffers);
     }
 
-    /// Gives the freed buffers that the ring keeps back to the allocator.
+    /// Gives the freed buffers that the ring keeps back to the allocator, and those that its device keeps to that.
     pub fn release_idle(&self) {
         self.pool().release_idle();
+        if let Some(device) = self.device() {
+            device.release_idle();
+        }
     }
 
     // ----- helpers within this crate -----
@@ -460,6 +463,9 @@ impl Ring {
         let standard = self.kind() == RingKind::Standard && from.kind() == RingKind::Standard;
         if !same_primes || !standard || !self.degree().is_multiple_of(from.degree()) {
             return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        if let Some(on) = self.on_with(from) {
+            return on.embed(self, poly);
         }
         let poly = &*from.here(poly)?;
         let step = self.degree() / from.degree();
@@ -778,7 +784,9 @@ impl Ring {
     /// moves to `X^(i galois) + X^(-i galois)`.
     fn coefficient_automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
         self.permutation(galois)?;
-        let poly = &*self.here(poly)?;
+        if let Some(on) = self.on() {
+            return on.coefficient_map(self, poly, galois as u32, 0);
+        }
         let n = self.degree() as u64;
         let half = u64::from(self.kind().prime_step(self.degree())) / 2;
         let mut result = self.blank_from(&[poly], poly.basis, Domain::Coefficient);

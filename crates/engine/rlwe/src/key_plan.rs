@@ -152,7 +152,9 @@ impl KeyKind {
             Some(short) if ring.is_always_short(chain) => ring.gadget_key_bytes(short),
             _ => {
                 let expanded = ring.gadget_key_bytes(ring.gadget_key_basis(chain));
-                if storage == KeyStorage::Seeded { expanded / 2 } else { expanded }
+                // A ring on a device expands all keys.
+                let seeded = storage == KeyStorage::Seeded && ring.device().is_none();
+                if seeded { expanded / 2 } else { expanded }
             }
         }
     }

@@ -146,7 +146,7 @@ impl SmallRing {
             return Err(RingError::Length { what, found: 0, needed: "one or more" }.into());
         };
         let all = others.iter().try_fold(rows(first)?, |all, parts| -> Result<ModuleRows, RlweError> {
-            Ok(small.chain_module_rows(all, &rows(parts)?)?)
+            Ok(small.chain_module_rows(&all, &rows(parts)?)?)
         })?;
         let rows = small.module_product(matrix, &small.select_module_rows(&all, places.inputs)?)?;
         drop(all);

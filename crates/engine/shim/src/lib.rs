@@ -5,6 +5,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unspoken_device::{Address, Device, DeviceError, Driver};
@@ -22,7 +23,12 @@ const ALIGNMENT: usize = 256;
 
 /// A device that is the processor, with at most so many bytes of memory.
 pub fn device(most_bytes: usize) -> Device {
-    Device::new(Shim { most_bytes, taken: Mutex::default() })
+    failing_device(most_bytes, u64::MAX)
+}
+
+/// As [`device`], but it fails for good when so many kernels were queued.
+pub fn failing_device(most_bytes: usize, kernels: u64) -> Device {
+    Device::new(Shim { most_bytes, taken: Mutex::default(), kernels_left: AtomicU64::new(kernels) })
 }
 
 /// The names of the kernels, and the bytes of their arguments, as the compiler of C++ sees them.
@@ -41,6 +47,8 @@ struct Shim {
     most_bytes: usize,
     /// Bytes by address.
     taken: Mutex<BTreeMap<Address, usize>>,
+    /// Kernels until it fails.
+    kernels_left: AtomicU64,
 }
 
 impl Shim {
@@ -133,6 +141,10 @@ unsafe impl Driver for Shim {
     unsafe fn launch(&self, kernel: usize, [x, y, z]: [u32; 3], arguments: NonNull<c_void>) -> Result<(), DeviceError> {
         if kernel as u64 >= unspoken_kernel_count() {
             return Err(self.failed("launch", format!("no kernel {kernel}")));
+        }
+        let count = |left: u64| left.checked_sub(1);
+        if self.kernels_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_err() {
+            return Err(self.failed("launch", "the device is lost".into()));
         }
         // SAFETY: the kernel exists; its arguments are the caller's.
         unsafe { unspoken_kernel_run(kernel as u64, x, y, z, arguments.as_ptr()) };

@@ -52,6 +52,9 @@ pub struct ServerConfig {
     pub web: Option<PathBuf>,
     /// Origins of web pages that may use the service, besides its own page.
     pub allow_origins: Vec<AllowedOrigin>,
+    /// Device that answers are computed on, such as `cuda:0`; `auto` for the first one, or the processor if there is
+    /// none. Without it, the processor. The server does not open it, as it does not load the offers.
+    pub device: Option<String>,
     /// Answers computed at once; 0 means the number of cores. There are fewer if the memory is not enough for all.
     pub workers: usize,
     /// Limits on what clients may use.
@@ -159,6 +162,7 @@ impl Default for ServerConfig {
             allow_anonymous: false,
             web: None,
             allow_origins: Vec::new(),
+            device: None,
             workers: 0,
             limits: ServiceLimits::default(),
             timeouts: Timeouts::default(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prometheus::core::Collector;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
@@ -100,6 +101,11 @@ impl Metrics {
             bundles,
             registry,
         })
+    }
+
+    /// Also tells what a collector does.
+    pub(crate) fn add(&self, collector: Box<dyn Collector>) -> prometheus::Result<()> {
+        self.registry.register(collector)
     }
 
     pub(crate) fn answered(&self, application: &str, time: Duration) {

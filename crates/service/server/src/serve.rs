@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper_util::server::graceful::GracefulShutdown;
+use prometheus::core::Collector;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -186,6 +187,14 @@ impl Server {
     /// The error of the operating system.
     pub fn metrics_addr(&self) -> io::Result<Option<SocketAddr>> {
         self.metrics_listener.as_ref().map(TcpListener::local_addr).transpose()
+    }
+
+    /// Adds metrics of the program that starts the server.
+    ///
+    /// # Errors
+    /// If a metric of such a name is there.
+    pub fn add_metrics(&self, collector: Box<dyn Collector>) -> Result<(), ServeError> {
+        self.service.engine.metrics.add(collector).map_err(|error| ServeError::Metrics(error.to_string()))
     }
 
     /// Reads tokens, certificate and key again when the signal arrives; they are also read every `timeouts.sweep`.

@@ -61,6 +61,7 @@ enum Command {
     Keys(commands::keys::Command),
     /// List the parameter sets and their security
     Params(commands::params::Arguments),
+    Devices(commands::devices::Arguments),
     /// Plan permutations of encrypted slots, and draw them
     #[command(subcommand)]
     Permute(commands::permute::Command),
@@ -118,6 +119,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Sums(command) => commands::sums::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
+        Command::Devices(arguments) => commands::devices::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),
         Command::Cluster(command) => commands::cluster::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),

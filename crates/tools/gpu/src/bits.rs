@@ -81,7 +81,62 @@ const OPERATIONS: &[(&str, Work)] = &[
         let inputs = [[&p[0], &p[1]], [&p[2], &p[1]]];
         Ok(ring.product_sums(&inputs, &[row.as_slice()])?.into_iter().flatten().collect())
     }),
+    ("matrix products", |ring, p| {
+        let entry = |row: usize, column: usize| (row as i128 - 3) << (7 * column % 60);
+        let inputs: Vec<&Poly> = (0..15).map(|i| &p[i % 3]).collect();
+        let mut results = ring.matrix_product(&ring.real_matrix(widest(), 37, 15, entry), &inputs)?;
+        if ring.kind() == RingKind::Standard {
+            let complex =
+                ring.complex_matrix(widest(), 2, 15, |row, column| (entry(row, column), entry(column, row)))?;
+            results.extend(ring.matrix_product(&complex, &inputs)?);
+        }
+        Ok(results)
+    }),
+    ("module ciphertexts", |ring, p| {
+        if ring.kind() != RingKind::Standard {
+            return Ok(Vec::new());
+        }
+        let coefficients = coefficients(ring, &p[..2], Basis::chain(2))?;
+        let rows = ring.module_rows(&[[&coefficients[0], &coefficients[1]]], ring.degree() / 8)?;
+        let matrix = ring.real_matrix(Basis::chain(2), 8, 8, |row, column| row as i128 * 5 - column as i128);
+        let rows = ring.module_product(&matrix, &ring.select_module_rows(&rows, &[7, 1, 2, 3, 4, 5, 6, 0])?)?;
+        let (body, mut packed) = ring.pack_module_rows(&rows, |part| (part != 3).then_some(part))?;
+        packed.push(body);
+        Ok(packed)
+    }),
+    ("signed digits", |ring, p| {
+        if ring.kind() != RingKind::Standard {
+            return Ok(Vec::new());
+        }
+        let basis = Basis::chain(2);
+        let narrow = [ring.restricted(&p[0], basis)?, ring.restricted(&p[1], basis)?];
+        let gadget = ring.digit_gadget(2, 11, 5)?;
+        let key = ring.digit_key(gadget, &[[&narrow[0], &narrow[1]]; 10])?;
+        let coefficients = coefficients(ring, &p[1..3], basis)?;
+        let digits = ring.digits(gadget, &[&coefficients[0], &coefficients[1]])?;
+        let mut all = narrow.clone();
+        ring.add_rotated_differences(&mut all, &digits, &[(3, &key), (ring.degree() as u32 + 5, &key)])?;
+        Ok(ring.digit_product(&digits, &key)?.into_iter().chain(all).collect())
+    }),
+    ("maps of coefficients", |ring, p| {
+        let coefficients = coefficients(ring, &p[..1], widest())?;
+        let mut images = vec![ring.automorphism(&coefficients[0], 5)?];
+        if ring.kind() == RingKind::Standard {
+            images.push(ring.rotated(&coefficients[0], ring.degree() as u32 + 3)?);
+        }
+        Ok(images)
+    }),
 ];
+
+/// Polynomials over fewer primes, in the coefficient domain.
+fn coefficients(ring: &Ring, polys: &[Poly], basis: Basis) -> Result<Vec<Poly>, RingError> {
+    let one = |poly: &Poly| {
+        let mut poly = ring.restricted(poly, basis)?;
+        ring.to_coefficients(&mut poly)?;
+        Ok(poly)
+    };
+    polys.iter().map(one).collect()
+}
 
 fn operands(ring: &Ring) -> Vec<Poly> {
     let bases = [widest(), widest(), widest(), widest().with_special()];

@@ -12,6 +12,7 @@ use unspoken_device::NAMES;
 use unspoken_ring::{Device, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyStorage, SecretKey};
 
+use crate::counting;
 use crate::report::Report;
 
 /// The presets, that of language models first.
@@ -82,40 +83,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
-    for preset in if quick { QUICK.as_slice() } else { PRESETS.as_slice() } {
+    for preset in presets(quick) {
         let host = parameters(preset)?;
         let sent = Sent::new(&host)?;
-        let there = host.on_device(device)?;
-        let start = Instant::now();
-        let server = Server::new(&there, &sent)?;
-        let loaded = start.elapsed().as_secs_f64();
-        // The first one copies keys and matrices to the device.
-        let (first, first_seconds) = server.refresh()?;
-        let (before, launched) = (there.ring().fetched_polynomials(), device.launches());
-        let copied = device.copied_bytes();
-        let mut times = Vec::new();
-        for _ in 0..REPETITIONS {
-            let (bytes, seconds) = server.refresh()?;
-            anyhow::ensure!(bytes == first, "a bootstrap on the device gave other bits than the one before it");
-            times.push(seconds);
-        }
-        // The two components of each result.
-        let repetitions = REPETITIONS as u64;
-        let fetched = (there.ring().fetched_polynomials() - before) / repetitions;
-        let each = NAMES.iter().zip(device.launches().into_iter().zip(launched));
-        let each = each.map(|(name, (now, before))| {
-            let [launches, blocks] = [0, 1].map(|which| (now[which] - before[which]) / repetitions);
-            ((*name).to_owned(), json!({ "launches": launches, "blocks": blocks }))
-        });
-        let kernels: serde_json::Map<String, Value> = each.collect();
-        let [up, down] = [0, 1].map(|which| (device.copied_bytes()[which] - copied[which]) / repetitions);
-        let (used, idle) = device.taken_bytes();
-        report.line(json!({
-            "part": "bootstraps", "preset": preset, "where": device.name(), "seconds": median(times),
-            "first_seconds": first_seconds, "load_seconds": loaded, "fetched": fetched, "used_bytes": used,
-            "idle_bytes": idle, "bytes_to_device": up, "bytes_from_device": down, "kernels": kernels,
-        }))?;
-        drop(server);
+        let first = timed(device, preset, (&host, &sent), report)?;
         device.release_idle();
         let (wanted, seconds) = Server::new(&host, &sent)?.refresh()?;
         report.line(json!({
@@ -123,6 +94,70 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
         }))?;
     }
     Ok(())
+}
+
+/// What bootstraps cost, counted on a device that computes nothing.
+pub fn floors(_: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
+    let device = counting::device();
+    for preset in presets(quick) {
+        let host = parameters(preset)?;
+        timed(&device, preset, (&host, &Sent::new(&host)?), report)?;
+    }
+    Ok(())
+}
+
+fn presets(quick: bool) -> &'static [&'static str] {
+    if quick { &QUICK } else { &PRESETS }
+}
+
+/// Bootstraps on a device: the bytes of the result.
+fn timed(
+    device: &Device,
+    preset: &str,
+    (host, sent): (&CkksParameters, &Sent),
+    report: &mut Report,
+) -> anyhow::Result<Vec<u8>> {
+    let there = host.on_device(device)?;
+    let start = Instant::now();
+    let server = Server::new(&there, sent)?;
+    let loaded = start.elapsed().as_secs_f64();
+    // The first one copies keys and matrices to the device.
+    let (first, first_seconds) = server.refresh()?;
+    let (before, launched) = (there.ring().fetched_polynomials(), device.launches());
+    let copied = device.copied_bytes();
+    let mut times = Vec::new();
+    for _ in 0..REPETITIONS {
+        let (bytes, seconds) = server.refresh()?;
+        anyhow::ensure!(bytes == first, "a bootstrap on the device gave other bits than the one before it");
+        times.push(seconds);
+    }
+    // The two components of each result.
+    let repetitions = REPETITIONS as u64;
+    let fetched = (there.ring().fetched_polynomials() - before) / repetitions;
+    let each = NAMES.iter().zip(device.launches().into_iter().zip(launched));
+    let each = each.map(|(name, (now, before))| {
+        let count = |now: u64, before: u64| (now - before) / repetitions;
+        let (work, earlier) = (now.work, before.work);
+        let counts = json!({
+            "launches": count(now.launches, before.launches),
+            "blocks": count(now.blocks, before.blocks),
+            "multiplications": count(work.multiplications, earlier.multiplications),
+            "bytes": count(work.bytes, earlier.bytes),
+        });
+        ((*name).to_owned(), counts)
+    });
+    let kernels: serde_json::Map<String, Value> = each.filter(|(_, counts)| counts["launches"] != 0).collect();
+    let total = |what: &str| kernels.values().filter_map(|counts| counts[what].as_u64()).sum::<u64>();
+    let totals = ["launches", "multiplications", "bytes"].map(total);
+    let [up, down] = [0, 1].map(|which| (device.copied_bytes()[which] - copied[which]) / repetitions);
+    let (used, idle) = device.taken_bytes();
+    report.line(json!({
+        "part": "bootstraps", "preset": preset, "where": device.name(), "seconds": median(times),
+        "first_seconds": first_seconds, "load_seconds": loaded, "fetched": fetched, "used_bytes": used,
+        "idle_bytes": idle, "bytes_to_device": up, "bytes_from_device": down, "launches": totals[0],
+        "multiplications": totals[1], "bytes": totals[2], "kernels": kernels,
+    }))?;
+    Ok(first)
 }
 
 /// Bootstraps on some threads of the processor.

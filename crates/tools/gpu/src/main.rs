@@ -2,6 +2,7 @@
 
 mod bits;
 mod bootstraps;
+mod counting;
 mod rates;
 mod report;
 
@@ -21,7 +22,7 @@ struct Arguments {
     /// Device, such as cuda:0 [default: the kernels on the processor]
     #[arg(long)]
     device: Option<String>,
-    /// Run this part alone: bits, rates, bootstraps or threads; may be given several times
+    /// Run this part alone: bits, rates, bootstraps, threads or floors; may be given several times
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// Small rings alone
@@ -48,8 +49,13 @@ fn main() -> anyhow::Result<()> {
         "threads": rayon::current_num_threads(), "backend": unspoken_ring::Backend::detect().name(),
     }))?;
     type Part = fn(&Device, bool, &mut Report) -> anyhow::Result<()>;
-    let parts: [(&str, Part); 4] =
-        [("bits", bits::run), ("rates", rates::run), ("bootstraps", bootstraps::run), ("threads", bootstraps::threads)];
+    let parts: [(&str, Part); 5] = [
+        ("bits", bits::run),
+        ("rates", rates::run),
+        ("bootstraps", bootstraps::run),
+        ("threads", bootstraps::threads),
+        ("floors", bootstraps::floors),
+    ];
     for (name, run) in parts {
         if arguments.only.is_empty() || arguments.only.iter().any(|only| only == name) {
             let start = Instant::now();

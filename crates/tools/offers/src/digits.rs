@@ -27,6 +27,7 @@ const HALVES: Halves = Halves { client: &[], optional: &[], server: &["digits.js
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| DIGITS_PRESET.into()))?;
+    let parameters = offer.on_device(parameters)?;
     let batch = offer.option("batch")?;
     let server = DigitsServer::new(&Network::load(offer.path())?, &parameters, batch)?;
     publish(offer, &HALVES, add_with_keys(offer, server, applications)?)

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod classify;
+mod device_metrics;
 mod digits;
 mod embed;
 mod kinds;
@@ -11,6 +12,7 @@ mod pir;
 mod pir_encrypted;
 mod pir_router;
 mod pir_shard;
+mod placement;
 pub mod preparation;
 mod preset;
 mod private_directory;
@@ -22,9 +24,11 @@ mod sum_directory;
 mod sums;
 mod unseal;
 
+pub use device_metrics::DeviceMetrics;
 pub use kinds::help;
-pub use offer::load;
+pub use offer::{Resources, load};
 pub use pir_router::route;
+pub use placement::Placement;
 pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 pub use sums::read_public;
 pub use unseal::read_key;

@@ -60,6 +60,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
         Some(preset) => for_tests(offer, &preset)?,
         None => secure(&offer.option::<String>("preset")?.unwrap_or_else(|| LLAMA_PRESET.into()))?,
     };
+    let parameters = offer.on_device(parameters)?;
     let standard = ServerOptions::default();
     let options = ServerOptions {
         chunk: offer.option("chunk")?.unwrap_or(standard.chunk),

@@ -9,27 +9,41 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use unspoken_arrays::PlanCache;
+use unspoken_ckks::CkksParameters;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
 
 use crate::kinds::{KINDS, Kind};
-use crate::{pir, pir_encrypted, pir_router, pir_shard};
+use crate::placement::{self, Placement};
+use crate::{digits, llama, pir, pir_encrypted, pir_router, pir_shard};
 
 /// Time after which the log says again that an application is being loaded.
 const STILL_LOADING: Duration = Duration::from_secs(5);
+
+/// Kinds whose answers are computed on a device, if the service has one.
+const ON_DEVICE: &[&str] = &[llama::KIND.name, digits::KIND.name];
+
+/// What all offers of a service have.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    /// Where plans of permutations are kept, if anywhere.
+    pub plans: Option<PlanCache>,
+    /// Where answers are computed; none for the processor.
+    pub placement: Option<Placement>,
+}
 
 /// An offer whose kind, name and options are valid.
 pub struct Offer {
     kind: &'static Kind,
     name: String,
     config: OfferConfig,
-    cache: Option<PlanCache>,
+    resources: Resources,
 }
 
 impl Offer {
     /// Checks kind, name and options.
-    fn new(config: OfferConfig, cache: Option<PlanCache>) -> anyhow::Result<Self> {
+    fn new(config: OfferConfig, resources: Resources) -> anyhow::Result<Self> {
         let kind = Kind::find(&config.kind)?;
         for option in config.options.keys() {
             kind.check_option(option)?;
@@ -43,7 +57,7 @@ impl Offer {
             "the name {name:?} is not valid in a URL: needed lower-case segments joined by '/', such as classify/spam; \
              give the offer another name: KIND:NAME=DIR"
         );
-        Ok(Self { kind, name, config, cache })
+        Ok(Self { kind, name, config, resources })
     }
 
     /// Name in the service's URL.
@@ -58,7 +72,20 @@ impl Offer {
 
     /// Where plans of permutations are kept, if anywhere.
     pub fn cache(&self) -> Option<&PlanCache> {
-        self.cache.as_ref()
+        self.resources.plans.as_ref()
+    }
+
+    /// Parameters on the device of the service, if it has one.
+    pub fn on_device(&self, parameters: CkksParameters) -> anyhow::Result<CkksParameters> {
+        match &self.resources.placement {
+            Some(placement) => placement.place(&parameters),
+            None => Ok(parameters),
+        }
+    }
+
+    /// Whether its answers are computed on a device.
+    fn is_placed(&self) -> bool {
+        self.resources.placement.is_some() && ON_DEVICE.contains(&self.kind.name)
     }
 
     /// Value of an option, if given.
@@ -76,6 +103,9 @@ impl Offer {
     /// Loads the application. The log says that it does, every few seconds that it still does, and how long it took.
     fn load(&self, applications: Applications) -> anyhow::Result<Applications> {
         tracing::info!(application = self.name, kind = self.kind.name, path = %self.path().display(), "loading");
+        if self.resources.placement.is_some() && !self.is_placed() {
+            tracing::info!(application = self.name, "answers of this kind are computed on the processor");
+        }
         let start = Instant::now();
         let loaded = thread::scope(|scope| {
             let (ended, end) = mpsc::channel::<()>();
@@ -93,13 +123,9 @@ impl Offer {
     }
 }
 
-/// Loads all offers, after checking every one of them. Plans of permutations are kept in `cache`. `report` gets a text
-/// before each offer, which says how far this is.
-pub fn load(
-    configs: Vec<OfferConfig>,
-    cache: Option<&PlanCache>,
-    report: impl Fn(String),
-) -> anyhow::Result<Applications> {
+/// Loads all offers, after checking every one of them. `report` gets a text before each offer, which says how far this
+/// is.
+pub fn load(configs: Vec<OfferConfig>, resources: &Resources, report: impl Fn(String)) -> anyhow::Result<Applications> {
     anyhow::ensure!(
         !configs.is_empty(),
         "there is nothing to serve; name an application with --offer KIND:NAME=DIR, for instance \
@@ -110,7 +136,8 @@ pub fn load(
     let mut offers: Vec<Offer> = Vec::new();
     for config in configs {
         let path = config.path.clone();
-        let offer = Offer::new(config, cache.cloned()).with_context(|| format!("cannot offer {}", path.display()))?;
+        let offer =
+            Offer::new(config, resources.clone()).with_context(|| format!("cannot offer {}", path.display()))?;
         if let Some(other) = offers.iter().find(|other| other.name == offer.name) {
             let paths = [other, &offer].map(|offer| offer.path().display());
             let name = &offer.name;
@@ -120,11 +147,13 @@ pub fn load(
     }
     check_routers(&offers)?;
     let total = offers.len();
-    offers.iter().zip(1..).try_fold(Applications::new(), |applications, (offer, number)| {
+    let applications = offers.iter().zip(1..).try_fold(Applications::new(), |applications, (offer, number)| {
         report(format!("loading {} ({number} of {total})", offer.name));
         let failed = || format!("cannot offer {} as {}", offer.path().display(), offer.name);
         offer.load(applications).with_context(failed)
-    })
+    })?;
+    placement::check(&applications, |name| offers.iter().any(|offer| offer.name == name && offer.is_placed()))?;
+    Ok(applications)
 }
 
 /// Refuses a router beside a database: clients use one bundle of keys for both, which a service can either compute with

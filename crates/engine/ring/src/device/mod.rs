@@ -4,7 +4,9 @@
 //! integers, from bytes, from a seed) is copied there at its first use. What has no kernel computes on the processor:
 //! it fetches its operands, and [`Ring::fetched_polynomials`] counts them.
 
+mod digits;
 mod elements;
+mod matrices;
 mod switching;
 pub(crate) mod tables;
 #[cfg(test)]
@@ -14,7 +16,7 @@ mod transform;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspoken_device::kernel::{self, Kernel};
-use unspoken_device::{Buffer, Device};
+use unspoken_device::{Arguments, Buffer, Device};
 
 use crate::error::RingError;
 use crate::memory::Words;
@@ -67,7 +69,12 @@ impl DeviceRing {
 
     /// Memory on the device for so many limbs, with unspecified words.
     fn words(&self, ring: &Ring, limbs: usize) -> Result<Words, RingError> {
-        Ok(ring.pool().on_device(self.device.buffer(limbs * ring.stride())?))
+        self.memory(ring, limbs * ring.stride())
+    }
+
+    /// Memory on the device for so many words, which are unspecified.
+    fn memory(&self, ring: &Ring, words: usize) -> Result<Words, RingError> {
+        Ok(ring.pool().on_device(self.device.buffer(words)?))
     }
 
     /// Blocks for all residues of so many limbs, with so many residues in each.
@@ -77,7 +84,7 @@ impl DeviceRing {
 
     /// Queues a kernel.
     #[expect(unsafe_code, reason = "kernels get addresses")]
-    fn launch<A>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), RingError> {
+    fn launch<A: Arguments>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), RingError> {
         // SAFETY: the operations of this module give buffers of this device that are as large as the shapes which they
         // pass beside them, and hold them until the call.
         Ok(unsafe { self.device.launch(kernel, blocks, arguments) }?)
@@ -126,13 +133,17 @@ impl Ring {
         self.on().map_or(0, |on| on.fetched.load(Ordering::Relaxed))
     }
 
+    /// The device that it and another ring are on, if they are on the same one.
+    pub(crate) fn on_with(&self, other: &Ring) -> Option<&DeviceRing> {
+        self.on().filter(|on| other.device().is_some_and(|device| device.is_same(&on.device)))
+    }
+
     /// The polynomial, in the memory of this process.
     pub(crate) fn here<'a>(&self, poly: &'a Poly) -> Result<Here<'a>, RingError> {
         if poly.words.is_here() {
             return Ok(Here::Same(poly));
         }
-        self.count_fetched();
-        Ok(Here::Fetched(Box::new(Poly { words: poly.words.fetched()?, ..*poly })))
+        Ok(Here::Fetched(Box::new(Poly { words: self.fetched(&poly.words)?, ..*poly })))
     }
 
     /// Moves a polynomial to the memory of this process, if only a device has it.
@@ -142,8 +153,7 @@ impl Ring {
     pub fn fetch(&self, poly: &mut Poly) -> Result<(), RingError> {
         self.check_own("fetch", poly)?;
         if !poly.words.is_here() {
-            self.count_fetched();
-            poly.words = poly.words.fetched()?;
+            poly.words = self.fetched(&poly.words)?;
         }
         Ok(())
     }
@@ -153,10 +163,12 @@ impl Ring {
         polys.into_iter().map(|poly| self.here(poly)).collect()
     }
 
-    fn count_fetched(&self) {
+    /// A copy of words in the memory of this process, which only a device has.
+    pub(crate) fn fetched(&self, words: &Words) -> Result<Words, RingError> {
         if let Some(on) = self.on() {
             on.fetched.fetch_add(1, Ordering::Relaxed);
         }
+        words.fetched()
     }
 }
 

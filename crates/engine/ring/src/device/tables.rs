@@ -1,7 +1,7 @@
 //! Tables of a ring in the memory of a device.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use unspoken_device::kernel::{self, Digit, Kept, Prime, Shoup};
 use unspoken_device::{Buffer, Device};
@@ -42,12 +42,19 @@ pub(super) fn of_ring(ring: &Ring, device: &Device) -> Result<[Buffer; 3], RingE
     Ok([device.upload(&primes)?, device.upload(&forward)?, device.upload(&inverse)?])
 }
 
+/// For each chain prime the powers of its `2n`-th root of unity. Standard ring.
+pub(super) fn of_powers(ring: &Ring, device: &Device) -> Result<Buffer, RingError> {
+    Ok(device.upload(&ring.root_powers().concat())?)
+}
+
 /// Tables that operations make when they first need them.
 #[derive(Default)]
 pub(super) struct Caches {
     pub(super) divisions: RwLock<HashMap<(Basis, Basis), Arc<Division>>>,
     pub(super) extensions: RwLock<HashMap<(Basis, Basis), Arc<Exact>>>,
     pub(super) decompositions: RwLock<HashMap<Basis, Arc<Decomposition>>>,
+    /// For each chain prime the powers of its root of unity.
+    pub(super) powers: OnceLock<Buffer>,
 }
 
 /// Conversions of digits to other primes.

@@ -251,6 +251,178 @@ fn sums_of_products_have_the_same_bits() {
     }
 }
 
+fn standard_pairs() -> impl Iterator<Item = Pair> {
+    pairs().filter(|pair| pair.host.kind() == RingKind::Standard)
+}
+
+#[test]
+fn matrix_products_have_the_same_bits() {
+    let entry = |row: usize, column: usize| (row as i128 - 2) * ((column as i128 * 77) << 33) - 5 * column as i128;
+    for pair in pairs() {
+        let wide = Basis::chain(pair.host.chain().len()).with_terminal(pair.host.terminal().len()).with_special();
+        let matrices = [&pair.host, &pair.device].map(|ring| {
+            let real = ring.real_matrix(wide, 5, 13, entry);
+            let complex = ring.complex_matrix(wide, 5, 13, |row, column| (entry(row, column), entry(column, row)));
+            (real, complex.ok(), ring.real_matrix(wide, 35, 1, entry))
+        });
+        for basis in pair.bases() {
+            let operands: Vec<[Poly; 2]> = (0..13).map(|_| pair.uniform(basis)).collect();
+            let of = |ring: &Ring| &matrices[usize::from(ring.device().is_some())];
+            pair.same("real matrix", &operands, |ring, a| product_of(ring, &of(ring).0, a));
+            if of(&pair.host).1.is_some() {
+                pair.same("complex matrix", &operands, |ring, a| product_of(ring, of(ring).1.as_ref().unwrap(), a));
+            }
+            pair.same("one column", &operands[..1], |ring, a| {
+                let mut all = ring.matrix_product(&of(ring).2, a)?;
+                let last = all.split_off(34);
+                Ok([all.remove(0), last.into_iter().next().unwrap()])
+            });
+            pair.same("too few inputs", &operands[..3], |ring, a| product_of(ring, &of(ring).0, a));
+        }
+    }
+}
+
+fn product_of(ring: &Ring, matrix: &crate::RingMatrix, inputs: &[&Poly]) -> Result<[Poly; 5], RingError> {
+    Ok(ring.matrix_product(matrix, inputs)?.try_into().unwrap())
+}
+
+#[test]
+fn module_ciphertexts_have_the_same_bits() {
+    for pair in standard_pairs() {
+        let (n, chain) = (pair.host.degree(), pair.host.chain().len());
+        let degrees = [n / 2, n / 8, 16];
+        for degree in degrees.into_iter().filter(|degree| n / degree <= 32) {
+            let rank = n / degree;
+            let operands: Vec<[Poly; 2]> = (0..6).map(|_| pair.uniform(Basis::chain(chain - 1))).collect();
+            let work = |ring: &Ring, a: &[&Poly]| -> Result<[Poly; 2], RingError> {
+                let coefficients: Vec<Poly> = a
+                    .iter()
+                    .map(|&poly| {
+                        let [poly] = changed(poly, |poly| ring.to_coefficients(poly))?;
+                        Ok(poly)
+                    })
+                    .collect::<Result<_, RingError>>()?;
+                let pairs: Vec<[&Poly; 2]> = coefficients.chunks(2).map(|pair| [&pair[0], &pair[1]]).collect();
+                let all = ring.chain_module_rows(
+                    &ring.module_rows(&pairs[..1], degree)?,
+                    &ring.module_rows(&pairs[1..], degree)?,
+                )?;
+                assert_eq!(all.count(), 3 * rank);
+                let chosen: Vec<usize> = (0..7).map(|i| (5 * i + 1) % all.count()).collect();
+                let rows = ring.select_module_rows(&all, &chosen)?;
+                let matrix = ring.real_matrix(Basis::chain(chain), 6, 7, |row, column| {
+                    row as i128 * 3 - (column as i128 * column as i128) + 1
+                });
+                let rows = ring.module_product(&matrix, &rows)?;
+                let (body, masks) = ring.pack_module_rows(&rows, |part| (part % 3 != 2).then_some(part % 6))?;
+                assert_eq!(masks.len(), rank);
+                // All masks at once: each with a factor of its own.
+                let terms: Vec<(&Poly, i128)> = masks.iter().zip(1..).collect();
+                Ok([body, ring.sum_of_multiples(&terms, Basis::chain(chain - 1))?])
+            };
+            pair.same("module ciphertexts", &operands, work);
+        }
+    }
+}
+
+#[test]
+fn smaller_rings_have_the_same_bits() {
+    for pair in standard_pairs().filter(|pair| pair.host.degree() >= 2048) {
+        let n = pair.host.degree();
+        let small = RingLiteral {
+            degree: n / 4,
+            kind: RingKind::Standard,
+            chain: pair.host.chain().to_vec(),
+            terminal: vec![],
+            special: vec![],
+            digit_len: 1,
+        };
+        let small = Ring::new(small, Backend::Portable).unwrap();
+        let smalls = [small.clone(), small.on_device(pair.device.device().unwrap()).unwrap()];
+        let of = |ring: &Ring| &smalls[usize::from(ring.device().is_some())];
+        let operand = [pair.uniform(Basis::chain(2))];
+        let fetched = |ring: &Ring| (ring.fetched_polynomials(), of(ring).fetched_polynomials());
+        let before = fetched(&pair.device);
+        let parts = [(&pair.host, 0), (&pair.device, 1)].map(|(ring, which)| {
+            let [poly] = changed(&operand[0][which], |poly| ring.to_coefficients(poly)).unwrap();
+            of(ring).split_from(ring, &poly).unwrap()
+        });
+        let [host, device] = parts.each_ref().map(|parts| parts.iter());
+        let merged = [&pair.host, &pair.device].map(|ring| {
+            let parts = &parts[usize::from(ring.device().is_some())];
+            let turned: Vec<Poly> = parts[1..].iter().chain(&parts[..1]).cloned().collect();
+            [ring.merge_from(of(ring), &turned).unwrap(), ring.embed_from(of(ring), &parts[3]).unwrap()]
+        });
+        assert_eq!(fetched(&pair.device), before, "everything stays on the device");
+        let [merged_host, merged_device] = merged;
+        merged_host
+            .iter()
+            .zip(merged_device)
+            .for_each(|(host, device)| pair.equal("merged and embedded", host, device));
+        for (host, device) in host.zip(device) {
+            let mut device = device.clone();
+            of(&pair.device).fetch(&mut device).unwrap();
+            assert!(host.limbs().eq(device.limbs()), "a part of a polynomial");
+        }
+    }
+}
+
+#[test]
+fn signed_digits_have_the_same_bits() {
+    for pair in standard_pairs() {
+        let order = 2 * pair.host.degree() as u32;
+        for (chain, log2_base, levels, components) in [(1, 7, 3, 1), (1, 28, 2, 2), (2, 11, 5, 2), (2, 20, 1, 1)] {
+            let basis = Basis::chain(chain);
+            let rows: Vec<[[Poly; 2]; 2]> =
+                (0..components * levels).map(|_| [(); 2].map(|()| pair.uniform(basis))).collect();
+            let keys = [(&pair.host, 0), (&pair.device, 1)].map(|(ring, which)| {
+                let rows: Vec<[&Poly; 2]> = rows.iter().map(|row| row.each_ref().map(|pair| &pair[which])).collect();
+                ring.digit_key(ring.digit_gadget(chain, log2_base, levels).unwrap(), &rows).unwrap()
+            });
+            let operands: Vec<[Poly; 2]> = (0..4).map(|_| pair.uniform(basis)).collect();
+            pair.same("signed digits", &operands, |ring, a| {
+                let key = &keys[usize::from(ring.device().is_some())];
+                let cut: Vec<Poly> = a[..components]
+                    .iter()
+                    .map(|&poly| changed(poly, |poly| ring.to_coefficients(poly)).map(|[poly]| poly))
+                    .collect::<Result<_, RingError>>()?;
+                let digits = ring.digits(key.gadget(), &cut.iter().collect::<Vec<_>>())?;
+                let [first, second] = ring.digit_product(&digits, key)?;
+                let mut acc = [a[2].clone(), a[3].clone()];
+                let exponents = [1, order - 1, order / 2, 0, order, order / 2 + 77];
+                let terms: Vec<_> = exponents.iter().cycle().take(35).map(|&exponent| (exponent, key)).collect();
+                ring.add_rotated_differences(&mut acc, &digits, &terms)?;
+                let [third, fourth] = acc;
+                // Of several digits it is refused by both.
+                match ring.digit_value(&digits) {
+                    Ok(value) => Ok([first, second, third, fourth, value]),
+                    Err(_) => Ok([first, second, third, fourth.clone(), fourth]),
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn maps_of_coefficients_have_the_same_bits() {
+    for pair in pairs() {
+        let order = pair.host.kind().prime_step(pair.host.degree());
+        for basis in pair.bases() {
+            let operand = [pair.uniform(basis)];
+            for number in [1, 5, order - 3, order - 1, order / 2 + 1, 2] {
+                pair.same("automorphism of coefficients", &operand, |ring, a| {
+                    let [poly] = changed(a[0], |poly| ring.to_coefficients(poly))?;
+                    Ok([ring.automorphism(&poly, number.into())?])
+                });
+                pair.same("rotation", &operand, |ring, a| {
+                    let [poly] = changed(a[0], |poly| ring.to_coefficients(poly))?;
+                    Ok([ring.rotated(&poly, number)?])
+                });
+            }
+        }
+    }
+}
+
 #[test]
 fn devices_have_no_secrets_and_bounded_memory() {
     let host = Ring::new(literal(SHAPES[0]), Backend::Portable).unwrap();

@@ -14,9 +14,14 @@ pub(super) fn all(basis: kernel::Basis) -> Many {
     Many { basis, per_prime: 1, skip: 0, listed: 0, list: [0; kernel::MOST_SOURCES] }
 }
 
+/// So many limbs for each prime of a basis.
+pub(super) fn several(basis: kernel::Basis, per_prime: usize) -> Many {
+    Many { per_prime: per_prime as u32, ..all(basis) }
+}
+
 /// The raised digits of a decomposition, without those of each prime itself.
 pub(super) fn raised(basis: kernel::Basis, digits: usize) -> Many {
-    Many { per_prime: digits as u32, skip: 1, ..all(basis) }
+    Many { skip: 1, ..several(basis, digits) }
 }
 
 /// Some limbs of a polynomial over a basis; their results are one after the other.

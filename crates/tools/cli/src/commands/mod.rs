@@ -5,6 +5,7 @@ pub mod classify;
 pub mod cluster;
 pub mod connection;
 pub mod demo;
+pub mod devices;
 pub mod digits;
 pub mod embed;
 pub mod get;

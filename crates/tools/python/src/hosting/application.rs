@@ -10,6 +10,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use unspoken_offers::{Placement, Resources};
 use unspoken_protocol::AnswerProgress;
 use unspoken_server::{ApplicationError, Hosted, HostedKeys as Loaded, OfferConfig};
 
@@ -78,18 +79,22 @@ impl Work {
 
 #[pymethods]
 impl HostedApplication {
-    /// Loads an application: what `unspoken serve --offer` takes.
+    /// Loads an application: what `unspoken serve --offer` takes, on a device if one is named.
     #[staticmethod]
-    #[pyo3(signature = (kind, path, name=None, options=BTreeMap::new()))]
+    #[pyo3(signature = (kind, path, name=None, options=BTreeMap::new(), device=None))]
     fn load(
         py: Python<'_>,
         kind: String,
         path: PathBuf,
         name: Option<String>,
         options: BTreeMap<String, String>,
+        device: Option<String>,
     ) -> PyResult<Self> {
         let config = OfferConfig { kind, name, path, options };
-        let loaded = py.detach(|| unspoken_offers::load(vec![config], plan_cache().as_ref(), |_| {}));
+        let loaded = py.detach(|| {
+            let placement = device.as_deref().map(Placement::open).transpose()?.flatten();
+            unspoken_offers::load(vec![config], &Resources { plans: plan_cache(), placement }, |_| {})
+        });
         let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
         let hosted = applications.hosted().into_iter().next();
         hosted.map(HostedApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))

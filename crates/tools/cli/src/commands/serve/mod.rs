@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use shorthands::Shorthands;
+use unspoken_offers::{DeviceMetrics, Placement, Resources};
 use unspoken_server::{
     AllowedOrigin, LogFormat, OfferConfig, ReloadSignal, Server, ServerConfig, Starting, TlsFiles, init_logging,
     resolve_listen_address, shutdown_signal,
@@ -64,6 +65,10 @@ pub struct Arguments {
     /// TLS private key, a PEM or DER file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
+    /// Device that language models and digits are computed on: cuda:0; auto for the first one, or the processor if
+    /// there is none; or cpu. `unspoken devices` lists them [default: cpu]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
     /// Number of answers computed in parallel, fewer if the memory is not enough [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
@@ -103,10 +108,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let hangups = ReloadSignal::new().context("cannot receive SIGHUP")?;
         // It checks the configuration, and answers while the models are loaded, which can take long.
         let starting = Starting::listen(&config).await?;
-        let (step, offers) = (starting.step(), config.offers.clone());
-        let loading = move || unspoken_offers::load(offers, plan_cache().as_ref(), |text| step.set(text));
-        let applications = tokio::task::spawn_blocking(loading).await??;
+        let (step, offers, device) = (starting.step(), config.offers.clone(), config.device.clone());
+        let loading = move || {
+            let placement = device.as_deref().map(Placement::open).transpose()?.flatten();
+            let resources = Resources { plans: plan_cache(), placement };
+            let applications = unspoken_offers::load(offers, &resources, |text| step.set(text))?;
+            anyhow::Ok((applications, resources.placement.map(|placement| placement.device().clone())))
+        };
+        let (applications, device) = tokio::task::spawn_blocking(loading).await??;
         let server = Server::bind_after(starting, config, applications).await?;
+        if let Some(device) = &device {
+            server.add_metrics(Box::new(DeviceMetrics::new(device)?))?;
+        }
         server.reload_on(hangups);
         let mut line = serde_json::json!({ "listening": format!("{scheme}://{}", server.local_addr()?) });
         if let Some(address) = server.metrics_addr()? {
@@ -139,6 +152,9 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     }
     if let (Some(certificate), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) {
         config.tls = Some(TlsFiles { certificate: certificate.clone(), key: key.clone() });
+    }
+    if let Some(device) = &arguments.device {
+        config.device = Some(device.clone());
     }
     if let Some(workers) = arguments.workers {
         config.workers = workers;

@@ -1,0 +1,90 @@
+//! A service on a device gives the answers of one on the processor. The kernels run on the processor, too.
+
+mod common;
+
+use common::{CHUNK, CLIENT, GO, PRESET, Party, bundle, options, setting, shared};
+use unspoken_chat::{LlamaServer, Question, SessionId};
+use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_protocol::{ApplicationError, ErrorKind, KeyLoader, ServerHalf};
+use zeroize::Zeroizing;
+
+const SESSION: SessionId = SessionId::new([9; 16]);
+
+/// A server on a device with so many bytes of memory.
+fn server(memory: usize) -> LlamaServer {
+    let host: CkksParameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let there = host.on_device(&unspoken_device_shim::device(memory)).unwrap();
+    LlamaServer::new(setting().served(), &there, &options()).unwrap()
+}
+
+fn questions() -> [Question; 3] {
+    let (public, private) = &setting().stories[0];
+    let pass = |chunk: u32, tokens: &[u32]| Question::Pass {
+        session: SESSION,
+        chunk,
+        tokens: Zeroizing::new(tokens.to_vec()),
+    };
+    [
+        Question::Begin { session: SESSION, public: public.clone() },
+        pass(0, &private[..CHUNK]),
+        pass(1, &private[4..4 + CHUNK]),
+    ]
+}
+
+#[test]
+fn answers_from_a_device_have_the_same_bytes() {
+    let (host, device) = (shared(), server(4 << 30));
+    let client = common::client(host);
+    // Each bundle of a client has keys of its own.
+    let bundle = bundle(&client);
+    let [host_keys, keys] = [host, &device].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
+    let mut party = Party { server: host, id: CLIENT, client, keys: host_keys };
+    let ring = device.description().parameters().ring();
+    let mut fetched = Vec::new();
+    for question in questions() {
+        let query = party.query(&question);
+        let before = ring.fetched_polynomials();
+        let answers = [host.answer(CLIENT, &party.keys, &query, &GO), device.answer(CLIENT, &keys, &query, &GO)];
+        let [wanted, found] = answers.map(Result::unwrap);
+        assert!(found == wanted, "answers of {} bytes differ", found.len());
+        fetched.push(ring.fetched_polynomials() - before);
+    }
+    // What is sent: the two components of each vector. Short forms of keys are made on the processor, too.
+    let layout = device.program().layout();
+    let sent = 2 * (layout.activation_vectors(device.program().result().width) * layout.parts) as u64;
+    eprintln!("{fetched:?} {sent}");
+    assert_eq!(fetched, [0, sent]);
+}
+
+#[test]
+fn a_device_that_fails_ends_answers_and_readiness() {
+    let host: CkksParameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let lost = host.on_device(&unspoken_device_shim::failing_device(4 << 30, 3000)).unwrap();
+    let device = LlamaServer::new(setting().served(), &lost, &options()).unwrap();
+    let client = common::client(&device);
+    let keys = device.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let mut party = Party { server: &device, id: CLIENT, client, keys };
+    let [begin, pass] = questions();
+    device.check_ready().unwrap();
+    for _ in 0..2 {
+        party.ask(&begin).unwrap();
+        let error = party.ask(&pass).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+        assert!(error.to_string().contains("the device is lost"), "{error}");
+        assert!(device.check_ready().unwrap_err().to_string().contains("the device is lost"));
+    }
+}
+
+#[test]
+fn too_little_memory_ends_an_answer_and_not_the_service() {
+    let device = server(48 << 20);
+    let client = common::client(&device);
+    let keys = device.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let mut party = Party { server: &device, id: CLIENT, client, keys };
+    let [begin, pass] = questions();
+    party.ask(&begin).unwrap();
+    let error = party.ask(&pass).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert!(error.to_string().contains("bytes of free memory"), "{error}");
+    party.ask(&begin).unwrap();
+}

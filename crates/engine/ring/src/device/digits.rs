@@ -1,0 +1,128 @@
+//! The gadget of small rings, and maps of coefficients.
+
+use unspoken_device::kernel::{self, DigitArgs, KeyArgs, KeyTerm, MapArgs, RotationArgs, RotationTerm};
+
+use super::DeviceRing;
+use super::elements::shoup;
+use super::tables::of_powers;
+use super::transform::several;
+use crate::digits::{DigitKey, DigitTable, Digits};
+use crate::error::RingError;
+use crate::memory::Words;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+impl DeviceRing {
+    /// The transformed digits of one or two polynomials, `[prime][component][level]`.
+    pub(crate) fn digits(
+        &self,
+        ring: &Ring,
+        table: &DigitTable,
+        levels: usize,
+        operands: &[&Poly],
+    ) -> Result<Words, RingError> {
+        let (primes, rows) = (if table.second.is_some() { 2 } else { 1 }, operands.len() * levels);
+        let words = self.words(ring, primes * rows)?;
+        let out = words.on(&self.device)?.address();
+        let (first_prime, lift, inverse) = match &table.second {
+            Some(second) => (second.first, second.lift, shoup(second.inverse)),
+            None => (0, 0, kernel::Shoup::default()),
+        };
+        for (component, operand) in operands.iter().enumerate() {
+            let arguments = DigitArgs {
+                ring: self.ring,
+                source: self.limbs(operand)?.words,
+                out,
+                primes: primes as u32,
+                rows: rows as u32,
+                first: (component * levels) as u32,
+                levels: levels as u32,
+                log2_base: table.log2_base,
+                drop: table.drop,
+                half: table.half,
+                product: table.product,
+                offset: table.offset,
+                first_prime,
+                lift,
+                inverse,
+            };
+            self.launch(kernel::SIGNED_DIGITS, self.blocks(ring, kernel::THREADS, 1), &arguments)?;
+        }
+        let basis = self.basis(Basis::chain(primes));
+        self.forward(ring, &several(basis, rows), primes * rows, out, false)?;
+        Ok(words)
+    }
+
+    /// Both components of `sum digit * row`.
+    pub(crate) fn digit_product(&self, ring: &Ring, digits: &Digits, key: &DigitKey) -> Result<[Poly; 2], RingError> {
+        let basis = Basis::chain(key.gadget().chain());
+        let blank = || self.blank(ring, basis, Domain::Evaluation);
+        let out = [blank()?, blank()?];
+        let mut term = [KeyTerm::default(); kernel::MOST_KEYS];
+        let (key, rows) = (key.words.on(&self.device)?.address(), digits.rows as u32);
+        term[0] = KeyTerm { key, basis: self.basis(basis), digits: rows, galois: 1 };
+        let arguments = KeyArgs {
+            ring: self.ring,
+            basis: self.basis(basis),
+            raised: digits.words.on(&self.device)?.address(),
+            digits: rows,
+            out: [self.limbs(&out[0])?.words, self.limbs(&out[1])?.words],
+            accumulate: 0,
+            terms: 1,
+            term,
+        };
+        self.launch(kernel::KEY_PRODUCTS, self.blocks(ring, kernel::THREADS, basis.chain), &arguments)?;
+        Ok(out)
+    }
+
+    /// `acc += sum_k (X^e_k - 1) (digits . key_k)`.
+    pub(crate) fn add_rotated_differences(
+        &self,
+        ring: &Ring,
+        [first, second]: &mut [Poly; 2],
+        digits: &Digits,
+        terms: &[(u32, &DigitKey)],
+    ) -> Result<(), RingError> {
+        let out = [self.limbs_to_change(first)?.words, self.limbs_to_change(second)?.words];
+        let powers = match self.caches.powers.get() {
+            Some(powers) => powers,
+            None => {
+                let made = of_powers(ring, &self.device)?;
+                self.caches.powers.get_or_init(|| made)
+            }
+        };
+        for some in terms.chunks(kernel::MOST_KEYS) {
+            let mut term = [RotationTerm::default(); kernel::MOST_KEYS];
+            for (place, &(exponent, key)) in term.iter_mut().zip(some) {
+                *place = RotationTerm { key: key.words.on(&self.device)?.address(), exponent };
+            }
+            let arguments = RotationArgs {
+                ring: self.ring,
+                basis: self.basis(first.basis),
+                raised: digits.words.on(&self.device)?.address(),
+                digits: digits.rows as u32,
+                powers: powers.address(),
+                out,
+                terms: some.len() as u32,
+                term,
+            };
+            self.launch(kernel::ROTATED_DIFFERENCES, self.blocks(ring, kernel::THREADS, first.limbs), &arguments)?;
+        }
+        Ok(())
+    }
+
+    /// The image under `X -> X^galois`, times `X^shift`, in the coefficient domain.
+    pub(crate) fn coefficient_map(&self, ring: &Ring, poly: &Poly, galois: u32, shift: u32) -> Result<Poly, RingError> {
+        let out = self.blank(ring, poly.basis, Domain::Coefficient)?;
+        let arguments = MapArgs {
+            ring: self.ring,
+            basis: self.basis(poly.basis),
+            source: self.limbs(poly)?.words,
+            out: self.limbs(&out)?.words,
+            galois,
+            shift,
+        };
+        self.launch(kernel::COEFFICIENT_MAP, self.blocks(ring, kernel::THREADS, out.limbs), &arguments)?;
+        Ok(out)
+    }
+}

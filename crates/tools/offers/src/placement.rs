@@ -1,0 +1,128 @@
+//! The device that a service computes on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::bail;
+use unspoken_ckks::CkksParameters;
+use unspoken_device::{Device, DeviceError};
+use unspoken_server::Applications;
+
+/// Name for the first device, or the processor if there is none.
+const AUTO: &str = "auto";
+
+/// Name for the processor.
+const PROCESSOR: &str = "cpu";
+
+/// The device of a service, and the parameters that are there. Cheap to clone.
+///
+/// Offers with the same parameters have one object of them, because clients use one bundle of keys for all of them.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    device: Device,
+    placed: Arc<Mutex<Vec<CkksParameters>>>,
+}
+
+impl Placement {
+    /// Opens a device by name, such as `cuda:0`; `auto` for the first one, or none; `cpu` for none. The log says which
+    /// it is.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`], which says what is missing; never for `auto` and `cpu`.
+    pub fn open(name: &str) -> Result<Option<Self>, DeviceError> {
+        let opened = match name {
+            PROCESSOR => return Ok(None),
+            AUTO => first(),
+            name => unspoken_cuda::open(name),
+        };
+        match opened {
+            Ok(device) => {
+                tracing::info!(device = device.name(), model = device.model(), "computing on a device");
+                Ok(Some(Self::new(device)))
+            }
+            Err(reason) if name == AUTO => {
+                tracing::info!(%reason, "computing on the processor");
+                Ok(None)
+            }
+            Err(reason) => Err(reason),
+        }
+    }
+
+    fn new(device: Device) -> Self {
+        Placement { device, placed: Arc::default() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The same parameters on the device.
+    pub(crate) fn place(&self, parameters: &CkksParameters) -> anyhow::Result<CkksParameters> {
+        // What is there is whole even if a thread panicked.
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = parameters.rlwe().fingerprint();
+        if let Some(found) = placed.iter().find(|found| found.rlwe().fingerprint() == wanted) {
+            return Ok(found.clone());
+        }
+        let there = parameters.on_device(&self.device)?;
+        placed.push(there.clone());
+        Ok(there)
+    }
+}
+
+fn first() -> Result<Device, DeviceError> {
+    let found = unspoken_cuda::devices()?;
+    let none = || DeviceError::Unavailable { name: AUTO.into(), reason: "the driver found no device".into() };
+    unspoken_cuda::open(&found.first().ok_or_else(none)?.name)
+}
+
+/// Refuses applications on a device and on the processor for which clients use one bundle of keys: it is loaded for one
+/// of both places.
+pub(crate) fn check(applications: &Applications, is_placed: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    let hosted = applications.hosted();
+    for (number, one) in hosted.iter().enumerate() {
+        let other = |other: &&_| same_keys(one, other) && is_placed(one.name()) != is_placed(other.name());
+        if let Some(other) = hosted[..number].iter().find(other) {
+            let names = if is_placed(one.name()) { [one.name(), other.name()] } else { [other.name(), one.name()] };
+            bail!(
+                "{} computes on the device and {} on the processor, and clients would use one bundle of keys for both; \
+                 give one of them another preset, or serve them by two services",
+                names[0],
+                names[1]
+            );
+        }
+    }
+    Ok(())
+}
+
+fn same_keys(one: &unspoken_server::Hosted, other: &unspoken_server::Hosted) -> bool {
+    one.key_set() == other.key_set()
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+
+    use super::*;
+
+    #[test]
+    fn automatic_choice_never_fails() {
+        let machine_has_one = unspoken_cuda::devices().is_ok_and(|found| !found.is_empty());
+        assert!(machine_has_one || Placement::open(AUTO).unwrap().is_none());
+        assert!(Placement::open(PROCESSOR).unwrap().is_none());
+        assert!(Placement::open("cuda").is_err());
+    }
+
+    #[test]
+    fn parameters_that_are_equal_are_placed_once() {
+        let placement = Placement::new(unspoken_device_shim::device(1 << 30));
+        let [one, other] = ["insecure_n11_depth9_scale50", "insecure_n11_boot_depth14_scale40"]
+            .map(|name| Preset::find(name).unwrap().build().unwrap());
+        let [first, second, third] = [&one, &one, &other].map(|parameters| placement.place(parameters).unwrap());
+        let mut zero = first.ring().zero(unspoken_ring::Basis::chain(1), unspoken_ring::Domain::Evaluation);
+        // A ring refuses polynomials of other rings.
+        second.ring().to_coefficients(&mut zero).unwrap();
+        assert!(third.ring().to_evaluation(&mut zero).is_err());
+        assert!(first.ring().device().is_some() && one.ring().device().is_none());
+    }
+}
