@@ -309,11 +309,21 @@ def test_helpers_compute_parts_of_a_language_model_through_kills(
         ({"replicas": 0}, "1 or more"),
         ({"cpus": 0}, "1 or more"),
         ({"kind": "sums", "replicas": 2}, "its state is in that replica"),
+        ({"gpus": 2}, "0 to 1"),
+        ({"kind": "sums", "gpus": 1}, "needed llama or digits"),
     ],
 )
 def test_mistakes_in_offers_are_named(offer: dict[str, Any], message: str) -> None:
     with pytest.raises(unspoken.ConfigurationError, match=message):
         cluster.Offer(**{"kind": "digits", "path": "anywhere", **offer})
+
+
+def test_a_gpu_is_reserved_and_used() -> None:
+    offer = cluster.Offer("digits", "anywhere", cpus=2, memory=5, gpus=0.5)
+    assert offer.resources == {"num_cpus": 2, "memory": 5, "num_gpus": 0.5}
+    assert offer.device == "cuda:0"
+    without = cluster.Offer("digits", "anywhere")
+    assert (without.resources, without.device) == ({"num_cpus": 1}, None)
 
 
 @pytest.mark.usefixtures("started")
