@@ -1,7 +1,7 @@
 //! Ciphertexts of the ring of half the degree modulo a power of two: the short form of a result for the holder of the
 //! secret.
 
-use unspoken_ring::{Basis, Ring, nearest_integer};
+use unspoken_ring::{Basis, Ring, nearest_integer, round_ties_even};
 use zeroize::Zeroizing;
 
 use crate::ciphertext::Ciphertext;
@@ -120,7 +120,11 @@ impl SecretKey {
         ring.to_coefficients(&mut sum)?;
         let coefficients = ring.to_f64(&sum)?;
         let unit = (-f64::from(*bits)).exp2();
-        let fraction = |&place: &usize| centred(coefficients[place] as i64, *bits) as f64 * unit;
+        // Less the nearest integer, which is exact. A conversion to integers may be compiled to a branch.
+        let fraction = |&place: &usize| {
+            let multiple = coefficients[place] * unit;
+            multiple - round_ties_even(multiple)
+        };
         Ok(Zeroizing::new(places.iter().map(fraction).collect()))
     }
 }
