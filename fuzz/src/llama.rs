@@ -128,6 +128,7 @@ pub static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
         weights: model.weights.digest(),
         prefix: vec![1],
         seed: 1,
+        least_public: Some(0),
         rounds: Circuit::ROUNDS,
         options: DesignOptions { degrees: vec![7, 15, 31], bits: 8.0, ..DesignOptions::default() },
         ranges,

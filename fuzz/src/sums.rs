@@ -9,7 +9,7 @@ use unspoken_protocol::{ApplicationDescription, CHECKSUM_BYTES, ClientHalf, Serv
 use unspoken_rlwe::HEADER_BYTES;
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
-    Description, MemoryStore, PROTOCOL_VERSION, Receipt, SumsCollector, SumsContributor, SumsServer, Zeros,
+    Description, MemoryStore, PROTOCOL_VERSION, Receipt, SumsCollector, SumsContributor, SumsServer, Trust, Zeros,
     create_with_preset,
 };
 
@@ -71,7 +71,7 @@ fn server() -> SumsServer {
 }
 
 fn contributor() -> SumsContributor {
-    SumsContributor::open(COLLECTION.0.clone(), None, None).expect("a client")
+    SumsContributor::open(COLLECTION.0.clone(), Trust::First, None).expect("a client")
 }
 
 fn collector() -> SumsCollector {
