@@ -2,19 +2,33 @@
 
 mod common;
 
-use common::{CHUNK, CLIENT, GO, PRESET, Party, bundle, options, setting, shared};
+use std::sync::OnceLock;
+
+use common::{CHUNK, CLIENT, GO, PRESET, Party, Setting, bundle, one_layer, options};
 use unspoken_chat::{LlamaServer, Question, SessionId};
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_protocol::{ApplicationError, ErrorKind, KeyLoader, ServerHalf};
+use unspoken_ring::Device;
 use zeroize::Zeroizing;
 
 const SESSION: SessionId = SessionId::new([9; 16]);
 
-/// A server on a device with so many bytes of memory.
-fn server(memory: usize) -> LlamaServer {
+fn setting() -> &'static Setting {
+    static SETTING: OnceLock<Setting> = OnceLock::new();
+    SETTING.get_or_init(one_layer)
+}
+
+/// A server on a device.
+fn server(device: &Device) -> LlamaServer {
     let host: CkksParameters = Preset::find(PRESET).unwrap().build().unwrap();
-    let there = host.on_device(&unspoken_device_shim::device(memory)).unwrap();
-    LlamaServer::new(setting().served(), &there, &options()).unwrap()
+    LlamaServer::new(setting().served(), &host.on_device(device).unwrap(), &options()).unwrap()
+}
+
+/// A client whose keys a server has loaded.
+fn party(server: &LlamaServer) -> Party<'_> {
+    let client = setting().client(server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    Party { server, id: CLIENT, client, keys }
 }
 
 fn questions() -> [Question; 2] {
@@ -28,12 +42,12 @@ fn questions() -> [Question; 2] {
 
 #[test]
 fn answers_from_a_device_have_the_same_bytes() {
-    let (host, device) = (shared(), server(4 << 30));
-    let client = common::client(host);
+    let (host, device) = (setting().server(&options()), server(&unspoken_device_shim::device(4 << 30)));
+    let client = setting().client(&host);
     // Each bundle of a client has keys of its own.
     let bundle = bundle(&client);
-    let [host_keys, keys] = [host, &device].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
-    let mut party = Party { server: host, id: CLIENT, client, keys: host_keys };
+    let [host_keys, keys] = [&host, &device].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
+    let mut party = Party { server: &host, id: CLIENT, client, keys: host_keys };
     let ring = device.description().parameters().ring();
     let mut fetched = Vec::new();
     for question in questions() {
@@ -52,12 +66,8 @@ fn answers_from_a_device_have_the_same_bytes() {
 
 #[test]
 fn a_device_that_fails_ends_answers_and_readiness() {
-    let host: CkksParameters = Preset::find(PRESET).unwrap().build().unwrap();
-    let lost = host.on_device(&unspoken_device_shim::failing_device(4 << 30, 3000)).unwrap();
-    let device = LlamaServer::new(setting().served(), &lost, &options()).unwrap();
-    let client = common::client(&device);
-    let keys = device.load_keys(&mut bundle(&client).as_slice()).unwrap();
-    let mut party = Party { server: &device, id: CLIENT, client, keys };
+    let device = server(&unspoken_device_shim::failing_device(4 << 30, 3000));
+    let mut party = party(&device);
     let [begin, pass] = questions();
     device.check_ready().unwrap();
     for _ in 0..2 {
@@ -71,10 +81,8 @@ fn a_device_that_fails_ends_answers_and_readiness() {
 
 #[test]
 fn too_little_memory_ends_an_answer_and_not_the_service() {
-    let device = server(48 << 20);
-    let client = common::client(&device);
-    let keys = device.load_keys(&mut bundle(&client).as_slice()).unwrap();
-    let mut party = Party { server: &device, id: CLIENT, client, keys };
+    let device = server(&unspoken_device_shim::device(48 << 20));
+    let mut party = party(&device);
     let [begin, pass] = questions();
     party.ask(&begin).unwrap();
     let error = party.ask(&pass).unwrap_err();

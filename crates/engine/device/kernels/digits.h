@@ -21,11 +21,7 @@ struct DigitArgs {
 
 // The signed digits of coefficients, as residues modulo each prime.
 KERNEL(signed_digits, DigitArgs) {
-    each([&](u32 thread) {
-        u32 at = block_x() * THREADS + thread;
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
         u64 x = args.source[at];
         if (args.primes == 2) {
             u32 other = args.source[args.ring.stride + at];
@@ -69,11 +65,8 @@ struct RotationArgs {
 
 // Adds sum_k (X^e_k - 1) (digits key_k) to both components.
 KERNEL(rotated_differences, RotationArgs) {
-    each([&](u32 thread) {
-        u32 limb = block_y(), at = block_x() * THREADS + thread;
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 limb = block_y();
         u32 prime = prime_of(args.ring, args.basis, limb);
         const Prime& p = args.ring.primes[prime];
         const u32* raised = args.raised + (u64)limb * args.digits * args.ring.stride + at;
@@ -105,11 +98,8 @@ struct MapArgs {
 
 // Coefficient i moves to i galois + shift, with the sign of X^n = -1; in the conjugate-invariant ring X^i + X^-i moves.
 KERNEL(coefficient_map, MapArgs) {
-    each([&](u32 thread) {
-        u32 limb = block_y(), at = block_x() * THREADS + thread, n = degree(args.ring);
-        if (at >= n) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 limb = block_y(), n = degree(args.ring);
         const Prime& p = args.ring.primes[prime_of(args.ring, args.basis, limb)];
         u64 start = (u64)limb * args.ring.stride;
         u32 value = args.source[start + at];

@@ -157,11 +157,8 @@ struct SumsArgs {
 
 // Both components of sum factor * values.
 KERNEL(product_sums, SumsArgs) {
-    each([&](u32 thread) {
-        u32 limb = block_y(), at = block_x() * THREADS + thread;
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 limb = block_y();
         const Prime& p = args.ring.primes[prime_of(args.ring, args.basis, limb)];
         u64 place = (u64)limb * args.ring.stride + at, factor = (u64)limb * args.factor_stride + (at >> args.log_run);
         Sum sums[2];
@@ -189,11 +186,8 @@ struct AutomorphismArgs {
 
 // The sum of the images of a polynomial in the evaluation domain.
 KERNEL(automorphisms, AutomorphismArgs) {
-    each([&](u32 thread) {
-        u32 limb = block_y(), at = block_x() * THREADS + thread;
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 limb = block_y();
         const Prime& p = args.ring.primes[prime_of(args.ring, args.basis, limb)];
         u64 start = (u64)limb * args.ring.stride;
         u32 result = args.source[start + source_of(args.ring, args.galois[0], at)];

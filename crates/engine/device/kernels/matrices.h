@@ -166,11 +166,8 @@ struct PackArgs {
 
 // The polynomials (y) whose parts are components of rows.
 KERNEL(pack_rows, PackArgs) {
-    each([&](u32 thread) {
-        u32 at = block_x() * THREADS + thread, piece = block_y(), prime = block_z();
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 piece = block_y(), prime = block_z();
         u32 log_rank = args.ring.log_degree - args.log_part;
         u32 row = args.chosen[at & ((1u << log_rank) - 1)];
         u64 place = prime * args.limb + (u64)row * args.row_len + (piece << args.log_part) + (at >> log_rank);

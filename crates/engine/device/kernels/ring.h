@@ -86,6 +86,17 @@ DEVICE u32 source_of(const Ring& ring, u32 galois, u32 position) {
     return reversed(image << unused);
 }
 
+// Calls `work(at)` for each residue of a block, whose number (x) says where it begins.
+template <class Work>
+DEVICE void each_residue(const Ring& ring, Work work) {
+    each([&](u32 thread) {
+        u32 at = block_x() * THREADS + thread;
+        if (at < degree(ring)) {
+            work(at);
+        }
+    });
+}
+
 // A limb that is computed with: its prime, and where it is read and written.
 struct Chosen {
     u32 prime, source, target;

@@ -76,8 +76,7 @@ struct QuotientArgs {
 
 // floor(sum_i source_i reciprocal_i / 2^shift + 1/2).
 KERNEL(quotient, QuotientArgs) {
-    each([&](u32 thread) {
-        u32 at = block_x() * THREADS + thread;
+    each_residue(args.ring, [&](u32 at) {
         u64 sum = 1ull << (args.shift - 1);
         for (u32 i = 0; i < args.count; ++i) {
             sum += (u64)args.words[(u64)i * args.ring.stride + at] * args.reciprocals[i];
@@ -105,11 +104,8 @@ struct DivideArgs {
 
 // (dividend - remainder) / D.
 KERNEL(divide, DivideArgs) {
-    each([&](u32 thread) {
-        u32 limb = block_y(), at = block_x() * THREADS + thread;
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 limb = block_y();
         const Prime& p = args.ring.primes[prime_of(args.ring, args.basis, limb)];
         Kept kept = args.kept[limb];
         u32 value = kept.limb == NO_LIMB ? 0 : args.dividend[(u64)kept.limb * args.ring.stride + at];
@@ -156,11 +152,8 @@ DEVICE void key_sums(const Prime& p, const Ring& ring, const u32* raised, const 
 
 // Both components of sum_i sigma_i(sum_d digit_d key_(i, d)).
 KERNEL(key_products, KeyArgs) {
-    each([&](u32 thread) {
-        u32 limb = block_y(), at = block_x() * THREADS + thread;
-        if (at >= degree(args.ring)) {
-            return;
-        }
+    each_residue(args.ring, [&](u32 at) {
+        u32 limb = block_y();
         const Prime& p = args.ring.primes[prime_of(args.ring, args.basis, limb)];
         const u32* raised = args.raised + (u64)limb * args.digits * args.ring.stride;
         u64 place = (u64)limb * args.ring.stride + at;

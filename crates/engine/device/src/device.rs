@@ -201,7 +201,7 @@ impl Device {
         if blocks.contains(&0) {
             return Ok(());
         }
-        let work = arguments.work(blocks);
+        let work = arguments.work(kernel.number(), blocks);
         let counts = [1, blocks.iter().product::<usize>() as u64, work.multiplications, work.bytes];
         for (counter, count) in self.0.launches[kernel.number()].iter().zip(counts) {
             counter.fetch_add(count, Ordering::Relaxed);

@@ -107,6 +107,9 @@ pub const MOST_PRIMES: usize = 128;
 /// log2 of the degree up to which a transform has one pass, and of the residues of a block of a pass.
 pub const LOG_TILE: u32 = 12;
 
+/// The stages of the pass over runs of consecutive residues, where a transform has two passes.
+pub const LOG_RUN: u32 = 8;
+
 /// The most primes that a conversion reads.
 pub const MOST_SOURCES: usize = 32;
 

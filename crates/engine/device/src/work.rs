@@ -1,13 +1,13 @@
 //! What launches cost a device, counted from their arguments: the floors below which no kernel of this kind runs.
 
 use crate::kernel::{
-    AutomorphismArgs, ConvertArgs, DigitArgs, DivideArgs, ElementArgs, FactorArgs, FoldArgs, KeyArgs, LOG_TILE,
-    MapArgs, MatrixArgs, ModuleArgs, PackArgs, QuotientArgs, Ring, RotationArgs, SelectArgs, StepArgs, SumsArgs,
-    TensorArgs, TransformArgs,
+    self, AutomorphismArgs, ConvertArgs, DigitArgs, DivideArgs, ElementArgs, FactorArgs, FoldArgs, Kernel, KeyArgs,
+    LOG_RUN, LOG_TILE, MapArgs, MatrixArgs, ModuleArgs, PackArgs, QuotientArgs, Ring, RotationArgs, SelectArgs,
+    StepArgs, SumsArgs, TensorArgs, TransformArgs,
 };
 
-/// Multiplications of 32-bit words, and bytes of memory, each read or written once. Products for sums count one
-/// multiplication, and products that are reduced three.
+/// Multiplications of 32-bit words, and bytes of memory, each read or written once by a launch. Products for sums count
+/// one multiplication, and products that are reduced three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Multiplications.
@@ -31,137 +31,215 @@ const PRODUCT: usize = 3;
 
 /// Arguments of a kernel.
 pub trait Arguments {
-    /// What a launch with so many blocks costs.
-    fn work(&self, blocks: [usize; 3]) -> Work;
+    /// What a launch of the kernel with this number and so many blocks costs.
+    fn work(&self, kernel: usize, blocks: [usize; 3]) -> Work;
 }
 
 fn degree(ring: &Ring) -> usize {
     1 << ring.log_degree
 }
 
-impl Arguments for ElementArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+impl ElementArgs {
+    /// With products or without, which are added to the result or not.
+    fn elements(&self, limbs: usize, multiplies: bool, adds: bool) -> Work {
         let operands = [self.a, self.b].iter().filter(|operand| operand.words != 0).count();
-        Work::of(degree(&self.ring) * limbs, PRODUCT, operands + 1)
+        Work::of(degree(&self.ring) * limbs, PRODUCT * usize::from(multiplies), operands + 1 + usize::from(adds))
+    }
+}
+
+impl Arguments for ElementArgs {
+    fn work(&self, kernel: usize, [_, limbs, _]: [usize; 3]) -> Work {
+        let multiplies = [kernel::PRODUCT, kernel::ADD_PRODUCTS, kernel::TIMES_IMAGINARY];
+        let multiplies = multiplies.map(Kernel::number).contains(&kernel);
+        self.elements(limbs, multiplies, kernel == kernel::ADD_PRODUCTS.number())
     }
 }
 
 impl Arguments for FactorArgs {
-    fn work(&self, blocks: [usize; 3]) -> Work {
-        self.of.work(blocks)
+    fn work(&self, kernel: usize, [_, limbs, _]: [usize; 3]) -> Work {
+        self.of.elements(limbs, kernel != kernel::ADD_WORDS.number(), kernel == kernel::ADD_SCALED.number())
     }
 }
 
 impl Arguments for TensorArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * limbs, 4 * PRODUCT, 7)
     }
 }
 
 impl Arguments for SumsArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         let (residues, terms) = (degree(&self.ring) * limbs, self.terms as usize);
         let factors = Work::of(residues >> self.log_run, 0, terms);
-        let both = Work::of(residues, 2 * (terms + 2), 2 * (terms + 1));
+        let both = Work::of(residues, 2 * (terms + 2), 2 * (terms + 1 + self.accumulate as usize));
         Work { bytes: both.bytes + factors.bytes, ..both }
     }
 }
 
 impl Arguments for AutomorphismArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * limbs, 0, self.terms as usize + 1)
     }
 }
 
 impl Arguments for ConvertArgs {
-    fn work(&self, _: [usize; 3]) -> Work {
+    /// Digits of one length. That of a target itself is copied.
+    fn work(&self, _: usize, _: [usize; 3]) -> Work {
         let (targets, digits, listed) = (self.targets as usize, self.digits as usize, self.listed as usize);
-        Work::of(degree(&self.ring), targets * (listed + 2 * digits), listed + targets * digits)
+        let copied = if self.own.words == 0 { 0 } else { self.basis.own as usize };
+        let products = targets * (listed + 2 * digits) - copied * (listed / digits.max(1) + 2);
+        Work::of(degree(&self.ring), products, listed + copied + targets * digits)
     }
 }
 
 impl Arguments for QuotientArgs {
-    fn work(&self, _: [usize; 3]) -> Work {
+    fn work(&self, _: usize, _: [usize; 3]) -> Work {
         Work::of(degree(&self.ring), self.count as usize, self.count as usize + 1)
     }
 }
 
 impl Arguments for DivideArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * limbs, PRODUCT, 3)
     }
 }
 
 impl Arguments for KeyArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         let (terms, digits) = (self.terms as usize, self.digits as usize);
-        Work::of(degree(&self.ring) * limbs, 2 * terms * (digits + 2), digits * (2 * terms + 1) + 2)
+        let words = digits * (2 * terms + 1) + 2 * (1 + self.accumulate as usize);
+        Work::of(degree(&self.ring) * limbs, 2 * terms * (digits + 2), words)
     }
 }
 
 impl Arguments for RotationArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         let (terms, digits) = (self.terms as usize, self.digits as usize);
         Work::of(degree(&self.ring) * limbs, 2 * terms * (digits + 2 + PRODUCT), digits * (2 * terms + 1) + 4)
     }
 }
 
 impl Arguments for TransformArgs {
-    /// A pass of two has half of the stages. Limbs that are left alone are counted.
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
-        let log_degree = self.ring.log_degree as usize;
-        let passes = if self.ring.log_degree > LOG_TILE { 2 } else { 1 };
-        // A product for each pair of residues and stage, and one for each residue at the end or the start.
-        let products = Work::of(degree(&self.ring) * limbs / (2 * passes), PRODUCT * (log_degree + 2), 0);
-        Work { multiplications: products.multiplications, ..Work::of(degree(&self.ring) * limbs, 0, 2) }
+    fn work(&self, kernel: usize, [_, limbs, _]: [usize; 3]) -> Work {
+        // Of each prime that a digit has, that digit is left alone.
+        let limbs = limbs - if self.many.skip == 1 { self.many.basis.own as usize } else { 0 };
+        let columns = [kernel::FORWARD_COLUMNS, kernel::INVERSE_COLUMNS].map(Kernel::number).contains(&kernel);
+        let one_pass = self.ring.log_degree <= LOG_TILE;
+        let stages = match (one_pass, columns) {
+            (true, _) => self.ring.log_degree,
+            (false, true) => self.ring.log_degree - LOG_RUN,
+            (false, false) => LOG_RUN,
+        };
+        // A product for each pair of residues and stage; and at the edge of the transform one for each residue, if it
+        // is an inverse one or begins with plain residues.
+        let at_edge = one_pass || columns;
+        let forward = [kernel::FORWARD_COLUMNS, kernel::FORWARD_RUNS].map(Kernel::number).contains(&kernel);
+        let more = if at_edge && (!forward || self.to_montgomery == 1) { 2 } else { 0 };
+        let residues = degree(&self.ring) * limbs;
+        let multiplications = (residues / 2 * PRODUCT * (stages as usize + more)) as u64;
+        Work { multiplications, ..Work::of(residues, 0, 2) }
     }
 }
 
 impl Arguments for FoldArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * limbs, 2 * PRODUCT, 2)
     }
 }
 
 impl Arguments for MatrixArgs {
-    fn work(&self, [_, _, limbs]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, _, limbs]: [usize; 3]) -> Work {
         let (rows, columns) = (self.rows as usize, self.columns as usize);
         Work::of(self.length as usize * limbs, rows * (columns + 2 + PRODUCT), rows + columns)
     }
 }
 
 impl Arguments for StepArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(self.count as usize * limbs, 0, 2)
     }
 }
 
 impl Arguments for ModuleArgs {
-    fn work(&self, [_, parts, limbs]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, parts, limbs]: [usize; 3]) -> Work {
         Work::of((degree(&self.ring) + (1 << self.log_part)) * parts * limbs, 0, 2)
     }
 }
 
 impl Arguments for SelectArgs {
-    fn work(&self, [rows, _, limbs]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [rows, _, limbs]: [usize; 3]) -> Work {
         Work::of(self.row_len as usize * rows * limbs, 0, 2)
     }
 }
 
 impl Arguments for PackArgs {
-    fn work(&self, [_, pieces, limbs]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, pieces, limbs]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * pieces * limbs, 0, 2)
     }
 }
 
 impl Arguments for DigitArgs {
-    fn work(&self, _: [usize; 3]) -> Work {
+    fn work(&self, _: usize, _: [usize; 3]) -> Work {
         Work::of(degree(&self.ring), PRODUCT, self.primes as usize * (1 + self.levels as usize))
     }
 }
 
 impl Arguments for MapArgs {
-    fn work(&self, [_, limbs, _]: [usize; 3]) -> Work {
+    fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * limbs, 0, 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Basis, Limbs, MOST_SOURCES, Many};
+
+    const LIMB: u64 = 1 << 16;
+
+    fn ring(log_degree: u32) -> Ring {
+        let stride = 1 << log_degree;
+        Ring { primes: 0, forward: 0, inverse: 0, log_degree, stride, chain: 2, own: 2, digit_len: 1, invariant: 0 }
+    }
+
+    fn transform(log_degree: u32, (per_prime, skip): (u32, u32), to_montgomery: u32) -> TransformArgs {
+        let basis = Basis { chain: 2, own: 2 };
+        let many = Many { basis, per_prime, skip, listed: 0, list: [0; MOST_SOURCES] };
+        TransformArgs { ring: ring(log_degree), many, source: 0, target: 0, to_montgomery, scales: 0, words: 0 }
+    }
+
+    #[test]
+    fn both_passes_of_a_transform_have_all_of_its_stages() {
+        let of = |arguments: &TransformArgs, kernels: [Kernel<TransformArgs>; 2]| {
+            kernels.map(|kernel| arguments.work(kernel.number(), [16, 3, 1]))
+        };
+        let stages = 3 * LIMB / 2 * 16 * 3;
+        let [first, second] = of(&transform(16, (1, 0), 0), [kernel::FORWARD_COLUMNS, kernel::FORWARD_RUNS]);
+        assert_eq!(first.multiplications + second.multiplications, stages);
+        assert_eq!((first.bytes, second.bytes), (3 * LIMB * 8, 3 * LIMB * 8));
+        // One more product for each residue: to Montgomery form before, and 1/n after.
+        let [first, second] = of(&transform(16, (1, 0), 1), [kernel::FORWARD_COLUMNS, kernel::FORWARD_RUNS]);
+        assert_eq!(first.multiplications + second.multiplications, stages + 3 * LIMB * 3);
+        let [first, second] = of(&transform(16, (1, 0), 0), [kernel::INVERSE_RUNS, kernel::INVERSE_COLUMNS]);
+        assert_eq!(first.multiplications + second.multiplications, stages + 3 * LIMB * 3);
+        let only = transform(12, (1, 0), 1).work(kernel::FORWARD_RUNS.number(), [1, 3, 1]);
+        assert_eq!(only, Work { multiplications: 3 * (4096 / 2 * 12 + 4096) * 3, bytes: 3 * 4096 * 8 });
+    }
+
+    #[test]
+    fn digits_of_a_prime_itself_are_not_transformed() {
+        // Two primes and a special one, three digits of each.
+        let work = transform(12, (3, 1), 0).work(kernel::FORWARD_RUNS.number(), [1, 9, 1]);
+        assert_eq!(work.bytes, (9 - 2) * 4096 * 8);
+    }
+
+    #[test]
+    fn sums_multiply_nothing_and_products_three_times() {
+        let limbs = Limbs { words: 1, basis: Basis::default() };
+        let of = ElementArgs { ring: ring(16), basis: Basis::default(), out: limbs, a: limbs, b: limbs };
+        let work = |kernel: Kernel<ElementArgs>| of.work(kernel.number(), [64, 2, 1]);
+        assert_eq!(work(kernel::SUM), Work { multiplications: 0, bytes: 2 * LIMB * 12 });
+        assert_eq!(work(kernel::PRODUCT), Work { multiplications: 2 * LIMB * 3, bytes: 2 * LIMB * 12 });
+        assert_eq!(work(kernel::ADD_PRODUCTS).bytes, 2 * LIMB * 16);
     }
 }

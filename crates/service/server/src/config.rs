@@ -53,7 +53,7 @@ pub struct ServerConfig {
     /// Origins of web pages that may use the service, besides its own page.
     pub allow_origins: Vec<AllowedOrigin>,
     /// Device that answers are computed on, such as `cuda:0`; `auto` for the first one, or the processor if there is
-    /// none. Without it, the processor. The server does not open it, as it does not load the offers.
+    /// none; `cpu`, as without it, for the processor. The server does not open it, as it does not load the offers.
     pub device: Option<String>,
     /// Answers computed at once; 0 means the number of cores. There are fewer if the memory is not enough for all.
     pub workers: usize,

@@ -15,7 +15,7 @@ const PROCESSOR: &str = "cpu";
 
 /// The device of a service, and the parameters that are there. Cheap to clone.
 ///
-/// Offers with the same parameters have one object of them, because clients use one bundle of keys for all of them.
+/// Offers with the same preset have one object of its parameters: clients use one bundle of keys for all of them.
 #[derive(Clone, Debug)]
 pub struct Placement {
     device: Device,
@@ -60,8 +60,8 @@ impl Placement {
     pub(crate) fn place(&self, parameters: &CkksParameters) -> anyhow::Result<CkksParameters> {
         // What is there is whole even if a thread panicked.
         let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = parameters.rlwe().fingerprint();
-        if let Some(found) = placed.iter().find(|found| found.rlwe().fingerprint() == wanted) {
+        // Presets with other scales or levels may have the same ring, so their fingerprints do not tell them apart.
+        if let Some(found) = placed.iter().find(|found| found.name() == parameters.name()) {
             return Ok(found.clone());
         }
         let there = parameters.on_device(&self.device)?;
@@ -79,29 +79,26 @@ fn first() -> Result<Device, DeviceError> {
 /// Refuses applications on a device and on the processor for which clients use one bundle of keys: it is loaded for one
 /// of both places.
 pub(crate) fn check(applications: &Applications, is_placed: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    let hosted = applications.hosted();
-    for (number, one) in hosted.iter().enumerate() {
-        let other = |other: &&_| same_keys(one, other) && is_placed(one.name()) != is_placed(other.name());
-        if let Some(other) = hosted[..number].iter().find(other) {
-            let names = if is_placed(one.name()) { [one.name(), other.name()] } else { [other.name(), one.name()] };
+    let (placed, others): (Vec<_>, Vec<_>) = applications.hosted().into_iter().partition(|one| is_placed(one.name()));
+    for one in &placed {
+        if let Some(other) = others.iter().find(|other| other.key_set() == one.key_set()) {
             bail!(
                 "{} computes on the device and {} on the processor, and clients would use one bundle of keys for both; \
                  give one of them another preset, or serve them by two services",
-                names[0],
-                names[1]
+                one.name(),
+                other.name()
             );
         }
     }
     Ok(())
 }
 
-fn same_keys(one: &unspoken_server::Hosted, other: &unspoken_server::Hosted) -> bool {
-    one.key_set() == other.key_set()
-}
-
 #[cfg(test)]
 mod tests {
     use unspoken_ckks::Preset;
+    use unspoken_digits::DigitsServer;
+    use unspoken_digits_model::{Network, Shape, TrainingRecord};
+    use unspoken_server::ProtocolApplication;
 
     use super::*;
 
@@ -124,5 +121,23 @@ mod tests {
         second.ring().to_coefficients(&mut zero).unwrap();
         assert!(third.ring().to_evaluation(&mut zero).is_err());
         assert!(first.ring().device().is_some() && one.ring().device().is_none());
+    }
+
+    #[test]
+    fn one_bundle_of_keys_is_for_one_place() {
+        let placement = Placement::new(unspoken_device_shim::device(1 << 30));
+        let host = Preset::find("insecure_n11_real_depth17_scale30").unwrap().build().unwrap();
+        let parameters = vec![0.01; Shape::LITE.parameters()];
+        let network = Network::new(Shape::LITE, parameters, TrainingRecord::default()).unwrap();
+        let named = |applications: Applications, name: &str, parameters: &CkksParameters| {
+            let server = DigitsServer::new(&network, parameters, None).unwrap();
+            applications.with(ProtocolApplication::new(name, server)).unwrap()
+        };
+        let there = placement.place(&host).unwrap();
+        let both = named(named(Applications::new(), "digits/one", &there), "digits/two", &there);
+        check(&both, |_| true).unwrap();
+        let mixed = named(both, "digits/three", &host);
+        let error = check(&mixed, |name| name != "digits/three").unwrap_err().to_string();
+        assert!(error.contains("digits/one computes on the device and digits/three on the processor"), "{error}");
     }
 }

@@ -113,15 +113,25 @@ pub fn setting() -> &'static Setting {
 
 /// A model with random weights, whose heads and activations need several vectors of the small ring.
 pub fn many_heads() -> Setting {
-    let (width, heads, head_width) = (256, 32, 8);
+    random(256, 32, 8, 300)
+}
+
+/// A small model with random weights, of one layer.
+pub fn one_layer() -> Setting {
+    random(64, 8, 4, 172)
+}
+
+/// A model of one layer with random weights.
+fn random(width: usize, heads: usize, kv_heads: usize, ffn_width: usize) -> Setting {
+    let head_width = width / heads;
     let tokenizer = stories260k().tokenizer;
     let config = Config {
         width,
         layers: 1,
         heads,
-        kv_heads: 8,
+        kv_heads,
         head_width,
-        ffn_width: 300,
+        ffn_width,
         vocabulary: tokenizer.vocabulary(),
         context: 128,
         norm_epsilon: 1e-5,
