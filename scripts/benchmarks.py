@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 import encrypt_tables
+import gpu_tables
 import llama_encrypted_tables
 import llama_tables
 import lookup_tables
@@ -241,6 +242,7 @@ def main() -> None:
         else:
             known[name] = section(directory / "unspoken-bench", name)
     known.pop("The lookup paper's figures", None)
+    known[gpu_tables.HEADING] = gpu_tables.section()
     parts = ["# Benchmarks\n", INTRODUCTION]
     parts += [f"## {heading}\n\n{body}" for heading, body in known.items()]
     TARGET.write_text("\n".join(parts))

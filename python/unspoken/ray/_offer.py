@@ -17,7 +17,7 @@ _SINGLE = frozenset({"llama", "pir-encrypted", "sums", "unseal"})
 _LOCKED = frozenset({"pir-encrypted", "sums"})
 
 #: Kinds whose answers are computed on a device, if a replica has one.
-_ON_DEVICE = frozenset({"llama", "digits"})
+_ON_DEVICE = frozenset({"llama", "digits", "pir", "pir-shard", "pir-encrypted"})
 
 #: Kinds whose answers have parts that other processes compute.
 _IN_PARTS = frozenset({"llama"})
@@ -57,7 +57,7 @@ class Offer:
         Further processes that compute parts of each answer, for ``llama``. Each has the cores, the memory and the keys
         of a replica. Ray places them on several nodes.
     gpus : float
-        GPUs of a replica, for ``llama`` and ``digits``: 1, or less if several replicas share one.
+        GPUs of a replica, for ``llama``, ``digits`` and databases: 1, or less if several replicas share one.
     """
 
     kind: str
@@ -95,7 +95,8 @@ class Offer:
             raise ConfigurationError(f"gpus={self.gpus!r}: needed 0 to 1: a replica computes on one")
         if self.gpus and self.kind not in _ON_DEVICE:
             raise ConfigurationError(
-                f"gpus={self.gpus!r}: found kind {self.kind}, which computes on the processor, needed llama or digits"
+                f"gpus={self.gpus!r}: found kind {self.kind}, which computes on the processor, needed one of "
+                f"{', '.join(sorted(_ON_DEVICE))}"
             )
 
     @property

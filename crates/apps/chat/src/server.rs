@@ -19,7 +19,7 @@ use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
 use unspoken_protocol::{
     AnswerHelpers, AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError,
-    SeedGuard, ServerHalf, check_device, write_output,
+    SeedGuard, ServerHalf, check_device, check_vectors, write_output,
 };
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
@@ -33,7 +33,7 @@ use crate::keys::{self, LlamaKeys};
 use crate::message::{Reply, Request};
 use crate::part::{self, PartOf, RemoteHelpers};
 use crate::proto;
-use crate::sessions::{Limits, Sessions};
+use crate::sessions::{Limits, Sessions, Taken};
 
 /// Bits of the modulus of an answer above the scale of its values.
 const RESULT_ROOM_BITS: f64 = 8.0;
@@ -401,9 +401,8 @@ impl LlamaServer {
         (client, keys): (ClientId, &LlamaKeys),
         (session, chunk): (SessionId, u32),
         vectors: &[Vec<u8>],
-        &Watched { cancel, progress, helpers }: &Watched<'_>,
+        watched: &Watched<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>, ChatError> {
-        let parameters = self.description.parameters();
         let needed = self.description.input_vectors();
         if vectors.len() != needed {
             let found = format!("{} vectors", vectors.len());
@@ -415,7 +414,7 @@ impl LlamaServer {
         let Some(taken) = self.sessions.take((client, session))? else { return Ok(None) };
         let read = match taken.state() {
             Held::Memory(_) => None,
-            Held::Stored => self.read_kept((client, session), cancel)?,
+            Held::Stored => self.read_kept((client, session), watched.cancel)?,
         };
         let state = match (taken.state(), &read) {
             (Held::Memory(state), _) | (Held::Stored, Some(state)) => state,
@@ -424,6 +423,47 @@ impl LlamaServer {
                 return Ok(None);
             }
         };
+        let done = self.run_pass(keys, (state, chunk), input, watched);
+        match done {
+            Ok((state, written)) => {
+                // Before the answer: what a client has an answer to is kept.
+                self.keep((client, session), &state);
+                taken.commit(Held::Memory(state));
+                let steps = self.steps();
+                watched.progress.report(steps, steps);
+                Ok(Some(written))
+            }
+            Err(error) => {
+                if matches!(taken.state(), Held::Memory(_)) && check_vectors(self.description.parameters()).is_err() {
+                    self.lose(taken);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the use of a session whose vectors a device has lost.
+    fn lose(&self, taken: Taken<'_, Held>) {
+        match self.keeper {
+            Some(_) => taken.commit(Held::Stored),
+            None => taken.remove(),
+        }
+    }
+
+    /// Steps of a pass that are reported.
+    fn steps(&self) -> u32 {
+        self.model().config.layers as u32 + 1
+    }
+
+    /// Runs a chunk. Returns the state of the session afterwards, and the answer.
+    fn run_pass(
+        &self,
+        keys: &LlamaKeys,
+        (state, chunk): (&State, u32),
+        input: Received<'_>,
+        &Watched { cancel, progress, helpers }: &Watched<'_>,
+    ) -> Result<(State, Vec<Vec<u8>>), ChatError> {
+        let parameters = self.description.parameters();
         let begins = state.begins(chunk)?;
         let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
         let of = PartOf { tokens: &state.tokens, chunk: chunk as usize, chunks: state.chunks };
@@ -432,7 +472,7 @@ impl LlamaServer {
         if let Some(helpers) = &helpers {
             machine = machine.with_helpers(helpers);
         }
-        let steps = self.model().config.layers as u32 + 1;
+        let steps = self.steps();
         let mut watch = |place: Place, _| progress.report(place.layer as u32, steps);
         progress.report(0, steps);
         let inputs = match input {
@@ -456,12 +496,7 @@ impl LlamaServer {
         };
         let written = outputs.iter().map(write).collect::<Result<Vec<_>, _>>()?;
         let (public, tokens) = (Arc::clone(&state.public), state.tokens.clone());
-        let state = State { public, tokens, private, begun: true, chunks: state.chunks };
-        // Before the answer: what a client has an answer to is kept.
-        self.keep((client, session), &state);
-        taken.commit(Held::Memory(state));
-        progress.report(steps, steps);
-        Ok(Some(written))
+        Ok((State { public, tokens, private, begun: true, chunks: state.chunks }, written))
     }
 }
 

@@ -5,9 +5,9 @@ mod common;
 use std::sync::OnceLock;
 
 use common::{CHUNK, CLIENT, GO, PRESET, Party, Setting, bundle, one_layer, options};
-use unspoken_chat::{LlamaServer, Question, SessionId};
+use unspoken_chat::{Answer, LlamaServer, Question, SessionId};
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_protocol::{ApplicationError, ErrorKind, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationError, ClientHalf, ErrorKind, KeyLoader, ServerHalf};
 use unspoken_ring::Device;
 use zeroize::Zeroizing;
 
@@ -81,12 +81,48 @@ fn a_device_that_fails_ends_answers_and_readiness() {
 
 #[test]
 fn too_little_memory_ends_an_answer_and_not_the_service() {
-    let device = server(&unspoken_device_shim::device(48 << 20));
+    let small = unspoken_device_shim::device(4 << 30);
+    let device = server(&small);
     let mut party = party(&device);
     let [begin, pass] = questions();
     party.ask(&begin).unwrap();
+    // The tables of the rings, and little more.
+    let (used, waiting) = small.taken_bytes();
+    small.limit_memory(used + waiting + (2 << 20));
     let error = party.ask(&pass).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     assert!(error.to_string().contains("bytes of free memory"), "{error}");
     party.ask(&begin).unwrap();
+    small.limit_memory(4 << 30);
+    party.ask(&pass).unwrap();
+}
+
+#[test]
+fn the_processor_takes_the_place_of_a_device_that_fails() {
+    let lost = unspoken_device_shim::failing_device(4 << 30, 3000);
+    lost.fall_back();
+    let (host, device) = (setting().server(&options()), server(&lost));
+    let client = setting().client(&host);
+    let bundle = bundle(&client);
+    let [host_keys, keys] = [&host, &device].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
+    let mut party = Party { server: &host, id: CLIENT, client, keys: host_keys };
+    let [begin, pass] = questions();
+    let query = party.query(&begin);
+    device.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let query = party.query(&pass);
+    let error = device.answer(CLIENT, &keys, &query, &GO).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert!(error.to_string().contains("the processor computes from now on: ask again"), "{error}");
+    device.check_ready().unwrap();
+    // The session is lost, which clients know to begin again.
+    let query = party.query(&pass);
+    let answer = device.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let encoded = party.client.encode(&[&pass]).unwrap();
+    assert!(matches!(party.client.read(&answer, &encoded).unwrap().remove(0), Answer::Unknown));
+    for question in [begin, pass] {
+        let query = party.query(&question);
+        let answers = [host.answer(CLIENT, &party.keys, &query, &GO), device.answer(CLIENT, &keys, &query, &GO)];
+        let [wanted, found] = answers.map(Result::unwrap);
+        assert!(found == wanted, "answers of {} bytes differ", found.len());
+    }
 }

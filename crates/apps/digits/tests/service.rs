@@ -205,3 +205,66 @@ fn answers_from_a_device_have_the_same_bytes() {
         assert_eq!(there.ring().fetched_polynomials() - before, 2, "the answer alone leaves the device");
     }
 }
+
+#[test]
+fn clients_share_a_device_whose_memory_is_for_one() {
+    let (host, device) = (server(Shape::LITE, None), unspoken_device_shim::device(1 << 30));
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap().on_device(&device).unwrap();
+    let there = DigitsServer::new(&network(Shape::LITE), &parameters, None).unwrap();
+    let mut parties: Vec<_> = (0..3)
+        .map(|_| {
+            let client = client(&host);
+            let bundle = bundle(&client);
+            let [wanted, found] = [&host, &there].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
+            (client, wanted, found)
+        })
+        .collect();
+    let mut queries = Vec::new();
+    for (client, wanted, _) in &mut parties {
+        let query = encrypt(client, &images(3)).unwrap();
+        queries.push((host.answer(CLIENT, wanted, &query, &GO).unwrap(), query));
+    }
+    let answered = |number: usize| {
+        let (wanted, query) = &queries[number];
+        there.answer(CLIENT, &parties[number].2, query, &GO).map(|found| assert!(found == *wanted, "client {number}"))
+    };
+    answered(0).unwrap();
+    // The keys of the other two find no room beside those of the first.
+    let (used, waiting) = device.taken_bytes();
+    device.limit_memory(used + waiting);
+    let copied = || device.copied_bytes()[0];
+    let key_bytes = host.key_memory_bytes();
+    for turn in 0..2 {
+        for number in [1, 2, 0] {
+            let before = copied();
+            answered(number).unwrap();
+            assert!(copied() - before > key_bytes / 4, "turn {turn}: keys are copied again");
+        }
+    }
+    let before = copied();
+    answered(0).unwrap();
+    assert!(copied() - before < key_bytes / 4, "keys in use stay");
+    // At once they have their answers, or are asked to come again.
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (done, answered) = (&done, &answered);
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    match answered(number) {
+                        Ok(()) => return done.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+                    }
+                }
+                0
+            });
+        }
+    });
+    assert_eq!(done.into_inner(), 3);
+    // Less than an answer needs.
+    device.limit_memory(1 << 20);
+    assert_eq!(answered(1).unwrap_err().kind(), ErrorKind::Busy);
+    there.check_ready().unwrap();
+    device.limit_memory(1 << 30);
+    answered(1).unwrap();
+}

@@ -30,12 +30,21 @@ pub trait CkksServerHalf: Send + Sync + 'static {
 /// Refuses a device that has failed: its process must start again.
 ///
 /// # Errors
-/// The failure.
+/// The failure, if the processor does not compute in its place.
 pub fn check_device(parameters: &CkksParameters) -> Result<(), ProtocolError> {
-    match parameters.ring().device().and_then(Device::failure) {
-        None => Ok(()),
-        Some(failure) => Err(RlweError::from(RingError::from(failure.clone())).into()),
+    match parameters.ring().device() {
+        Some(device) if device.is_in_use() => check_vectors(parameters),
+        _ => Ok(()),
     }
+}
+
+/// Refuses vectors that a device alone had, if it has failed.
+///
+/// # Errors
+/// The failure.
+pub fn check_vectors(parameters: &CkksParameters) -> Result<(), ProtocolError> {
+    let checked = parameters.ring().device().map_or(Ok(()), Device::check);
+    Ok(checked.map_err(|failure| RlweError::from(RingError::from(failure)))?)
 }
 
 impl<H: CkksServerHalf> KeyLoader for H {

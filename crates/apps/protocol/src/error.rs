@@ -122,8 +122,8 @@ pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
 impl ApplicationError for RingError {
     fn kind(&self) -> ErrorKind {
         match self {
-            // Other answers may have the memory.
-            RingError::Device(DeviceError::Memory { .. }) => ErrorKind::Busy,
+            // Other answers may have the memory, and the processor computes the next ones.
+            RingError::Device(DeviceError::Memory { .. } | DeviceError::Replaced { .. }) => ErrorKind::Busy,
             RingError::Device(_)
             | RingError::OnDevice { .. }
             | RingError::SecretOnDevice

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use unspoken_pir::{LayoutError, PirError, UploadError};
+use unspoken_pir::{GswError, LayoutError, PirError, UploadError};
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_ring::RingError;
 
@@ -110,9 +110,9 @@ fn pir_error_kind(error: &PirError) -> ErrorKind {
         PirError::Unreadable | PirError::Forged => ErrorKind::Unreadable,
         PirError::Table { .. } => ErrorKind::Internal,
         PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => ErrorKind::Mismatch,
-        PirError::Format { .. } | PirError::Index { .. } | PirError::Range { .. } | PirError::Ring(_) => {
-            ErrorKind::Malformed
-        }
+        PirError::Format { .. } | PirError::Index { .. } | PirError::Range { .. } => ErrorKind::Malformed,
+        // A device may be short of memory, or have failed.
+        PirError::Ring(error) | PirError::Gsw(GswError::Ring(error)) => error.kind(),
         error => match error.read_failure() {
             Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Malformed,
             Some(kind) => ErrorKind::Io(kind),

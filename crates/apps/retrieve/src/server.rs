@@ -10,6 +10,7 @@ use unspoken_pir::{
     Query, Response, Staleness, TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
+use unspoken_ring::RingError;
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -75,9 +76,22 @@ fn describe(version: &impl DatabaseVersion) -> Result<Description, RetrieveError
     Ok(Description::new(version.tables())?.with_sealing(version.sealing()))
 }
 
-/// Number of queries to transformed tables that are answered at the same time.
+/// Refuses a device that has failed, if the processor does not compute in its place.
+pub(crate) fn check_device(parameters: &PirParameters) -> Result<(), RetrieveError> {
+    match parameters.ring().device() {
+        Some(device) if device.is_in_use() => {
+            Ok(device.check().map_err(|failure| PirError::from(RingError::from(failure)))?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Number of queries to transformed tables that are answered at the same time. A device computes one after the other.
 fn at_once(description: &Description) -> usize {
-    rayon::current_num_threads().clamp(1, description.most_queries())
+    match description.tables().parameters().ring().device() {
+        Some(device) if device.is_in_use() => 1,
+        _ => rayon::current_num_threads().clamp(1, description.most_queries()),
+    }
 }
 
 /// The responses to the queries of some requests, for each request those to its queries one after the other.
@@ -207,6 +221,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
 
     fn check_ready(&self) -> Result<(), RetrieveError> {
         self.description_of(&*self.versions.current())?;
+        check_device(self.parameters())?;
         match self.versions.staleness() {
             None => Ok(()),
             Some(Staleness::Replaced) => Err(replaced()),

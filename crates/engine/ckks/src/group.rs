@@ -5,6 +5,7 @@
 //! memory is bounded; what remains of a group is split over all threads as usual.
 
 use rayon::prelude::*;
+use unspoken_ring::Ring;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::arithmetic::Arithmetic;
@@ -13,13 +14,16 @@ use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::LinearTransform;
 
-/// Runs `work` on every item and returns the results in order. An error says the index of its item.
+/// Runs `work` on every item and returns the results in order. An error says the index of its item. A device does one
+/// after the other.
 pub(crate) fn each<T: Sync, R: Send>(
+    ring: &Ring,
     items: &[T],
     work: impl Fn(&T) -> Result<R, CkksError> + Sync + Send,
 ) -> Result<Vec<R>, CkksError> {
     let mut results = Vec::with_capacity(items.len());
-    for group in items.chunks(at_once(items.len())) {
+    let together = if ring.device().is_some() { 1 } else { at_once(items.len()) };
+    for group in items.chunks(together) {
         let done: Vec<Result<R, CkksError>> = group.par_iter().map(&work).collect();
         for result in done {
             let index = results.len();
@@ -47,7 +51,7 @@ impl Evaluator<'_> {
             needed.require_over(KeyKind::Galois { element }, self.parameters().basis(input.level()));
             self.keys().prepare(self.parameters().ring(), &needed)?;
         }
-        each(inputs, |&(input, steps)| self.rotate(input, steps))
+        each(self.parameters().ring(), inputs, |&(input, steps)| self.rotate(input, steps))
     }
 }
 
@@ -59,6 +63,6 @@ impl LinearTransform {
     pub fn apply_many(&self, evaluator: &Evaluator<'_>, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
         // Encodes the diagonals before the threads that would each encode them.
         self.prepare(evaluator)?;
-        each(inputs, |input| self.apply(evaluator, input))
+        each(evaluator.parameters().ring(), inputs, |input| self.apply(evaluator, input))
     }
 }

@@ -28,8 +28,8 @@ mod worst_case;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
 pub use bootstrap::{
-    Bootstrap, BootstrapEstimate, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues, SubringBootstrap,
-    SubringBootstrapper,
+    Bootstrap, BootstrapEstimate, BootstrapPhase, Bootstrapper, CoefficientMatrix, DimensionPlaces, SlotValues,
+    SubringBootstrap, SubringBootstrapper,
 };
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};

@@ -187,8 +187,12 @@ fn a_bootstrap_on_a_device_computes_the_same_bits() {
         // Short forms of keys are made at their first use, on the processor.
         let before = encoder.parameters().ring().fetched_polynomials();
         let second = bootstrapper.refresh(evaluator, &inputs[1])?;
-        between.set(encoder.parameters().ring().fetched_polynomials() - before);
-        Ok(vec![first, second])
+        // The second one was recorded.
+        let ring = encoder.parameters().ring();
+        assert_eq!(ring.device().map(Device::recorded), ring.device().map(|_| 1));
+        let third = bootstrapper.refresh(evaluator, &inputs[0])?;
+        between.set(ring.fetched_polynomials() - before);
+        Ok(vec![first, second, third])
     });
     assert_eq!(between.get(), 0, "nothing comes from the device before the results");
 }
@@ -215,6 +219,9 @@ fn products_between_the_halves_of_a_bootstrap_have_the_same_bits() {
             || encoder.parameters().ring().fetched_polynomials() + small.parameters().ring().fetched_polynomials();
         let before = fetched();
         results.extend(product(&[&inputs[1], &inputs[0]])?);
+        let ring = encoder.parameters().ring();
+        assert_eq!(ring.device().map(Device::recorded), ring.device().map(|_| 2), "the halves");
+        results.extend(product(&[&inputs[1], &inputs[1]])?);
         between.set(fetched() - before);
         Ok(results)
     });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use unspoken_device::kernel::THREADS;
-use unspoken_device::{Address, Device, DeviceError, Driver, NAMES};
+use unspoken_device::{Address, Device, DeviceError, Driver, Graph, NAMES, Step};
 
 use crate::IMAGE;
 
@@ -69,7 +69,8 @@ pub fn open(name: &str) -> Result<Device, DeviceError> {
     }
     let model = found(i32::from(number)).map_err(refuse("it does not answer"))?.model;
     let context = CudaContext::new(usize::from(number)).map_err(refuse("it cannot be used"))?;
-    let stream = context.new_stream().map_err(refuse("it has no queue"))?;
+    let stream = || context.new_stream().map_err(refuse("it has no queue"));
+    let streams = Streams { work: stream()?, reads: stream()?, captured: stream()? };
     let old = "its driver does not load the kernels; needed a driver of CUDA 13.0 or later";
     // SAFETY: the image is a fat binary, which has its length in itself.
     let module = unsafe { result::module::load_data(IMAGE.as_ptr().cast()) }.map_err(refuse(old))?;
@@ -78,9 +79,9 @@ pub fn open(name: &str) -> Result<Device, DeviceError> {
         // SAFETY: the module is loaded, and never unloaded.
         unsafe { result::module::get_function(module, kernel) }.map_err(refuse("a kernel is missing"))
     };
-    let functions = NAMES.iter().map(function).collect::<Result<_, _>>()?;
-    let name = name.to_owned();
-    Ok(Device::new(Cuda { name, model, context, stream, functions: Functions(functions) }))
+    let functions = Functions(NAMES.iter().map(function).collect::<Result<_, _>>()?);
+    let (name, stream) = (name.to_owned(), Arc::clone(&streams.work));
+    Ok(Device::new(Cuda { name, model, context, streams, stream, functions: Arc::new(functions) }))
 }
 
 /// Starts the driver, if there is one.
@@ -111,12 +112,49 @@ unsafe impl Send for Functions {}
 // SAFETY: as above.
 unsafe impl Sync for Functions {}
 
+#[derive(Clone)]
 struct Cuda {
     name: String,
     model: String,
     context: Arc<CudaContext>,
+    streams: Streams,
+    /// Where work is queued.
     stream: Arc<CudaStream>,
-    functions: Functions,
+    functions: Arc<Functions>,
+}
+
+/// The queues of a device.
+#[derive(Clone)]
+struct Streams {
+    work: Arc<CudaStream>,
+    /// For what is read: it waits for the work that was queued before, and not for later work.
+    reads: Arc<CudaStream>,
+    /// Where graphs are captured. Nothing is computed there.
+    captured: Arc<CudaStream>,
+}
+
+/// A graph that can be launched.
+struct Executable {
+    graph: sys::CUgraphExec,
+    cuda: Cuda,
+}
+
+// SAFETY: the driver's handles may be used by any thread.
+unsafe impl Send for Executable {}
+
+impl Graph for Executable {
+    fn launch(&self, _: &dyn Driver) -> Result<(), DeviceError> {
+        // SAFETY: the graph and the stream are valid.
+        self.cuda.call("launch a graph", |stream| unsafe { result::graph::launch(self.graph, stream) })
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: the graph is valid, and destroyed once. The driver waits for its launches. A failure leaks the memory
+        // of a device that failed.
+        let _ = self.cuda.call("destroy a graph", |_| unsafe { result::graph::exec_destroy(self.graph) });
+    }
 }
 
 impl Cuda {
@@ -178,10 +216,19 @@ unsafe impl Driver for Cuda {
     }
 
     unsafe fn read(&self, from: Address, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        // SAFETY: the place has as many bytes, and the bytes are not used before the stream is done.
+        use sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as UNTIMED;
+        use sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT as WAIT;
+        let reads = self.streams.reads.cu_stream();
+        // SAFETY: the place has as many bytes, and the bytes are not used before the copy is done. The event is
+        // destroyed once, which the driver does when it is over.
         self.call("read", |stream| unsafe {
-            result::memcpy_dtoh_async(bytes, from, stream)?;
-            result::stream::synchronize(stream)
+            let event = result::event::create(UNTIMED)?;
+            let queued = result::event::record(event, stream)
+                .and_then(|()| result::stream::wait_event(reads, event, WAIT))
+                .and_then(|()| result::memcpy_dtoh_async(bytes, from, reads));
+            let done = result::stream::synchronize(reads);
+            result::event::destroy(event)?;
+            queued.and(done)
         })
     }
 
@@ -202,5 +249,27 @@ unsafe impl Driver for Cuda {
             let threads = THREADS as u32;
             result::launch_kernel(function, (x, y, z), (threads, 1, 1), 0, stream, &mut [arguments.as_ptr()])
         })
+    }
+
+    unsafe fn graph(&self, steps: Vec<Step>) -> Result<Box<dyn Graph>, DeviceError> {
+        let capturing = Cuda { stream: Arc::clone(&self.streams.captured), ..self.clone() };
+        // Other threads use the device meanwhile.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream is valid, and its capture ends below. The steps are the caller's.
+        let queued = unsafe {
+            capturing.call("begin a graph", |stream| result::stream::begin_capture(stream, mode))?;
+            steps.iter().try_for_each(|step| step.queue(&capturing))
+        };
+        // SAFETY: the stream captures.
+        let captured = capturing.call("end a graph", |stream| unsafe { result::stream::end_capture(stream) });
+        queued?;
+        let captured = captured?;
+        // SAFETY: the graph is valid, and destroyed once.
+        let graph = self.call("make a graph", |_| unsafe {
+            let made = result::graph::instantiate(captured, sys::CUgraphInstantiate_flags(0));
+            result::graph::destroy(captured)?;
+            made
+        })?;
+        Ok(Box::new(Executable { graph, cuda: self.clone() }))
     }
 }

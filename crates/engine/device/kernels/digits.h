@@ -5,8 +5,9 @@
 
 struct DigitArgs {
     Ring ring;
-    // Coefficients over one or two primes.
+    // Coefficients over one or two primes, and words from those modulo one to those modulo the other.
     const u32* source;
+    u64 source_prime;
     // [prime][component][level], where `rows` are all components and levels.
     u32* out;
     u32 primes, rows, first, levels;
@@ -19,12 +20,13 @@ struct DigitArgs {
     Shoup inverse;
 };
 
-// The signed digits of coefficients, as residues modulo each prime.
+// The signed digits of the coefficients of operands (y), which are one after the other, as residues modulo each prime.
 KERNEL(signed_digits, DigitArgs) {
     each_residue(args.ring, [&](u32 at) {
-        u64 x = args.source[at];
+        const u32* source = args.source + (u64)block_y() * args.ring.stride + at;
+        u64 x = source[0];
         if (args.primes == 2) {
-            u32 other = args.source[args.ring.stride + at];
+            u32 other = source[args.source_prime];
             x += (u64)args.first_prime * shoup(args.ring.primes[1], other + args.lift - (u32)x, args.inverse);
         }
         bool negative = x > args.half;
@@ -37,7 +39,7 @@ KERNEL(signed_digits, DigitArgs) {
             digit = negative ? -digit : digit;
             for (u32 prime = 0; prime < args.primes; ++prime) {
                 i64 residue = digit < 0 ? digit + args.ring.primes[prime].q : digit;
-                u64 limb = (u64)prime * args.rows + args.first + level;
+                u64 limb = (u64)prime * args.rows + args.first + block_y() * args.levels + level;
                 args.out[limb * args.ring.stride + at] = (u32)residue;
             }
         }

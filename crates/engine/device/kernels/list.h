@@ -1,10 +1,13 @@
 // All kernels with their arguments, in the order of `kernel.rs`.
 #pragma once
 
+#include "batches.h"
+#include "ceiling.h"
 #include "digits.h"
 #include "elements.h"
 #include "matrices.h"
 #include "switching.h"
+#include "tables.h"
 #include "transform.h"
 
 #define KERNELS(X) \
@@ -38,4 +41,16 @@
     X(pack_rows, PackArgs) \
     X(signed_digits, DigitArgs) \
     X(rotated_differences, RotationArgs) \
-    X(coefficient_map, MapArgs)
+    X(coefficient_map, MapArgs) \
+    X(table_sums, TableArgs) \
+    X(byte_sums, ByteArgs) \
+    X(byte_changes, ChangeArgs) \
+    X(raise_sums, RaiseArgs) \
+    X(orbit_key, OrbitArgs) \
+    X(window_sums, WindowArgs) \
+    X(gather, GatherArgs) \
+    X(scatter, ScatterArgs) \
+    X(batch, BatchArgs) \
+    X(choices, ChoiceArgs) \
+    X(key_rows, RowArgs) \
+    X(ceiling, CeilingArgs)

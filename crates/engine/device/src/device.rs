@@ -2,16 +2,20 @@
 
 #![expect(unsafe_code, reason = "addresses of a device's memory")]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytemuck::{NoUninit, cast_slice, cast_slice_mut};
 
-use crate::driver::Driver;
+use crate::copy::{Slot, Slots, give_back};
+use crate::driver::{Driver, Graph, Step};
 use crate::error::DeviceError;
 use crate::kernel::{Address, Kernel, NAMES};
+use crate::recording::{self, Recordings};
 use crate::work::{Arguments, Work};
 
 /// Buffers are of multiples of so many bytes.
@@ -28,13 +32,41 @@ pub struct Launches {
     pub work: Work,
 }
 
+impl Launches {
+    pub(crate) fn add(&mut self, other: &Launches) {
+        self.launches += other.launches;
+        self.blocks += other.blocks;
+        self.work.multiplications += other.work.multiplications;
+        self.work.bytes += other.work.bytes;
+    }
+}
+
+/// Called when a device fails.
+type Teller = Box<dyn Fn(&DeviceError) + Send + Sync>;
+
 /// A device. Cheap to clone.
+///
+/// Where its memory does not suffice it gives back, in this order: memory that waits for use, recordings, and copies of
+/// what the memory of this process has ([`DeviceCopy`](crate::DeviceCopy)).
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
 struct Inner {
     driver: Box<dyn Driver>,
+    /// Most bytes that are taken from the driver.
+    most_bytes: AtomicUsize,
+    /// Bytes that were taken from the driver.
+    taken: AtomicUsize,
+    /// Memory that waits for use.
     idle: Mutex<Idle>,
+    /// Memory that recordings use, one after the other, and no buffer of a recording has.
+    scratch: Mutex<Idle>,
+    slots: Mutex<Slots>,
+    recordings: Recordings,
+    /// Numbers uses of copies.
+    clock: AtomicU64,
+    falls_back: AtomicBool,
+    teller: OnceLock<Teller>,
     /// For each kernel how often it was queued, with how many blocks, and its multiplications and bytes.
     launches: [[AtomicU64; 4]; NAMES.len()],
     /// Bytes that were copied to the device, and from it.
@@ -45,10 +77,27 @@ struct Inner {
 impl Inner {
     /// Notes the first failure.
     fn noted<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
-        if let Err(error @ DeviceError::Failed { .. }) = &result {
-            self.failure.get_or_init(|| error.clone());
+        result.map_err(|error| match error {
+            DeviceError::Failed { .. } => {
+                if self.failure.set(error.clone()).is_ok()
+                    && let Some(tell) = self.teller.get()
+                {
+                    tell(&error);
+                }
+                self.told(error)
+            }
+            error => error,
+        })
+    }
+
+    /// A failure as whoever asked for work is told.
+    fn told(&self, failure: DeviceError) -> DeviceError {
+        match failure {
+            DeviceError::Failed { device, what, reason } if self.falls_back.load(Ordering::Relaxed) => {
+                DeviceError::Replaced { device, reason: format!("{what}: {reason}") }
+            }
+            failure => failure,
         }
-        result
     }
 }
 
@@ -57,8 +106,50 @@ impl Inner {
 struct Idle {
     buffers: BTreeMap<usize, Vec<Address>>,
     bytes: usize,
-    /// Bytes that were taken from the device, idle ones included.
-    taken: usize,
+    /// Number of buffers that are in use.
+    in_use: usize,
+}
+
+/// Where a buffer returns to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Home {
+    Idle,
+    Scratch,
+}
+
+thread_local! {
+    /// The buffers that the operations of this thread use.
+    static HELD: RefCell<Vec<Arc<Buffer>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An operation of this thread: addresses of copies that it uses stay valid until it ends.
+#[must_use]
+#[derive(Debug)]
+pub struct Operation {
+    /// Buffers of the operations that it is a part of.
+    before: usize,
+    /// It ends on the thread where it began.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Operation {
+    /// Begins an operation.
+    pub fn begin() -> Self {
+        Operation { before: HELD.with_borrow(Vec::len), _thread: PhantomData }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        // Dropped buffers may be the last of a device, which has buffers of its own.
+        let ended = HELD.with_borrow_mut(|held| held.split_off(self.before.min(held.len())));
+        drop(ended);
+    }
+}
+
+/// What a mutex protects is whole even if a thread panicked.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Device {
@@ -73,7 +164,15 @@ impl Device {
         let launches = [const { [const { AtomicU64::new(0) }; 4] }; NAMES.len()];
         Device(Arc::new(Inner {
             driver: Box::new(driver),
+            most_bytes: AtomicUsize::new(usize::MAX),
+            taken: AtomicUsize::new(0),
             idle: Mutex::default(),
+            scratch: Mutex::default(),
+            slots: Mutex::default(),
+            recordings: Recordings::default(),
+            clock: AtomicU64::new(1),
+            falls_back: AtomicBool::new(false),
+            teller: OnceLock::new(),
             launches,
             copied: Default::default(),
             failure: OnceLock::new(),
@@ -100,6 +199,45 @@ impl Device {
         self.0.failure.get()
     }
 
+    /// Calls a function when it fails. Only the first function counts.
+    pub fn on_failure(&self, tell: impl Fn(&DeviceError) + Send + Sync + 'static) {
+        // A second one is dropped.
+        drop(self.0.teller.set(Box::new(tell)));
+    }
+
+    /// Lets rings on it compute on the processor after it failed. What it alone had is lost.
+    pub fn fall_back(&self) {
+        self.0.falls_back.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether rings on it compute on the processor if it fails.
+    pub fn falls_back(&self) -> bool {
+        self.0.falls_back.load(Ordering::Relaxed)
+    }
+
+    /// Why what the device alone has cannot be had: it has failed.
+    ///
+    /// # Errors
+    /// If it has failed.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        self.failure().map_or(Ok(()), |failure| Err(self.0.told(failure.clone())))
+    }
+
+    /// Whether it computes: it has not failed, or rings on it must fail with it.
+    pub fn is_in_use(&self) -> bool {
+        !self.falls_back() || self.failure().is_none()
+    }
+
+    /// Takes at most so many bytes of its memory from now on.
+    pub fn limit_memory(&self, most_bytes: usize) {
+        self.0.most_bytes.store(most_bytes, Ordering::Relaxed);
+    }
+
+    /// Number of recordings that can be repeated.
+    pub fn recorded(&self) -> usize {
+        self.0.recordings.count()
+    }
+
     /// Bytes of its memory: free ones, and all.
     ///
     /// # Errors
@@ -108,10 +246,20 @@ impl Device {
         self.0.noted(self.0.driver.memory())
     }
 
+    /// Bytes of its memory that this process may take, with those that it has.
+    ///
+    /// # Errors
+    /// If the device failed.
+    pub fn usable_bytes(&self) -> Result<u64, DeviceError> {
+        let (free, _) = self.memory()?;
+        let taken = self.0.taken.load(Ordering::Relaxed) as u64;
+        Ok((free + taken).min(self.0.most_bytes.load(Ordering::Relaxed) as u64))
+    }
+
     /// Bytes of its memory that this process has taken: those in use, and those that wait for use.
     pub fn taken_bytes(&self) -> (usize, usize) {
-        let idle = self.idle();
-        (idle.taken - idle.bytes, idle.bytes)
+        let waiting = locked(&self.0.idle).bytes + locked(&self.0.scratch).bytes;
+        (self.0.taken.load(Ordering::Relaxed).saturating_sub(waiting), waiting)
     }
 
     /// What was queued of each kernel so far, in the order of [`NAMES`].
@@ -128,31 +276,146 @@ impl Device {
         self.0.copied.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Memory for so many words, with unspecified contents.
     ///
     /// # Errors
     /// [`DeviceError::Memory`], or if the device failed.
     pub fn buffer(&self, words: usize) -> Result<Buffer, DeviceError> {
+        let home = if recording::is_on(self) { Home::Scratch } else { Home::Idle };
+        self.buffer_of(words, home)
+    }
+
+    fn buffer_of(&self, words: usize, home: Home) -> Result<Buffer, DeviceError> {
         let bytes = (words.max(1) * size_of::<u32>()).next_multiple_of(GRAIN);
-        let whole = |address| Buffer { device: self.clone(), address, bytes, words };
-        if let Some(address) = self.idle().take(bytes) {
-            return Ok(whole(address));
-        }
-        let allocated = self.0.driver.allocate(bytes).or_else(|error| match error {
-            // What waits for use may be enough.
-            DeviceError::Memory { .. } => {
-                self.release_idle();
-                self.0.driver.allocate(bytes)
+        let waiting = locked(self.0.pool(home)).take(bytes);
+        let (address, bytes) = match waiting {
+            Some(found) => found,
+            None => (self.0.noted(self.allocate(bytes))?, bytes),
+        };
+        locked(self.0.pool(home)).in_use += 1;
+        Ok(Buffer { device: self.clone(), address, bytes, words, home })
+    }
+
+    /// Takes memory from the driver, and makes room for it.
+    fn allocate(&self, bytes: usize) -> Result<Address, DeviceError> {
+        let mut result = self.take_memory(bytes);
+        for make_room in [Self::release_idle, Self::release_recordings] {
+            if let Err(DeviceError::Memory { .. }) = result {
+                make_room(self);
+                result = self.take_memory(bytes);
             }
-            error => Err(error),
-        });
-        let address = self.0.noted(allocated)?;
-        self.idle().taken += bytes;
-        Ok(whole(address))
+        }
+        while let Err(DeviceError::Memory { .. }) = result {
+            if self.release_copies(bytes) == 0 {
+                return result;
+            }
+            self.release_idle();
+            result = self.take_memory(bytes);
+        }
+        result
+    }
+
+    fn take_memory(&self, bytes: usize) -> Result<Address, DeviceError> {
+        let most = self.0.most_bytes.load(Ordering::Relaxed);
+        let fits = |taken: usize| taken.checked_add(bytes).filter(|&taken| taken <= most);
+        if let Err(taken) = self.0.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            let free = most.saturating_sub(taken) as u64;
+            return Err(DeviceError::Memory { device: self.name(), free, needed: bytes as u64 });
+        }
+        self.0.driver.allocate(bytes).inspect_err(|_| self.0.returned(bytes))
+    }
+
+    /// Gives copies back that were not used for longest, until they have so many bytes. Returns their bytes.
+    fn release_copies(&self, bytes: usize) -> usize {
+        let slots = locked(&self.0.slots).all();
+        give_back(&slots, bytes)
+    }
+
+    /// Gives up all recordings that are not being made or repeated, and their memory.
+    pub(crate) fn release_recordings(&self) {
+        if let Some(_alone) = self.0.recordings.give_up() {
+            self.0.release(Home::Scratch);
+        }
+    }
+
+    pub(crate) fn tick(&self) -> u64 {
+        self.0.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn new_slot(&self) -> Arc<Slot> {
+        locked(&self.0.slots).add(self.clone())
+    }
+
+    pub(crate) fn forget_slot(&self, number: u64) {
+        locked(&self.0.slots).forget(number);
+    }
+
+    /// Holds a buffer until the operation of this thread ends.
+    pub(crate) fn hold(&self, buffer: &Arc<Buffer>) {
+        HELD.with_borrow_mut(|held| held.push(Arc::clone(buffer)));
+        self.note_use(buffer);
+    }
+
+    /// A recording that is being made keeps a buffer that it uses.
+    pub fn note_use(&self, buffer: &Arc<Buffer>) {
+        if !buffer.is_scratch() {
+            recording::with(self, |recorder| recorder.keep(Arc::clone(buffer)));
+        }
+    }
+
+    /// The buffer, if nobody else has it, and a copy of it otherwise: to be changed. What a recording changes is its
+    /// own.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`], or if the device failed.
+    pub fn own(&self, buffer: &mut Arc<Buffer>) -> Result<(), DeviceError> {
+        let is_own = Arc::get_mut(buffer).is_some() && buffer.is_scratch() == recording::is_on(self);
+        if !is_own {
+            self.note_use(buffer);
+            *buffer = Arc::new(buffer.duplicate()?);
+        }
+        Ok(())
+    }
+
+    /// Number of buffers that a recording uses.
+    pub(crate) fn scratch_in_use(&self) -> usize {
+        locked(&self.0.scratch).in_use
+    }
+
+    /// Notes that the device cannot be trusted any more.
+    pub(crate) fn fail<T>(&self, what: &'static str, reason: &str) -> Result<T, DeviceError> {
+        self.0.noted(Err(DeviceError::Failed { device: self.name(), what, reason: reason.into() }))
+    }
+
+    pub(crate) fn recordings(&self) -> &Recordings {
+        &self.0.recordings
+    }
+
+    /// Queues a step that is no kernel.
+    ///
+    /// # Safety
+    /// As for the driver's function.
+    pub(crate) unsafe fn queue(&self, step: Step) -> Result<(), DeviceError> {
+        let mut step = Some(step);
+        recording::with(self, |recorder| recorder.steps.extend(step.take()));
+        // SAFETY: the caller's.
+        step.map_or(Ok(()), |step| self.0.noted(unsafe { step.queue(&*self.0.driver) }))
+    }
+
+    /// Makes a graph.
+    ///
+    /// # Safety
+    /// As for [`Driver::graph`].
+    pub(crate) unsafe fn graph(&self, steps: Vec<Step>) -> Result<Box<dyn Graph>, DeviceError> {
+        // A driver that makes no graph may work without.
+        // SAFETY: the caller's.
+        unsafe { self.0.driver.graph(steps) }
+    }
+
+    /// Queues a graph, which has these launches.
+    pub(crate) fn launch_graph(&self, graph: &dyn Graph, launches: &[(usize, Launches)]) -> Result<(), DeviceError> {
+        launches.iter().for_each(|(kernel, launches)| self.0.count(*kernel, launches));
+        self.0.noted(graph.launch(&*self.0.driver))
     }
 
     /// Memory with these words.
@@ -160,7 +423,8 @@ impl Device {
     /// # Errors
     /// [`DeviceError::Memory`], or if the device failed.
     pub fn upload<T: NoUninit>(&self, items: &[T]) -> Result<Buffer, DeviceError> {
-        let buffer = self.buffer(size_of_val(items).div_ceil(size_of::<u32>()))?;
+        // What is copied now is not scratch of a recording: it is not copied again.
+        let buffer = self.buffer_of(size_of_val(items).div_ceil(size_of::<u32>()), Home::Idle)?;
         self.0.copied[0].fetch_add(size_of_val(items) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
         self.0.noted(unsafe { self.0.driver.write(buffer.address, cast_slice(items)) })?;
@@ -169,18 +433,7 @@ impl Device {
 
     /// Gives memory that waits for use back to the device.
     pub fn release_idle(&self) {
-        let buffers = {
-            let mut idle = self.idle();
-            idle.taken -= idle.bytes;
-            idle.bytes = 0;
-            std::mem::take(&mut idle.buffers)
-        };
-        for (bytes, addresses) in buffers {
-            for address in addresses {
-                // SAFETY: it was allocated with these bytes, and no buffer has it.
-                unsafe { self.0.driver.free(address, bytes) };
-            }
-        }
+        self.0.release(Home::Idle);
     }
 
     /// Queues a kernel with so many blocks in each direction.
@@ -201,39 +454,75 @@ impl Device {
         if blocks.contains(&0) {
             return Ok(());
         }
-        let work = arguments.work(kernel.number(), blocks);
-        let counts = [1, blocks.iter().product::<usize>() as u64, work.multiplications, work.bytes];
-        for (counter, count) in self.0.launches[kernel.number()].iter().zip(counts) {
-            counter.fetch_add(count, Ordering::Relaxed);
-        }
+        let count = blocks.iter().product::<usize>() as u64;
+        let launches = Launches { launches: 1, blocks: count, work: arguments.work(kernel.number(), blocks) };
         let blocks = blocks.map(|count| count as u32);
+        let recorded = recording::with(self, |recorder| recorder.launch(kernel, blocks, arguments, launches));
+        if recorded.is_some() {
+            return Ok(());
+        }
+        self.0.count(kernel.number(), &launches);
         let arguments = NonNull::from(arguments).cast();
         // SAFETY: the arguments are of the kernel's type; the rest is the caller's.
         self.0.noted(unsafe { self.0.driver.launch(kernel.number(), blocks, arguments) })
     }
 }
 
+impl Inner {
+    fn pool(&self, home: Home) -> &Mutex<Idle> {
+        match home {
+            Home::Idle => &self.idle,
+            Home::Scratch => &self.scratch,
+        }
+    }
+
+    fn count(&self, kernel: usize, launches: &Launches) {
+        let Launches { launches, blocks, work } = *launches;
+        let counts = [launches, blocks, work.multiplications, work.bytes];
+        for (counter, count) in self.launches[kernel].iter().zip(counts) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    fn returned(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives memory that waits for use back to the driver.
+    fn release(&self, home: Home) {
+        let buffers = {
+            let mut idle = locked(self.pool(home));
+            idle.bytes = 0;
+            std::mem::take(&mut idle.buffers)
+        };
+        for (bytes, addresses) in buffers {
+            for address in addresses {
+                // SAFETY: it was allocated with these bytes, and no buffer has it.
+                unsafe { self.driver.free(address, bytes) };
+                self.returned(bytes);
+            }
+        }
+    }
+}
+
 impl Idle {
-    fn take(&mut self, bytes: usize) -> Option<Address> {
-        let addresses = self.buffers.get_mut(&bytes)?;
-        let address = addresses.pop()?;
+    /// The shortest memory that has so many bytes and at most twice as many, because a circuit goes down through its
+    /// levels. With its bytes.
+    fn take(&mut self, bytes: usize) -> Option<(Address, usize)> {
+        let (&bytes, addresses) = self.buffers.range_mut(bytes..=2 * bytes).next()?;
+        let address = addresses.pop();
         if addresses.is_empty() {
             self.buffers.remove(&bytes);
         }
         self.bytes -= bytes;
-        Some(address)
+        address.map(|address| (address, bytes))
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (bytes, addresses) in std::mem::take(&mut idle.buffers) {
-            for address in addresses {
-                // SAFETY: it was allocated with these bytes, and no buffer has it.
-                unsafe { self.driver.free(address, bytes) };
-            }
-        }
+        self.release(Home::Idle);
+        self.release(Home::Scratch);
     }
 }
 
@@ -241,8 +530,10 @@ impl Drop for Inner {
 pub struct Buffer {
     device: Device,
     address: Address,
+    /// Bytes of the memory, of which the words are the first.
     bytes: usize,
     words: usize,
+    home: Home,
 }
 
 impl std::fmt::Debug for Buffer {
@@ -267,6 +558,21 @@ impl Buffer {
         self.words
     }
 
+    /// Whether it is memory of recordings.
+    pub(crate) fn is_scratch(&self) -> bool {
+        self.home == Home::Scratch
+    }
+
+    /// Bytes of its words.
+    pub(crate) fn word_bytes(&self) -> usize {
+        self.words * size_of::<u32>()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether it has no words.
     pub fn is_empty(&self) -> bool {
         self.words == 0
@@ -281,6 +587,9 @@ impl Buffer {
     /// If it is too short.
     pub fn read(&self, at: usize, words: &mut [u32]) -> Result<(), DeviceError> {
         assert!(at + words.len() <= self.words, "{} words at {at} of {}", words.len(), self.words);
+        if recording::with(&self.device, recording::Recorder::refuse).is_some() {
+            return Err(DeviceError::Recording { device: self.device.name() });
+        }
         self.device.0.copied[1].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
         // SAFETY: the buffer has as many bytes.
         self.device.0.noted(unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) })
@@ -292,7 +601,7 @@ impl Buffer {
     /// If the device failed.
     pub fn clear(&mut self) -> Result<(), DeviceError> {
         // SAFETY: the buffer has as many bytes.
-        self.device.0.noted(unsafe { self.device.0.driver.clear(self.address, self.bytes) })
+        unsafe { self.device.queue(Step::Clear { at: self.address, bytes: self.word_bytes() }) }
     }
 
     /// A copy on the same device.
@@ -302,15 +611,22 @@ impl Buffer {
     pub fn duplicate(&self) -> Result<Buffer, DeviceError> {
         let copy = self.device.buffer(self.words)?;
         // SAFETY: both have as many bytes, and are different buffers.
-        self.device.0.noted(unsafe { self.device.0.driver.copy(self.address, copy.address, self.bytes) })?;
+        unsafe { self.device.queue(Step::Copy { from: self.address, to: copy.address, bytes: self.word_bytes() }) }?;
         Ok(copy)
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut idle = self.device.idle();
-        idle.bytes += self.bytes;
-        idle.buffers.entry(self.bytes).or_default().push(self.address);
+        let whole = || Buffer { device: self.device.clone(), ..*self };
+        // A recording that is being made may have its address.
+        let is_kept =
+            self.home == Home::Idle && recording::with(&self.device, |recorder| recorder.keep(whole())).is_some();
+        if !is_kept {
+            let mut idle = locked(self.device.0.pool(self.home));
+            idle.in_use -= 1;
+            idle.bytes += self.bytes;
+            idle.buffers.entry(self.bytes).or_default().push(self.address);
+        }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "addresses of a device's memory")]
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::error::DeviceError;
@@ -83,4 +84,85 @@ pub unsafe trait Driver: Send + Sync {
     /// The arguments are those of the kernel, and all that they point to is on the device, large enough and not used
     /// for anything else until the kernel is done.
     unsafe fn launch(&self, kernel: usize, blocks: [u32; 3], arguments: NonNull<c_void>) -> Result<(), DeviceError>;
+
+    /// Makes a graph of steps, which happen in their order whenever it is launched. By itself a driver queues them one
+    /// by one.
+    ///
+    /// # Errors
+    /// If the device failed.
+    ///
+    /// # Safety
+    /// As for each step on its own, whenever the graph is launched.
+    unsafe fn graph(&self, steps: Vec<Step>) -> Result<Box<dyn Graph>, DeviceError> {
+        Ok(Box::new(Steps(steps)))
+    }
+}
+
+/// Steps that a driver queues as one. It is launched on the driver that made it.
+pub trait Graph: Send {
+    /// Queues all steps.
+    ///
+    /// # Errors
+    /// If the device failed.
+    fn launch(&self, driver: &dyn Driver) -> Result<(), DeviceError>;
+}
+
+struct Steps(Vec<Step>);
+
+impl Graph for Steps {
+    fn launch(&self, driver: &dyn Driver) -> Result<(), DeviceError> {
+        // SAFETY: who made the graph said so of every launch.
+        self.0.iter().try_for_each(|step| unsafe { step.queue(driver) })
+    }
+}
+
+/// What a [`Driver`] queues.
+pub enum Step {
+    /// [`Driver::launch`].
+    Launch {
+        /// The number of the kernel.
+        kernel: usize,
+        /// Blocks in each direction.
+        blocks: [u32; 3],
+        /// Its arguments, aligned to 8 bytes.
+        arguments: Box<[MaybeUninit<u64>]>,
+    },
+    /// [`Driver::copy`].
+    Copy {
+        /// Where the bytes are.
+        from: Address,
+        /// Where they go.
+        to: Address,
+        /// How many.
+        bytes: usize,
+    },
+    /// [`Driver::clear`].
+    Clear {
+        /// Where they are.
+        at: Address,
+        /// How many.
+        bytes: usize,
+    },
+}
+
+impl Step {
+    /// Queues it.
+    ///
+    /// # Errors
+    /// If the device failed.
+    ///
+    /// # Safety
+    /// As for the driver's function.
+    pub unsafe fn queue(&self, driver: &dyn Driver) -> Result<(), DeviceError> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Step::Launch { kernel, blocks, arguments } => {
+                    driver.launch(*kernel, *blocks, NonNull::from(&**arguments).cast())
+                }
+                &Step::Copy { from, to, bytes } => driver.copy(from, to, bytes),
+                &Step::Clear { at, bytes } => driver.clear(at, bytes),
+            }
+        }
+    }
 }

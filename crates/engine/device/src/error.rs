@@ -35,4 +35,18 @@ pub enum DeviceError {
         /// What the driver says.
         reason: String,
     },
+    /// The device failed, and the processor computes in its place from now on. What the device alone had is lost.
+    #[error("device {device} failed: {reason}; the processor computes from now on: ask again")]
+    Replaced {
+        /// The device.
+        device: String,
+        /// What it was to do, and what the driver says.
+        reason: String,
+    },
+    /// Work that is recorded reads what it computes.
+    #[error("device {device}: found work that reads its results, needed work that can be repeated without")]
+    Recording {
+        /// The device.
+        device: String,
+    },
 }

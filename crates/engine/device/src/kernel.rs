@@ -93,6 +93,18 @@ kernels! {
     SIGNED_DIGITS "signed_digits" DigitArgs: "The signed digits of coefficients.",
     ROTATED_DIFFERENCES "rotated_differences" RotationArgs: "`out` plus products of digits, rotated, less themselves.",
     COEFFICIENT_MAP "coefficient_map" MapArgs: "The image under an automorphism times a power of `X`, of coefficients.",
+    TABLE_SUMS "table_sums" TableArgs: "Sums over the rows of a table.",
+    BYTE_SUMS "byte_sums" ByteArgs: "Sums over the rows of a table of bytes, added.",
+    BYTE_CHANGES "byte_changes" ChangeArgs: "The shares of changed bytes, added.",
+    RAISE_SUMS "raise_sums" RaiseArgs: "Fractions of 2^32 as those of a modulus.",
+    ORBIT_KEY "orbit_key" OrbitArgs: "Values in orbit order, twice.",
+    WINDOW_SUMS "window_sums" WindowArgs: "Sums of factors times windows of keys.",
+    GATHER "gather" GatherArgs: "Images of differences of many polynomials, one after the other.",
+    SCATTER "scatter" ScatterArgs: "Limbs to the polynomials that they are of.",
+    BATCH "batch" BatchArgs: "An operation on many polynomials.",
+    CHOICES "choices" ChoiceArgs: "Products of digits with many keys, plus polynomials.",
+    KEY_ROWS "key_rows" RowArgs: "Rows in the order of keys.",
+    CEILING "ceiling" CeilingArgs: "Reduced products, for measurements alone.",
 }
 
 /// Threads of a block.
@@ -127,6 +139,15 @@ pub const MATRIX_RUN: usize = 128;
 
 /// Rows of a block of [`MATRIX_PRODUCT`].
 pub const MATRIX_ROWS: usize = 32;
+
+/// Columns of a block of [`TABLE_SUMS`].
+pub const TABLE_COLUMNS: usize = THREADS / 4;
+
+/// Rows, columns and queries of a block of [`BYTE_SUMS`].
+pub const BYTE_TILE: [usize; 3] = [256, 256, 8];
+
+/// Queries of a block of [`WINDOW_SUMS`].
+pub const WINDOW_QUERIES: usize = 4;
 
 /// No row: see [`PackArgs`].
 pub const NO_ROW: u32 = u32::MAX;
@@ -592,6 +613,8 @@ pub struct DigitArgs {
     pub ring: Ring,
     /// Coefficients over one or two primes.
     pub source: Address,
+    /// Words from those modulo one to those modulo the other.
+    pub source_prime: u64,
     /// `[prime][component][level]`.
     pub out: Address,
     /// One or two.
@@ -668,4 +691,271 @@ pub struct MapArgs {
     pub galois: u32,
     /// The exponent of the power of `X`.
     pub shift: u32,
+}
+
+/// Arguments of [`TABLE_SUMS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TableArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// Words: `[prime][block of residues][column][row]`.
+    pub table: Address,
+    /// Limbs: `[prime][row][component]`.
+    pub factors: Address,
+    /// Addresses of both components of each sum.
+    pub out: Address,
+    /// Rows of the table.
+    pub rows: u32,
+    /// Columns of the table.
+    pub columns: u32,
+    /// The first column that is summed.
+    pub first: u32,
+    /// How many are.
+    pub count: u32,
+}
+
+/// Arguments of [`BYTE_SUMS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ByteArgs {
+    /// Bytes: `[block of columns][row][column of the block]`.
+    pub bytes: Address,
+    /// Words: `[query][row]`.
+    pub factors: Address,
+    /// Words: `[query][column]`, added to.
+    pub sums: Address,
+    /// Rows of the table.
+    pub rows: u32,
+    /// Columns of the table.
+    pub columns: u32,
+    /// Number of queries.
+    pub queries: u32,
+    /// Words from the factors of a query to those of the next.
+    pub stride: u32,
+}
+
+/// Arguments of [`BYTE_CHANGES`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ChangeArgs {
+    /// Words: for each change its row, and the column of its first difference.
+    pub places: Address,
+    /// Signed numbers of 16 bits.
+    pub differences: Address,
+    /// Number of changes.
+    pub changes: u32,
+    /// Differences of a change.
+    pub length: u32,
+    /// Columns from one difference to the next.
+    pub step: u32,
+    /// As for [`ByteArgs`].
+    pub factors: Address,
+    /// As for [`ByteArgs`].
+    pub sums: Address,
+    /// Columns of the table.
+    pub columns: u32,
+    /// As for [`ByteArgs`].
+    pub stride: u32,
+}
+
+/// Arguments of [`RAISE_SUMS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RaiseArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// Words: `[query][residue]`.
+    pub sums: Address,
+    /// Limbs: `[prime][query]`.
+    pub out: Address,
+    /// Number of primes.
+    pub primes: u32,
+    /// Number of queries.
+    pub queries: u32,
+    /// The product of the primes.
+    pub modulus: u64,
+}
+
+/// Arguments of [`ORBIT_KEY`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OrbitArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The polynomial.
+    pub source: Address,
+    /// For each prime and each half in orbit order, its values twice.
+    pub out: Address,
+}
+
+/// Arguments of [`WINDOW_SUMS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct WindowArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// Words: `[list][prime][block of values][factor][value of the block]`.
+    pub factors: Address,
+    /// Addresses: for each list the keys of all queries, and then the sums of all queries.
+    pub vectors: Address,
+    /// Number of lists.
+    pub lists: u32,
+    /// Factors of a list.
+    pub count: u32,
+    /// Number of primes.
+    pub primes: u32,
+    /// Number of queries.
+    pub queries: u32,
+}
+
+/// An image of a difference.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub struct GatherItem {
+    /// What is subtracted from, if anything.
+    pub plus: Address,
+    /// What is subtracted, if anything.
+    pub minus: Address,
+    /// A Galois element, 1 for none.
+    pub galois: u32,
+    /// Zero.
+    pub unused: u32,
+}
+
+/// Arguments of [`GATHER`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct GatherArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of everything.
+    pub basis: Basis,
+    /// Of [`GatherItem`].
+    pub items: Address,
+    /// How many.
+    pub count: u32,
+    /// Limbs: `[prime][item]`.
+    pub out: Address,
+}
+
+/// Arguments of [`SCATTER`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ScatterArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// Limbs: `[prime][polynomial]`.
+    pub words: Address,
+    /// Addresses of the polynomials.
+    pub out: Address,
+    /// How many.
+    pub count: u32,
+}
+
+/// Polynomials of an operation of [`BATCH`].
+#[derive(Clone, Copy, Debug, Default, NoUninit)]
+#[repr(C)]
+pub struct BatchItem {
+    /// The result.
+    pub out: Address,
+    /// The second result, if there is one.
+    pub other: Address,
+    /// An operand.
+    pub a: Address,
+    /// The second operand, if there is one.
+    pub b: Address,
+}
+
+/// An operation of [`BATCH`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BatchOperation {
+    /// `a + b`.
+    Sum,
+    /// `a factor / R`.
+    Product,
+    /// `b + a factor / R`.
+    AddProduct,
+    /// `a + b`, and `(a - b) factor / R`.
+    Split,
+}
+
+/// Arguments of [`BATCH`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BatchArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of everything.
+    pub basis: Basis,
+    /// Of [`BatchItem`].
+    pub items: Address,
+    /// The factor, if there is one.
+    pub factor: Address,
+    /// The operation.
+    pub operation: BatchOperation,
+}
+
+/// A product with a key, and what is added to it.
+#[derive(Clone, Copy, Debug, NoUninit)]
+#[repr(C)]
+pub struct ChoiceItem {
+    /// The key.
+    pub key: Address,
+    /// What is added to each component, if anything.
+    pub plus: [Address; 2],
+    /// The results.
+    pub out: [Address; 2],
+    /// The Galois element of what is added, 1 for none.
+    pub galois: u32,
+    /// Zero.
+    pub unused: u32,
+}
+
+/// Arguments of [`CHOICES`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ChoiceArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// The basis of everything.
+    pub basis: Basis,
+    /// Limbs: `[prime][item][digit]`.
+    pub digits: Address,
+    /// Digits of an item.
+    pub rows: u32,
+    /// Number of items.
+    pub count: u32,
+    /// Of [`ChoiceItem`].
+    pub items: Address,
+}
+
+/// Arguments of [`KEY_ROWS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RowArgs {
+    /// The ring.
+    pub ring: Ring,
+    /// Addresses of both components of each row.
+    pub rows: Address,
+    /// Number of rows.
+    pub count: u32,
+    /// Words: `[prime][row]`, in the order of keys.
+    pub out: Address,
+}
+
+/// Products of a thread of [`CEILING`] that do not wait for each other.
+pub const CHAINS: usize = 8;
+
+/// Arguments of [`CEILING`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CeilingArgs {
+    /// A [`Prime`].
+    pub prime: Address,
+    /// A word for each thread.
+    pub out: Address,
+    /// Products of each chain.
+    pub rounds: u32,
 }

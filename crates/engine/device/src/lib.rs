@@ -1,20 +1,26 @@
 #![doc = include_str!("../README.md")]
 
+mod copy;
 mod device;
 mod driver;
 mod error;
 pub mod kernel;
+mod recording;
 mod work;
 
-pub use device::{Buffer, Device, Launches};
-pub use driver::Driver;
+pub use copy::DeviceCopy;
+pub use device::{Buffer, Device, Launches, Operation};
+pub use driver::{Driver, Graph, Step};
 pub use error::DeviceError;
 pub use kernel::{Address, Kernel, NAMES};
+pub use recording::Recording;
 pub use work::{Arguments, Work};
 
 /// The sources of the kernels, by name.
-pub const SOURCES: [(&str, &str); 10] = [
+pub const SOURCES: [(&str, &str); 13] = [
     ("arithmetic.h", include_str!("../kernels/arithmetic.h")),
+    ("batches.h", include_str!("../kernels/batches.h")),
+    ("ceiling.h", include_str!("../kernels/ceiling.h")),
     ("digits.h", include_str!("../kernels/digits.h")),
     ("elements.h", include_str!("../kernels/elements.h")),
     ("kernels.cu", include_str!("../kernels/kernels.cu")),
@@ -23,5 +29,6 @@ pub const SOURCES: [(&str, &str); 10] = [
     ("ring.h", include_str!("../kernels/ring.h")),
     ("shim.h", include_str!("../kernels/shim.h")),
     ("switching.h", include_str!("../kernels/switching.h")),
+    ("tables.h", include_str!("../kernels/tables.h")),
     ("transform.h", include_str!("../kernels/transform.h")),
 ];

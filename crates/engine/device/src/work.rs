@@ -1,9 +1,10 @@
 //! What launches cost a device, counted from their arguments: the floors below which no kernel of this kind runs.
 
 use crate::kernel::{
-    self, AutomorphismArgs, ConvertArgs, DigitArgs, DivideArgs, ElementArgs, FactorArgs, FoldArgs, Kernel, KeyArgs,
-    LOG_RUN, LOG_TILE, MapArgs, MatrixArgs, ModuleArgs, PackArgs, QuotientArgs, Ring, RotationArgs, SelectArgs,
-    StepArgs, SumsArgs, TensorArgs, TransformArgs,
+    self, AutomorphismArgs, BatchArgs, BatchOperation, ByteArgs, CeilingArgs, ChangeArgs, ChoiceArgs, ConvertArgs,
+    DigitArgs, DivideArgs, ElementArgs, FactorArgs, FoldArgs, GatherArgs, Kernel, KeyArgs, LOG_RUN, LOG_TILE, MapArgs,
+    MatrixArgs, ModuleArgs, OrbitArgs, PackArgs, QuotientArgs, RaiseArgs, Ring, RotationArgs, RowArgs, ScatterArgs,
+    SelectArgs, StepArgs, SumsArgs, TableArgs, TensorArgs, TransformArgs, WindowArgs,
 };
 
 /// Multiplications of 32-bit words, and bytes of memory, each read or written once by a launch. Products for sums count
@@ -179,14 +180,102 @@ impl Arguments for PackArgs {
 }
 
 impl Arguments for DigitArgs {
-    fn work(&self, _: usize, _: [usize; 3]) -> Work {
-        Work::of(degree(&self.ring), PRODUCT, self.primes as usize * (1 + self.levels as usize))
+    fn work(&self, _: usize, [_, operands, _]: [usize; 3]) -> Work {
+        Work::of(degree(&self.ring) * operands, PRODUCT, self.primes as usize * (1 + self.levels as usize))
     }
 }
 
 impl Arguments for MapArgs {
     fn work(&self, _: usize, [_, limbs, _]: [usize; 3]) -> Work {
         Work::of(degree(&self.ring) * limbs, 0, 2)
+    }
+}
+
+impl Arguments for TableArgs {
+    fn work(&self, _: usize, [_, _, primes]: [usize; 3]) -> Work {
+        let (rows, count) = (self.rows as usize, self.count as usize);
+        Work::of(degree(&self.ring) * primes, 2 * count * (rows + 2), rows * count + 2 * (rows + count))
+    }
+}
+
+impl Arguments for ByteArgs {
+    /// The table is read once for the queries of a block.
+    fn work(&self, _: usize, [_, _, passes]: [usize; 3]) -> Work {
+        let (rows, columns, queries) = (self.rows as usize, self.columns as usize, self.queries as usize);
+        let words = Work::of(queries, rows * columns, rows + columns);
+        Work { bytes: words.bytes + (rows * columns * passes) as u64, ..words }
+    }
+}
+
+impl Arguments for ChangeArgs {
+    fn work(&self, _: usize, [_, queries, _]: [usize; 3]) -> Work {
+        Work::of(self.changes as usize * self.length as usize * queries, 1, 2)
+    }
+}
+
+impl Arguments for RaiseArgs {
+    fn work(&self, _: usize, [_, queries, _]: [usize; 3]) -> Work {
+        let primes = self.primes as usize;
+        Work::of(degree(&self.ring) * queries, 2 + 3 * PRODUCT * primes, 1 + primes)
+    }
+}
+
+impl Arguments for OrbitArgs {
+    fn work(&self, _: usize, [_, primes, _]: [usize; 3]) -> Work {
+        Work::of(2 * degree(&self.ring) * primes, PRODUCT, 2)
+    }
+}
+
+impl Arguments for WindowArgs {
+    /// The factors are read once for the queries of a block.
+    fn work(&self, _: usize, [_, primes, passes]: [usize; 3]) -> Work {
+        let (factors, queries) = (self.lists as usize * self.count as usize, self.queries as usize);
+        let words = factors * passes + queries * (2 * self.lists as usize + 1);
+        Work::of(degree(&self.ring) * primes, queries * factors, words)
+    }
+}
+
+impl Arguments for GatherArgs {
+    /// Of differences.
+    fn work(&self, _: usize, [_, items, limbs]: [usize; 3]) -> Work {
+        Work::of(degree(&self.ring) * items * limbs, 0, 3)
+    }
+}
+
+impl Arguments for ScatterArgs {
+    fn work(&self, _: usize, [_, items, limbs]: [usize; 3]) -> Work {
+        Work::of(degree(&self.ring) * items * limbs, 0, 2)
+    }
+}
+
+impl Arguments for BatchArgs {
+    fn work(&self, _: usize, [_, items, limbs]: [usize; 3]) -> Work {
+        let (multiplications, words) = match self.operation {
+            BatchOperation::Sum => (0, 3),
+            BatchOperation::Product => (PRODUCT, 2),
+            BatchOperation::AddProduct => (PRODUCT, 3),
+            BatchOperation::Split => (PRODUCT, 4),
+        };
+        Work::of(degree(&self.ring) * items * limbs, multiplications, words)
+    }
+}
+
+impl Arguments for ChoiceArgs {
+    fn work(&self, _: usize, [_, items, limbs]: [usize; 3]) -> Work {
+        let rows = self.rows as usize;
+        Work::of(degree(&self.ring) * items * limbs, 2 * (rows + 2), 3 * rows + 4)
+    }
+}
+
+impl Arguments for RowArgs {
+    fn work(&self, _: usize, [_, components, primes]: [usize; 3]) -> Work {
+        Work::of(degree(&self.ring) * components * primes, PRODUCT, 2)
+    }
+}
+
+impl Arguments for CeilingArgs {
+    fn work(&self, _: usize, [blocks, _, _]: [usize; 3]) -> Work {
+        Work::of(blocks * kernel::THREADS, PRODUCT * kernel::CHAINS * self.rounds as usize, 1)
     }
 }
 

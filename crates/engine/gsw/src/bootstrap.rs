@@ -7,7 +7,7 @@ use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 use crate::error::{GswError, shape};
 use crate::lwe::LweCiphertext;
 use crate::parameters::{BootstrapParameters, SmallRing, check_output};
-use crate::rgsw::{Rgsw, RlweCiphertext};
+use crate::rgsw::{Rgsw, RlweCiphertext, switched};
 use crate::ring_secret::{RingSecret, SeededRows};
 use crate::rotation::{BlindRotationKey, log2_order};
 use crate::trace::{SeededTraceKey, TraceKey};
@@ -75,20 +75,14 @@ impl ConversionKey {
     /// If the number of ciphertexts is not the number of levels, or they belong to another ring.
     pub fn rgsw(&self, gadget: DigitGadget, levels: &[RlweCiphertext]) -> Result<Rgsw, GswError> {
         shape("make an RGSW ciphertext", levels.len(), gadget.levels())?;
-        let by_secret = levels.iter().map(|row| self.times_secret(row)).collect::<Result<Vec<_>, _>>()?;
+        let by_secret = self.times_secret(levels)?;
         let rows: Vec<[&Poly; 2]> = levels.iter().chain(&by_secret).map(|RlweCiphertext([a, b])| [a, b]).collect();
         Ok(Rgsw(self.parameters.ring().digit_key(gadget, &rows)?))
     }
 
-    /// Converts an encryption of `m` to one of `m s`: `c_0 s + c_1 s^2`.
-    fn times_secret(&self, ciphertext: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
-        let ring = self.parameters.ring();
-        let [c0, c1] = &ciphertext.0;
-        let mut c1 = c1.clone();
-        ring.to_coefficients(&mut c1)?;
-        let mut switched = ring.digit_product(&ring.digits(self.square.gadget(), &[&c1])?, &self.square)?;
-        ring.add_assign(&mut switched[1], c0)?;
-        Ok(RlweCiphertext(switched))
+    /// Converts encryptions of `m` to those of `m s`: `c_0 s + c_1 s^2`.
+    fn times_secret(&self, ciphertexts: &[RlweCiphertext]) -> Result<Vec<RlweCiphertext>, GswError> {
+        switched(self.parameters.ring(), ciphertexts, (&self.square, 1), 1)
     }
 }
 

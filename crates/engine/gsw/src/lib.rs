@@ -18,7 +18,7 @@ pub use lwe::{LweCiphertext, LweSecret, SwitchedLwe};
 pub use lwe_switch::{LweSwitchKey, SeededLweSwitchKey, rounded_to_even};
 pub use noise::{Noise, digit_square, log2_failure, log2_failure_of_shared};
 pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
-pub use rgsw::{Rgsw, RlweCiphertext};
+pub use rgsw::{Choice, Rgsw, RlweCiphertext};
 pub use ring_secret::{RingSecret, SeededRows};
 pub use rotation::{BlindRotationKey, SeededBlindRotationKey};
 pub use trace::{SeededTraceKey, TraceKey};

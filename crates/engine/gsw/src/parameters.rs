@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
+use unspoken_ring::{Backend, Basis, Device, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
 use unspoken_rlwe::INSECURE_PREFIX;
 use unspoken_rlwe::security::{SECURITY_BITS, binary_security_bits};
 
@@ -54,6 +54,15 @@ impl SmallRing {
             digit_len: 1,
         };
         Ok(SmallRing { name, ring: Ring::new(literal, backend)? })
+    }
+
+    /// The same ring with its polynomials on a device: for services, which have no secrets. Polynomials of one cannot
+    /// be used with the other.
+    ///
+    /// # Errors
+    /// If the device has too little memory or failed.
+    pub fn on_device(&self, device: &Device) -> Result<Self, GswError> {
+        Ok(SmallRing { name: self.name, ring: self.ring.on_device(device)? })
     }
 
     /// Checks that LWE with these parameters has 128 bits of security, or that the name begins with `insecure_`.
@@ -170,6 +179,16 @@ impl BootstrapParameters {
         SmallRing::check_lwe(ring.name(), lwe)?;
         let [rotation, trace, output] = [ring.gadget(rotation)?, ring.gadget(trace)?, ring.gadget(output)?];
         check_output(output)?;
+        Ok(BootstrapParameters(Arc::new(Inner { ring, lwe, rotation, trace, output })))
+    }
+
+    /// The same parameters with their ring on a device: see [`SmallRing::on_device`].
+    ///
+    /// # Errors
+    /// As for [`SmallRing::on_device`].
+    pub fn on_device(&self, device: &Device) -> Result<Self, GswError> {
+        let Inner { lwe, rotation, trace, output, .. } = *self.0;
+        let ring = self.0.ring.on_device(device)?;
         Ok(BootstrapParameters(Arc::new(Inner { ring, lwe, rotation, trace, output })))
     }
 

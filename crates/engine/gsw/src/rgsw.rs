@@ -1,6 +1,6 @@
 //! RLWE ciphertexts of a small ring, RGSW ciphertexts and their products.
 
-use unspoken_ring::{DigitKey, Poly, Seed};
+use unspoken_ring::{Difference, DigitKey, DigitTerm, Poly, Seed};
 
 use crate::error::GswError;
 use crate::lwe::LweCiphertext;
@@ -99,6 +99,14 @@ impl RlweCiphertext {
         Ok(LweCiphertext { mask, body: c0.get(place).copied().unwrap_or_default() })
     }
 
+    /// Moves both components to the memory of this process, if only a device has them.
+    ///
+    /// # Errors
+    /// If it is of another ring, or the device failed.
+    pub fn fetch(&mut self, ring: &SmallRing) -> Result<(), GswError> {
+        Ok(self.0.iter_mut().try_for_each(|component| ring.fetch(component))?)
+    }
+
     /// Both components in the coefficient domain.
     ///
     /// # Errors
@@ -114,15 +122,35 @@ impl RlweCiphertext {
 #[derive(Debug)]
 pub struct Rgsw(pub(crate) DigitKey);
 
+/// A choice between two ciphertexts by an encrypted bit. A ciphertext that is not there counts as zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice<'a> {
+    /// The bit.
+    pub bit: &'a Rgsw,
+    /// What is chosen if the bit is 0.
+    pub zero: Option<&'a RlweCiphertext>,
+    /// What is chosen if the bit is 1.
+    pub one: Option<&'a RlweCiphertext>,
+}
+
+impl<'a> Choice<'a> {
+    fn term(&self) -> DigitTerm<'a> {
+        let [zero, one] = [self.zero, self.one].map(|ciphertext| match ciphertext {
+            Some(RlweCiphertext([c0, c1])) => [Some(c0), Some(c1)],
+            None => [None, None],
+        });
+        let operands = one.into_iter().zip(zero).map(|(plus, minus)| Difference { plus, minus }).collect();
+        DigitTerm { operands, key: &self.bit.0, plus: zero, galois: 1 }
+    }
+}
+
 impl Rgsw {
     /// The external product: an RLWE ciphertext of the product of both messages (Pirouette, Algorithm 5).
     ///
     /// # Errors
     /// If they are of different rings.
     pub fn external_product(&self, ring: &SmallRing, operand: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
-        let [c0, c1] = &operand.coefficients(ring)?;
-        let digits = ring.digits(self.0.gadget(), &[c0, c1])?;
-        Ok(RlweCiphertext(ring.digit_product(&digits, &self.0)?))
+        only(Self::choose_each(ring, &[Choice { bit: self, zero: None, one: Some(operand) }])?)
     }
 
     /// An RLWE ciphertext of the message of `zero` if the encrypted bit is 0, and of the message of `one` if it is 1
@@ -136,10 +164,38 @@ impl Rgsw {
         zero: &RlweCiphertext,
         one: &RlweCiphertext,
     ) -> Result<RlweCiphertext, GswError> {
-        let mut difference = one.clone();
-        difference.sub_assign(ring, zero)?;
-        let mut chosen = self.external_product(ring, &difference)?;
-        chosen.add_assign(ring, zero)?;
-        Ok(chosen)
+        only(Self::choose_each(ring, &[Choice { bit: self, zero: Some(zero), one: Some(one) }])?)
     }
+
+    /// The chosen ones of many ciphertexts, by bits of one gadget. A device computes all of them at once.
+    ///
+    /// # Errors
+    /// If they are of different rings, bits have different gadgets, or nothing is there to choose.
+    pub fn choose_each(ring: &SmallRing, choices: &[Choice<'_>]) -> Result<Vec<RlweCiphertext>, GswError> {
+        let terms: Vec<DigitTerm<'_>> = choices.iter().map(Choice::term).collect();
+        Ok(ring.digit_products(&terms)?.into_iter().map(RlweCiphertext).collect())
+    }
+}
+
+/// For each ciphertext the product of the image of its second component with a key, plus that of its first one at a
+/// place.
+pub(crate) fn switched(
+    ring: &SmallRing,
+    ciphertexts: &[RlweCiphertext],
+    (key, galois): (&DigitKey, u64),
+    place: usize,
+) -> Result<Vec<RlweCiphertext>, GswError> {
+    let mut terms = Vec::with_capacity(ciphertexts.len());
+    for RlweCiphertext([c0, c1]) in ciphertexts {
+        let operands = vec![Difference { plus: Some(c1), minus: None }];
+        let plus = [0, 1].map(|component| (component == place).then_some(c0));
+        terms.push(DigitTerm { operands, key, plus, galois });
+    }
+    Ok(ring.digit_products(&terms)?.into_iter().map(RlweCiphertext).collect())
+}
+
+/// The only result of one computation.
+fn only(results: Vec<RlweCiphertext>) -> Result<RlweCiphertext, GswError> {
+    let none = GswError::Shape { operation: "choose a ciphertext", found: 0, needed: 1 };
+    results.into_iter().next().ok_or(none)
 }

@@ -4,7 +4,7 @@ use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 
 use crate::error::GswError;
 use crate::parameters::SmallRing;
-use crate::rgsw::RlweCiphertext;
+use crate::rgsw::{RlweCiphertext, switched};
 use crate::ring_secret::{RingSecret, SeededRows};
 
 /// Keys of the automorphisms `X -> X^(N/2^i + 1)`, for storage and transfer.
@@ -68,8 +68,8 @@ impl TraceKey {
         let mut whole = ciphertext.clone();
         whole.0.iter_mut().try_for_each(|component| ring.unscale_assign(component, ring.degree() as u32))?;
         for step in 0..first {
-            let image = self.image(&whole, step)?;
-            whole.add_assign(ring, &image)?;
+            let images = self.images(std::slice::from_ref(&whole), step)?;
+            images.iter().try_for_each(|image| whole.add_assign(ring, image))?;
         }
         self.split(whole, first)
     }
@@ -101,36 +101,32 @@ impl TraceKey {
 
     /// Splits the coefficients that are multiples of `2^first` into ciphertexts of one each.
     fn split(&self, whole: RlweCiphertext, first: usize) -> Result<Vec<RlweCiphertext>, GswError> {
-        let ring = &self.ring;
         let mut parts = vec![whole];
         // After each step, part `k` holds the coefficients whose number is `k` modulo the number of parts.
         for step in first..self.steps.len() {
-            let mut odd = Vec::with_capacity(parts.len());
-            for even in &mut parts {
-                let image = self.image(even, step)?;
-                let mut other = even.clone();
-                other.sub_assign(ring, &image)?;
-                other.mul_assign(ring, &self.shifts[step])?;
-                even.add_assign(ring, &image)?;
-                odd.push(other);
-            }
-            parts.extend(odd);
+            let odd = self.images(&parts, step)?;
+            let [mut even, mut odd] = [parts, odd].map(polys);
+            self.ring.split_each(&mut even, &mut odd, &self.shifts[step])?;
+            parts = ciphertexts(even.into_iter().chain(odd));
         }
         Ok(parts)
     }
 
-    /// The image under the automorphism of a step.
-    fn image(&self, ciphertext: &RlweCiphertext, step: usize) -> Result<RlweCiphertext, GswError> {
-        let ring = &self.ring;
-        let [c0, c1] = &ciphertext.0;
-        let galois = galois(ring, step as u32);
-        let mut turned = ring.automorphism(c1, galois)?;
-        ring.to_coefficients(&mut turned)?;
-        let key = &self.steps[step];
-        let mut switched = ring.digit_product(&ring.digits(key.gadget(), &[&turned])?, key)?;
-        ring.add_assign(&mut switched[0], &ring.automorphism(c0, galois)?)?;
-        Ok(RlweCiphertext(switched))
+    /// The images under the automorphism of a step.
+    fn images(&self, parts: &[RlweCiphertext], step: usize) -> Result<Vec<RlweCiphertext>, GswError> {
+        switched(&self.ring, parts, (&self.steps[step], galois(&self.ring, step as u32)), 0)
     }
+}
+
+/// The components of ciphertexts, one after the other.
+fn polys(ciphertexts: Vec<RlweCiphertext>) -> Vec<Poly> {
+    ciphertexts.into_iter().flat_map(|RlweCiphertext(components)| components).collect()
+}
+
+/// The inverse of [`polys`].
+fn ciphertexts(polys: impl IntoIterator<Item = Poly>) -> Vec<RlweCiphertext> {
+    let mut polys = polys.into_iter();
+    std::iter::from_fn(|| Some(RlweCiphertext([polys.next()?, polys.next()?]))).collect()
 }
 
 /// The exponent of the automorphism of a step.

@@ -68,6 +68,13 @@ pub(crate) struct DigitTable {
     pub(crate) second: Option<Composition>,
 }
 
+impl DigitTable {
+    /// Number of primes of the modulus.
+    pub(crate) fn primes(&self) -> usize {
+        if self.second.is_some() { 2 } else { 1 }
+    }
+}
+
 /// `x = x_1 + q_1 ((x_2 - x_1) / q_1 mod q_2)`.
 pub(crate) struct Composition {
     pub(crate) modulus: Modulus,
@@ -164,6 +171,13 @@ impl Ring {
         }
         let needed = Basis::chain(gadget.chain);
         rows.iter().flatten().try_for_each(|component| self.check_values("digit key", component, needed))?;
+        let owner = Arc::clone(self.pool());
+        // What a device alone has stays there.
+        let is_there = rows.iter().flatten().any(|component| !component.words.is_here());
+        if let Some(on) = self.on().filter(|_| is_there) {
+            let words = on.key_rows(self, gadget.chain, rows)?;
+            return Ok(DigitKey { owner, words, gadget, rows: rows.len(), degree: self.degree() });
+        }
         let len = 2 * self.degree();
         let mut words = Pool::new(0).take(gadget.chain * rows.len() * len);
         words.inherit(rows.iter().flatten().any(|component| component.is_secret()));
@@ -180,7 +194,6 @@ impl Ring {
             let modulus = self.modulus(prime);
             self.kernels().scale_assign(modulus, target, modulus.shoup(modulus.r));
         }
-        let owner = Arc::clone(self.pool());
         Ok(DigitKey { owner, words, gadget, rows: rows.len(), degree: self.degree() })
     }
 
@@ -233,9 +246,7 @@ impl Ring {
     /// residues.
     pub(crate) fn check_only_digit(&self, digits: &Digits, chain: usize) -> Result<(), RingError> {
         const OPERATION: &str = "use a digit as a polynomial";
-        if !digits.words.belongs_to(self.pool()) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
+        self.check_words(OPERATION, &digits.words)?;
         if digits.rows != 1 {
             let (what, found) = ("the digits of a polynomial", digits.rows);
             return Err(RingError::Length { what, found, needed: "one" });
@@ -359,12 +370,19 @@ impl Ring {
 
     fn check_digit_key(&self, digits: &Digits, key: &DigitKey) -> Result<(), RingError> {
         const OPERATION: &str = "digit product";
-        if !Arc::ptr_eq(&key.owner, self.pool()) || !digits.words.belongs_to(self.pool()) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
+        self.check_words(OPERATION, &digits.words)?;
+        self.check_rows(OPERATION, key)?;
         let same = key.gadget == digits.gadget && key.rows == digits.rows;
         let what = "the rows of a digit key";
         if same { Ok(()) } else { Err(RingError::Length { what, found: key.rows, needed: "one per digit" }) }
+    }
+
+    /// Checks that a key was made by this ring object and can be had.
+    pub(crate) fn check_rows(&self, operation: &'static str, key: &DigitKey) -> Result<(), RingError> {
+        if !Arc::ptr_eq(&key.owner, self.pool()) {
+            return Err(RingError::ForeignOperand { operation });
+        }
+        if key.words.is_here() { Ok(()) } else { self.check_words(operation, &key.words) }
     }
 
     /// The product of the first one or two primes.

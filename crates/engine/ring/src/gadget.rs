@@ -301,9 +301,7 @@ impl Ring {
     /// If the key covers fewer chain primes than the digits or has other special primes.
     pub fn gadget_product_hoisted(&self, digits: &Decomposed, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         self.check_key("hoisted gadget product", digits.basis, key)?;
-        if !digits.words.belongs_to(self.pool()) {
-            return Err(RingError::ForeignOperand { operation: "hoisted gadget product" });
-        }
+        self.check_words("hoisted gadget product", &digits.words)?;
         if let Some(on) = self.on() {
             return on.key_products(self, digits, &[(key, 1)]);
         }

@@ -23,9 +23,7 @@ impl Ring {
         for (key, _) in terms {
             self.check_key(OPERATION, digits.basis, key)?;
         }
-        if !digits.words.belongs_to(self.pool()) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
+        self.check_words(OPERATION, &digits.words)?;
         if let Some(on) = self.on() {
             terms.iter().try_for_each(|&(_, galois)| self.permutation(galois).map(drop))?;
             return on.key_products(self, digits, terms);

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod automorphism;
+mod batch;
 mod byte_table;
 mod coefficients;
 mod declassify;
@@ -24,14 +25,17 @@ mod ntt;
 mod orbit;
 mod poly;
 mod product_sums;
+mod recording;
 mod ring;
 mod sampling;
 #[cfg(all(test, target_os = "linux"))]
 mod stack_tests;
+mod stored;
 mod subring;
 mod table;
 
-pub use byte_table::{BYTE_BLOCK, byte_sums};
+pub use batch::{Difference, DigitTerm};
+pub use byte_table::{BYTE_BLOCK, ByteChanges, ByteFactors};
 pub use declassify::declassify;
 pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;
@@ -45,8 +49,10 @@ pub use module_rows::ModuleRows;
 pub use ntt::RingKind;
 pub use orbit::{GaloisSums, OrbitKey, OrbitShape};
 pub use poly::{Basis, Domain, Poly, Special};
+pub use recording::Recording;
 pub use ring::{MAX_DROPPED, Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, RandomSource, SecretRng, Seed, derive_bytes};
+pub use stored::Stored;
 pub use subring::SubringPoly;
 pub use table::{TableFactors, TableShape};
-pub use unspoken_device::{Device, DeviceError};
+pub use unspoken_device::{Device, DeviceCopy, DeviceError};

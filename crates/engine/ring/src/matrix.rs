@@ -5,10 +5,10 @@
 //! evaluation domain of the standard ring, `i` (that is `X^(n/2)`) is the residue `sqrt(-1)` at the first half of the
 //! positions and its negative at the second half, so a complex matrix costs the same as a real one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rayon::prelude::*;
-use unspoken_device::{Buffer, Device};
+use unspoken_device::{Buffer, Device, DeviceCopy};
 
 use crate::error::RingError;
 use crate::kernels::PackedMatrix;
@@ -26,8 +26,8 @@ pub struct RingMatrix {
     basis: Basis,
     /// In the order of the limbs of a polynomial over the basis.
     primes: Vec<PrimeMatrix>,
-    /// The same on the device of the ring, once it was needed there.
-    device: Mutex<Option<Arc<Buffer>>>,
+    /// The same on the device of the ring.
+    copy: DeviceCopy,
 }
 
 enum PrimeMatrix {
@@ -77,19 +77,12 @@ impl RingMatrix {
         self.primes.iter().flat_map(PrimeMatrix::matrices)
     }
 
-    /// The matrices of all primes on the device of the ring, and how many each prime has. They are copied there once.
+    /// The matrices of all primes on the device of the ring, and how many each prime has.
     pub(crate) fn on(&self, device: &Device) -> Result<(Arc<Buffer>, usize), RingError> {
-        // It is whole even if a thread panicked. Held while the first of several products copies the matrices.
-        let mut there = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let buffer = match &*there {
-            Some(buffer) => Arc::clone(buffer),
-            None => {
-                let entries: Vec<u32> = self.matrices().flat_map(|matrix| &matrix.entries).copied().collect();
-                let buffer = Arc::new(device.upload(&entries)?);
-                *there = Some(Arc::clone(&buffer));
-                buffer
-            }
-        };
+        let buffer = self.copy.on_with(device, |device| {
+            let entries: Vec<u32> = self.matrices().flat_map(|matrix| &matrix.entries).copied().collect();
+            device.upload(&entries)
+        })?;
         Ok((buffer, self.primes.first().map_or(1, |prime| prime.matrices().len())))
     }
 }
@@ -144,7 +137,7 @@ impl Ring {
     ) -> RingMatrix {
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let primes = primes.into_par_iter().map(&pack).collect();
-        RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes, device: Mutex::new(None) }
+        RingMatrix { owner: Arc::clone(self.pool()), rows, columns, basis, primes, copy: DeviceCopy::default() }
     }
 
     /// `A x`: one polynomial per row of `matrix`, over the common basis of `inputs`. Evaluation domain.

@@ -5,9 +5,9 @@
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use unspoken_device::{Buffer, Device};
+use unspoken_device::{Buffer, Device, DeviceCopy};
 use zeroize::optimization_barrier;
 
 use crate::error::RingError;
@@ -168,13 +168,25 @@ impl Pool {
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         let recycled = self.idle().take(len);
         let buffer = recycled.unwrap_or_else(|| AlignedWords::zeroed(len));
-        Words { buffer: Some(buffer), device: OnceLock::new(), len, pool: Arc::clone(self), secret: false }
+        Words {
+            buffer: Some(buffer),
+            device: None,
+            copy: DeviceCopy::default(),
+            len,
+            pool: Arc::clone(self),
+            secret: false,
+        }
     }
 
     /// Words that only a device has.
     pub(crate) fn on_device(self: &Arc<Self>, buffer: Buffer) -> Words {
-        let (len, device) = (buffer.len(), OnceLock::from(Arc::new(buffer)));
-        Words { buffer: None, device, len, pool: Arc::clone(self), secret: false }
+        self.of_device(Arc::new(buffer))
+    }
+
+    /// Words that only a device has, and perhaps others who do not change them.
+    pub(crate) fn of_device(self: &Arc<Self>, buffer: Arc<Buffer>) -> Words {
+        let (len, copy) = (buffer.len(), DeviceCopy::default());
+        Words { buffer: None, device: Some(buffer), copy, len, pool: Arc::clone(self), secret: false }
     }
 
     fn give_back(&self, buffer: AlignedWords) {
@@ -199,17 +211,21 @@ impl Pool {
 
 /// A buffer of a [`Pool`]. When it is dropped it returns to the pool, wiped first if it is marked secret.
 ///
-/// The words of a ring on a device are there, or here, or at both places; they are copied to the device at their first
-/// use there.
+/// The words of a ring on a device are there or here. Those here are copied to the device at their first use there.
 pub(crate) struct Words {
     /// At least `len` words; none if only a device has them.
     buffer: Option<AlignedWords>,
-    /// The same words on a device.
-    device: OnceLock<Arc<Buffer>>,
+    /// The words, if only a device has them.
+    device: Option<Arc<Buffer>>,
+    /// Their copy on a device, if they are here.
+    copy: DeviceCopy,
     len: usize,
     pool: Arc<Pool>,
     secret: bool,
 }
+
+/// Operations fetch words before they read them.
+const NOT_HERE: &str = "words in the memory of this process";
 
 impl Words {
     /// Marks the contents secret: they are wiped before the memory is reused.
@@ -237,8 +253,8 @@ impl Words {
 
     pub(crate) fn duplicate(&self) -> Words {
         if self.buffer.is_none() {
-            let (device, len, pool, secret) = (self.device.clone(), self.len, Arc::clone(&self.pool), self.secret);
-            return Words { buffer: None, device, len, pool, secret };
+            let (device, copy, pool) = (self.device.clone(), DeviceCopy::default(), Arc::clone(&self.pool));
+            return Words { buffer: None, device, copy, len: self.len, pool, secret: self.secret };
         }
         let mut copy = self.pool.take(self.len());
         copy.copy_from_slice(self);
@@ -256,21 +272,18 @@ impl Words {
         self.buffer.is_some()
     }
 
-    /// The same words on a device. They are copied there once.
+    /// The same words on a device. Words that are here are copied there, and the address is valid until the end of the
+    /// operation.
     ///
     /// # Errors
     /// [`RingError::SecretOnDevice`] if they are secret, or if the device failed.
-    pub(crate) fn on(&self, device: &Device) -> Result<&Arc<Buffer>, RingError> {
+    pub(crate) fn on(&self, device: &Device) -> Result<Arc<Buffer>, RingError> {
         if self.secret {
             return Err(RingError::SecretOnDevice);
         }
-        match self.device.get() {
-            Some(buffer) => Ok(buffer),
-            None => {
-                let buffer = Arc::new(device.upload(self)?);
-                Ok(self.device.get_or_init(|| buffer))
-            }
-        }
+        let Some(buffer) = &self.device else { return Ok(self.copy.on::<u32>(device, self)?) };
+        device.note_use(buffer);
+        Ok(Arc::clone(buffer))
     }
 
     /// The words on a device, to be changed there: nobody else has them.
@@ -278,23 +291,22 @@ impl Words {
     /// # Errors
     /// As for [`Words::on`].
     pub(crate) fn on_to_change(&mut self, device: &Device) -> Result<&Buffer, RingError> {
-        let mut buffer = Arc::clone(self.on(device)?);
-        self.device.take();
-        if Arc::get_mut(&mut buffer).is_none() {
-            let copy = buffer.duplicate();
-            buffer = match copy {
-                Ok(copy) => Arc::new(copy),
-                Err(error) => {
-                    // The words are as they were.
-                    self.device = OnceLock::from(buffer);
-                    return Err(error.into());
+        if self.secret {
+            return Err(RingError::SecretOnDevice);
+        }
+        let buffer = match &mut self.device {
+            Some(buffer) => buffer,
+            there => {
+                let words = self.buffer.as_deref().map_or::<&[u32], _>(&[], |words| &words[..self.len]);
+                let copy = self.copy.take(device, words)?;
+                if let Some(host) = self.buffer.take() {
+                    self.pool.give_back(host);
                 }
-            };
-        }
-        if let Some(host) = self.buffer.take() {
-            self.pool.give_back(host);
-        }
-        Ok(self.device.get_or_init(|| buffer))
+                there.insert(Arc::new(copy))
+            }
+        };
+        device.own(buffer)?;
+        Ok(buffer)
     }
 
     /// A copy in the memory of this process.
@@ -303,9 +315,9 @@ impl Words {
     /// If the device failed.
     pub(crate) fn fetched(&self) -> Result<Words, RingError> {
         let mut copy = self.pool.take(self.len);
-        match (&self.buffer, self.device.get()) {
-            (None, Some(buffer)) => buffer.read(0, &mut copy)?,
-            _ => copy.copy_from_slice(self),
+        match &self.device {
+            Some(buffer) => buffer.read(0, &mut copy)?,
+            None => copy.copy_from_slice(self),
         }
         copy.secret = self.secret;
         Ok(copy)
@@ -328,17 +340,16 @@ impl Drop for Words {
 impl Deref for Words {
     type Target = [u32];
     fn deref(&self) -> &[u32] {
-        self.buffer.as_deref().map_or(&[], |words| &words[..self.len])
+        // An operation that reads nothing would give wrong results.
+        &self.buffer.as_deref().expect(NOT_HERE)[..self.len]
     }
 }
 
 impl DerefMut for Words {
     fn deref_mut(&mut self) -> &mut [u32] {
         // A device has them as they were.
-        if self.buffer.is_some() {
-            self.device.take();
-        }
-        self.buffer.as_deref_mut().map_or(&mut [], |words| &mut words[..self.len])
+        self.copy = DeviceCopy::default();
+        &mut self.buffer.as_deref_mut().expect(NOT_HERE)[..self.len]
     }
 }
 

@@ -16,6 +16,7 @@ use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
+use crate::stored::Stored;
 
 /// The shape of a list of factors `d_0, d_1, ..` for sums `sum_i d_i sigma^i(key)`, where `sigma` is `X -> X^5`.
 ///
@@ -41,7 +42,7 @@ pub struct GaloisSums {
 /// A polynomial whose images are multiplied with factors. Made by [`Ring::orbit_key`].
 pub struct OrbitKey {
     /// For each prime and each half in orbit order, its values twice, so that every window is contiguous.
-    words: Words,
+    pub(crate) words: Words,
     chain: usize,
 }
 
@@ -132,7 +133,7 @@ impl Ring {
         index: usize,
         digits: &Digits,
     ) -> Result<(), RingError> {
-        self.check_orbit(shape, words)?;
+        self.check_orbit(shape, 1, words)?;
         if index >= shape.factors {
             let what = "the number of a factor";
             return Err(RingError::Length { what, found: index, needed: "a number within the shape" });
@@ -161,6 +162,9 @@ impl Ring {
         self.check_standard(OPERATION)?;
         let chain = key.basis().chain;
         self.check_values(OPERATION, key, Basis::chain(chain))?;
+        if let Some(on) = self.on() {
+            return Ok(OrbitKey { words: on.orbit_key(self, key)?, chain });
+        }
         let key = &*self.here(key)?;
         let (n, order) = (self.degree(), self.orbit_order());
         let mut words = self.scratch(2 * n * chain, key.is_secret());
@@ -176,24 +180,50 @@ impl Ring {
         Ok(OrbitKey { words, chain })
     }
 
-    /// For each of some keys, `sum_i d_i sigma^i(key)` over the factors of a list, where `sigma` is `X -> X^5`, in the
-    /// evaluation domain. Reads the list once for all keys. Runs on all threads. Words that are not below their prime
-    /// give wrong sums but are memory-safe.
+    /// Sums `sum_i d_i sigma^i(key)` over the factors of lists, where `sigma` is `X -> X^5`, in the evaluation domain:
+    /// the sums of all lists, each with keys of its own. There are as many results as each list has keys. The words are
+    /// those of the lists one after the other, and are read once for all keys. Runs on all threads. Words that are not
+    /// below their prime give wrong sums but are memory-safe.
     ///
     /// # Errors
-    /// If the words are not a list of this shape, or a key is of another ring or over other primes.
-    pub fn orbit_sums(&self, shape: OrbitShape, words: &[u32], keys: &[OrbitKey]) -> Result<Vec<Poly>, RingError> {
+    /// If the words are not lists of this shape, or a key is of another ring or over other primes, or lists have
+    /// different numbers of keys.
+    pub fn orbit_sums(
+        &self,
+        shape: OrbitShape,
+        words: Stored<'_, u32>,
+        keys: &[&[OrbitKey]],
+    ) -> Result<Vec<Poly>, RingError> {
         const OPERATION: &str = "sum over an orbit";
-        self.check_orbit(shape, words)?;
-        for key in keys {
-            if !key.words.belongs_to(self.pool()) {
-                return Err(RingError::ForeignOperand { operation: OPERATION });
-            }
+        self.check_orbit(shape, keys.len(), words.items)?;
+        let queries = keys.first().map_or(0, |keys| keys.len());
+        if let Some(keys) = keys.iter().find(|keys| keys.len() != queries) {
+            let (what, found) = ("the keys of a list of factors", keys.len());
+            return Err(RingError::Length { what, found, needed: "as many as the others have" });
+        }
+        for key in keys.iter().copied().flatten() {
+            self.check_words(OPERATION, &key.words)?;
             if key.chain != shape.chain {
                 let (found, needed) = (Basis::chain(key.chain), Basis::chain(shape.chain));
                 return Err(RingError::Basis { operation: OPERATION, found, needed });
             }
         }
+        if queries == 0 {
+            return Ok(Vec::new());
+        }
+        if let Some(on) = self.on() {
+            return on.orbit_sums(self, (shape, words), keys);
+        }
+        let mut lists = words.items.chunks_exact(self.orbit_words(shape)).zip(keys);
+        let mut sums = lists.next().map_or(Vec::new(), |(words, keys)| self.list_sums(shape, words, keys));
+        for (words, keys) in lists {
+            self.add_each(&mut sums, &self.list_sums(shape, words, keys))?;
+        }
+        Ok(sums)
+    }
+
+    /// The sums of one list.
+    fn list_sums(&self, shape: OrbitShape, words: &[u32], keys: &[OrbitKey]) -> Vec<Poly> {
         let (n, half, blocks) = (self.degree(), self.degree() / 2, self.degree() / TABLE_BLOCK);
         let secret = keys.iter().any(|key| key.words.is_secret());
         let unit_sums = |(number, unit): (usize, &[u32])| {
@@ -225,14 +255,14 @@ impl Ring {
         if secret {
             units.zeroize();
         }
-        Ok(sums)
+        sums
     }
 
-    fn check_orbit(&self, shape: OrbitShape, words: &[u32]) -> Result<(), RingError> {
+    fn check_orbit(&self, shape: OrbitShape, lists: usize, words: &[u32]) -> Result<(), RingError> {
         self.check_standard("sum over an orbit")?;
         let OrbitShape { factors, chain } = shape;
         let fits = (1..=self.chain().len()).contains(&chain) && (1..=self.degree() / 2).contains(&factors);
-        if fits && words.len() == self.orbit_words(shape) {
+        if fits && words.len() == lists * self.orbit_words(shape) {
             return Ok(());
         }
         Err(RingError::Length {
@@ -247,7 +277,7 @@ impl Ring {
 mod tests {
     use super::*;
     use crate::modular::primes_descending;
-    use crate::{Backend, RingKind, RingLiteral, SecretRng};
+    use crate::{Backend, DeviceCopy, RingKind, RingLiteral, SecretRng};
 
     const N: usize = 512;
 
@@ -292,7 +322,8 @@ mod tests {
                     galois = galois * 5 % (2 * N as u64);
                 }
                 let keys = keys.map(|key| ring.orbit_key(&key).unwrap());
-                let found = ring.orbit_sums(shape, &words, &keys).unwrap();
+                let copy = DeviceCopy::default();
+                let found = ring.orbit_sums(shape, Stored::new(&words, &copy), &[&keys]).unwrap();
                 assert_eq!(found.len(), 3);
                 for (found, expected) in found.iter().zip(&expected) {
                     assert_eq!(bytes(&ring, found), bytes(&ring, expected), "{factors} factors");
@@ -326,13 +357,17 @@ mod tests {
         assert!(matches!(ring.galois_sums(std::slice::from_ref(&poly)), Err(RingError::Length { .. })));
         let shape = OrbitShape { factors: 2, chain: 2 };
         let mut words = vec![0; ring.orbit_words(shape)];
+        let copy = DeviceCopy::default();
+        let sums = |shape: OrbitShape, words: &[u32], key: OrbitKey| {
+            ring.orbit_sums(shape, Stored::new(words, &copy), &[&[key]])
+        };
         let key = ring.orbit_key(&poly).unwrap();
-        assert!(matches!(ring.orbit_sums(shape, &words[1..], &[key]), Err(RingError::Length { .. })));
+        assert!(matches!(sums(shape, &words[1..], key), Err(RingError::Length { .. })));
         let narrow = || ring.orbit_key(&ring.zero(Basis::chain(1), Domain::Evaluation)).unwrap();
-        assert!(matches!(ring.orbit_sums(shape, &words, &[narrow()]), Err(RingError::Basis { .. })));
+        assert!(matches!(sums(shape, &words, narrow()), Err(RingError::Basis { .. })));
         let other = rings().next().unwrap();
         let foreign = other.orbit_key(&other.zero(Basis::chain(2), Domain::Evaluation)).unwrap();
-        assert!(matches!(ring.orbit_sums(shape, &words, &[foreign]), Err(RingError::ForeignOperand { .. })));
+        assert!(matches!(sums(shape, &words, foreign), Err(RingError::ForeignOperand { .. })));
         assert!(matches!(
             ring.orbit_key(&ring.zero(Basis::chain(1), Domain::Coefficient)),
             Err(RingError::Domain { .. })
@@ -344,6 +379,6 @@ mod tests {
         assert!(ring.write_orbit_factor(shape, &mut words, 0, &several).is_err());
         let too_many = OrbitShape { factors: N / 2 + 1, chain: 1 };
         let words = vec![0; ring.orbit_words(too_many)];
-        assert!(ring.orbit_sums(too_many, &words, &[narrow()]).is_err());
+        assert!(sums(too_many, &words, narrow()).is_err());
     }
 }

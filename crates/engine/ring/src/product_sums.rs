@@ -97,9 +97,7 @@ impl Ring {
         if let Some(found) = bases.into_iter().find(|basis| *basis != needed) {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        if factors().any(|values| !values.words.belongs_to(self.pool())) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
+        factors().try_for_each(|values| self.check_words(OPERATION, values.words))?;
         if let Some(values) = factors().find(|values| values.run != run) {
             let what = "a run of equal values";
             return Err(RingError::Length { what, found: values.run, needed: "the same for all factors" });

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use rayon::prelude::*;
 use zeroize::zeroize_stack;
 
-use unspoken_device::kernel;
+use unspoken_device::{Device, kernel};
 
 use crate::automorphism::Permutation;
-use crate::device::DeviceRing;
+use crate::device::{DeviceRing, On};
 use crate::division::DivisionTable;
 use crate::error::RingError;
 use crate::gadget::DecompositionTable;
@@ -138,9 +138,25 @@ impl Ring {
         Ring::of_tables(literal.clone(), *backend, *kernels, Arc::clone(tables), Some(device))
     }
 
+    /// The ring in the memory of a device, for one operation; nothing if operations are done by the processor.
+    pub(crate) fn on(&self) -> Option<On<'_>> {
+        self.0.device.as_ref().and_then(On::new)
+    }
+
     /// The device that polynomials are on, if they are on one.
-    pub(crate) fn on(&self) -> Option<&DeviceRing> {
-        self.0.device.as_ref()
+    pub fn device(&self) -> Option<&Device> {
+        self.0.device.as_ref().map(DeviceRing::device)
+    }
+
+    /// How many polynomials were fetched from the device so far, because an operation has no kernel or because they
+    /// were written or decoded.
+    pub fn fetched_polynomials(&self) -> u64 {
+        self.0.device.as_ref().map_or(0, DeviceRing::fetched)
+    }
+
+    /// Notes that a polynomial is fetched.
+    pub(crate) fn count_fetched(&self) {
+        self.0.device.iter().for_each(DeviceRing::count_fetched);
     }
 
     /// The degree `n`.
@@ -217,12 +233,10 @@ impl Ring {
         drop(buffers);
     }
 
-    /// Gives the freed buffers that the ring keeps back to the allocator, and those that its device keeps to that.
+    /// Gives the freed buffers that the ring keeps back to the allocator. A device keeps its own: others compute there,
+    /// too, and it makes room when there is need.
     pub fn release_idle(&self) {
         self.pool().release_idle();
-        if let Some(device) = self.device() {
-            device.release_idle();
-        }
     }
 
     // ----- helpers within this crate -----
@@ -378,8 +392,16 @@ impl Ring {
     /// # Errors
     /// [`RingError::ForeignOperand`] if it was not.
     pub fn check_own(&self, operation: &'static str, poly: &Poly) -> Result<(), RingError> {
-        let own = poly.words.belongs_to(self.pool());
-        if own { Ok(()) } else { Err(RingError::ForeignOperand { operation }) }
+        self.check_words(operation, &poly.words)
+    }
+
+    /// Checks that words are of this ring and can be had: a device that failed has lost what it alone had.
+    pub(crate) fn check_words(&self, operation: &'static str, words: &Words) -> Result<(), RingError> {
+        if !words.belongs_to(self.pool()) {
+            return Err(RingError::ForeignOperand { operation });
+        }
+        let device = self.device().filter(|_| !words.is_here());
+        Ok(device.map_or(Ok(()), Device::check)?)
     }
 
     pub(crate) fn check_domain(&self, operation: &'static str, poly: &Poly, needed: Domain) -> Result<(), RingError> {

@@ -14,6 +14,7 @@ use crate::kernels::TABLE_BLOCK;
 use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
+use crate::stored::Stored;
 
 /// The operation, as errors name it.
 const OPERATION: &str = "sum over a table";
@@ -42,9 +43,10 @@ impl TableShape {
 }
 
 /// The factors of sums over a table, in the order in which the sums read them: for each prime and each block of
-/// residues, for each row, that block of both components.
+/// residues, for each row, that block of both components. On a device they are limbs: for each prime, for each row,
+/// both components.
 pub struct TableFactors {
-    words: Words,
+    pub(crate) words: Words,
     rows: usize,
     chain: usize,
 }
@@ -106,6 +108,9 @@ impl Ring {
                 needed: "one pair for each row",
             });
         }
+        if let Some(on) = self.on() {
+            return Ok(TableFactors { words: on.table_factors(self, chain, factors)?, rows: factors.len(), chain });
+        }
         let mut words = self.scratch(chain * blocks * unit, polys().any(|factor| factor.is_secret()));
         let here = self.all_here(polys().copied())?;
         for (number, unit) in words.chunks_exact_mut(unit).enumerate() {
@@ -127,18 +132,16 @@ impl Ring {
     pub fn table_sums(
         &self,
         shape: TableShape,
-        words: &[u32],
+        words: Stored<'_, u32>,
         columns: Range<usize>,
         factors: &TableFactors,
     ) -> Result<Vec<[Poly; 2]>, RingError> {
-        self.check_table(shape, words)?;
+        self.check_table(shape, words.items)?;
         if columns.start > columns.end || columns.end > shape.columns {
             let (what, found) = ("the last column of a sum", columns.end);
             return Err(RingError::Length { what, found, needed: "a number within the shape" });
         }
-        if !factors.words.belongs_to(self.pool()) {
-            return Err(RingError::ForeignOperand { operation: OPERATION });
-        }
+        self.check_words(OPERATION, &factors.words)?;
         if factors.chain != shape.chain {
             let (found, needed) = (Basis::chain(factors.chain), shape.basis());
             return Err(RingError::Basis { operation: OPERATION, found, needed });
@@ -150,11 +153,14 @@ impl Ring {
         if columns.is_empty() {
             return Ok(Vec::new());
         }
+        if let Some(on) = self.on() {
+            return on.table_sums(self, (shape, words), columns, factors);
+        }
         let (blocks, secret) = (self.degree() / TABLE_BLOCK, factors.words.is_secret());
         let (column, pair) = (shape.rows * TABLE_BLOCK, 2 * TABLE_BLOCK);
         // For each unit the sums of its columns.
         let mut sums = self.scratch(shape.chain * blocks * columns.len() * pair, secret);
-        let units = words.par_chunks_exact(shape.unit()).zip(factors.words.par_chunks_exact(2 * column));
+        let units = words.items.par_chunks_exact(shape.unit()).zip(factors.words.par_chunks_exact(2 * column));
         let targets = sums.par_chunks_exact_mut(columns.len() * pair);
         units.zip(targets).enumerate().for_each(|(number, ((unit, factors), sums))| {
             let modulus = self.modulus(number / blocks);
@@ -191,7 +197,7 @@ impl Ring {
 mod tests {
     use super::*;
     use crate::modular::primes_descending;
-    use crate::{Backend, RingKind, RingLiteral, SecretRng};
+    use crate::{Backend, DeviceCopy, RingKind, RingLiteral, SecretRng};
 
     fn ring(backend: Backend, bits: u32) -> Ring {
         let chain = primes_descending(1 << (bits - 1), 1 << bits, 1024).take(2).collect();
@@ -231,8 +237,10 @@ mod tests {
                 .collect();
             let views: Vec<[&Poly; 2]> = factors.iter().map(|[a, b]| [a, b]).collect();
             let arranged = ring.table_factors(2, &views).unwrap();
-            let mut sums = ring.table_sums(shape, &words, 0..2, &arranged).unwrap();
-            sums.extend(ring.table_sums(shape, &words, 2..3, &arranged).unwrap());
+            let copy = DeviceCopy::default();
+            let words = Stored::new(&words, &copy);
+            let mut sums = ring.table_sums(shape, words, 0..2, &arranged).unwrap();
+            sums.extend(ring.table_sums(shape, words, 2..3, &arranged).unwrap());
             assert_eq!(sums.len(), 3);
             for (column, sum) in sums.iter().enumerate() {
                 for component in 0..2 {
@@ -256,19 +264,21 @@ mod tests {
         assert!(ring.write_table_entry(shape, &mut words[1..], (0, 0), &poly).is_err());
         let wide = ring.zero(Basis::chain(2), Domain::Evaluation);
         assert!(matches!(ring.write_table_entry(shape, &mut words, (0, 0), &wide), Err(RingError::Basis { .. })));
+        let copy = DeviceCopy::default();
+        let words = Stored::new(&words, &copy);
         for (columns, rows) in [(0..1, 1), (0..2, 2), (1..2, 2)] {
             let factors = ring.table_factors(1, &vec![[&poly, &poly]; rows]).unwrap();
-            assert!(matches!(ring.table_sums(shape, &words, columns, &factors), Err(RingError::Length { .. })));
+            assert!(matches!(ring.table_sums(shape, words, columns, &factors), Err(RingError::Length { .. })));
         }
         let factors = ring.table_factors(1, &[[&poly, &poly]; 2]).unwrap();
-        assert!(ring.table_sums(shape, &words, 1..1, &factors).unwrap().is_empty());
+        assert!(ring.table_sums(shape, words, 1..1, &factors).unwrap().is_empty());
         assert!(matches!(ring.table_factors(1, &[]), Err(RingError::Length { .. })));
         assert!(matches!(ring.table_factors(2, &[[&poly, &poly]]), Err(RingError::Basis { .. })));
         let wide = ring.table_factors(2, &[[&wide, &wide]; 2]).unwrap();
-        assert!(matches!(ring.table_sums(shape, &words, 0..1, &wide), Err(RingError::Basis { .. })));
+        assert!(matches!(ring.table_sums(shape, words, 0..1, &wide), Err(RingError::Basis { .. })));
         let other = self::ring(Backend::detect(), 26);
         let zero = other.zero(Basis::chain(1), Domain::Evaluation);
         let foreign = other.table_factors(1, &[[&zero, &zero]; 2]).unwrap();
-        assert!(matches!(ring.table_sums(shape, &words, 0..1, &foreign), Err(RingError::ForeignOperand { .. })));
+        assert!(matches!(ring.table_sums(shape, words, 0..1, &foreign), Err(RingError::ForeignOperand { .. })));
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
-    Backend, Basis, Decomposed, DigitGadget, DigitKey, Digits, Domain, GadgetKey, OrbitShape, Poly, Ring, RingKind,
-    RingLiteral, Seed, TableShape,
+    Backend, Basis, Decomposed, DeviceCopy, Difference, DigitGadget, DigitKey, DigitTerm, Digits, Domain, GadgetKey,
+    OrbitShape, Poly, Ring, RingKind, RingLiteral, Seed, Stored, TableShape,
 };
 
 const DEGREE: usize = 512;
@@ -194,14 +194,41 @@ fn operations() -> Vec<Operation> {
         let shape = TableShape { rows: 1, columns: 2, chain: CHAIN };
         let words = vec![7; ring.table_words(shape)];
         let factors = ring.table_factors(CHAIN, &[[&polys[0], &polys[1]]]).unwrap();
-        let sums = ring.table_sums(shape, &words, 0..2, &factors).unwrap();
+        let copy = DeviceCopy::default();
+        let sums = ring.table_sums(shape, Stored::new(&words, &copy), 0..2, &factors).unwrap();
         sums.into_iter().flatten().collect()
     });
     add(&["orbit_sums"], &[values, values], |ring, polys| {
         let shape = OrbitShape { factors: 3, chain: CHAIN };
-        let words = vec![7; ring.orbit_words(shape)];
+        let (words, copy) = (vec![7; 2 * ring.orbit_words(shape)], DeviceCopy::default());
         let keys = [&polys[0], &polys[1]].map(|key| ring.orbit_key(key).unwrap());
-        ring.orbit_sums(shape, &words, &keys).unwrap()
+        let [first, second] = keys.each_ref().map(std::slice::from_ref);
+        ring.orbit_sums(shape, Stored::new(&words, &copy), &[first, second]).unwrap()
+    });
+    add(&["digit_products"], &[values, values, values, values], |ring, polys| {
+        let key = digit_key(ring, &polys[0], &polys[1]);
+        let operands = vec![Difference { plus: Some(&polys[2]), minus: None }];
+        let term = DigitTerm { operands, key: &key, plus: [Some(&polys[3]); 2], galois: 5 };
+        ring.digit_products(&[term]).unwrap().into_iter().flatten().collect()
+    });
+    add(&["add_each"], &[values, values], |ring, polys| {
+        let [a, b] = taken(polys);
+        let mut sums = [a];
+        ring.add_each(&mut sums, &[b]).unwrap();
+        sums.into()
+    });
+    add(&["add_multiples"], &[values, values, values], |ring, polys| {
+        let [a, b, factor] = taken(polys);
+        let mut sums = [a];
+        ring.add_multiples(&mut sums, &factor, &[&b]).unwrap();
+        sums.into()
+    });
+    add(&["multiples"], &[values, values], |ring, polys| ring.multiples(&polys[0], &[&polys[1]]).unwrap());
+    add(&["split_each"], &[values, values], |ring, polys| {
+        let [a, b] = taken(polys);
+        let (mut sums, mut differences, factor) = ([a], [b], ring.uniform(&Seed([6; 32]), 0, Basis::chain(CHAIN)));
+        ring.split_each(&mut sums, &mut differences, &factor).unwrap();
+        sums.into_iter().chain(differences).collect()
     });
     add(&["galois_sums", "galois_sum"], &[values], |ring, polys| {
         let sums = ring.galois_sums(&vec![polys[0].clone(); DEGREE]).unwrap();
@@ -259,7 +286,9 @@ fn results_are_secret_where_an_operand_is() {
 /// Reads the source for every method that returns or changes a polynomial, and checks that none is missing above.
 #[test]
 fn every_operation_is_in_the_table() {
-    const SOURCES: [&str; 15] = [
+    const SOURCES: [&str; 17] = [
+        include_str!("../src/batch.rs"),
+        include_str!("../src/byte_table.rs"),
         include_str!("../src/coefficients.rs"),
         include_str!("../src/digits.rs"),
         include_str!("../src/division.rs"),
@@ -277,7 +306,7 @@ fn every_operation_is_in_the_table() {
         include_str!("../src/table.rs"),
     ];
     /// Methods that make polynomials from integers, bytes or a seed alone. The last two are tested below.
-    const FROM_NOTHING: [&str; 13] = [
+    const FROM_NOTHING: [&str; 14] = [
         "zero",
         "uniform",
         "from_i32",
@@ -289,6 +318,7 @@ fn every_operation_is_in_the_table() {
         "read_residues",
         "read_some_residues",
         "complex_constant",
+        "byte_sums",
         "evaluate_secret_i32",
         "evaluate_f64",
     ];

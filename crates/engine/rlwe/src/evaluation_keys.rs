@@ -1,10 +1,10 @@
 //! The switching keys of a client in the form in which a server uses them.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use unspoken_ring::{Basis, GadgetKey, Poly, Ring, SecretRng, Special};
+use unspoken_ring::{Basis, GadgetKey, Poly, Recording, Ring, SecretRng, Special};
 
 use crate::error::RlweError;
 use crate::key_plan::{KeyPlan, KeyStorage, generate_keys};
@@ -18,7 +18,15 @@ use crate::keys::{KeyKind, SecretKey, SeededSwitchingKey};
 pub struct EvaluationKeys {
     storage: KeyStorage,
     keys: BTreeMap<KeyKind, SwitchingKey>,
+    /// Work with these keys that is done again and again.
+    recordings: Mutex<HashMap<WorkId, Arc<Recording>>>,
 }
+
+/// Identifies work in this process: who does it, what it is, and the bits of a number that it depends on.
+pub type WorkId = [u64; 3];
+
+/// Most recordings of work with a set of keys. Work beyond them is not recorded.
+const MAX_RECORDINGS: usize = 64;
 
 /// A key for use.
 #[derive(Debug)]
@@ -132,7 +140,18 @@ impl EvaluationKeys {
     /// If the key belongs to another ring.
     pub fn insert(&mut self, ring: &Ring, key: &SeededSwitchingKey) -> Result<(), RlweError> {
         self.keys.insert(key.kind, SwitchingKey::new(ring, key, self.storage)?);
+        self.recordings.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
+    }
+
+    /// The recording of work with these keys, for [`Ring::repeat`].
+    pub fn recording(&self, work: WorkId) -> Arc<Recording> {
+        let mut recordings = self.recordings.lock().unwrap_or_else(PoisonError::into_inner);
+        match recordings.get(&work) {
+            Some(recording) => Arc::clone(recording),
+            None if recordings.len() == MAX_RECORDINGS => Arc::default(),
+            None => Arc::clone(recordings.entry(work).or_default()),
+        }
     }
 
     /// Makes the short forms that a plan uses, so that the first operations need not. Keys that are missing are left

@@ -24,7 +24,7 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use codec::{FORMAT_VERSION, HEADER_BYTES, KeyBundle, MAX_BUNDLE_KEYS};
 pub use compact_query::{CompactQuery, CompactQueryParameters, CompactQuerySecret};
 pub use error::RlweError;
-pub use evaluation_keys::EvaluationKeys;
+pub use evaluation_keys::{EvaluationKeys, WorkId};
 pub use key_plan::{KeyPlan, KeyStorage, generate_keys};
 pub use keys::{KeyKind, SecretKey, SeededSwitchingKey, galois, slot_count};
 pub use parameters::{EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral};

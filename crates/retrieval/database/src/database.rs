@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use unspoken_pir::{DatabaseVersion, PirParameters, Staleness, VersionedDatabase};
+use unspoken_ring::Device;
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
@@ -25,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Database {
     dir: PathBuf,
+    device: Option<Device>,
     parameters: PirParameters,
     current: RwLock<Arc<Snapshot>>,
     follower: Mutex<Follower>,
@@ -47,10 +49,20 @@ impl Database {
     /// If there is no database, it was written by another version of this program or for other parameters, or a file is
     /// damaged: the error names the file and the bytes.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
+        Self::open_on(dir, None)
+    }
+
+    /// As [`Database::open`], for answers that are computed on a device, if one is given: the parameters of all
+    /// versions are there, and each table is copied there when it is first used.
+    ///
+    /// # Errors
+    /// As for [`Database::open`], or if the device has too little memory or failed.
+    pub fn open_on(dir: impl AsRef<Path>, device: Option<&Device>) -> Result<Self, DatabaseError> {
         let dir = dir.as_ref().to_path_buf();
-        let (snapshot, follower) = newest(&dir)?;
+        let (snapshot, follower) = newest(&dir, device)?;
         let (parameters, current) = (snapshot.parameters().clone(), RwLock::new(Arc::new(snapshot)));
-        Ok(Database { dir, parameters, current, follower: Mutex::new(follower), staleness: RwLock::new(None) })
+        let (device, follower, staleness) = (device.cloned(), Mutex::new(follower), RwLock::new(None));
+        Ok(Database { dir, device, parameters, current, follower, staleness })
     }
 
     /// Directory of the database.
@@ -85,7 +97,7 @@ impl Database {
         let manifest = Manifest::read(&self.dir)?;
         let snapshot = if manifest != follower.manifest {
             self.check_successor(&follower, &manifest)?;
-            let (snapshot, newer) = newest(&self.dir)?;
+            let (snapshot, newer) = newest(&self.dir, self.device.as_ref())?;
             self.check_successor(&follower, &newer.manifest)?;
             *follower = newer;
             snapshot
@@ -138,10 +150,10 @@ impl VersionedDatabase for Database {
 }
 
 /// Loads the newest version. Retries if a compaction removes it meanwhile.
-fn newest(dir: &Path) -> Result<(Snapshot, Follower), DatabaseError> {
+fn newest(dir: &Path, device: Option<&Device>) -> Result<(Snapshot, Follower), DatabaseError> {
     let mut manifest = Manifest::read(dir)?;
     loop {
-        let loaded = load(dir, &manifest);
+        let loaded = load(dir, &manifest, device);
         let now = Manifest::read(dir)?;
         if loaded.is_ok() || now == manifest {
             return loaded;
@@ -151,8 +163,8 @@ fn newest(dir: &Path) -> Result<(Snapshot, Follower), DatabaseError> {
 }
 
 /// The newest version of the generation that a manifest names.
-fn load(dir: &Path, manifest: &Manifest) -> Result<(Snapshot, Follower), DatabaseError> {
-    let base = Arc::new(Generation::open(dir, manifest.clone())?);
+fn load(dir: &Path, manifest: &Manifest, device: Option<&Device>) -> Result<(Snapshot, Follower), DatabaseError> {
+    let base = Arc::new(Generation::open(dir, manifest.clone(), device)?);
     let newest = Newest::read(dir, (manifest.generation, manifest.version))?;
     let (journal, start) = Journal::open(dir, manifest, &base.geometry)?;
     let (frames, position) = again(|| journal.read(start))?;

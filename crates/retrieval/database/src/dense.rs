@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use unspoken_pir::dense::{CellChange, DensePart, GroupView, LastFactors, Packing, PackingView};
 use unspoken_pir::{PirParameters, Tables};
+use unspoken_ring::{DeviceCopy, Stored};
 
 use crate::disk::DiskFile;
 use crate::error::DatabaseError;
@@ -30,8 +31,17 @@ pub(crate) struct DenseTables {
     piece_bytes: usize,
 }
 
-/// The factors of the last switches, by plane and group: the part of the file that is not read as it is mapped.
-pub(crate) type Factors = Vec<Vec<LastFactors>>;
+/// What belongs to a group beside its part of the mapped file.
+#[derive(Debug)]
+pub(crate) struct GroupFactors {
+    /// The factors of the last switches, which are not read as they are mapped.
+    last: LastFactors,
+    /// The copies on a device of the bytes and of the words of the packing.
+    copies: [DeviceCopy; 2],
+}
+
+/// What belongs to the groups beside the mapped file, by plane and group.
+pub(crate) type Factors = Vec<Vec<GroupFactors>>;
 
 /// Changes of cells since the tables were written, by plane and group.
 #[derive(Clone, Debug, Default)]
@@ -134,7 +144,8 @@ impl DenseTables {
             let words = Packing::word_count(&self.parameters) * size_of::<u32>();
             let at = self.packing_at(plane, group) as usize + words;
             let bytes = file.get(at..at + LastFactors::byte_len(&self.parameters)).unwrap_or_default();
-            Ok(LastFactors::from_bytes(&self.parameters, bytes)?)
+            let last = LastFactors::from_bytes(&self.parameters, bytes)?;
+            Ok(GroupFactors { last, copies: Default::default() })
         };
         (0..self.planes).map(|plane| self.part.groups().map(|group| read(plane, group)).collect()).collect()
     }
@@ -142,16 +153,19 @@ impl DenseTables {
     /// The tables in a mapped file, with changes.
     pub fn views<'a>(&self, file: &'a [u8], factors: &'a Factors, changes: &'a CellChanges) -> Vec<Vec<GroupView<'a>>> {
         let part = |at: u64, length: usize| file.get(at as usize..at as usize + length).unwrap_or_default();
-        let view = |plane: usize, (group, last): (usize, &'a LastFactors)| {
+        let view = |plane: usize, (group, factors): (usize, &'a GroupFactors)| {
+            let GroupFactors { last, copies: [bytes_copy, words_copy] } = factors;
             let bytes = part(self.group_at(plane, group), self.part.group_bytes(&self.parameters));
+            let bytes = Stored::new(bytes, bytes_copy);
             if let Some(changed) = changes.0.get(&(plane, group)) {
                 return GroupView { bytes, changes: &changed.cells, packing: changed.packing.view() };
             }
             let words = Packing::word_count(&self.parameters) * size_of::<u32>();
             let words = bytemuck::try_cast_slice(part(self.packing_at(plane, group), words)).unwrap_or_default();
+            let words = Stored::new(words, words_copy);
             GroupView { bytes, changes: &[], packing: PackingView { words, last } }
         };
-        let plane = |(plane, factors): (usize, &'a Vec<LastFactors>)| {
+        let plane = |(plane, factors): (usize, &'a Vec<GroupFactors>)| {
             self.part.groups().zip(factors).map(|group| view(plane, group)).collect()
         };
         factors.iter().enumerate().map(plane).collect()

@@ -9,6 +9,7 @@ use std::path::Path;
 use memmap2::Mmap;
 use unspoken_pir::TableView;
 use unspoken_pir::dense::GroupView;
+use unspoken_ring::{Device, DeviceCopy};
 
 use crate::dense::{CellChanges, DenseTables, Factors};
 use crate::error::{DatabaseError, io_error};
@@ -41,6 +42,8 @@ pub(crate) struct Generation {
     pub geometry: Geometry,
     pub cells: Cells,
     table: Mmap,
+    /// The copies on a device of transformed tables; none for others.
+    copies: Vec<DeviceCopy>,
     /// Of dense tables; empty for others.
     factors: Factors,
 }
@@ -62,24 +65,27 @@ impl Cells {
 }
 
 impl Generation {
-    /// Opens the generation that a manifest names and checks all of its files. Uses all threads.
-    pub fn open(dir: &Path, manifest: Manifest) -> Result<Self, DatabaseError> {
+    /// Opens the generation that a manifest names and checks all of its files. Uses all threads. Answers are computed
+    /// on a device, if there is one.
+    pub fn open(dir: &Path, manifest: Manifest, device: Option<&Device>) -> Result<Self, DatabaseError> {
         let (geometry, cells, sums) = open_cells(dir, &manifest)?;
+        let geometry = Geometry::of(geometry.tables.on_device(device)?);
         let path = Files::new(dir, manifest.generation).table;
         let file = open(&path)?;
         let bytes = geometry.table_bytes();
         verify(&file, &path, bytes, sums.get(..chunks(bytes) * HASH_BYTES).unwrap_or_default())?;
         let table = map(&file, &path)?;
-        let factors = match &geometry.content {
-            Content::Transformed(_) | Content::Encrypted => Vec::new(),
-            Content::Dense(tables) => tables.factors(&table)?,
+        let (copies, factors) = match &geometry.content {
+            Content::Transformed(tables) => (tables.copies(), Vec::new()),
+            Content::Encrypted => (Vec::new(), Vec::new()),
+            Content::Dense(tables) => (Vec::new(), tables.factors(&table)?),
         };
-        Ok(Generation { manifest, geometry, cells, table, factors })
+        Ok(Generation { manifest, geometry, cells, table, copies, factors })
     }
 
     /// The tables of transformed ring elements, with changes.
     pub fn transformed<'a>(&'a self, tables: &TransformedTables, changes: &'a EntryChanges) -> Vec<TableView<'a>> {
-        tables.views(&self.table, changes)
+        tables.views((&self.table, &self.copies), changes)
     }
 
     /// The dense tables, with changes.

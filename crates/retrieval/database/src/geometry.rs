@@ -36,13 +36,17 @@ impl Geometry {
         kind: TableKind,
         masks: Option<MaskSeed>,
     ) -> Result<Self, DatabaseError> {
-        let tables = tables(parameters, layout, kind, masks)?;
+        Ok(Self::of(tables(parameters, layout, kind, masks)?))
+    }
+
+    /// The numbers of tables.
+    pub fn of(tables: Tables) -> Self {
         let content = match tables.shape() {
             PlaneShape::Transformed(shape) => Content::Transformed(TransformedTables::new(&tables, shape)),
             PlaneShape::Dense(shape) => Content::Dense(DenseTables::new(&tables, DensePart::whole(shape))),
             PlaneShape::Encrypted(_) => Content::Encrypted,
         };
-        Ok(Geometry { cell_bytes: layout.cell_bytes(), tables, content })
+        Geometry { cell_bytes: tables.layout().cell_bytes(), tables, content }
     }
 
     /// The layout of records in cells.

@@ -5,6 +5,7 @@ use std::path::Path;
 use memmap2::Mmap;
 use unspoken_pir::dense::{DensePart, GroupView};
 use unspoken_pir::{DatabaseShard, PirParameters, ShardId, Tables};
+use unspoken_ring::Device;
 
 use crate::dense::{CellChanges, DenseTables, Factors};
 use crate::error::DatabaseError;
@@ -36,10 +37,19 @@ impl Shard {
     /// If there is no shard, it was written by another version of this program or for other parameters, or a file is
     /// damaged: the error names the file and the bytes.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
+        Self::open_on(dir, None)
+    }
+
+    /// As [`Shard::open`], for answers that are computed on a device, if one is given.
+    ///
+    /// # Errors
+    /// As for [`Shard::open`], or if the device has too little memory or failed.
+    pub fn open_on(dir: impl AsRef<Path>, device: Option<&Device>) -> Result<Self, DatabaseError> {
         let dir = dir.as_ref();
         let (manifest, entry) = Manifest::read_shard(dir)?;
         let id = shard_id(&entry)?;
         let tables = tables(&manifest.parameters()?, manifest.layout, manifest.tables, manifest.masks)?;
+        let tables = tables.on_device(device)?;
         let split = tables.split(id.shards as usize)?;
         // There is no part before the first: its number is out of range too.
         let part = split.part(tables.parameters(), (id.number as usize).wrapping_sub(1))?;

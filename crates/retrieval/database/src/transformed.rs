@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_pir::{DatabaseShape, EntryChange, PirParameters, TableView, Tables, encode_entry};
-use unspoken_ring::{Poly, TableShape};
+use unspoken_ring::{DeviceCopy, Poly, Stored, TableShape};
 
 use crate::disk::DiskFile;
 use crate::error::DatabaseError;
@@ -51,15 +51,24 @@ impl TransformedTables {
         (self.plane_words * size_of::<u32>()) as u64
     }
 
-    /// The tables in a mapped file, with changes.
-    pub fn views<'a>(&self, file: &'a [u8], changes: &'a EntryChanges) -> Vec<TableView<'a>> {
-        let view = |(plane, changes): (usize, &'a Vec<_>)| {
+    /// Places for the copies of the planes on a device.
+    pub fn copies(&self) -> Vec<DeviceCopy> {
+        (0..self.planes).map(|_| DeviceCopy::default()).collect()
+    }
+
+    /// The tables in a mapped file with their copies, and with changes.
+    pub fn views<'a>(
+        &self,
+        (file, copies): (&'a [u8], &'a [DeviceCopy]),
+        changes: &'a EntryChanges,
+    ) -> Vec<TableView<'a>> {
+        let view = |(plane, (changes, copy)): (usize, (&'a Vec<_>, &'a DeviceCopy))| {
             let start = HEADER_BYTES as usize + plane * self.plane_bytes() as usize;
             let bytes = file.get(start..start + self.plane_bytes() as usize);
             let words = bytes.and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
-            TableView { words, changes }
+            TableView { words: Stored::new(words, copy), changes }
         };
-        changes.planes.iter().enumerate().map(view).collect()
+        changes.planes.iter().zip(copies).enumerate().map(view).collect()
     }
 
     /// Encodes all planes from the cells and writes them. Each thread encodes some columns of a plane.
@@ -143,6 +152,8 @@ impl TransformedTables {
             }
             let mut difference = self.encode(plane, entry, &new)?;
             self.parameters.ring().sub_assign(&mut difference, &self.encode(plane, entry, &old)?)?;
+            // A device may fail, or need the room.
+            self.parameters.ring().fetch(&mut difference)?;
             Ok(Some(Arc::new(EntryChange { row, column, difference })))
         };
         (0..self.planes).map(plane).collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use unspoken_ring::Poly;
+use unspoken_ring::{DeviceCopy, Poly, Stored};
 
 use crate::entry::encode_entry;
 use crate::error::{PirError, range};
@@ -16,6 +16,7 @@ pub struct Database {
     /// The table, from `start` on, where a cache line begins: sums read it by lines.
     memory: Vec<u32>,
     start: usize,
+    copy: DeviceCopy,
 }
 
 /// Bytes of a cache line.
@@ -74,7 +75,7 @@ impl Database {
                 ring.write_table_entry(table, words, (entry / table.columns, entry % table.columns), poly)?;
             }
         }
-        Ok(Database { shape, memory, start })
+        Ok(Database { shape, memory, start, copy: DeviceCopy::default() })
     }
 
     /// Positions of pieces in the table.
@@ -94,7 +95,7 @@ impl Database {
 
     /// View of the table for [`answer`](crate::answer).
     pub fn view(&self) -> TableView<'_> {
-        TableView { words: self.words(), changes: &[] }
+        TableView { words: Stored::new(self.words(), &self.copy), changes: &[] }
     }
 }
 
@@ -103,7 +104,7 @@ impl Database {
 #[derive(Clone, Copy, Debug)]
 pub struct TableView<'a> {
     /// The words, in the order of [`unspoken_ring::TableShape`].
-    pub words: &'a [u32],
+    pub words: Stored<'a, u32>,
     /// At most one change for each entry.
     pub changes: &'a [Arc<EntryChange>],
 }

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rayon::prelude::*;
-use unspoken_gsw::{Rgsw, RlweCiphertext};
+use unspoken_gsw::{Choice, Rgsw, RlweCiphertext};
 use unspoken_ring::{Domain, Poly, SecretRng, Seed};
 use zeroize::Zeroizing;
 
@@ -23,7 +22,7 @@ use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
 use crate::query::Query;
 use crate::response::Response;
-use crate::server::{PhaseTimes, Stopwatch, rotated_to_front, selected};
+use crate::server::{PhaseTimes, Stopwatch, chosen, each, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
 use crate::tables::{PlaneShape, Tables};
 
@@ -188,13 +187,12 @@ impl EncryptedView<'_> {
             return Ok(None);
         }
         let half = 1u64 << rest.len();
-        let select = |number: u64| {
-            let zero = or_zero(tables, self.expanded(tables, number, plane)?)?;
-            let one = or_zero(tables, self.expanded(tables, number + half, plane)?)?;
-            Ok::<_, PirError>(highest.select(ring, &zero, &one)?)
-        };
-        let chosen = (first..first + half).into_par_iter().map(select).collect::<Result<_, _>>()?;
-        Ok(Some(selected(ring, chosen, rest)?))
+        let entry = |number: u64| or_zero(tables, self.expanded(tables, number, plane)?);
+        let pair = |number: u64| Ok::<_, PirError>([entry(number)?, entry(number + half)?]);
+        let pairs = each(ring, (first..first + half).collect(), pair)?;
+        let choices = pairs.iter().map(|[zero, one]| Choice { bit: highest, zero: Some(zero), one: Some(one) });
+        let halves = chosen(ring, &choices.collect::<Vec<_>>())?;
+        Ok(Some(selected(ring, halves, rest)?))
     }
 }
 
@@ -239,9 +237,11 @@ pub fn answer(
             chosen.push(or_zero(tables, of_range)?);
             watch.lap(&mut phases.selection)?;
         }
-        let chosen = rotated_to_front(ring, selected(ring, chosen, outer)?, places)?;
+        let chosen = rotated_to_front(ring, vec![selected(ring, chosen, outer)?], &[places])?;
         watch.lap(&mut phases.selection)?;
-        responses.push(Response::compress(keys, &chosen)?);
+        for ciphertext in &chosen {
+            responses.push(Response::compress(keys, ciphertext)?);
+        }
         watch.lap(&mut phases.compression)?;
     }
     Ok((responses, phases))

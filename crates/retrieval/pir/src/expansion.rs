@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rayon::prelude::*;
 use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext, RotatedBit};
 use unspoken_ring::{DigitGadget, Domain, Poly, Seed};
 
 use crate::error::{PirError, range};
 use crate::keys::PreparedKeys;
 use crate::query::Query;
+use crate::server::{each, is_on_device};
 use crate::shape::DatabaseShape;
 
 /// RGSW ciphertexts of the bits of a query's index, the lowest first: the first phase of [`answer`](crate::answer).
@@ -38,7 +38,7 @@ pub fn expand(
             let shift = u32::BITS - keys.parameters.literal().bit_body_bits;
             let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body << shift, (seed, i as u64), dimension);
             let ciphertexts: Vec<LweCiphertext> = bodies.iter().enumerate().map(expand).collect();
-            bootstrapped(key, &gadgets, &ciphertexts, cancel)
+            bootstrapped((keys, key), &gadgets, &ciphertexts, cancel)
         }
         Query::Compact { seed, body } => {
             decomposed(keys, shape, LweCiphertext::expand(*body, (seed, 0), dimension), cancel)
@@ -51,7 +51,7 @@ pub fn expand(
 }
 
 fn bootstrapped(
-    key: &CircuitBootstrapKey,
+    (keys, key): (&PreparedKeys, &CircuitBootstrapKey),
     gadgets: &[DigitGadget],
     ciphertexts: &[LweCiphertext],
     cancel: &AtomicBool,
@@ -60,7 +60,7 @@ fn bootstrapped(
         check(cancel)?;
         Ok(key.bootstrap(ciphertext, gadget)?)
     };
-    ciphertexts.par_iter().zip(gadgets).map(bootstrap).collect()
+    each(keys.parameters.ring(), ciphertexts.iter().zip(gadgets).collect(), bootstrap)
 }
 
 /// Returns an error when the work is cancelled.
@@ -98,9 +98,13 @@ fn decomposed(
             if above > 0 {
                 subtract_bit(key, &rotated, above, &mut rest)?;
             }
-            scope.spawn(move |_| {
+            let convert = move || {
                 let _ = converted.set(key.convert(&rotated));
-            });
+            };
+            match is_on_device(keys.parameters.ring()) {
+                true => convert(),
+                false => scope.spawn(move |_| convert()),
+            }
         }
         Ok::<_, PirError>(())
     })?;
@@ -151,6 +155,5 @@ pub(crate) fn packed(
         of_bits.push((gadget, weights));
         rest = others;
     }
-    let convert = |(gadget, weights)| keys.conversion.rgsw(gadget, weights);
-    Ok(of_bits.into_par_iter().map(convert).collect::<Result<_, _>>()?)
+    Ok(each(ring, of_bits, |(gadget, weights)| keys.conversion.rgsw(gadget, weights))?)
 }

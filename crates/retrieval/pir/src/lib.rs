@@ -42,5 +42,6 @@ pub use secured::SecuredObject;
 pub use server::{PhaseTimes, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
 pub use tables::{PlaneShape, TableKind, Tables};
+pub use unspoken_gsw::GswError;
 pub use upload::{EMPTY_VERSION, Upload, UploadError, UploadState, UploadedDatabase, WRITE_KEY_BYTES};
 pub use version::{DatabaseShard, DatabaseVersion, Planes, ShardId, Staleness, VersionedDatabase};

@@ -217,7 +217,8 @@ fn every_selection_has_the_predicted_noise() {
                 sums.push(fixture.error(sum, &fixture.entry(number as u64)));
             }
         }
-        let chosen = rotated_to_front(ring, selected(ring, found, columns).unwrap(), places).unwrap();
+        let chosen =
+            rotated_to_front(ring, vec![selected(ring, found, columns).unwrap()], &[places]).unwrap().remove(0);
         let number = (row << shape.column_bits) + column;
         let place = (index % 4) as u32;
         let mut message = fixture.entry(number as u64);

@@ -1,12 +1,12 @@
 //! Parameter sets: the ring of the computation, the keys of the kinds of queries, the ring of responses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use unspoken_gsw::{
     BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, digit_square,
     log2_failure, log2_failure_of_shared,
 };
-use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
+use unspoken_ring::{Backend, Basis, Device, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
 use unspoken_rlwe::INSECURE_PREFIX;
 
 use crate::error::PirError;
@@ -66,6 +66,10 @@ struct Inner {
     response: Ring,
     response_gadget: DigitGadget,
     selection: DigitGadget,
+    /// The same on the processor, if these are on a device.
+    host: Option<PirParameters>,
+    /// The same on devices, as long as they are in use.
+    placed: Mutex<Vec<(Device, Weak<Inner>)>>,
 }
 
 /// Errors and secrets in the ring of responses are sums of Gaussians of deviation [`ERROR_SIGMA`] with these weights.
@@ -118,7 +122,50 @@ impl PirParameters {
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
         let fingerprint = fingerprint(&literal);
-        Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget, selection })))
+        Ok(PirParameters(Arc::new(Inner {
+            literal,
+            fingerprint,
+            bootstrap,
+            response,
+            response_gadget,
+            selection,
+            host: None,
+            placed: Mutex::default(),
+        })))
+    }
+
+    /// The same parameters with the ring of the computation on a device: for services, which have no secrets. The ring
+    /// of responses stays on the processor. All calls for one device return the same object, as long as it is in use:
+    /// keys and tables of one object cannot be used with another.
+    ///
+    /// # Errors
+    /// If the device has too little memory or failed.
+    pub fn on_device(&self, device: &Device) -> Result<Self, PirError> {
+        let Inner { literal, fingerprint, response, response_gadget, selection, placed, .. } = &*self.host().0;
+        // What is there is whole even if a thread panicked.
+        let mut placed = placed.lock().unwrap_or_else(PoisonError::into_inner);
+        placed.retain(|(_, there)| there.strong_count() > 0);
+        let found = placed.iter().find(|(known, _)| known.is_same(device)).and_then(|(_, there)| there.upgrade());
+        if let Some(there) = found {
+            return Ok(PirParameters(there));
+        }
+        let there = Arc::new(Inner {
+            literal: literal.clone(),
+            fingerprint: *fingerprint,
+            bootstrap: self.host().bootstrap().on_device(device)?,
+            response: response.clone(),
+            response_gadget: *response_gadget,
+            selection: *selection,
+            host: Some(self.host().clone()),
+            placed: Mutex::default(),
+        });
+        placed.push((device.clone(), Arc::downgrade(&there)));
+        Ok(PirParameters(there))
+    }
+
+    /// The same parameters on the processor.
+    pub(crate) fn host(&self) -> &PirParameters {
+        self.0.host.as_ref().unwrap_or(self)
     }
 
     /// Name of the parameter set.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use unspoken_gsw::{Rgsw, RlweCiphertext, SmallRing};
-use unspoken_ring::TableFactors;
+use unspoken_gsw::{Choice, GswError, Rgsw, RlweCiphertext, SmallRing};
+use unspoken_ring::{Device, Poly, TableFactors};
 
 use crate::database::{EntryChange, TableView};
 use crate::error::PirError;
@@ -69,9 +69,11 @@ pub fn answer(
             entries.push(selected(ring, sums, inner)?);
             watch.lap(&mut phases.selection)?;
         }
-        let chosen = rotated_to_front(ring, selected(ring, entries, outer)?, places)?;
+        let chosen = rotated_to_front(ring, vec![selected(ring, entries, outer)?], &[places])?;
         watch.lap(&mut phases.selection)?;
-        responses.push(Response::compress(keys, &chosen)?);
+        for ciphertext in &chosen {
+            responses.push(Response::compress(keys, ciphertext)?);
+        }
         watch.lap(&mut phases.compression)?;
     }
     Ok((responses, phases))
@@ -148,13 +150,13 @@ pub(crate) fn selectors(
     for (level, bit) in bits.iter().rev().enumerate() {
         // Number of rows below each child.
         let span = 1usize << (bits.len() - 1 - level);
-        let children = |node: &RlweCiphertext| {
-            let right = bit.external_product(ring, node)?;
-            let mut left = node.clone();
+        let choices: Vec<Choice<'_>> = nodes.iter().map(|node| Choice { bit, zero: None, one: Some(node) }).collect();
+        let children = |(mut left, right): (RlweCiphertext, RlweCiphertext)| {
             left.sub_assign(ring, &right)?;
             Ok([left, right])
         };
-        let pairs: Vec<[RlweCiphertext; 2]> = nodes.par_iter().map(children).collect::<Result<_, PirError>>()?;
+        let rights = chosen(ring, &choices)?;
+        let pairs = nodes.into_iter().zip(rights).map(children).collect::<Result<Vec<_>, GswError>>()?;
         nodes = pairs.into_iter().flatten().take(shape.rows.div_ceil(span)).collect();
     }
     Ok(nodes)
@@ -166,7 +168,7 @@ fn check_table(parameters: &PirParameters, shape: DatabaseShape, plane: &TableVi
         true => Ok(()),
         false => Err(PirError::Table { what, found: found as u64, needed: needed as u64 }),
     };
-    let (found, needed) = (plane.words.len(), parameters.ring().table_words(shape.table(parameters)));
+    let (found, needed) = (plane.words.items.len(), parameters.ring().table_words(shape.table(parameters)));
     if found != needed {
         return Err(PirError::Table { what: "words of a table", found: found as u64, needed: needed as u64 });
     }
@@ -194,34 +196,95 @@ pub(crate) fn row_sums(
     Ok(sums.into_iter().map(RlweCiphertext::from_components).collect())
 }
 
+/// Whether a ring computes on a device.
+pub(crate) fn is_on_device(ring: &SmallRing) -> bool {
+    ring.device().is_some_and(Device::is_in_use)
+}
+
+/// Does work for each of some items: on all threads, or one after the other if it only queues kernels of a device.
+pub(crate) fn each<T: Send, R: Send, E: Send>(
+    ring: &SmallRing,
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    match is_on_device(ring) {
+        true => items.into_iter().map(work).collect(),
+        false => items.into_par_iter().map(&work).collect(),
+    }
+}
+
+/// The chosen ones of many ciphertexts, by bits of one gadget.
+pub(crate) fn chosen(ring: &SmallRing, choices: &[Choice<'_>]) -> Result<Vec<RlweCiphertext>, PirError> {
+    if is_on_device(ring) {
+        return Ok(Rgsw::choose_each(ring, choices)?);
+    }
+    let each = choices.par_iter().map(|choice| Rgsw::choose_each(ring, std::slice::from_ref(choice)));
+    Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Selects the entry whose number the bits encrypt, the lowest bit first.
+pub(crate) fn selected(
+    ring: &SmallRing,
+    mut entries: Vec<RlweCiphertext>,
+    bits: &[Rgsw],
+) -> Result<RlweCiphertext, PirError> {
+    if !is_on_device(ring) {
+        return selected_by_halves(ring, entries, bits);
+    }
+    for bit in bits {
+        let choices = entries.chunks(2).map(|pair| Choice { bit, zero: pair.first(), one: pair.get(1) });
+        entries = chosen(ring, &choices.collect::<Vec<_>>())?;
+    }
+    Ok(entries.swap_remove(0))
+}
+
 /// Least number of entries for which the halves are selected from by two threads.
 const LEAST_OF_TWO_THREADS: usize = 32;
 
-/// Selects the entry whose number the bits encrypt, the lowest bit first: from each half with the lower bits, then
-/// between both with the highest bit. Half by half, what is in use stays in the cache.
-pub(crate) fn selected(
+/// Selects from each half with the lower bits, then between both with the highest bit. Half by half, what is in use
+/// stays in the cache.
+fn selected_by_halves(
     ring: &SmallRing,
     mut entries: Vec<RlweCiphertext>,
     bits: &[Rgsw],
 ) -> Result<RlweCiphertext, PirError> {
     let Some((highest, rest)) = bits.split_last() else { return Ok(entries.swap_remove(0)) };
     let ones = entries.split_off(entries.len() / 2);
+    let of = |entries| selected_by_halves(ring, entries, rest);
     let (zero, one) = match entries.len() + ones.len() < LEAST_OF_TWO_THREADS {
-        true => (selected(ring, entries, rest), selected(ring, ones, rest)),
-        false => rayon::join(|| selected(ring, entries, rest), || selected(ring, ones, rest)),
+        true => (of(entries), of(ones)),
+        false => rayon::join(|| of(entries), || of(ones)),
     };
     Ok(highest.select(ring, &zero?, &one?)?)
 }
 
-/// Rotates the entry so that the selected piece is at place 0.
+/// Rotates entries so that the piece that the bits of each select is at place 0.
 pub(crate) fn rotated_to_front(
     ring: &SmallRing,
-    mut entry: RlweCiphertext,
-    places: &[Rgsw],
-) -> Result<RlweCiphertext, PirError> {
-    for (place, bit) in places.iter().enumerate() {
-        let rotated = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
-        entry = bit.select(ring, &entry, &rotated)?;
+    mut entries: Vec<RlweCiphertext>,
+    places: &[&[Rgsw]],
+) -> Result<Vec<RlweCiphertext>, PirError> {
+    for place in 0..places.first().map_or(0, |bits| bits.len()) {
+        let rotated = rotated_back(ring, &entries, 1 << place)?;
+        let pairs = entries.iter().zip(&rotated).zip(places);
+        let choices = pairs.map(|((zero, one), bits)| Choice { bit: &bits[place], zero: Some(zero), one: Some(one) });
+        entries = chosen(ring, &choices.collect::<Vec<_>>())?;
     }
-    Ok(entry)
+    Ok(entries)
+}
+
+/// Entries times `X^-shift`.
+fn rotated_back(ring: &SmallRing, entries: &[RlweCiphertext], shift: usize) -> Result<Vec<RlweCiphertext>, PirError> {
+    if !is_on_device(ring) {
+        let rotate = |entry: &RlweCiphertext| entry.rotated(ring, (2 * ring.degree() - shift) as u32);
+        return Ok(entries.par_iter().map(rotate).collect::<Result<_, _>>()?);
+    }
+    let mut power = vec![0; ring.degree()];
+    // X^n = -1.
+    power[ring.degree() - shift] = -1;
+    let power = ring.evaluate_i32(&power, ring.basis())?;
+    let components: Vec<&Poly> = entries.iter().flat_map(RlweCiphertext::components).collect();
+    let mut turned = ring.multiples(&power, &components)?.into_iter();
+    let pairs = std::iter::from_fn(|| Some([turned.next()?, turned.next()?]));
+    Ok(pairs.map(RlweCiphertext::from_components).collect())
 }

@@ -1,6 +1,7 @@
 //! The tables of a database: how its cells are cut into pieces, one in each plane, and what queries to them cost.
 
 use serde::{Deserialize, Serialize};
+use unspoken_ring::Device;
 
 use crate::authentication::TAG_BYTES;
 use crate::dense::{self, DenseQuery, DenseResponse, DenseShape, DenseSplit, MaskSeed};
@@ -175,6 +176,18 @@ impl Tables {
         }
     }
 
+    /// The same tables with their parameters on a device, or as they are without one.
+    ///
+    /// # Errors
+    /// As for [`PirParameters::on_device`].
+    pub fn on_device(self, device: Option<&Device>) -> Result<Self, PirError> {
+        let parameters = match device {
+            Some(device) => self.parameters.on_device(device)?,
+            None => self.parameters,
+        };
+        Ok(Tables { parameters, ..self })
+    }
+
     /// The parameters.
     pub fn parameters(&self) -> &PirParameters {
         &self.parameters
@@ -193,6 +206,18 @@ impl Tables {
     /// The shape of each plane.
     pub fn shape(&self) -> PlaneShape {
         self.shape
+    }
+
+    /// Bytes of the largest part that a device has whole while it computes an answer.
+    pub fn part_bytes(&self) -> u64 {
+        let ring = self.parameters.ring();
+        (match self.shape {
+            PlaneShape::Transformed(shape) => ring.table_words(shape.table(&self.parameters)) * size_of::<u32>(),
+            PlaneShape::Dense(shape) => {
+                shape.group_bytes(&self.parameters).max(dense::Packing::memory_bytes(&self.parameters))
+            }
+            PlaneShape::Encrypted(_) => 0,
+        }) as u64
     }
 
     /// Number of planes: pieces of a cell, and responses to a query.

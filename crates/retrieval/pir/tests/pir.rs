@@ -153,7 +153,10 @@ fn planes_and_changes_are_answered_from_one_query() {
     let query = secret.query(Mode::Packed, database.shape(), 0, &mut rng).unwrap();
     let refused = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false));
     assert!(matches!(refused, Err(PirError::Table { found: 64, .. })));
-    let planes = [TableView { words: &database.words()[1..], changes: &[] }];
+    let planes = [TableView {
+        words: unspoken_ring::Stored { items: &database.words()[1..], ..database.view().words },
+        changes: &[],
+    }];
     let refused = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false));
     assert!(matches!(refused, Err(PirError::Table { .. })));
 }
@@ -330,6 +333,32 @@ fn encrypted_records_are_found_and_replaced() {
             }
             assert_eq!(record[..300], cells[index as usize], "{mode} {index}");
         }
+    }
+}
+
+#[test]
+fn encrypted_records_have_the_same_responses_on_a_device() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let (secret, mut rng) = client(&parameters);
+    let (tables, mut cells) = encrypted_tables(&parameters, 45);
+    let PlaneShape::Encrypted(shape) = tables.shape() else { panic!("{tables:?}") };
+    let mut stored = Stored::new(&secret, tables.clone(), &cells, &mut rng);
+    cells[42] = vec![0x77; 300];
+    stored.changes.insert(10, encrypted(&secret, &tables, 10, &cells, &mut rng).into());
+    let there = tables.clone().on_device(Some(&unspoken_device_shim::device(1 << 28))).unwrap();
+    for mode in [Mode::Packed, Mode::Session] {
+        let keys = secret.keys(mode, &mut rng).unwrap();
+        let query = match mode {
+            Mode::Session => secret.session_query(1, shape, 42, &mut rng).unwrap(),
+            mode => secret.query(mode, shape, 42, &mut rng).unwrap(),
+        };
+        let bytes = query.to_bytes(&parameters);
+        let [wanted, found] = [&tables, &there].map(|tables| {
+            let keys = sent(tables.parameters(), &keys);
+            let query = Query::from_bytes(tables.parameters(), mode, shape, &bytes).unwrap();
+            encrypted::answer(&keys, tables, stored.view(), &query, &AtomicBool::new(false)).unwrap().0
+        });
+        assert!(wanted == found, "{mode}");
     }
 }
 

@@ -55,6 +55,9 @@ pub struct ServerConfig {
     /// Device that answers are computed on, such as `cuda:0`; `auto` for the first one, or the processor if there is
     /// none; `cpu`, as without it, for the processor. The server does not open it, as it does not load the offers.
     pub device: Option<String>,
+    /// Computes on the processor after the device has failed, until the service starts again. Without it, answers fail
+    /// and the service is not ready.
+    pub device_fallback: bool,
     /// Answers computed at once; 0 means the number of cores. There are fewer if the memory is not enough for all.
     pub workers: usize,
     /// Limits on what clients may use.
@@ -82,6 +85,9 @@ pub struct TlsFiles {
 pub struct ServiceLimits {
     /// Bytes of memory of the process: models, loaded keys, queries, answers, work in progress, and connections.
     pub memory_bytes: u64,
+    /// Bytes of memory of the device. 0 means all that is free. Where it does not suffice, the copies that were unused for
+    /// longest give way: those of keys of idle clients, of models and of databases.
+    pub device_memory_bytes: u64,
     /// Bytes of disk for key bundles. Unfinished uploads count with their declared length. 0 means half of the disk
     /// space that is free, or used for key bundles, when the service starts. When room is needed, bundles of clients
     /// without a token are deleted.
@@ -163,6 +169,7 @@ impl Default for ServerConfig {
             web: None,
             allow_origins: Vec::new(),
             device: None,
+            device_fallback: false,
             workers: 0,
             limits: ServiceLimits::default(),
             timeouts: Timeouts::default(),
@@ -175,6 +182,7 @@ impl Default for ServiceLimits {
     fn default() -> Self {
         Self {
             memory_bytes: 4 << 30,
+            device_memory_bytes: 0,
             key_disk_bytes: 0,
             key_bytes_per_token: 0,
             bundles: 16_384,

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use unspoken_ring::modular::primes_descending;
-use unspoken_ring::{Backend, Basis, Device, Domain, GadgetKey, Poly, Ring, RingError, RingKind, RingLiteral, Seed};
+use unspoken_ring::{
+    Backend, Basis, Device, Domain, GadgetKey, Poly, Recording, Ring, RingError, RingKind, RingLiteral, Seed,
+};
 
 use crate::report::Report;
 
@@ -151,6 +153,25 @@ pub fn bytes(ring: &Ring, mut poly: Poly) -> Result<Vec<u8>, RingError> {
     Ok(bytes)
 }
 
+fn all_bytes(ring: &Ring, polys: Vec<Poly>) -> Result<Vec<Vec<u8>>, RingError> {
+    polys.into_iter().map(|poly| bytes(ring, poly)).collect()
+}
+
+/// Whether work is recorded, and the results of repetitions, of which the last are those of a graph if it is. Work that
+/// makes keys of what it computed is not.
+fn repeated(ring: &Ring, operands: &[Poly], work: Work) -> Result<(bool, Vec<Vec<Poly>>), RingError> {
+    let count = || ring.device().map_or(0, Device::recorded);
+    let (recording, before) = (Recording::default(), count());
+    let inputs: Vec<&Poly> = operands.iter().collect();
+    let once = || {
+        ring.repeat(&recording, &inputs, |inputs| {
+            work(ring, &inputs.iter().map(|input| (*input).clone()).collect::<Vec<_>>())
+        })
+    };
+    let results = (0..4).map(|_| once()).collect::<Result<_, RingError>>()?;
+    Ok((count() > before, results))
+}
+
 pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
     for kind in [RingKind::Standard, RingKind::ConjugateInvariant] {
         let degrees = match (quick, kind) {
@@ -164,15 +185,15 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
             let there = host.on_device(device)?;
             let both = [&host, &there].map(operands);
             for (name, work) in OPERATIONS {
-                let results = [work(&host, &both[0])?, work(&there, &both[1])?];
-                let [wanted, found] = results;
-                let mut same = wanted.len() == found.len();
-                for (wanted, found) in wanted.into_iter().zip(found) {
-                    same &= bytes(&host, wanted)? == bytes(&there, found)?;
+                let wanted = all_bytes(&host, work(&host, &both[0])?)?;
+                let mut same = all_bytes(&there, work(&there, &both[1])?)? == wanted;
+                let (recorded, repeated) = repeated(&there, &both[1], *work)?;
+                for repeated in repeated {
+                    same &= all_bytes(&there, repeated)? == wanted;
                 }
                 report.line(json!({
                     "part": "bits", "ring": format!("{kind:?}"), "log_degree": log_degree, "operation": name,
-                    "same": same,
+                    "same": same, "graph": recorded,
                 }))?;
             }
         }

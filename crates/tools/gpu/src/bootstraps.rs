@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use unspoken_ckks::{
-    Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, SeededCiphertext,
-    SlotValues,
+    Bootstrap, BootstrapPhase, Bootstrapper, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator,
+    Preset, SeededCiphertext, SlotValues,
 };
-use unspoken_device::NAMES;
+use unspoken_device::{Launches, NAMES};
 use unspoken_ring::{Device, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyStorage, SecretKey};
 
@@ -68,8 +68,20 @@ impl Server {
 
     /// The bytes of a bootstrap, and its seconds.
     fn refresh(&self) -> anyhow::Result<(Vec<u8>, f64)> {
+        self.timed(|evaluator| self.bootstrapper.refresh(evaluator, &self.input))
+    }
+
+    /// The same phase by phase, without a graph.
+    fn in_phases(&self, ended: impl FnMut(BootstrapPhase)) -> anyhow::Result<(Vec<u8>, f64)> {
+        self.timed(|evaluator| self.bootstrapper.refresh_in_phases(evaluator, &self.input, ended))
+    }
+
+    fn timed(
+        &self,
+        work: impl FnOnce(&Evaluator<'_>) -> Result<Ciphertext, CkksError>,
+    ) -> anyhow::Result<(Vec<u8>, f64)> {
         let start = Instant::now();
-        let mut result = self.bootstrapper.refresh(&Evaluator::new(&self.encoder, &self.keys), &self.input)?;
+        let mut result = work(&Evaluator::new(&self.encoder, &self.keys))?;
         let parameters = self.encoder.parameters();
         result.fetch(parameters)?;
         let seconds = start.elapsed().as_secs_f64();
@@ -77,7 +89,7 @@ impl Server {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -87,7 +99,6 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
         let host = parameters(preset)?;
         let sent = Sent::new(&host)?;
         let first = timed(device, preset, (&host, &sent), report)?;
-        device.release_idle();
         let (wanted, seconds) = Server::new(&host, &sent)?.refresh()?;
         report.line(json!({
             "part": "bootstraps", "preset": preset, "where": "processor", "seconds": seconds, "same": wanted == first,
@@ -96,14 +107,58 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-/// What bootstraps cost, counted on a device that computes nothing.
+/// What bootstraps cost, counted on a device that computes nothing: all, and each phase.
 pub fn floors(_: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
-    let device = counting::device();
     for preset in presets(quick) {
-        let host = parameters(preset)?;
-        timed(&device, preset, (&host, &Sent::new(&host)?), report)?;
+        let (device, host) = (counting::device(), parameters(preset)?);
+        let sent = Sent::new(&host)?;
+        timed(&device, preset, (&host, &sent), report)?;
+        let server = Server::new(&host.on_device(&device)?, &sent)?;
+        // The first one copies keys and matrices to the device.
+        server.in_phases(|_| ())?;
+        let (mut before, mut rows) = (device.launches(), Vec::new());
+        server.in_phases(|phase| {
+            let kernels = counted(&before, &device.launches(), 1);
+            before = device.launches();
+            let row = json!({
+                "part": "phases", "preset": preset, "phase": format!("{phase:?}"), "totals": totals(&kernels),
+                "kernels": kernels,
+            });
+            rows.push(row);
+        })?;
+        rows.into_iter().try_for_each(|row| report.line(row))?;
     }
     Ok(())
+}
+
+/// What was queued of each kernel between two counts, for each of some repetitions.
+pub fn counted(before: &[Launches], after: &[Launches], repetitions: u64) -> Map<String, Value> {
+    let each = NAMES.iter().zip(after.iter().zip(before)).map(|(name, (now, before))| {
+        let count = |now: u64, before: u64| (now - before) / repetitions;
+        let (work, earlier) = (now.work, before.work);
+        let counts = json!({
+            "launches": count(now.launches, before.launches),
+            "blocks": count(now.blocks, before.blocks),
+            "multiplications": count(work.multiplications, earlier.multiplications),
+            "bytes": count(work.bytes, earlier.bytes),
+        });
+        ((*name).to_owned(), counts)
+    });
+    each.filter(|(_, counts)| counts["launches"] != 0).collect()
+}
+
+/// Multiplications, and bytes of memory, of an H100 in a second, by its data sheet.
+const H100: [f64; 2] = [14e12, 3.35e12];
+
+/// The counts of all kernels together, and the milliseconds that follow for an H100.
+pub fn totals(kernels: &Map<String, Value>) -> Value {
+    let total = |what: &str| kernels.values().filter_map(|counts| counts[what].as_u64()).sum::<u64>();
+    let [launches, multiplications, bytes] = ["launches", "multiplications", "bytes"].map(total);
+    json!({
+        "launches": launches, "multiplications": multiplications, "bytes": bytes,
+        "h100_ms_of_multiplications": multiplications as f64 / H100[0] * 1e3,
+        "h100_ms_of_memory": bytes as f64 / H100[1] * 1e3,
+    })
 }
 
 fn presets(quick: bool) -> &'static [&'static str] {
@@ -134,28 +189,22 @@ fn timed(
     // The two components of each result.
     let repetitions = REPETITIONS as u64;
     let fetched = (there.ring().fetched_polynomials() - before) / repetitions;
-    let each = NAMES.iter().zip(device.launches().into_iter().zip(launched));
-    let each = each.map(|(name, (now, before))| {
-        let count = |now: u64, before: u64| (now - before) / repetitions;
-        let (work, earlier) = (now.work, before.work);
-        let counts = json!({
-            "launches": count(now.launches, before.launches),
-            "blocks": count(now.blocks, before.blocks),
-            "multiplications": count(work.multiplications, earlier.multiplications),
-            "bytes": count(work.bytes, earlier.bytes),
-        });
-        ((*name).to_owned(), counts)
+    let kernels = counted(&launched, &device.launches(), repetitions);
+    let recordings = device.recorded();
+    // Without a graph.
+    let times_of_kernels = (0..REPETITIONS).map(|_| {
+        let (bytes, seconds) = server.in_phases(|_| ())?;
+        anyhow::ensure!(bytes == first, "a bootstrap without a graph gave other bits");
+        Ok(seconds)
     });
-    let kernels: serde_json::Map<String, Value> = each.filter(|(_, counts)| counts["launches"] != 0).collect();
-    let total = |what: &str| kernels.values().filter_map(|counts| counts[what].as_u64()).sum::<u64>();
-    let totals = ["launches", "multiplications", "bytes"].map(total);
+    let without_graph = median(times_of_kernels.collect::<anyhow::Result<_>>()?);
     let [up, down] = [0, 1].map(|which| (device.copied_bytes()[which] - copied[which]) / repetitions);
     let (used, idle) = device.taken_bytes();
     report.line(json!({
         "part": "bootstraps", "preset": preset, "where": device.name(), "seconds": median(times),
-        "first_seconds": first_seconds, "load_seconds": loaded, "fetched": fetched, "used_bytes": used,
-        "idle_bytes": idle, "bytes_to_device": up, "bytes_from_device": down, "launches": totals[0],
-        "multiplications": totals[1], "bytes": totals[2], "kernels": kernels,
+        "first_seconds": first_seconds, "load_seconds": loaded, "seconds_without_graph": without_graph,
+        "graphs": recordings, "fetched": fetched, "used_bytes": used, "idle_bytes": idle, "bytes_to_device": up,
+        "bytes_from_device": down, "totals": totals(&kernels), "kernels": kernels,
     }))?;
     Ok(first)
 }

@@ -5,6 +5,7 @@ mod bootstraps;
 mod counting;
 mod rates;
 mod report;
+mod retrieval;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,7 +23,8 @@ struct Arguments {
     /// Device, such as cuda:0 [default: the kernels on the processor]
     #[arg(long)]
     device: Option<String>,
-    /// Run this part alone: bits, rates, bootstraps, threads or floors; may be given several times
+    /// Run this part alone: bits, rates, bootstraps, retrieval, threads, floors or
+    /// retrieval-floors; may be given several times
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// Small rings alone
@@ -49,12 +51,14 @@ fn main() -> anyhow::Result<()> {
         "threads": rayon::current_num_threads(), "backend": unspoken_ring::Backend::detect().name(),
     }))?;
     type Part = fn(&Device, bool, &mut Report) -> anyhow::Result<()>;
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 7] = [
         ("bits", bits::run),
         ("rates", rates::run),
         ("bootstraps", bootstraps::run),
+        ("retrieval", retrieval::run),
         ("threads", bootstraps::threads),
         ("floors", bootstraps::floors),
+        ("retrieval-floors", retrieval::floors),
     ];
     for (name, run) in parts {
         if arguments.only.is_empty() || arguments.only.iter().any(|only| only == name) {

@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use serde_json::json;
+use unspoken_device::{Arguments, kernel};
+use unspoken_ring::modular::{Modulus, primes_descending};
 use unspoken_ring::{Device, Poly, Ring, RingError, RingKind, Seed};
 
 use crate::bits;
@@ -39,7 +41,35 @@ fn seconds(ring: &Ring, work: impl Fn() -> Result<Poly, RingError>) -> anyhow::R
     Ok(each[2])
 }
 
+/// Blocks of [`ceiling`], several for each multiprocessor, and the products of each chain.
+const BLOCKS: usize = 4096;
+const ROUNDS: u32 = 4096;
+
+/// Multiplications of 32-bit words in a second that the device does when nothing else bounds it.
+#[expect(unsafe_code, reason = "launches a kernel")]
+fn ceiling(device: &Device, rounds: u32) -> anyhow::Result<f64> {
+    let modulus = Modulus::new(primes_descending(1 << 29, 1 << 30, 2).next().unwrap_or(3));
+    let prime =
+        kernel::Prime { q: modulus.q, neg_inv: modulus.neg_inv, r: modulus.r, r2: modulus.r2, ..Default::default() };
+    let (prime, out) = (device.upload(&[prime])?, device.buffer(BLOCKS * kernel::THREADS)?);
+    let arguments = kernel::CeilingArgs { prime: prime.address(), out: out.address(), rounds };
+    let time = |count: usize| -> anyhow::Result<f64> {
+        let start = Instant::now();
+        for _ in 0..count {
+            // SAFETY: the buffers have a prime, and a word for each thread.
+            unsafe { device.launch(kernel::CEILING, [BLOCKS, 1, 1], &arguments) }?;
+        }
+        out.read(0, &mut [0])?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    time(1)?;
+    let seconds = (time(6)? - time(1)?) / 5.0;
+    Ok(arguments.work(kernel::CEILING.number(), [BLOCKS, 1, 1]).multiplications as f64 / seconds)
+}
+
 pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<()> {
+    let rate = ceiling(device, if quick { 1 } else { ROUNDS })?;
+    report.line(json!({ "part": "rates", "ceiling": "reduced products", "multiplications_per_second": rate }))?;
     let log_degree = if quick { 12 } else { 16 };
     let host = bits::ring(log_degree, RingKind::Standard)?;
     let ring = host.on_device(device)?;

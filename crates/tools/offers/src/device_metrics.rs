@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use unspoken_device::Device;
 
 /// Reads the counts of a device when metrics are asked for.
@@ -15,6 +15,8 @@ pub struct DeviceMetrics {
     memory: IntGaugeVec,
     kernels: IntCounterVec,
     copied: IntCounterVec,
+    failed: IntGauge,
+    recordings: IntGauge,
 }
 
 impl DeviceMetrics {
@@ -34,6 +36,8 @@ impl DeviceMetrics {
             memory: IntGaugeVec::new(memory, &["state"])?,
             kernels: IntCounterVec::new(kernels, &["kernel"])?,
             copied: IntCounterVec::new(copied, &["direction"])?,
+            failed: IntGauge::with_opts(options("unspoken_device_failed", "1 if the device has failed, and 0 if not"))?,
+            recordings: IntGauge::with_opts(options("unspoken_device_recordings", "Graphs of kernels that are kept"))?,
             device: device.clone(),
             reading: Mutex::new(()),
         })
@@ -42,7 +46,8 @@ impl DeviceMetrics {
 
 impl Collector for DeviceMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        [self.memory.desc(), self.kernels.desc(), self.copied.desc()].concat()
+        let vectors = [self.memory.desc(), self.kernels.desc(), self.copied.desc()].concat();
+        vectors.into_iter().chain(self.failed.desc()).chain(self.recordings.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -62,7 +67,10 @@ impl Collector for DeviceMetrics {
         for (direction, bytes) in ["to", "from"].into_iter().zip(self.device.copied_bytes()) {
             set(&self.copied, direction, bytes);
         }
-        [self.memory.collect(), self.kernels.collect(), self.copied.collect()].concat()
+        self.failed.set(i64::from(self.device.failure().is_some()));
+        self.recordings.set(self.device.recorded() as i64);
+        let vectors = [self.memory.collect(), self.kernels.collect(), self.copied.collect()].concat();
+        vectors.into_iter().chain(self.failed.collect()).chain(self.recordings.collect()).collect()
     }
 }
 
@@ -94,6 +102,7 @@ mod tests {
             let text = text();
             assert!(text.contains("state=\"used\"} 256\n") && text.contains("direction=\"to\"} 256\n"), "{text}");
             assert!(text.contains("kernel=\"tensor\"} 0\n"), "{text}");
+            assert!(text.contains("unspoken_device_failed{device=\"shim\"} 0\n"), "{text}");
         }
         drop(buffer);
         assert!(text().contains("state=\"kept\"} 256\n"), "{}", text());

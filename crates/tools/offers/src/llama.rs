@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use unspoken_chat::{LlamaServer, PassInput, ServedModel, ServerOptions};
 use unspoken_llama_model::TamedModel;
+use unspoken_protocol::ServerHalf;
 use unspoken_server::Applications;
 
 use crate::kinds::{Kind, KindOption};
@@ -87,6 +88,8 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     }
     let served = ServedModel::new(&preparation, TamedModel::load(offer.path())?)?;
     let mut server = LlamaServer::new(served, &parameters, &options)?;
+    let answer = server.working_bytes();
+    offer.check_device_memory((answer, answer + server.prepared_bytes() + server.key_bytes()))?;
     if let Some(directory) = kept {
         let (application, most_bytes) = (offer.name(), server.entry_bytes().saturating_mul(server.sessions().0 as u64));
         tracing::info!(application, most_bytes, "sessions are kept on disk");

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use unspoken_arrays::PlanCache;
 use unspoken_ckks::CkksParameters;
+use unspoken_device::Device;
 use unspoken_protocol::ServerHalf;
 use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
 use unspoken_wire::is_application_name;
@@ -22,7 +23,8 @@ use crate::{digits, llama, pir, pir_encrypted, pir_router, pir_shard};
 const STILL_LOADING: Duration = Duration::from_secs(5);
 
 /// Kinds whose answers are computed on a device, if the service has one.
-const ON_DEVICE: &[&str] = &[llama::KIND.name, digits::KIND.name];
+const ON_DEVICE: &[&str] =
+    &[llama::KIND.name, digits::KIND.name, pir::KIND.name, pir_shard::KIND.name, pir_encrypted::KIND.name];
 
 /// What all offers of a service have.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +83,17 @@ impl Offer {
             Some(placement) => placement.place(&parameters),
             None => Ok(parameters),
         }
+    }
+
+    /// The device of the service, if it has one.
+    pub fn device(&self) -> Option<&Device> {
+        self.resources.placement.as_ref().map(Placement::device)
+    }
+
+    /// Refuses an application that needs more memory than the device of the service has, if it has one: bytes for an
+    /// answer, and bytes for all that an answer uses.
+    pub fn check_device_memory(&self, needs: (u64, u64)) -> anyhow::Result<()> {
+        self.resources.placement.as_ref().map_or(Ok(()), |placement| placement.check_memory(&self.name, needs))
     }
 
     /// Whether its answers are computed on a device.

@@ -4,7 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{DatabaseVersion, TableKind};
+use unspoken_pir::{DatabaseVersion, TableKind, Tables};
+use unspoken_protocol::ServerHalf;
 use unspoken_retrieve::RetrieveServer;
 use unspoken_server::Applications;
 
@@ -25,7 +26,7 @@ pub const KIND: Kind = Kind {
 /// Adds the database. A thread follows its changes as long as it is served.
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let name = offer.name().to_owned();
-    let opened = Arc::new(Database::open(offer.path())?);
+    let opened = Arc::new(Database::open_on(offer.path(), offer.device())?);
     let snapshot = opened.snapshot();
     let preset = snapshot.parameters().name();
     anyhow::ensure!(!snapshot.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
@@ -36,9 +37,22 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     );
     tell(&name, &snapshot, "database opened");
     let follower = (name, Arc::downgrade(&opened));
-    let applications = offer.add(RetrieveServer::new(opened)?, applications)?;
+    let server = RetrieveServer::new(opened)?;
+    check_device_memory(offer, &server, (snapshot.tables(), snapshot.table_bytes()))?;
+    let applications = offer.add(server, applications)?;
     std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;
     Ok(applications)
+}
+
+/// Refuses tables that need more memory than the device of the service has, if it has one: the memory of an answer with
+/// the largest part of a table, and all tables, of so many bytes, with the keys of a client.
+pub(crate) fn check_device_memory(
+    offer: &Offer,
+    server: &impl ServerHalf,
+    (tables, table_bytes): (&Tables, u64),
+) -> anyhow::Result<()> {
+    let answer = server.working_bytes();
+    offer.check_device_memory((answer + tables.part_bytes(), answer + table_bytes + server.key_memory_bytes()))
 }
 
 /// Loads the versions that other processes commit, as long as the database is served.

@@ -20,7 +20,10 @@ pub const KIND: Kind = Kind {
 
 /// Adds the database.
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
-    let store = EncryptedStore::open(offer.path())?;
+    let mut store = EncryptedStore::open(offer.path())?;
+    if let Some(device) = offer.device() {
+        store = store.on_device(device)?;
+    }
     let preset = store.parameters().name();
     anyhow::ensure!(!store.parameters().is_insecure(), "preset {preset} is for tests; declare it with a secure one");
     tracing::info!(application = offer.name(), version = store.snapshot().version(), "database opened");

@@ -7,6 +7,7 @@ use unspoken_server::Applications;
 
 use crate::kinds::Kind;
 use crate::offer::Offer;
+use crate::pir::check_device_memory;
 
 pub const KIND: Kind = Kind {
     name: "pir-shard",
@@ -18,10 +19,13 @@ pub const KIND: Kind = Kind {
 
 /// Adds the shard.
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
-    let shard = Shard::open(offer.path())?;
+    let shard = Shard::open_on(offer.path(), offer.device())?;
     let preset = shard.parameters().name();
     anyhow::ensure!(!shard.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
     let (application, version) = (offer.name(), shard.version());
     tracing::info!(application, version, "{} opened", shard.id());
-    offer.add(ShardServer::new(shard)?, applications)
+    let (tables, table_bytes) = (shard.tables().clone(), shard.table_bytes());
+    let server = ShardServer::new(shard)?;
+    check_device_memory(offer, &server, (&tables, table_bytes))?;
+    offer.add(server, applications)
 }

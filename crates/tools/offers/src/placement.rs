@@ -37,6 +37,7 @@ impl Placement {
         match opened {
             Ok(device) => {
                 tracing::info!(device = device.name(), model = device.model(), "computing on a device");
+                device.on_failure(|failure| tracing::error!(%failure, "the device has failed"));
                 Ok(Some(Self::new(device)))
             }
             Err(reason) if name == AUTO => {
@@ -54,6 +55,24 @@ impl Placement {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Refuses an application that needs more memory than the device has: `least` bytes for an answer. Where there are
+    /// fewer than `all` bytes, what an answer uses is copied to the device again and again, and the log says so.
+    pub(crate) fn check_memory(&self, application: &str, (least, all): (u64, u64)) -> anyhow::Result<()> {
+        let usable = self.device.usable_bytes()?;
+        if usable < least {
+            bail!(
+                "device {} has {usable} bytes of memory for this service, needed {least} for an answer of \
+                 {application}; take a larger device, or the processor",
+                self.device.name()
+            );
+        }
+        if usable < all {
+            let device = self.device.name();
+            tracing::warn!(application, device, usable, all, "models and keys will be copied to the device again");
+        }
+        Ok(())
     }
 
     /// The same parameters on the device.
@@ -108,6 +127,16 @@ mod tests {
         assert!(machine_has_one || Placement::open(AUTO).unwrap().is_none());
         assert!(Placement::open(PROCESSOR).unwrap().is_none());
         assert!(Placement::open("cuda").is_err());
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_at_the_start() {
+        let placement = Placement::new(unspoken_device_shim::device(1 << 20));
+        placement.check_memory("llama/one", (1 << 20, 1 << 30)).unwrap();
+        let error = placement.check_memory("llama/one", ((1 << 20) + 1, 1 << 30)).unwrap_err().to_string();
+        assert!(error.contains("has 1048576 bytes") && error.contains("needed 1048577"), "{error}");
+        placement.device().limit_memory(1 << 10);
+        assert!(placement.check_memory("llama/one", (1 << 20, 1 << 20)).is_err());
     }
 
     #[test]

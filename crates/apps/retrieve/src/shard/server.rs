@@ -11,6 +11,7 @@ use crate::description::Description;
 use crate::error::RetrieveError;
 use crate::keys;
 use crate::message::{self, DENSE_PASS, DENSE_WAITING, Queries};
+use crate::server::check_device;
 use crate::shard::description::ShardDescription;
 use crate::shard::message::{partial_answer_bytes, write_partial_answer};
 use crate::together;
@@ -111,6 +112,11 @@ impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
 
     fn describe(&self) -> Vec<u8> {
         self.description.to_bytes()
+    }
+
+    /// Not if the device has failed.
+    fn check_ready(&self) -> Result<(), RetrieveError> {
+        check_device(self.parameters())
     }
 
     fn query_bytes(&self) -> usize {

@@ -90,6 +90,11 @@ impl<D: UploadedDatabase> ServerHalf for EncryptedServer<D> {
         self.description.to_bytes()
     }
 
+    /// Not if the device has failed.
+    fn check_ready(&self) -> Result<(), RetrieveError> {
+        self.reads.check_ready()
+    }
+
     fn query_bytes(&self) -> usize {
         let tables = self.description.tables();
         self.reads.query_bytes().max(message::request_bytes(tables, message::most_entries(tables)))

@@ -9,6 +9,7 @@ mod estimate;
 pub(crate) mod failure;
 mod product;
 mod reduction;
+mod repeat;
 mod run;
 mod subring;
 
@@ -23,6 +24,8 @@ pub use self::estimate::BootstrapEstimate;
 use self::failure::{RANGE, log2_failure};
 pub use self::product::{CoefficientMatrix, DimensionPlaces};
 use self::reduction::Reduction;
+use self::repeat::Works;
+pub use self::run::BootstrapPhase;
 pub use self::subring::{SubringBootstrap, SubringBootstrapper};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -395,6 +398,7 @@ pub struct Bootstrapper {
     down: Option<Vec<LinearTransform>>,
     up: Vec<LinearTransform>,
     working_bytes: u64,
+    works: Works,
 }
 
 impl Bootstrapper {
@@ -421,7 +425,7 @@ impl Bootstrapper {
         let basis = ring.switching_basis(plan.parameters.basis(top));
         let live = plan.up.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
         ring.reserve(basis, live as usize / ring.poly_bytes(basis));
-        Ok(Bootstrapper { down: None, up, plan, working_bytes })
+        Ok(Bootstrapper { down: None, up, plan, working_bytes, works: Works::new() })
     }
 
     /// Its plan.

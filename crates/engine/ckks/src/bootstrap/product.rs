@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use unspoken_ring::RingMatrix;
 use unspoken_rlwe::{RowPlaces, SmallRing, SmallRingKeys};
 
+use super::repeat::Work;
 use super::run::Refresh;
 use super::{Bootstrap, Bootstrapper};
 use crate::arithmetic::{Arithmetic, check_scales};
@@ -324,7 +325,7 @@ impl Bootstrapper {
     ) -> Result<Vec<Ciphertext>, CkksError> {
         let scale = matrix.check_inputs(&self.plan, parts, inputs.iter().map(|input| input.scale()))?;
         let groups: Vec<&[&Ciphertext]> = inputs.chunks(parts).collect();
-        let lowest = each(&groups, |group| self.coefficients(evaluator, group))?;
+        let lowest = each(evaluator.parameters().ring(), &groups, |group| self.coefficients(evaluator, group))?;
         self.product_of_coefficients(evaluator, keys, matrix, (parts, scale), &lowest)
     }
 
@@ -337,7 +338,13 @@ impl Bootstrapper {
         check_parts(parts.len())?;
         one_scale(parts.iter().map(|part| part.scale()))?;
         let (down, _) = self.maps_of_slots(evaluator)?;
-        self.plan.coefficients_of_parts(evaluator, down, parts)
+        let lowest = parts.iter().map(|part| self.plan.lowest_input(evaluator, part));
+        let lowest = lowest.collect::<Result<Vec<_>, _>>()?;
+        let work = if parts.len() == 1 { Work::Coefficients } else { Work::CoefficientsOfPair };
+        let mut outputs = self.repeat(evaluator, (work, 1.0), &lowest.iter().collect::<Vec<_>>(), |parts| {
+            Ok(vec![self.plan.coefficients_of_parts(evaluator, down, parts)?])
+        })?;
+        Ok(outputs.swap_remove(0))
     }
 
     /// The rest of [`Bootstrapper::refresh_product`]: the product with a matrix, and the second halves. `lowest` are
@@ -367,13 +374,16 @@ impl Bootstrapper {
         // The bootstrap takes inputs as if they had the parameters' scale.
         let factor = scale / input_scale;
         let groups: Vec<&[Ciphertext]> = products.chunks(shared_by(parts)).collect();
-        let outputs = each(&groups, |group| {
+        let outputs = each(evaluator.parameters().ring(), &groups, |group| {
             let (product, parts) = joined(evaluator, group, parts)?;
-            let inner = product.inner.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
-            let raised = Ciphertext { inner, level, scale: modulus };
-            let folded = self.plan.slots_of_coefficients(evaluator, up, raised)?;
-            let outputs = self.plan.parts_of_slots(evaluator, &folded, (parts, factor))?;
-            Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, scale)).collect::<Vec<_>>())
+            let work = if parts == 1 { Work::Part } else { Work::Parts };
+            self.repeat(evaluator, (work, factor), &[product.as_ref()], |inputs| {
+                let inner = inputs[0].inner.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
+                let raised = Ciphertext { inner, level, scale: modulus };
+                let folded = self.plan.slots_of_coefficients(evaluator, up, raised)?;
+                let outputs = self.plan.parts_of_slots(evaluator, &folded, (parts, factor))?;
+                Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, scale)).collect())
+            })
         })?;
         Ok(outputs.into_iter().flatten().collect())
     }

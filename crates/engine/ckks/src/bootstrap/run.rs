@@ -6,6 +6,7 @@ use num_complex::Complex64;
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
 use super::reduction::Reduction;
+use super::repeat::Work;
 use super::{Bootstrap, Bootstrapper, PartLayout};
 use crate::arithmetic::Arithmetic;
 use crate::ciphertext::Ciphertext;
@@ -17,6 +18,19 @@ use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::memory::vector_bytes;
 use crate::simulator::{Simulated, Simulator};
+
+/// A phase of a bootstrap, by the names of the literature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootstrapPhase {
+    /// From slots to coefficients, at the lowest levels.
+    SlotsToCoeffs,
+    /// To the largest modulus, which adds multiples of the lowest one.
+    ModRaise,
+    /// From coefficients to slots.
+    CoeffsToSlots,
+    /// Removal of the multiples.
+    EvalMod,
+}
 
 /// Operations that a bootstrap needs in addition to [`Arithmetic`].
 pub(super) trait Refresh: Arithmetic + Sized {
@@ -185,7 +199,7 @@ impl Bootstrap {
     }
 
     /// The input of the map from slots to coefficients, at the parameters' scale.
-    fn lowest_input<A: Refresh>(&self, a: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
+    pub(super) fn lowest_input<A: Refresh>(&self, a: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         const OPERATION: &str = "bootstrap";
         let (found, needed) = (a.level(input), self.input_level());
         if found < needed {
@@ -388,7 +402,26 @@ impl Bootstrapper {
     /// If level or scale are not as described, keys are missing (checked before any work; the error names all of them),
     /// or this bootstrapper was made without the map from slots to coefficients.
     pub fn refresh(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        self.plan.refresh_on(evaluator, self.maps_of_slots(evaluator)?, input)
+        let mut outputs = self.refreshed(evaluator, self.maps_of_slots(evaluator)?, &[input])?;
+        Ok(outputs.swap_remove(0))
+    }
+
+    /// One vector, or two real ones that go through the linear maps as one.
+    fn refreshed(
+        &self,
+        evaluator: &Evaluator<'_>,
+        maps: (&[LinearTransform], &[LinearTransform]),
+        inputs: &[&Ciphertext],
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        let lowest = inputs.iter().map(|input| self.plan.lowest_input(evaluator, input));
+        let lowest = lowest.collect::<Result<Vec<_>, _>>()?;
+        let work = if inputs.len() == 1 { Work::Refresh } else { Work::RefreshPair };
+        let outputs =
+            self.repeat(evaluator, (work, 1.0), &lowest.iter().collect::<Vec<_>>(), |inputs| match *inputs {
+                [first, second] => self.plan.refresh_pair_on(evaluator, maps, [first, second]),
+                _ => Ok(vec![self.plan.refresh_on(evaluator, maps, inputs[0])?]),
+            })?;
+        Ok(outputs.into_iter().zip(inputs).map(|(output, input)| evaluator.at_scale(output, input.scale())).collect())
     }
 
     /// [`Bootstrapper::refresh`] of several vectors, in less time than one after the other: whole vectors are spread
@@ -403,16 +436,34 @@ impl Bootstrapper {
         evaluator: &Evaluator<'_>,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
-        let maps = self.maps_of_slots(evaluator)?;
-        if self.plan.shared_by() == 1 {
-            return each(inputs, |input| self.plan.refresh_on(evaluator, maps, input));
-        }
-        let groups: Vec<&[&Ciphertext]> = inputs.chunks(2).collect();
-        let outputs = each(&groups, |group| match *group {
-            [first, second] => self.plan.refresh_pair_on(evaluator, maps, [first, second]),
-            _ => group.iter().map(|input| self.plan.refresh_on(evaluator, maps, input)).collect(),
-        })?;
+        let (maps, ring) = (self.maps_of_slots(evaluator)?, evaluator.parameters().ring());
+        let groups: Vec<&[&Ciphertext]> = inputs.chunks(self.plan.shared_by()).collect();
+        let outputs = each(ring, &groups, |group| self.refreshed(evaluator, maps, group))?;
         Ok(outputs.into_iter().flatten().collect())
+    }
+
+    /// [`Bootstrapper::refresh`], which calls `ended` at the end of each phase. A device does not record it.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh`].
+    pub fn refresh_in_phases(
+        &self,
+        evaluator: &Evaluator<'_>,
+        input: &Ciphertext,
+        mut ended: impl FnMut(BootstrapPhase),
+    ) -> Result<Ciphertext, CkksError> {
+        let ((down, up), plan) = (self.maps_of_slots(evaluator)?, &self.plan);
+        let coefficients = plan.coefficients_on(evaluator, down, plan.lowest_input(evaluator, input)?)?;
+        let coefficients = plan.message_of_coefficients(evaluator, coefficients)?;
+        ended(BootstrapPhase::SlotsToCoeffs);
+        let lowest = evaluator.lowered(&coefficients, 0)?;
+        let raised = evaluator.raise(&lowest, plan.raised_level(), plan.modulus(), plan.message_scale())?;
+        ended(BootstrapPhase::ModRaise);
+        let slots = plan.slots_of_coefficients(evaluator, up, raised)?;
+        ended(BootstrapPhase::CoeffsToSlots);
+        let output = plan.reduced_on(evaluator, slots)?;
+        ended(BootstrapPhase::EvalMod);
+        Ok(evaluator.at_scale(output, input.scale()))
     }
 
     /// Both maps, after a check of the keys of [`Bootstrapper::refresh`].
@@ -439,7 +490,13 @@ impl Bootstrapper {
     /// If the scale differs, or keys are missing (checked before any work; the error names all of them).
     pub fn refresh_coefficients(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
         evaluator.keys().check("bootstrap", &self.plan.coefficient_key_plan())?;
-        self.plan.refresh_coefficients_on(evaluator, &self.up, input)
+        crate::arithmetic::check_scales("bootstrap", self.plan.message_scale(), input.scale())?;
+        let lowest = evaluator.lowered(input, 0)?;
+        let work = (Work::RefreshCoefficients, lowest.scale());
+        let mut outputs = self.repeat(evaluator, work, &[lowest.as_ref()], |inputs| {
+            Ok(vec![self.plan.refresh_coefficients_on(evaluator, &self.up, inputs[0])?])
+        })?;
+        Ok(outputs.swap_remove(0))
     }
 
     /// The functional bootstrap `t -> exp(2 pi i t)`. The lower coefficients of the input are torus elements at level
@@ -456,7 +513,19 @@ impl Bootstrapper {
         crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
         let raised =
             evaluator.raise(evaluator.lowered(input, 0)?.as_ref(), self.plan.raised_level(), modulus, modulus)?;
-        self.plan.exponential_on(evaluator, &self.up, raised, self.plan.parameters.scale())
+        self.exponential_of_raised(evaluator, &raised, self.plan.parameters.scale())
+    }
+
+    fn exponential_of_raised(
+        &self,
+        evaluator: &Evaluator<'_>,
+        raised: &Ciphertext,
+        scale: f64,
+    ) -> Result<Ciphertext, CkksError> {
+        let mut outputs = self.repeat(evaluator, (Work::Exponential, scale), &[raised], |inputs| {
+            Ok(vec![self.plan.exponential_on(evaluator, &self.up, inputs[0].clone(), scale)?])
+        })?;
+        Ok(outputs.swap_remove(0))
     }
 
     /// [`Bootstrapper::exponential`] of the elements of a compact query. Slot `slot_of(parameters.coefficient(i))` of
@@ -488,7 +557,7 @@ impl Bootstrapper {
         let grown = sparse.scale_modulus(ring, base)?;
         let inner = grown.raise(rlwe, plan.parameters.basis(level), evaluator.keys())?;
         let raised = Ciphertext { inner, level, scale: plan.modulus() };
-        plan.exponential_on(evaluator, &self.up, raised, scale)
+        self.exponential_of_raised(evaluator, &raised, scale)
     }
 
     /// [`Bootstrapper::exponential_of_query`] of several queries, in less time than one after the other, and lowered to
@@ -503,7 +572,7 @@ impl Bootstrapper {
         queries: &[CompactQuery],
         (level, scale): (usize, f64),
     ) -> Result<Vec<Ciphertext>, CkksError> {
-        each(queries, |query| {
+        each(evaluator.parameters().ring(), queries, |query| {
             let exponential = self.exponential_of_query(evaluator, parameters, query, scale)?;
             evaluator.drop_to(&exponential, level)
         })

@@ -1,5 +1,6 @@
 //! The gadget of small rings, and maps of coefficients.
 
+use unspoken_device::Address;
 use unspoken_device::kernel::{self, DigitArgs, KeyArgs, KeyTerm, MapArgs, RotationArgs, RotationTerm};
 
 use super::DeviceRing;
@@ -12,6 +13,14 @@ use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
+/// Coefficients that are cut into digits: operands one after the other.
+struct Source {
+    words: Address,
+    /// Words from the residues modulo one prime to those modulo the other.
+    prime: usize,
+    operands: usize,
+}
+
 impl DeviceRing {
     /// The transformed digits of one or two polynomials, `[prime][component][level]`.
     pub(crate) fn digits(
@@ -21,36 +30,70 @@ impl DeviceRing {
         levels: usize,
         operands: &[&Poly],
     ) -> Result<Words, RingError> {
-        let (primes, rows) = (if table.second.is_some() { 2 } else { 1 }, operands.len() * levels);
-        let words = self.words(ring, primes * rows)?;
-        let out = words.on(&self.device)?.address();
+        let rows = operands.len() * levels;
+        let words = self.words(ring, table.primes() * rows)?;
+        for (component, operand) in operands.iter().enumerate() {
+            let source = Source { words: self.limbs(operand)?.words, prime: ring.stride(), operands: 1 };
+            self.cut(ring, (table, levels), source, (&words, rows, component * levels))?;
+        }
+        self.transform_digits(ring, table, rows, &words)?;
+        Ok(words)
+    }
+
+    /// The transformed digits of so many polynomials, `[prime][polynomial][level]`, from their limbs,
+    /// `[prime][polynomial]`.
+    pub(super) fn digits_of(
+        &self,
+        ring: &Ring,
+        (table, levels): (&DigitTable, usize),
+        limbs: &Words,
+        operands: usize,
+    ) -> Result<Words, RingError> {
+        let rows = operands * levels;
+        let words = self.words(ring, table.primes() * rows)?;
+        let source = Source { words: limbs.on(&self.device)?.address(), prime: operands * ring.stride(), operands };
+        self.cut(ring, (table, levels), source, (&words, rows, 0))?;
+        self.transform_digits(ring, table, rows, &words)?;
+        Ok(words)
+    }
+
+    /// Writes the digits of operands to so many rows of each prime, from row `first` on.
+    fn cut(
+        &self,
+        ring: &Ring,
+        (table, levels): (&DigitTable, usize),
+        source: Source,
+        (out, rows, first): (&Words, usize, usize),
+    ) -> Result<(), RingError> {
         let (first_prime, lift, inverse) = match &table.second {
             Some(second) => (second.first, second.lift, shoup(second.inverse)),
             None => (0, 0, kernel::Shoup::default()),
         };
-        for (component, operand) in operands.iter().enumerate() {
-            let arguments = DigitArgs {
-                ring: self.ring,
-                source: self.limbs(operand)?.words,
-                out,
-                primes: primes as u32,
-                rows: rows as u32,
-                first: (component * levels) as u32,
-                levels: levels as u32,
-                log2_base: table.log2_base,
-                drop: table.drop,
-                half: table.half,
-                product: table.product,
-                offset: table.offset,
-                first_prime,
-                lift,
-                inverse,
-            };
-            self.launch(kernel::SIGNED_DIGITS, self.blocks(ring, kernel::THREADS, 1), &arguments)?;
-        }
+        let arguments = DigitArgs {
+            ring: self.ring,
+            source: source.words,
+            source_prime: source.prime as u64,
+            out: out.on(&self.device)?.address(),
+            primes: table.primes() as u32,
+            rows: rows as u32,
+            first: first as u32,
+            levels: levels as u32,
+            log2_base: table.log2_base,
+            drop: table.drop,
+            half: table.half,
+            product: table.product,
+            offset: table.offset,
+            first_prime,
+            lift,
+            inverse,
+        };
+        self.launch(kernel::SIGNED_DIGITS, self.blocks(ring, kernel::THREADS, source.operands), &arguments)
+    }
+
+    fn transform_digits(&self, ring: &Ring, table: &DigitTable, rows: usize, words: &Words) -> Result<(), RingError> {
+        let (primes, place) = (table.primes(), words.on(&self.device)?.address());
         let basis = self.basis(Basis::chain(primes));
-        self.forward(ring, &several(basis, rows), primes * rows, out, false)?;
-        Ok(words)
+        self.forward(ring, &several(basis, rows), primes * rows, place, false)
     }
 
     /// Both components of `sum digit * row`.

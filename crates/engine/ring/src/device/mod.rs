@@ -4,10 +4,14 @@
 //! integers, from bytes, from a seed) is copied there at its first use. What has no kernel computes on the processor:
 //! it fetches its operands, and [`Ring::fetched_polynomials`] counts them.
 
+mod batches;
 mod digits;
 mod elements;
 mod matrices;
+mod sums;
 mod switching;
+#[cfg(test)]
+mod table_tests;
 pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
@@ -16,7 +20,7 @@ mod transform;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspoken_device::kernel::{self, Kernel};
-use unspoken_device::{Arguments, Buffer, Device};
+use unspoken_device::{Arguments, Buffer, Device, Operation};
 
 use crate::error::RingError;
 use crate::memory::Words;
@@ -38,6 +42,16 @@ impl DeviceRing {
     /// The device.
     pub(crate) fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// How many polynomials were fetched.
+    pub(crate) fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a polynomial is fetched.
+    pub(crate) fn count_fetched(&self) {
+        self.fetched.fetch_add(1, Ordering::Relaxed);
     }
 
     fn basis(&self, basis: Basis) -> kernel::Basis {
@@ -122,19 +136,8 @@ impl Ring {
         }))
     }
 
-    /// The device that it is on, if it is on one.
-    pub fn device(&self) -> Option<&Device> {
-        self.on().map(DeviceRing::device)
-    }
-
-    /// How many polynomials were fetched from the device so far, because an operation has no kernel or because they
-    /// were written or decoded.
-    pub fn fetched_polynomials(&self) -> u64 {
-        self.on().map_or(0, |on| on.fetched.load(Ordering::Relaxed))
-    }
-
     /// The device that it and another ring are on, if they are on the same one.
-    pub(crate) fn on_with(&self, other: &Ring) -> Option<&DeviceRing> {
+    pub(crate) fn on_with(&self, other: &Ring) -> Option<On<'_>> {
         self.on().filter(|on| other.device().is_some_and(|device| device.is_same(&on.device)))
     }
 
@@ -165,10 +168,29 @@ impl Ring {
 
     /// A copy of words in the memory of this process, which only a device has.
     pub(crate) fn fetched(&self, words: &Words) -> Result<Words, RingError> {
-        if let Some(on) = self.on() {
-            on.fetched.fetch_add(1, Ordering::Relaxed);
-        }
+        self.count_fetched();
         words.fetched()
+    }
+}
+
+/// A ring on a device, for one operation: the addresses that it gets are valid until it ends.
+pub(crate) struct On<'a> {
+    ring: &'a DeviceRing,
+    _operation: Operation,
+}
+
+impl<'a> On<'a> {
+    /// Begins an operation, if the device is in use.
+    pub(crate) fn new(ring: &'a DeviceRing) -> Option<Self> {
+        ring.device.is_in_use().then(|| On { ring, _operation: Operation::begin() })
+    }
+}
+
+impl std::ops::Deref for On<'_> {
+    type Target = DeviceRing;
+
+    fn deref(&self) -> &DeviceRing {
+        self.ring
     }
 }
 

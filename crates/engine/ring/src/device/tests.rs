@@ -30,28 +30,28 @@ fn literal((degree, kind, [chain, terminal, special], digit_len): (usize, RingKi
 }
 
 /// A ring on the processor and the same one on a device.
-struct Pair {
-    host: Ring,
-    device: Ring,
+pub(super) struct Pair {
+    pub(super) host: Ring,
+    pub(super) device: Ring,
     next: std::cell::Cell<u32>,
 }
 
 impl Pair {
-    fn new(literal: RingLiteral, device: &Device) -> Self {
+    pub(super) fn new(literal: RingLiteral, device: &Device) -> Self {
         let host = Ring::new(literal, Backend::Portable).unwrap();
         let device = host.on_device(device).unwrap();
         Pair { host, device, next: std::cell::Cell::new(0) }
     }
 
     /// A uniform polynomial in both.
-    fn uniform(&self, basis: Basis) -> [Poly; 2] {
+    pub(super) fn uniform(&self, basis: Basis) -> [Poly; 2] {
         self.next.set(self.next.get() + 1);
         let seed = Seed([7; 32]);
         [&self.host, &self.device].map(|ring| ring.uniform(&seed, self.next.get(), basis))
     }
 
     /// Does the same in both, and compares the results and whether there are any.
-    fn same<const COUNT: usize>(
+    pub(super) fn same<const COUNT: usize>(
         &self,
         what: &str,
         operands: &[[Poly; 2]],
@@ -68,7 +68,7 @@ impl Pair {
         }
     }
 
-    fn equal(&self, what: &str, host: &Poly, mut device: Poly) {
+    pub(super) fn equal(&self, what: &str, host: &Poly, mut device: Poly) {
         self.device.fetch(&mut device).unwrap();
         assert_eq!((host.basis, host.domain), (device.basis, device.domain), "{what}");
         for (limb, (host, device)) in host.limbs().zip(device.limbs()).enumerate() {

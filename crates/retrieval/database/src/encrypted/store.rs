@@ -11,6 +11,7 @@ use unspoken_pir::{
     DatabaseVersion, EMPTY_VERSION, EncryptedEntry, PirParameters, Planes, Tables, Upload, UploadError, UploadState,
     UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
+use unspoken_ring::Device;
 
 use super::declaration::{Declaration, MOST_JOURNAL_BYTES, hash_of, store_bytes};
 use super::manifest::{self as encrypted, EncryptedManifest};
@@ -152,6 +153,17 @@ impl EncryptedStore {
         let writer =
             StoreWriter { dir, disk, _lock: lock, manifest, commits, most_journal_bytes, staging, broken: false };
         Ok(EncryptedStore { tables, owner, current: RwLock::new(Arc::new(current)), writer: Mutex::new(writer) })
+    }
+
+    /// The same store, whose answers are computed on a device.
+    ///
+    /// # Errors
+    /// If the device has too little memory or failed.
+    pub fn on_device(self, device: &Device) -> Result<Self, DatabaseError> {
+        let (tables, before) = (self.tables.clone().on_device(Some(device))?, self.snapshot());
+        let (version, file, changes) = (before.version, Arc::clone(&before.file), before.changes.clone());
+        let current = EncryptedSnapshot { tables: tables.clone(), version, file, changes };
+        Ok(EncryptedStore { tables, current: RwLock::new(Arc::new(current)), ..self })
     }
 
     /// The current version. It does not change while it is held.

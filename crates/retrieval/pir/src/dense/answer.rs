@@ -3,9 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rayon::prelude::*;
-use unspoken_gsw::{Rgsw, RlweCiphertext, SmallRing};
-use unspoken_ring::{BYTE_BLOCK, Domain, Poly, byte_sums};
+use unspoken_gsw::{Choice, Rgsw, RlweCiphertext};
+use unspoken_ring::{ByteFactors, Domain};
 
 use crate::dense::packing::PackingKeys;
 use crate::dense::part::DensePart;
@@ -19,7 +18,7 @@ use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
-use crate::server::{Stopwatch, rotated_to_front};
+use crate::server::{Stopwatch, chosen, each, rotated_to_front};
 
 /// Durations of the phases of answers, together for all queries of a pass.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +62,7 @@ pub fn partial_answer(
     queries: &[(&PreparedKeys, &DenseQuery)],
     cancel: &AtomicBool,
 ) -> Result<(Vec<Vec<PartialResponse>>, DensePhaseTimes), PirError> {
-    responses(parameters, part, planes, queries, |chosen| Ok(PartialResponse::new(chosen)), cancel)
+    responses(parameters, part, planes, queries, |chosen| PartialResponse::new(parameters, chosen), cancel)
 }
 
 /// Selects the cells of some queries from a part of the tables, and makes responses of them.
@@ -84,19 +83,17 @@ fn responses<R: Send>(
     let words = Words::new(parameters, part, queries)?;
     watch.lap(&mut phases.packing)?;
     let gadgets = selection_gadgets(parameters, shape)?;
-    let expand = |(keys, query): &(&PreparedKeys, &DenseQuery)| {
+    let expand = |&(keys, query): &(&PreparedKeys, &DenseQuery)| {
         expansion::check(cancel)?;
         let (seed, body) = &query.selection;
         expansion::packed(keys, &gadgets, (seed, body))
     };
-    let bits: Vec<Vec<Rgsw>> = queries.par_iter().map(expand).collect::<Result<_, _>>()?;
+    let bits: Vec<Vec<Rgsw>> = each(parameters.ring(), queries.iter().collect(), expand)?;
     watch.lap(&mut phases.expansion)?;
     let mut responses: Vec<Vec<R>> = queries.iter().map(|_| Vec::with_capacity(planes.len())).collect();
     for groups in planes {
         let packed = packed_groups(parameters, part, groups, &words, &mut watch, &mut phases)?;
-        let select =
-            |(groups, bits): (Vec<RlweCiphertext>, &Vec<Rgsw>)| finish(selected_cell(parameters, part, groups, bits)?);
-        let selected: Vec<_> = packed.into_par_iter().zip(&bits).map(select).collect::<Result<_, PirError>>()?;
+        let selected = each(parameters.ring(), selected_cells(parameters, part, packed, &bits)?, &finish)?;
         responses.iter_mut().zip(selected).for_each(|(all, new)| all.push(new));
         watch.lap(&mut phases.selection)?;
     }
@@ -118,7 +115,7 @@ pub fn answer_memory_bytes(parameters: &PirParameters, shape: DenseShape) -> u64
 
 /// What a pass needs of its queries.
 pub(crate) struct Words<'a> {
-    words: Vec<Vec<u32>>,
+    words: ByteFactors,
     keys: PackingKeys<'a>,
 }
 
@@ -130,7 +127,8 @@ impl<'a> Words<'a> {
         queries: &[(&PreparedKeys, &'a DenseQuery)],
     ) -> Result<Self, PirError> {
         let only: Vec<&DenseQuery> = queries.iter().map(|(_, query)| *query).collect();
-        let words = only.iter().map(|query| shifted(&query.words[part.rows()])).collect();
+        let words: Vec<&[u32]> = only.iter().map(|query| &query.words[part.rows()]).collect();
+        let words = parameters.ring().byte_factors(&words, QUERY_BITS)?;
         Ok(Words { words, keys: PackingKeys::new(parameters, &only)? })
     }
 }
@@ -144,10 +142,11 @@ pub(crate) fn packed_groups(
     watch: &mut Stopwatch<'_>,
     phases: &mut DensePhaseTimes,
 ) -> Result<Vec<Vec<RlweCiphertext>>, PirError> {
-    let words: Vec<&[u32]> = queries.words.iter().map(Vec::as_slice).collect();
-    let mut packed: Vec<Vec<RlweCiphertext>> = words.iter().map(|_| Vec::with_capacity(groups.len())).collect();
+    let mut packed: Vec<Vec<RlweCiphertext>> =
+        (0..queries.words.queries()).map(|_| Vec::with_capacity(groups.len())).collect();
     for group in groups {
-        let bodies = group_sums(parameters, part, group, &words)?;
+        let changes = group.byte_changes(parameters, part.shape())?;
+        let bodies = parameters.ring().byte_sums(group.bytes, &queries.words, &changes)?;
         watch.lap(&mut phases.rows)?;
         let ciphertexts = group.packing.packed(parameters, &queries.keys, bodies)?;
         packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
@@ -156,47 +155,40 @@ pub(crate) fn packed_groups(
     Ok(packed)
 }
 
-/// Selects the group and the place of a query. If the group is not one of the part, the result encrypts zero.
-fn selected_cell(
+/// Selects the group and the place of each query. If a group is not one of the part, the result encrypts zero.
+fn selected_cells(
     parameters: &PirParameters,
     part: &DensePart,
-    groups: Vec<RlweCiphertext>,
-    bits: &[Rgsw],
-) -> Result<RlweCiphertext, PirError> {
-    let (ring, places) = (parameters.ring(), part.shape().places(parameters));
-    let (place_bits, group_bits) = bits.split_at(places.ilog2() as usize);
-    let mut entries: Vec<Option<RlweCiphertext>> = (0..part.groups().start).map(|_| None).collect();
-    entries.extend(groups.into_iter().map(Some));
-    entries.resize_with(part.shape().groups(), || None);
-    for bit in group_bits.iter().rev() {
-        let ones = entries.split_off(entries.len() / 2);
-        let pairs = entries.into_par_iter().zip(ones);
-        entries = pairs.map(|(zero, one)| selected_of(ring, bit, zero, one)).collect::<Result<_, _>>()?;
-    }
-    let chosen = match entries.pop().flatten() {
-        Some(chosen) => chosen,
-        None => RlweCiphertext::trivial(ring, &ring.zero(ring.basis(), Domain::Evaluation))?,
+    groups: Vec<Vec<RlweCiphertext>>,
+    bits: &[Vec<Rgsw>],
+) -> Result<Vec<RlweCiphertext>, PirError> {
+    let (ring, places) = (parameters.ring(), part.shape().places(parameters).ilog2() as usize);
+    let entries = |groups: Vec<RlweCiphertext>| {
+        let mut entries: Vec<Option<RlweCiphertext>> = (0..part.groups().start).map(|_| None).collect();
+        entries.extend(groups.into_iter().map(Some));
+        entries.resize_with(part.shape().groups(), || None);
+        entries
     };
-    rotated_to_front(ring, chosen, place_bits)
-}
-
-/// Selects by an encrypted bit. A ciphertext that is not there counts as zero.
-fn selected_of(
-    ring: &SmallRing,
-    bit: &Rgsw,
-    zero: Option<RlweCiphertext>,
-    one: Option<RlweCiphertext>,
-) -> Result<Option<RlweCiphertext>, PirError> {
-    Ok(match (zero, one) {
-        (Some(zero), Some(one)) => Some(bit.select(ring, &zero, &one)?),
-        (None, Some(one)) => Some(bit.external_product(ring, &one)?),
-        (Some(mut zero), None) => {
-            let product = bit.external_product(ring, &zero)?;
-            zero.sub_assign(ring, &product)?;
-            Some(zero)
-        }
-        (None, None) => None,
-    })
+    let mut entries: Vec<Vec<Option<RlweCiphertext>>> = groups.into_iter().map(entries).collect();
+    for number in (places..places + part.shape().group_bits as usize).rev() {
+        let pairs = entries.iter().zip(bits).flat_map(|(entries, bits)| {
+            let (zeros, ones) = entries.split_at(entries.len() / 2);
+            let pairs = zeros.iter().zip(ones);
+            pairs.map(move |(zero, one)| Choice { bit: &bits[number], zero: zero.as_ref(), one: one.as_ref() })
+        });
+        // There is nothing to choose between groups of which the part has none.
+        let pairs: Vec<Choice<'_>> = pairs.collect();
+        let is_some = |choice: &Choice<'_>| choice.zero.or(choice.one).is_some();
+        let mut results = chosen(ring, &pairs.iter().copied().filter(is_some).collect::<Vec<_>>())?.into_iter();
+        let mut results = pairs.iter().map(|choice| if is_some(choice) { results.next() } else { None });
+        entries = entries.iter().map(|entries| results.by_ref().take(entries.len() / 2).collect()).collect();
+    }
+    let only = |mut entries: Vec<Option<RlweCiphertext>>| match entries.pop().flatten() {
+        Some(chosen) => Ok(chosen),
+        None => RlweCiphertext::trivial(ring, &ring.zero(ring.basis(), Domain::Evaluation)),
+    };
+    let cells = entries.into_iter().map(only).collect::<Result<_, _>>()?;
+    rotated_to_front(ring, cells, &bits.iter().map(|bits| &bits[..places]).collect::<Vec<_>>())
 }
 
 fn check_query(
@@ -213,31 +205,4 @@ fn check_query(
         true => Ok(()),
         false => Err(PirError::format("dense query", format!("{found} words"), format!("{needed} words"))),
     }
-}
-
-/// The words of a query as fractions of 2^32.
-fn shifted(words: &[u32]) -> Vec<u32> {
-    words.iter().map(|word| word << (u32::BITS - QUERY_BITS)).collect()
-}
-
-/// For each query the sums over rows of all columns of a group, modulo the ring's modulus, in the evaluation domain.
-fn group_sums(
-    parameters: &PirParameters,
-    part: &DensePart,
-    group: &GroupView<'_>,
-    words: &[&[u32]],
-) -> Result<Vec<Poly>, PirError> {
-    let ring = parameters.ring();
-    let blocks = group.bytes.par_chunks(part.rows().len() * BYTE_BLOCK);
-    let blocks = blocks.map(|bytes| byte_sums(ring.backend(), bytes, words));
-    let blocks: Vec<Vec<[u32; BYTE_BLOCK]>> = blocks.collect::<Result<_, _>>()?;
-    let modulus: u64 = ring.chain().iter().map(|&q| u64::from(q)).product();
-    let raised = |sum: u32| ((u128::from(sum) * u128::from(modulus) + (1 << 31)) >> 32) as i64;
-    let body = |(query, words): (usize, &&[u32])| {
-        let mut sums: Vec<u32> = blocks.iter().flat_map(|block| block[query]).collect();
-        group.changes.iter().for_each(|change| change.add_to(&mut sums, words));
-        let sums: Vec<i64> = sums.into_iter().map(raised).collect();
-        Ok(ring.evaluate_i64(&sums, ring.basis())?)
-    };
-    words.par_iter().enumerate().map(body).collect()
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use unspoken_gsw::SmallRing;
-use unspoken_ring::{BYTE_BLOCK, Digits, Domain, OrbitKey, OrbitShape, Poly, Seed};
+use unspoken_ring::{BYTE_BLOCK, DeviceCopy, Digits, Domain, OrbitKey, OrbitShape, Poly, Seed, Stored};
 
 use crate::dense::masks::{CONJUGATION_STREAM, FIRST_ROW_STREAM, ROTATION_STREAM, public_seed};
 use crate::dense::packing_gadget;
@@ -18,6 +18,7 @@ use crate::parameters::PirParameters;
 #[derive(Debug)]
 pub struct Packing {
     words: Vec<u32>,
+    copy: DeviceCopy,
     last: LastFactors,
 }
 
@@ -35,7 +36,7 @@ pub struct LastFactors {
 pub struct PackingView<'a> {
     /// The factors of the images of the rotation key, then those of the images of its conjugate: as many words as
     /// [`Packing::word_count`].
-    pub words: &'a [u32],
+    pub words: Stored<'a, u32>,
     /// The factors of the last two switches.
     pub last: &'a LastFactors,
 }
@@ -91,7 +92,7 @@ impl Packing {
 
     /// View of the packing for [`answer`](crate::dense::answer).
     pub fn view(&self) -> PackingView<'_> {
-        PackingView { words: &self.words, last: &self.last }
+        PackingView { words: Stored::new(&self.words, &self.copy), last: &self.last }
     }
 
     /// Bytes in memory.
@@ -106,11 +107,19 @@ impl Packing {
         2 * ring.degree() * ring.poly_bytes(ring.basis())
     }
 
-    /// Prepares the packing of a group of a part with these bytes, in the order of [`DensePart`]. Uses all threads.
+    /// Prepares the packing of a group of a part with these bytes, in the order of [`DensePart`]. Uses all threads of
+    /// the processor.
     ///
     /// # Errors
     /// If the number of bytes is not that of a group.
     pub fn new(parameters: &PirParameters, of: &DensePart, bytes: &[u8]) -> Result<Self, PirError> {
+        let host = parameters.host();
+        let Packing { words, copy, last } = Self::on_processor(host, of, bytes)?;
+        let last = LastFactors::from_bytes(parameters, &last.to_bytes(host))?;
+        Ok(Packing { words, copy, last })
+    }
+
+    fn on_processor(parameters: &PirParameters, of: &DensePart, bytes: &[u8]) -> Result<Self, PirError> {
         check_group(parameters, of, bytes)?;
         let (ring, gadget) = (parameters.ring(), packing_gadget(parameters)?);
         let (seed, shape) = (public_seed(parameters, of.shape().masks), shape(ring));
@@ -149,7 +158,8 @@ impl Packing {
         let conjugate = ring.digit_value(&digits(&conjugate)?)?;
         ring.mul_add_assign(&mut sum, &conjugate, &conjugation)?;
         let switch = ring.digit_value(&digits(&sum)?)?;
-        Ok(Packing { words, last: LastFactors { conjugation: conjugate, switch } })
+        let last = LastFactors { conjugation: conjugate, switch };
+        Ok(Packing { words, copy: DeviceCopy::default(), last })
     }
 }
 
@@ -160,21 +170,15 @@ impl PackingView<'_> {
         &self,
         parameters: &PirParameters,
         keys: &PackingKeys<'_>,
-        bodies: Vec<Poly>,
+        mut bodies: Vec<Poly>,
     ) -> Result<Vec<[Poly; 2]>, PirError> {
         let (ring, shape) = (parameters.ring(), shape(parameters.ring()));
-        let (upper, lower) = self.words.split_at(ring.orbit_words(shape));
-        let upper = ring.orbit_sums(shape, upper, &keys.rotations)?;
-        let lower = ring.orbit_sums(shape, lower, &keys.conjugates)?;
-        let mut packed = Vec::with_capacity(bodies.len());
-        for (((mut body, upper), lower), last) in bodies.into_iter().zip(&upper).zip(&lower).zip(&keys.last) {
-            ring.add_assign(&mut body, upper)?;
-            ring.add_assign(&mut body, lower)?;
-            ring.mul_add_assign(&mut body, &self.last.conjugation, last.conjugation)?;
-            ring.mul_add_assign(&mut body, &self.last.switch, last.switch)?;
-            packed.push([body, ring.mul(&self.last.switch, &last.mask)?]);
-        }
-        Ok(packed)
+        ring.add_each(&mut bodies, &ring.orbit_sums(shape, self.words, &[&keys.rotations, &keys.conjugates])?)?;
+        let LastKeys { conjugations, switches, masks } = &keys.last;
+        ring.add_multiples(&mut bodies, &self.last.conjugation, conjugations)?;
+        ring.add_multiples(&mut bodies, &self.last.switch, switches)?;
+        let masks = ring.multiples(&self.last.switch, &masks.iter().collect::<Vec<_>>())?;
+        Ok(bodies.into_iter().zip(masks).map(|(body, mask)| [body, mask]).collect())
     }
 }
 
@@ -183,29 +187,30 @@ pub(crate) struct PackingKeys<'a> {
     rotations: Vec<OrbitKey>,
     /// The images of `rotations` under `X -> X^-1`.
     conjugates: Vec<OrbitKey>,
-    last: Vec<LastKeys<'a>>,
+    last: LastKeys<'a>,
 }
 
-/// The keys of a query for the last two switches.
+/// The keys of the queries for the last two switches.
 struct LastKeys<'a> {
-    conjugation: &'a Poly,
-    /// Body and mask of the key that switches to the client's lasting secret.
-    switch: &'a Poly,
-    mask: Poly,
+    conjugations: Vec<&'a Poly>,
+    /// Bodies and masks of the keys that switch to the clients' lasting secrets.
+    switches: Vec<&'a Poly>,
+    masks: Vec<Poly>,
 }
 
 impl<'a> PackingKeys<'a> {
     pub(crate) fn new(parameters: &PirParameters, queries: &[&'a DenseQuery]) -> Result<Self, PirError> {
         let (ring, minus_one) = (parameters.ring(), 2 * parameters.ring().degree() as u64 - 1);
         let conjugate = |query: &&DenseQuery| ring.orbit_key(&ring.automorphism(&query.rotation, minus_one)?);
-        let last = |query: &&'a DenseQuery| {
-            let (seed, switch) = &query.switch;
-            LastKeys { conjugation: &query.conjugation, switch, mask: ring.uniform(seed, 0, ring.basis()) }
+        let last = LastKeys {
+            conjugations: queries.iter().map(|query| &query.conjugation).collect(),
+            switches: queries.iter().map(|query| &query.switch.1).collect(),
+            masks: queries.iter().map(|query| ring.uniform(&query.switch.0, 0, ring.basis())).collect(),
         };
         Ok(PackingKeys {
             rotations: queries.iter().map(|query| ring.orbit_key(&query.rotation)).collect::<Result<_, _>>()?,
             conjugates: queries.iter().map(conjugate).collect::<Result<_, _>>()?,
-            last: queries.iter().map(last).collect(),
+            last,
         })
     }
 }

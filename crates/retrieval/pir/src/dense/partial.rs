@@ -12,8 +12,9 @@ use crate::parameters::PirParameters;
 pub struct PartialResponse(RlweCiphertext);
 
 impl PartialResponse {
-    pub(crate) fn new(ciphertext: RlweCiphertext) -> Self {
-        PartialResponse(ciphertext)
+    pub(crate) fn new(parameters: &PirParameters, mut ciphertext: RlweCiphertext) -> Result<Self, PirError> {
+        ciphertext.fetch(parameters.ring())?;
+        Ok(PartialResponse(ciphertext))
     }
 
     /// Bytes of a partial response.

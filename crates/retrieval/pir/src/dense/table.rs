@@ -1,6 +1,7 @@
 //! Dense tables in memory.
 
 use rayon::prelude::*;
+use unspoken_ring::{DeviceCopy, Stored};
 
 use crate::dense::packing::Packing;
 use crate::dense::part::DensePart;
@@ -15,6 +16,8 @@ pub struct DenseTable {
     parameters: PirParameters,
     part: DensePart,
     bytes: Vec<u8>,
+    /// Of each group.
+    copies: Vec<DeviceCopy>,
     packings: Vec<Packing>,
 }
 
@@ -48,8 +51,9 @@ impl DenseTable {
         };
         bytes.par_chunks_mut(group_bytes).enumerate().try_for_each(fill)?;
         let packing = |bytes| Packing::new(parameters, &part, bytes);
-        let packings = bytes.chunks(group_bytes).map(packing).collect::<Result<_, _>>()?;
-        Ok(DenseTable { parameters: parameters.clone(), part, bytes, packings })
+        let packings = bytes.chunks(group_bytes).map(packing).collect::<Result<Vec<_>, _>>()?;
+        let copies = packings.iter().map(|_| DeviceCopy::default()).collect();
+        Ok(DenseTable { parameters: parameters.clone(), part, bytes, copies, packings })
     }
 
     /// The shape of the whole table.
@@ -74,7 +78,9 @@ impl DenseTable {
 
     /// Views of all groups of the part, for [`answer`](crate::dense::answer).
     pub fn groups(&self) -> Vec<GroupView<'_>> {
-        let groups = self.bytes.chunks(self.part.group_bytes(&self.parameters)).zip(&self.packings);
+        let bytes = self.bytes.chunks(self.part.group_bytes(&self.parameters)).zip(&self.copies);
+        let bytes = bytes.map(|(bytes, copy)| Stored::new(bytes, copy));
+        let groups = bytes.zip(&self.packings);
         groups.map(|(bytes, packing)| GroupView { bytes, changes: &[], packing: packing.view() }).collect()
     }
 

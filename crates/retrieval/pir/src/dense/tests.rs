@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_gsw::Noise;
-use unspoken_ring::SecretRng;
+use unspoken_ring::{SecretRng, Stored};
 
 use crate::dense::answer::{Words, packed_groups};
 use crate::dense::{
@@ -15,6 +15,7 @@ use crate::dense::{
 use crate::server::Stopwatch;
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
 
+mod device;
 mod parts;
 
 struct Fixture {
@@ -122,7 +123,7 @@ fn changed_cells_are_seen_and_planes_share_a_query() {
     let (parameters, shape) = (fixture.parameters.clone(), fixture.shape);
     let whole = DensePart::whole(shape);
     let changed = [(2999, b"new".to_vec()), (0, vec![7; 512]), (4, vec![0x80; 512])];
-    let mut bytes: Vec<Vec<u8>> = fixture.table.groups().iter().map(|group| group.bytes.to_vec()).collect();
+    let mut bytes: Vec<Vec<u8>> = fixture.table.groups().iter().map(|group| group.bytes.items.to_vec()).collect();
     let mut changes = vec![Vec::new(); shape.groups()];
     for (cell, new) in &changed {
         let (group, at) = shape.place_of(&parameters, *cell).unwrap();
@@ -138,7 +139,7 @@ fn changed_cells_are_seen_and_planes_share_a_query() {
         let queries = fixture.queries(&[cell]);
         let mut after = fixture.table.groups();
         for (group, view) in after.iter_mut().enumerate() {
-            let packing = PackingView { words: packings[group].words(), last: &last[group] };
+            let packing = PackingView { last: &last[group], ..packings[group].view() };
             *view = GroupView { changes: &changes[group], packing, ..*view };
         }
         let responses = &fixture.answers(&queries, &[fixture.table.groups(), after])[0];
@@ -180,6 +181,11 @@ fn queries_are_answered_from_tables_with_their_masks_alone() {
     }
 }
 
+/// All items but the first.
+fn cut<T>(stored: Stored<'_, T>) -> Stored<'_, T> {
+    Stored { items: &stored.items[1..], ..stored }
+}
+
 #[test]
 fn tables_of_another_shape_are_refused() {
     let mut fixture = Fixture::new(700, 256, 1, 1, false);
@@ -189,10 +195,10 @@ fn tables_of_another_shape_are_refused() {
     let groups = fixture.table.groups();
     let outside = CellPlace { row: shape.rows(), place: 0 };
     let change = [Arc::new(CellChange::new(shape, outside, &[], &[]))];
-    let short = PackingView { words: &groups[0].packing.words[1..], ..groups[0].packing };
+    let short = PackingView { words: cut(groups[0].packing.words), ..groups[0].packing };
     let wrong = [
         vec![groups[0]],
-        vec![groups[0], GroupView { bytes: &groups[1].bytes[1..], ..groups[1] }],
+        vec![groups[0], GroupView { bytes: cut(groups[1].bytes), ..groups[1] }],
         vec![GroupView { changes: &change, ..groups[0] }, groups[1]],
         vec![GroupView { packing: short, ..groups[0] }, groups[1]],
     ];

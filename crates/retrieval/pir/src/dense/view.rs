@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use unspoken_ring::{ByteChanges, Stored};
+
 use crate::dense::packing::{Packing, PackingView};
 use crate::dense::part::DensePart;
 use crate::dense::shape::{CellPlace, DenseShape};
@@ -13,7 +15,7 @@ use crate::parameters::PirParameters;
 #[derive(Clone, Copy, Debug)]
 pub struct GroupView<'a> {
     /// The bytes, in the order of [`DensePart`].
-    pub bytes: &'a [u8],
+    pub bytes: Stored<'a, u8>,
     /// At most one change for each cell.
     pub changes: &'a [Arc<CellChange>],
     /// The packing of the sums after these changes.
@@ -35,14 +37,16 @@ impl CellChange {
         let differences = (0..shape.cell_bytes).map(|i| byte(new, i) - byte(old, i)).collect();
         CellChange { at, differences }
     }
+}
 
-    /// Adds the share of the change to the sums over rows of all columns of a group, for a query with these words.
-    pub(crate) fn add_to(&self, sums: &mut [u32], words: &[u32]) {
-        let (word, places) = (words[self.at.row], sums.len() / self.differences.len());
-        let columns = sums.iter_mut().skip(self.at.place).step_by(places);
-        for (sum, &difference) in columns.zip(&self.differences) {
-            *sum = sum.wrapping_add(word.wrapping_mul(i32::from(difference).cast_unsigned()));
+impl GroupView<'_> {
+    /// The changes as those of the bytes of a table.
+    pub(crate) fn byte_changes(&self, parameters: &PirParameters, shape: DenseShape) -> Result<ByteChanges, PirError> {
+        let mut changes = ByteChanges::new(shape.cell_bytes, shape.places(parameters));
+        for CellChange { at, differences } in self.changes.iter().map(AsRef::as_ref) {
+            changes.push((at.row, at.place), differences)?;
         }
+        Ok(changes)
     }
 }
 
@@ -60,7 +64,7 @@ pub(crate) fn check_plane(
     let (shape, rows) = (part.shape(), part.rows().len());
     check("groups of a dense table", groups.len(), part.groups().len())?;
     groups.iter().try_for_each(|group| {
-        check_group(parameters, part, group.bytes)?;
+        check_group(parameters, part, group.bytes.items)?;
         let wrong = group.changes.iter().find(|change| {
             change.at.row >= rows
                 || change.at.place >= shape.places(parameters)
@@ -70,7 +74,7 @@ pub(crate) fn check_plane(
             let (what, found) = ("row of a changed cell, in a table with rows", change.at.row);
             return Err(PirError::Table { what, found: found as u64, needed: rows as u64 });
         }
-        check("words of a packing", group.packing.words.len(), Packing::word_count(parameters))
+        check("words of a packing", group.packing.words.items.len(), Packing::word_count(parameters))
     })
 }
 

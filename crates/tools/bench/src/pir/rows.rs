@@ -1,6 +1,6 @@
 //! The sums over the rows of a table, compared with the same code without vector instructions.
 
-use unspoken_ring::{Backend, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng};
+use unspoken_ring::{Backend, DeviceCopy, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng, Stored};
 
 use super::Size;
 use super::table::Table;
@@ -85,11 +85,11 @@ impl<'a> BackendInputs<'a> {
     fn sums(&self) -> Result<Vec<[Poly; 2]>, RingError> {
         let pairs: Vec<[&Poly; 2]> = self.factors.iter().map(|[a, b]| [a, b]).collect();
         let (places, words) = (self.table.places(), self.table.words());
-        let factors = self.ring.table_factors(places.chain, &pairs)?;
+        let (factors, copy) = (self.ring.table_factors(places.chain, &pairs)?, DeviceCopy::default());
         let mut sums = Vec::with_capacity(places.columns);
         for start in (0..places.columns).step_by(AT_ONCE) {
             let columns = start..places.columns.min(start + AT_ONCE);
-            sums.extend(self.ring.table_sums(places, words, columns, &factors)?);
+            sums.extend(self.ring.table_sums(places, Stored::new(words, &copy), columns, &factors)?);
         }
         Ok(sums)
     }

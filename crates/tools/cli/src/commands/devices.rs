@@ -4,8 +4,8 @@ use serde_json::json;
 
 /// List the devices that a service can compute on
 ///
-/// Their names are what `unspoken serve --device` takes. Language models and digits run on a device; all other
-/// applications run on the processor.
+/// Their names are what `unspoken serve --device` takes. Language models, digits and private retrieval run on a device;
+/// all other applications run on the processor.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print JSON

@@ -17,7 +17,7 @@ use unspoken_gsw::{Noise, Rgsw, RlweCiphertext, digit_square, log2_failure};
 use unspoken_pir::{
     Database, DatabaseShape, Mode, PhaseTimes, PirParameters, PirSecret, PreparedKeys, TableView, answer, expand,
 };
-use unspoken_ring::{Domain, Poly, SecretRng, TableShape};
+use unspoken_ring::{DeviceCopy, Domain, Poly, SecretRng, Stored, TableShape};
 
 use super::PublishedCase;
 use super::keys::fraction;
@@ -278,7 +278,8 @@ fn selected_record(
     let selected = started.elapsed();
     let factors: Vec<[&Poly; 2]> = selectors.iter().flatten().map(RlweCiphertext::components).collect();
     let factors = ring.table_factors(shape.chain, &factors)?;
-    let sums = ring.table_sums(shape, &table.words, 0..shape.columns, &factors)?;
+    let copy = DeviceCopy::default();
+    let sums = ring.table_sums(shape, Stored::new(&table.words, &copy), 0..shape.columns, &factors)?;
     let mut entries: Vec<RlweCiphertext> = sums.into_iter().map(RlweCiphertext::from_components).collect();
     let summed = started.elapsed();
     for bit in columns.iter().rev() {

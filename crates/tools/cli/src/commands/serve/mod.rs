@@ -65,10 +65,16 @@ pub struct Arguments {
     /// TLS private key, a PEM or DER file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Device that language models and digits are computed on: cuda:0; auto for the first one, or the processor if
-    /// there is none; or cpu. `unspoken devices` lists them [default: cpu]
+    /// Device that language models, digits and retrieval are computed on: cuda:0; auto for the first one, or the
+    /// processor if there is none; or cpu. `unspoken devices` lists them [default: cpu]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Compute on the processor after the device has failed, until the service starts again
+    #[arg(long)]
+    device_fallback: bool,
+    /// Memory of the device, in MiB; what was not used for longest gives way [default: all that is free]
+    #[arg(long)]
+    device_memory_mib: Option<u64>,
     /// Number of answers computed in parallel, fewer if the memory is not enough [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
@@ -108,9 +114,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let hangups = ReloadSignal::new().context("cannot receive SIGHUP")?;
         // It checks the configuration, and answers while the models are loaded, which can take long.
         let starting = Starting::listen(&config).await?;
-        let (step, offers, device) = (starting.step(), config.offers.clone(), config.device.clone());
+        let (step, offers, device) = (starting.step(), config.offers.clone(), DeviceOptions::of(&config));
         let loading = move || {
-            let placement = device.as_deref().map(Placement::open).transpose()?.flatten();
+            let placement = device.open()?;
             let resources = Resources { plans: plan_cache(), placement };
             let applications = unspoken_offers::load(offers, &resources, |text| step.set(text))?;
             anyhow::Ok((applications, resources.placement.map(|placement| placement.device().clone())))
@@ -131,6 +137,37 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     });
     runtime.shutdown_timeout(LAST_WAIT);
     served
+}
+
+/// How a device is used.
+struct DeviceOptions {
+    name: Option<String>,
+    falls_back: bool,
+    /// 0 for all.
+    memory_bytes: u64,
+}
+
+impl DeviceOptions {
+    fn of(config: &ServerConfig) -> Self {
+        DeviceOptions {
+            name: config.device.clone(),
+            falls_back: config.device_fallback,
+            memory_bytes: config.limits.device_memory_bytes,
+        }
+    }
+
+    fn open(&self) -> anyhow::Result<Option<Placement>> {
+        let placement = self.name.as_deref().map(Placement::open).transpose()?.flatten();
+        if let Some(device) = placement.as_ref().map(Placement::device) {
+            if self.falls_back {
+                device.fall_back();
+            }
+            if self.memory_bytes > 0 {
+                device.limit_memory(usize::try_from(self.memory_bytes).unwrap_or(usize::MAX));
+            }
+        }
+        Ok(placement)
+    }
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
@@ -155,6 +192,10 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     }
     if let Some(device) = &arguments.device {
         config.device = Some(device.clone());
+    }
+    config.device_fallback |= arguments.device_fallback;
+    if let Some(mib) = arguments.device_memory_mib {
+        config.limits.device_memory_bytes = mib.saturating_mul(1 << 20);
     }
     if let Some(workers) = arguments.workers {
         config.workers = workers;

@@ -1,0 +1,93 @@
+//! Bootstraps that are done again and again with the same keys: a device records them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use unspoken_ring::Poly;
+use unspoken_rlwe::{self as rlwe, WorkId};
+
+use super::Bootstrapper;
+use crate::arithmetic::Arithmetic;
+use crate::ciphertext::Ciphertext;
+use crate::error::CkksError;
+use crate::evaluator::Evaluator;
+
+/// Work of a bootstrapper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// From slots to slots, of one vector.
+    Refresh,
+    /// From slots to slots, of two real vectors.
+    RefreshPair,
+    /// From slots to coefficients, of one vector.
+    Coefficients,
+    /// From slots to coefficients, of two real vectors.
+    CoefficientsOfPair,
+    /// From coefficients to slots.
+    RefreshCoefficients,
+    /// From coefficients to one part of slots.
+    Part,
+    /// From coefficients to both parts of slots.
+    Parts,
+    /// From raised coefficients to exponentials.
+    Exponential,
+}
+
+/// What a bootstrapper knows of its work.
+pub(super) struct Works {
+    number: u64,
+    /// Level and scale of each output, from the first time that work was done.
+    outputs: Mutex<HashMap<WorkId, Vec<(usize, f64)>>>,
+}
+
+impl Works {
+    /// Those of a new bootstrapper.
+    pub(super) fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        Works { number: NUMBER.fetch_add(1, Ordering::Relaxed), outputs: Mutex::default() }
+    }
+
+    fn outputs(&self) -> MutexGuard<'_, HashMap<WorkId, Vec<(usize, f64)>>> {
+        self.outputs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bootstrapper {
+    /// Does work that depends on this bootstrapper, the keys and `factor` alone, of inputs whose levels and scales
+    /// depend on them alone.
+    pub(super) fn repeat(
+        &self,
+        evaluator: &Evaluator<'_>,
+        (work, factor): (Work, f64),
+        inputs: &[&Ciphertext],
+        run: impl Fn(&[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> + Sync,
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        let ring = evaluator.parameters().ring();
+        if ring.device().is_none() {
+            return run(inputs);
+        }
+        let id = [self.works.number, work as u64, factor.to_bits()];
+        let polys: Vec<&Poly> = inputs.iter().flat_map(|input| input.inner.components()).collect();
+        let outputs = ring.repeat(&evaluator.keys().recording(id), &polys, |polys| {
+            let mut polys = polys.iter().map(|poly| (*poly).clone());
+            let input = |input: &&Ciphertext| {
+                let components = polys.by_ref().take(input.inner.components().len()).collect();
+                let inner = rlwe::Ciphertext::new(components)?;
+                Ok(Ciphertext { inner, level: input.level, scale: input.scale })
+            };
+            let inputs = inputs.iter().map(input).collect::<Result<Vec<_>, CkksError>>()?;
+            let outputs = run(&inputs.iter().collect::<Vec<_>>())?;
+            let shapes = outputs.iter().map(|output| (output.level, output.scale)).collect();
+            self.works.outputs().insert(id, shapes);
+            Ok::<_, CkksError>(outputs.iter().flat_map(|output| output.inner.components()).cloned().collect())
+        })?;
+        let shapes = self.works.outputs().get(&id).cloned().unwrap_or_default();
+        let (components, mut outputs) = (outputs.len() / shapes.len().max(1), outputs.into_iter());
+        let output = |(level, scale)| {
+            let inner = rlwe::Ciphertext::new(outputs.by_ref().take(components).collect())?;
+            Ok(Ciphertext { inner, level, scale })
+        };
+        shapes.into_iter().map(output).collect()
+    }
+}
