@@ -19,7 +19,7 @@ use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
 use unspoken_protocol::{
     AnswerHelpers, AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError,
-    SeedGuard, ServerHalf, check_device, check_vectors, write_output,
+    SeedGuard, ServerHalf, check_device, write_output,
 };
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
@@ -33,7 +33,7 @@ use crate::keys::{self, LlamaKeys};
 use crate::message::{Reply, Request};
 use crate::part::{self, PartOf, RemoteHelpers};
 use crate::proto;
-use crate::sessions::{Limits, Sessions, Taken};
+use crate::sessions::{Limits, Sessions};
 
 /// Bits of the modulus of an answer above the scale of its values.
 const RESULT_ROOM_BITS: f64 = 8.0;
@@ -412,42 +412,32 @@ impl LlamaServer {
         // First: a malformed query must not cost the reading of a kept session.
         let input = self.read_input(client, vectors)?;
         let Some(taken) = self.sessions.take((client, session))? else { return Ok(None) };
-        let read = match taken.state() {
-            Held::Memory(_) => None,
-            Held::Stored => self.read_kept((client, session), watched.cancel)?,
+        let held = match taken.state() {
+            Held::Memory(state) if self.has_vectors(state) => Some(state),
+            _ => None,
         };
-        let state = match (taken.state(), &read) {
-            (Held::Memory(state), _) | (Held::Stored, Some(state)) => state,
-            (Held::Stored, None) => {
-                taken.remove();
-                return Ok(None);
-            }
+        let read = match held {
+            Some(_) => None,
+            None => self.read_kept((client, session), watched.cancel)?,
         };
-        let done = self.run_pass(keys, (state, chunk), input, watched);
-        match done {
-            Ok((state, written)) => {
-                // Before the answer: what a client has an answer to is kept.
-                self.keep((client, session), &state);
-                taken.commit(Held::Memory(state));
-                let steps = self.steps();
-                watched.progress.report(steps, steps);
-                Ok(Some(written))
-            }
-            Err(error) => {
-                if matches!(taken.state(), Held::Memory(_)) && check_vectors(self.description.parameters()).is_err() {
-                    self.lose(taken);
-                }
-                Err(error)
-            }
-        }
+        let Some(state) = held.or(read.as_ref()) else {
+            taken.remove();
+            return Ok(None);
+        };
+        let (state, written) = self.run_pass(keys, (state, chunk), input, watched)?;
+        // Before the answer: what a client has an answer to is kept.
+        self.keep((client, session), &state);
+        taken.commit(Held::Memory(state));
+        let steps = self.steps();
+        watched.progress.report(steps, steps);
+        Ok(Some(written))
     }
 
-    /// Ends the use of a session whose vectors a device has lost.
-    fn lose(&self, taken: Taken<'_, Held>) {
-        match self.keeper {
-            Some(_) => taken.commit(Held::Stored),
-            None => taken.remove(),
-        }
+    /// Whether the vectors of a session can be had: a device that failed has lost those that it alone had.
+    fn has_vectors(&self, state: &State) -> bool {
+        let ring = self.description.parameters().ring();
+        let mut polys = state.private.vectors().flat_map(|vector| vector.inner().components());
+        polys.all(|poly| ring.check_own("continue a session", poly).is_ok())
     }
 
     /// Steps of a pass that are reported.

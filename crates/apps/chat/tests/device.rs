@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use common::{CHUNK, CLIENT, GO, PRESET, Party, Setting, bundle, one_layer, options};
 use unspoken_chat::{Answer, LlamaServer, Question, SessionId};
@@ -99,7 +100,8 @@ fn too_little_memory_ends_an_answer_and_not_the_service() {
 
 #[test]
 fn the_processor_takes_the_place_of_a_device_that_fails() {
-    let lost = unspoken_device_shim::failing_device(4 << 30, 3000);
+    let kernels_left = Arc::new(AtomicU64::new(u64::MAX));
+    let lost = unspoken_device_shim::switched_device(4 << 30, &kernels_left);
     lost.fall_back();
     let (host, device) = (setting().server(&options()), server(&lost));
     let client = setting().client(&host);
@@ -107,22 +109,34 @@ fn the_processor_takes_the_place_of_a_device_that_fails() {
     let [host_keys, keys] = [&host, &device].map(|server| server.load_keys(&mut bundle.as_slice()).unwrap());
     let mut party = Party { server: &host, id: CLIENT, client, keys: host_keys };
     let [begin, pass] = questions();
-    let query = party.query(&begin);
-    device.answer(CLIENT, &keys, &query, &GO).unwrap();
-    let query = party.query(&pass);
+    for question in [&begin, &pass] {
+        let query = party.query(question);
+        device.answer(CLIENT, &keys, &query, &GO).unwrap();
+    }
+    kernels_left.store(500, Ordering::Relaxed);
+    let next = Question::Pass { session: SESSION, chunk: 1, tokens: Zeroizing::new(vec![1; CHUNK]) };
+    let query = party.query(&next);
     let error = device.answer(CLIENT, &keys, &query, &GO).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     assert!(error.to_string().contains("the processor computes from now on: ask again"), "{error}");
     device.check_ready().unwrap();
     // The session is lost, which clients know to begin again.
-    let query = party.query(&pass);
+    let query = party.query(&next);
     let answer = device.answer(CLIENT, &keys, &query, &GO).unwrap();
-    let encoded = party.client.encode(&[&pass]).unwrap();
+    let encoded = party.client.encode(&[&next]).unwrap();
     assert!(matches!(party.client.read(&answer, &encoded).unwrap().remove(0), Answer::Unknown));
-    for question in [begin, pass] {
+    // A question that does not fit the new session does not end it.
+    let wrong = Question::Pass { session: SESSION, chunk: 2, tokens: Zeroizing::new(vec![1; CHUNK]) };
+    for question in [begin, wrong, pass] {
         let query = party.query(&question);
         let answers = [host.answer(CLIENT, &party.keys, &query, &GO), device.answer(CLIENT, &keys, &query, &GO)];
-        let [wanted, found] = answers.map(Result::unwrap);
-        assert!(found == wanted, "answers of {} bytes differ", found.len());
+        match answers {
+            [Ok(wanted), Ok(found)] => assert!(found == wanted, "answers of {} bytes differ", found.len()),
+            [Err(wanted), Err(found)] => {
+                assert!(matches!(question, Question::Pass { chunk: 2, .. }), "{found}");
+                assert_eq!(wanted.to_string(), found.to_string());
+            }
+            [wanted, found] => panic!("{:?} and {:?}", wanted.err(), found.err()),
+        }
     }
 }

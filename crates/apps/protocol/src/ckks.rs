@@ -32,18 +32,8 @@ pub trait CkksServerHalf: Send + Sync + 'static {
 /// # Errors
 /// The failure, if the processor does not compute in its place.
 pub fn check_device(parameters: &CkksParameters) -> Result<(), ProtocolError> {
-    match parameters.ring().device() {
-        Some(device) if device.is_in_use() => check_vectors(parameters),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses vectors that a device alone had, if it has failed.
-///
-/// # Errors
-/// The failure.
-pub fn check_vectors(parameters: &CkksParameters) -> Result<(), ProtocolError> {
-    let checked = parameters.ring().device().map_or(Ok(()), Device::check);
+    let in_use = parameters.ring().device().filter(|device| device.is_in_use());
+    let checked = in_use.map_or(Ok(()), Device::check);
     Ok(checked.map_err(|failure| RlweError::from(RingError::from(failure)))?)
 }
 

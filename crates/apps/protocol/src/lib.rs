@@ -24,7 +24,7 @@ pub use application::{
     AnswerHelpers, ApplicationDescription, ClientHalf, Group, KeyGenerator, KeyLoader, Request, ServerHalf,
 };
 pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
-pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf, check_device, check_vectors};
+pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf, check_device};
 pub use client_id::ClientId;
 pub use counters::{DurableCounters, NoCounters};
 pub use error::{ApplicationError, ErrorKind, ProtocolError};

@@ -49,6 +49,10 @@ fn found(ordinal: i32) -> Result<Found, DriverError> {
     Ok(Found { name: format!("cuda:{ordinal}"), model: result::device::get_name(device)?, capability, memory })
 }
 
+/// Memory that is left to the driver: so many bytes, or such a part of all.
+const RESERVE: u64 = 256 << 20;
+const RESERVED_PART: u64 = 50;
+
 /// Opens a device by name, `cuda:0` for the first one, and loads the kernels.
 ///
 /// # Errors
@@ -81,7 +85,11 @@ pub fn open(name: &str) -> Result<Device, DeviceError> {
     };
     let functions = Functions(NAMES.iter().map(function).collect::<Result<_, _>>()?);
     let (name, stream) = (name.to_owned(), Arc::clone(&streams.work));
-    Ok(Device::new(Cuda { name, model, context, streams, stream, functions: Arc::new(functions) }))
+    let device = Device::new(Cuda { name, model, context, streams, stream, functions: Arc::new(functions) });
+    // The driver needs memory, too: for graphs, and for what it loads late.
+    let (free, all) = device.memory()?;
+    device.limit_memory(free.saturating_sub(RESERVE.max(all / RESERVED_PART)) as usize);
+    Ok(device)
 }
 
 /// Starts the driver, if there is one.
@@ -169,7 +177,19 @@ impl Cuda {
         call: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
     ) -> Result<T, DeviceError> {
         let bound = self.context.bind_to_thread();
-        bound.and_then(|()| call(self.stream.cu_stream())).map_err(|error| self.failed(what, error))
+        bound.and_then(|()| call(self.stream.cu_stream())).map_err(|error| match error {
+            DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => self.short_of(0),
+            error => self.failed(what, error),
+        })
+    }
+
+    /// The error of so many bytes of memory that are not there.
+    fn short_of(&self, bytes: usize) -> DeviceError {
+        let bound = self.context.bind_to_thread();
+        match bound.and_then(|()| result::mem_get_info()) {
+            Ok((free, _)) => DeviceError::Memory { device: self.name.clone(), free: free as u64, needed: bytes as u64 },
+            Err(error) => self.failed("tell its memory", error),
+        }
     }
 }
 
@@ -190,17 +210,11 @@ unsafe impl Driver for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<Address, DeviceError> {
         // SAFETY: the size is not zero.
-        let allocated = self.call("allocate", |_| match unsafe { result::malloc_sync(bytes.max(1)) } {
-            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
-            address => address.map(Some),
-        })?;
-        match allocated {
-            Some(address) => Ok(address),
-            None => {
-                let (free, _) = self.memory()?;
-                Err(DeviceError::Memory { device: self.name.clone(), free, needed: bytes as u64 })
-            }
-        }
+        let allocated = self.call("allocate", |_| unsafe { result::malloc_sync(bytes.max(1)) });
+        allocated.map_err(|error| match error {
+            DeviceError::Memory { device, free, .. } => DeviceError::Memory { device, free, needed: bytes as u64 },
+            error => error,
+        })
     }
 
     unsafe fn free(&self, address: Address, _: usize) {
@@ -261,15 +275,15 @@ unsafe impl Driver for Cuda {
             steps.iter().try_for_each(|step| step.queue(&capturing))
         };
         // SAFETY: the stream captures.
-        let captured = capturing.call("end a graph", |stream| unsafe { result::stream::end_capture(stream) });
-        queued?;
-        let captured = captured?;
-        // SAFETY: the graph is valid, and destroyed once.
-        let graph = self.call("make a graph", |_| unsafe {
-            let made = result::graph::instantiate(captured, sys::CUgraphInstantiate_flags(0));
-            result::graph::destroy(captured)?;
-            made
-        })?;
-        Ok(Box::new(Executable { graph, cuda: self.clone() }))
+        let captured = capturing.call("end a graph", |stream| unsafe { result::stream::end_capture(stream) })?;
+        // SAFETY: the graph is valid.
+        let made = queued.and_then(|()| {
+            self.call("make a graph", |_| unsafe {
+                result::graph::instantiate(captured, sys::CUgraphInstantiate_flags(0))
+            })
+        });
+        // SAFETY: the graph is valid, and destroyed once. A failure leaks the memory of a device that failed.
+        let _ = self.call("destroy a graph", |_| unsafe { result::graph::destroy(captured) });
+        Ok(Box::new(Executable { graph: made?, cuda: self.clone() }))
     }
 }

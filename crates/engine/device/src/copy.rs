@@ -95,10 +95,10 @@ impl Slot {
     }
 
     /// The copy, if nobody uses it.
-    fn take_unused(&self) -> Option<Arc<Buffer>> {
+    fn take_unused(&self) -> Option<Buffer> {
         // Who wants to use it waits for this lock.
         let mut buffer = self.buffer.try_lock().ok()?;
-        buffer.take_if(|buffer| Arc::strong_count(buffer) == 1)
+        buffer.take_if(|buffer| Arc::strong_count(buffer) == 1).and_then(Arc::into_inner)
     }
 }
 
@@ -144,7 +144,10 @@ pub(crate) fn give_back(slots: &[Arc<Slot>], needed: usize) -> usize {
         if bytes >= needed {
             break;
         }
-        bytes += slot.take_unused().map_or(0, |buffer| buffer.bytes());
+        if let Some(buffer) = slot.take_unused() {
+            bytes += buffer.bytes();
+            buffer.evict();
+        }
     }
     bytes
 }

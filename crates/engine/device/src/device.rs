@@ -113,13 +113,24 @@ struct Idle {
 /// Where a buffer returns to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Home {
+    /// To the memory that waits for use.
     Idle,
+    /// To the scratch of recordings.
     Scratch,
+    /// As for [`Home::Idle`], also while a recording is made: it does not use the buffer.
+    Evicted,
 }
 
 thread_local! {
-    /// The buffers that the operations of this thread use.
-    static HELD: RefCell<Vec<Arc<Buffer>>> = const { RefCell::new(Vec::new()) };
+    /// What the operations of this thread use.
+    static HELD: RefCell<Held> = const { RefCell::new(Held { operations: 0, buffers: Vec::new() }) };
+}
+
+/// What the operations of a thread use.
+struct Held {
+    /// Operations that have not ended.
+    operations: usize,
+    buffers: Vec<Arc<Buffer>>,
 }
 
 /// An operation of this thread: addresses of copies that it uses stay valid until it ends.
@@ -135,14 +146,23 @@ pub struct Operation {
 impl Operation {
     /// Begins an operation.
     pub fn begin() -> Self {
-        Operation { before: HELD.with_borrow(Vec::len), _thread: PhantomData }
+        let before = HELD.with_borrow_mut(|held| {
+            held.operations += 1;
+            held.buffers.len()
+        });
+        Operation { before, _thread: PhantomData }
     }
 }
 
 impl Drop for Operation {
     fn drop(&mut self) {
+        let ended = HELD.with_borrow_mut(|held| {
+            held.operations -= 1;
+            // One that ends before a part of it leaves the buffers to the last one.
+            let first = if held.operations == 0 { 0 } else { self.before };
+            held.buffers.split_off(first.min(held.buffers.len()))
+        });
         // Dropped buffers may be the last of a device, which has buffers of its own.
-        let ended = HELD.with_borrow_mut(|held| held.split_off(self.before.min(held.len())));
         drop(ended);
     }
 }
@@ -299,17 +319,19 @@ impl Device {
     /// Takes memory from the driver, and makes room for it.
     fn allocate(&self, bytes: usize) -> Result<Address, DeviceError> {
         let mut result = self.take_memory(bytes);
-        for make_room in [Self::release_idle, Self::release_recordings] {
+        for make_room in [|_: &Self| (), Self::release_recordings] {
             if let Err(DeviceError::Memory { .. }) = result {
                 make_room(self);
+                self.0.release(Home::Idle, bytes);
                 result = self.take_memory(bytes);
             }
         }
         while let Err(DeviceError::Memory { .. }) = result {
             if self.release_copies(bytes) == 0 {
+                recording::with(self, recording::Recorder::run_short);
                 return result;
             }
-            self.release_idle();
+            self.0.release(Home::Idle, bytes);
             result = self.take_memory(bytes);
         }
         result
@@ -334,7 +356,7 @@ impl Device {
     /// Gives up all recordings that are not being made or repeated, and their memory.
     pub(crate) fn release_recordings(&self) {
         if let Some(_alone) = self.0.recordings.give_up() {
-            self.0.release(Home::Scratch);
+            self.0.release(Home::Scratch, usize::MAX);
         }
     }
 
@@ -352,7 +374,12 @@ impl Device {
 
     /// Holds a buffer until the operation of this thread ends.
     pub(crate) fn hold(&self, buffer: &Arc<Buffer>) {
-        HELD.with_borrow_mut(|held| held.push(Arc::clone(buffer)));
+        HELD.with_borrow_mut(|held| {
+            debug_assert!(held.operations > 0, "the address of a copy that no operation holds");
+            if held.operations > 0 {
+                held.buffers.push(Arc::clone(buffer));
+            }
+        });
         self.note_use(buffer);
     }
 
@@ -433,7 +460,7 @@ impl Device {
 
     /// Gives memory that waits for use back to the device.
     pub fn release_idle(&self) {
-        self.0.release(Home::Idle);
+        self.0.release(Home::Idle, usize::MAX);
     }
 
     /// Queues a kernel with so many blocks in each direction.
@@ -471,7 +498,7 @@ impl Device {
 impl Inner {
     fn pool(&self, home: Home) -> &Mutex<Idle> {
         match home {
-            Home::Idle => &self.idle,
+            Home::Idle | Home::Evicted => &self.idle,
             Home::Scratch => &self.scratch,
         }
     }
@@ -488,19 +515,16 @@ impl Inner {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Gives memory that waits for use back to the driver.
-    fn release(&self, home: Home) {
-        let buffers = {
-            let mut idle = locked(self.pool(home));
-            idle.bytes = 0;
-            std::mem::take(&mut idle.buffers)
-        };
-        for (bytes, addresses) in buffers {
-            for address in addresses {
-                // SAFETY: it was allocated with these bytes, and no buffer has it.
-                unsafe { self.driver.free(address, bytes) };
-                self.returned(bytes);
-            }
+    /// Gives memory that waits for use back to the driver, the longest first, until it has so many bytes.
+    fn release(&self, home: Home, needed: usize) {
+        let mut released = 0;
+        while released < needed {
+            let longest = locked(self.pool(home)).take_longest();
+            let Some((address, bytes)) = longest else { return };
+            // SAFETY: it was allocated with these bytes, and no buffer has it.
+            unsafe { self.driver.free(address, bytes) };
+            self.returned(bytes);
+            released += bytes;
         }
     }
 }
@@ -509,7 +533,18 @@ impl Idle {
     /// The shortest memory that has so many bytes and at most twice as many, because a circuit goes down through its
     /// levels. With its bytes.
     fn take(&mut self, bytes: usize) -> Option<(Address, usize)> {
-        let (&bytes, addresses) = self.buffers.range_mut(bytes..=2 * bytes).next()?;
+        let (&bytes, _) = self.buffers.range(bytes..=2 * bytes).next()?;
+        self.take_of(bytes)
+    }
+
+    /// The longest memory, with its bytes.
+    fn take_longest(&mut self) -> Option<(Address, usize)> {
+        let (&bytes, _) = self.buffers.last_key_value()?;
+        self.take_of(bytes)
+    }
+
+    fn take_of(&mut self, bytes: usize) -> Option<(Address, usize)> {
+        let addresses = self.buffers.get_mut(&bytes)?;
         let address = addresses.pop();
         if addresses.is_empty() {
             self.buffers.remove(&bytes);
@@ -521,8 +556,8 @@ impl Idle {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.release(Home::Idle);
-        self.release(Home::Scratch);
+        self.release(Home::Idle, usize::MAX);
+        self.release(Home::Scratch, usize::MAX);
     }
 }
 
@@ -561,6 +596,11 @@ impl Buffer {
     /// Whether it is memory of recordings.
     pub(crate) fn is_scratch(&self) -> bool {
         self.home == Home::Scratch
+    }
+
+    /// Gives it back, though a recording is being made.
+    pub(crate) fn evict(mut self) {
+        self.home = Home::Evicted;
     }
 
     /// Bytes of its words.

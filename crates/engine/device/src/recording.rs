@@ -9,12 +9,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
+use std::panic::resume_unwind;
 use std::ptr::from_ref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::device::{Buffer, Device, Launches};
+use crate::device::{Buffer, Device, Launches, Operation};
 use crate::driver::{Graph, Step};
 use crate::error::DeviceError;
 use crate::kernel::{Address, Kernel};
@@ -32,6 +34,8 @@ pub(crate) struct Recorder {
     /// Buffers that steps may use and that are not scratch.
     kept: Vec<Arc<Buffer>>,
     refused: bool,
+    /// Whether there was too little memory.
+    short: bool,
 }
 
 /// Calls a function with the recorder of this thread, if it records on this device.
@@ -58,6 +62,11 @@ impl Recorder {
     /// Notes that work cannot be recorded.
     pub(crate) fn refuse(&mut self) {
         self.refused = true;
+    }
+
+    /// Notes that there was too little memory.
+    pub(crate) fn run_short(&mut self) {
+        self.short = true;
     }
 
     /// Notes a kernel.
@@ -90,11 +99,21 @@ enum State {
     #[default]
     New,
     /// Done before, so that caches are full.
-    Done,
+    Done {
+        /// How often there was too little memory to record it.
+        shortages: u32,
+    },
     Recorded(Recorded),
     /// It cannot be recorded.
     Unfit,
 }
+
+impl State {
+    const DONE: State = State::Done { shortages: 0 };
+}
+
+/// Times that there may be too little memory for a recording until it is not tried again.
+const MAX_SHORTAGES: u32 = 2;
 
 struct Recorded {
     device: Device,
@@ -133,6 +152,14 @@ impl Recordings {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn try_alone(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.alone.try_lock() {
+            Ok(alone) => Some(alone),
+            Err(TryLockError::Poisoned(alone)) => Some(alone.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn made(&self) -> MutexGuard<'_, Vec<Weak<Mutex<State>>>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,12 +182,12 @@ impl Recordings {
 
     /// Gives up all recordings. Returns a guard if there are none now; there will be none as long as it is held.
     pub(crate) fn give_up(&self) -> Option<MutexGuard<'_, ()>> {
-        let alone = self.alone.try_lock().ok()?;
+        let alone = self.try_alone()?;
         let made = std::mem::take(&mut *self.made());
         let mut in_use = Vec::new();
         for state in made.iter().filter_map(Weak::upgrade) {
             match state.try_lock() {
-                Ok(mut state) => *state = State::Done,
+                Ok(mut state) => *state = State::DONE,
                 Err(_) => in_use.push(Arc::downgrade(&state)),
             }
         }
@@ -180,12 +207,16 @@ impl Drop for Ends {
 }
 
 impl Device {
-    /// Does work, which computes buffers from buffers, and records it if it was done before. What it does must depend on
-    /// the lengths of its inputs alone. All threads that it computes on must be of the rayon pool that it runs in.
+    /// Does work, which computes buffers from buffers, and records it if it was done before. What it does must depend
+    /// on the lengths of its inputs alone. All threads that it computes on must be of the rayon pool that it runs in.
     ///
     /// # Errors
     /// Those of the work, or if the device failed.
-    pub fn repeat<E: From<DeviceError> + Send>(
+    ///
+    /// # Safety
+    /// Memory of the device that the work uses is that of its inputs, that of buffers which it makes, copies or buffers
+    /// that are noted ([`Device::note_use`]), or lives as long as the recording is repeated.
+    pub unsafe fn repeat<E: From<DeviceError> + Send>(
         &self,
         recording: &Recording,
         inputs: &[Arc<Buffer>],
@@ -200,23 +231,12 @@ impl Device {
             if let Ok(mut state) = shared.try_lock()
                 && matches!(*state, State::New)
             {
-                *state = State::Done;
+                *state = State::DONE;
             }
             return Ok(outputs);
         }
-        if matches!(*state, State::Done) {
-            let alone = self.recordings().alone();
-            let recorded = self.recordings().thread().map(|thread| thread.install(|| self.record(inputs, &work)));
-            drop(alone);
-            match recorded {
-                Some(Ok(Some(recorded))) => {
-                    *state = State::Recorded(recorded);
-                    self.recordings().add(shared);
-                }
-                Some(Ok(None)) | None => *state = State::Unfit,
-                // Without a recording there may be memory enough.
-                Some(Err(_)) => self.release_recordings(),
-            }
+        if let State::Done { shortages } = *state {
+            self.try_to_record(shared, (&mut state, shortages), inputs, &work);
         }
         match &*state {
             State::Recorded(recorded) if recorded.fits(self, inputs) => Ok(recorded.repeated(inputs)?),
@@ -227,34 +247,90 @@ impl Device {
         }
     }
 
-    /// Records work; nothing if it cannot be recorded.
+    /// Records work, unless another recording is being made.
+    fn try_to_record<E: From<DeviceError> + Send>(
+        &self,
+        shared: &Arc<Mutex<State>>,
+        (state, shortages): (&mut State, u32),
+        inputs: &[Arc<Buffer>],
+        work: &(impl Fn(&[Arc<Buffer>]) -> Result<Vec<Arc<Buffer>>, E> + Sync),
+    ) {
+        let Some(alone) = self.recordings().try_alone() else { return };
+        // A thread of a pool that waited for another pool would do other work meanwhile, which may need these locks.
+        let recorded = thread::scope(|scope| {
+            let record = || self.recordings().thread().map(|pool| pool.install(|| self.record(inputs, work)));
+            thread::Builder::new().spawn_scoped(scope, record).ok()?.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        let (recorded, short) = recorded.unwrap_or((Ok(None), false));
+        match recorded {
+            Ok(Some(recorded)) => {
+                *state = State::Recorded(recorded);
+                self.recordings().add(shared);
+            }
+            Err(_) if short && shortages + 1 < MAX_SHORTAGES => *state = State::Done { shortages: shortages + 1 },
+            Err(_) if !short => {}
+            Ok(None) | Err(_) => *state = State::Unfit,
+        }
+        drop(alone);
+        if short {
+            // Without its scratch there may be memory enough for the work.
+            self.release_recordings();
+        }
+    }
+
+    /// Records work: nothing if it cannot be recorded. Also returns whether there was too little memory.
     fn record<E: From<DeviceError>>(
         &self,
         inputs: &[Arc<Buffer>],
         work: impl Fn(&[Arc<Buffer>]) -> Result<Vec<Arc<Buffer>>, E>,
-    ) -> Result<Option<Recorded>, E> {
-        let (device, kept) = (self.clone(), Vec::new());
-        let recorder = Recorder { device, steps: Vec::new(), launches: BTreeMap::new(), kept, refused: false };
-        RECORDER.set(Some(recorder));
+    ) -> (Result<Option<Recorded>, E>, bool) {
+        RECORDER.set(Some(Recorder {
+            device: self.clone(),
+            steps: Vec::new(),
+            launches: BTreeMap::new(),
+            kept: Vec::new(),
+            refused: false,
+            short: false,
+        }));
         let ends = Ends;
+        let operation = Operation::begin();
         let places = inputs.iter().map(|input| Ok(Arc::new(self.buffer(input.len())?)));
         let result = places.collect::<Result<Vec<_>, E>>().and_then(|places| Ok((work(&places)?, places)));
+        drop(operation);
         let recorder = RECORDER.take();
         drop(ends);
-        let Some(mut recorder) = recorder.filter(|recorder| !recorder.refused) else { return Ok(None) };
-        let (outputs, inputs) = result?;
+        match recorder.filter(|recorder| !recorder.refused) {
+            Some(recorder) => {
+                let short = recorder.short;
+                (result.and_then(|(outputs, inputs)| Ok(self.recorded_of(recorder, inputs, outputs)?)), short)
+            }
+            None => (Ok(None), false),
+        }
+    }
+
+    /// What a recorder has noted, as a recording; nothing if the driver makes no graph of it.
+    fn recorded_of(
+        &self,
+        recorder: Recorder,
+        inputs: Vec<Arc<Buffer>>,
+        outputs: Vec<Arc<Buffer>>,
+    ) -> Result<Option<Recorded>, DeviceError> {
+        let Recorder { steps, launches, mut kept, .. } = recorder;
         let [inputs, outputs] = [inputs, outputs].map(|buffers| {
             let places = buffers.iter().map(Place::of).collect();
-            recorder.kept.extend(buffers.into_iter().filter(|buffer| !buffer.is_scratch()));
+            kept.extend(buffers.into_iter().filter(|buffer| !buffer.is_scratch()));
             places
         });
         if self.scratch_in_use() > 0 {
-            return Ok(self.fail("record", "results of a recording are in use")?);
+            return self.fail("record", "results of a recording are in use");
         }
-        let Recorder { steps, launches, kept, .. } = recorder;
         // SAFETY: the steps were safe one by one. Of the memory that they use, buffers are kept, scratch is given back
-        // only when there are no recordings, and all else lives as long as the ring whose work it is.
-        let Ok(graph) = (unsafe { self.graph(steps) }) else { return Ok(None) };
+        // only when there are no recordings, and for all else the caller of `repeat` answers.
+        let graph = match unsafe { self.graph(steps) } {
+            Ok(graph) => graph,
+            Err(error @ DeviceError::Memory { .. }) => return Err(error),
+            Err(_) => return Ok(None),
+        };
         let launches = launches.into_iter().collect();
         Ok(Some(Recorded { device: self.clone(), graph, launches, inputs, outputs, _kept: kept }))
     }

@@ -230,12 +230,15 @@ const NOT_HERE: &str = "words in the memory of this process";
 impl Words {
     /// Marks the contents secret: they are wiped before the memory is reused.
     pub(crate) fn mark_secret(&mut self) {
-        self.secret = true;
+        self.inherit(true);
     }
 
     /// Marks the contents secret if an operand that they are computed from is secret.
     pub(crate) fn inherit(&mut self, operand_is_secret: bool) {
         self.secret |= operand_is_secret;
+        if self.secret {
+            self.copy = DeviceCopy::default();
+        }
     }
 
     /// Marks the contents public: they are not wiped.

@@ -1,5 +1,7 @@
 //! Work that is done again and again on polynomials of the same shapes.
 
+#![expect(unsafe_code, reason = "the memory of a device that work uses")]
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unspoken_device::{Buffer, DeviceError};
@@ -76,21 +78,25 @@ impl Ring {
     ) -> Result<Vec<Poly>, E> {
         inputs.iter().try_for_each(|input| self.check_own("repeat", input))?;
         let shapes: Vec<Shape> = inputs.iter().copied().map(shape_of).collect();
-        let device = self.on().filter(|_| recording.is_of(self, &shapes)).map(|on| on.device().clone());
-        let Some(device) = device else { return work(inputs) };
-        let there = |polys: &[&Poly]| polys.iter().map(|poly| poly.words.on(&device)).collect::<Result<Vec<_>, _>>();
+        // Held until the end: copies of inputs are used.
+        let on = self.on().filter(|_| recording.is_of(self, &shapes));
+        let Some(device) = on.as_ref().map(|on| on.device()) else { return work(inputs) };
+        let there = |polys: &[&Poly]| polys.iter().map(|poly| poly.words.on(device)).collect::<Result<Vec<_>, _>>();
         let on_there = |buffers: &[Arc<Buffer>], shapes: &[Shape]| -> Vec<Poly> {
             let buffers = buffers.iter().map(|buffer| self.pool().of_device(Arc::clone(buffer)));
             buffers.zip(shapes).map(|(words, &(basis, domain))| self.poly_of(words, basis, domain)).collect()
         };
-        let done = device.repeat(&recording.device, &there(inputs)?, |buffers| {
+        let repeated = |buffers: &[Arc<Buffer>]| {
             let inputs = on_there(buffers, &shapes);
             let outputs = work(&inputs.iter().collect::<Vec<_>>()).map_err(Failed)?;
             if let Some(shapes) = &mut *recording.shapes() {
                 shapes.outputs = outputs.iter().map(shape_of).collect();
             }
             there(&outputs.iter().collect::<Vec<_>>()).map_err(|error| Failed(error.into()))
-        });
+        };
+        // SAFETY: operations of rings use buffers that they make, copies, words that they note, and the tables of rings.
+        // Those of this ring live, because the recording is of this ring, and the work holds others.
+        let done = unsafe { device.repeat(&recording.device, &there(inputs)?, repeated) };
         let done = done.map_err(|Failed(error)| error)?;
         let outputs = recording.shapes().as_ref().map_or(Vec::new(), |shapes| shapes.outputs.clone());
         Ok(on_there(&done, &outputs))

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rayon::prelude::*;
 use unspoken_device_shim::{device, failing_device};
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{
@@ -171,13 +172,86 @@ fn recordings_give_way_and_are_made_again() {
     };
     let wanted = repeat();
     assert!(wanted == repeat() && wanted == repeat());
+    assert_eq!(device.recorded(), 1);
     let (used, waiting) = device.taken_bytes();
     device.limit_memory(used + waiting);
     // The copies and the scratch of the recording go for these.
     let held: Vec<Poly> = std::iter::from_fn(|| ring.add(&inputs[0], &inputs[1]).ok()).collect();
-    assert!(held.len() > 5, "{}", held.len());
+    assert_eq!(device.recorded(), 0, "{} polynomials are held", held.len());
     drop(held);
     assert!((0..4).all(|_| wanted == repeat()));
+    assert_eq!(device.recorded(), 1);
+}
+
+#[test]
+fn copies_give_way_while_work_is_recorded() {
+    let device = device(64 << 20);
+    let ring = host().on_device(&device).unwrap();
+    let (recording, constant) = (Recording::default(), uniform(&ring, 0));
+    let poly_bytes = ring.poly_bytes(Basis::chain(3));
+    // Room for the work as it is.
+    let (before, _) = device.taken_bytes();
+    device.limit_memory(before + 30 * poly_bytes);
+    let repeat = || {
+        let inputs = [uniform(&ring, 1), uniform(&ring, 2)];
+        let outputs = ring.repeat(&recording, &inputs.each_ref(), |inputs| work(&ring, &constant, inputs)).unwrap();
+        outputs.iter().map(|poly| bytes(&ring, poly)).collect::<Vec<_>>()
+    };
+    let wanted = repeat();
+    // Copies that nobody uses fill the memory.
+    let others: Vec<Poly> = (10..50).map(|number| uniform(&ring, number)).collect();
+    others.iter().for_each(|other| drop(ring.add(other, other).unwrap()));
+    for _ in 0..3 {
+        assert!(wanted == repeat());
+    }
+    assert_eq!(device.recorded(), 1);
+    // Those that were used last are still there.
+    let copied = device.copied_bytes()[0];
+    drop(ring.add(&others[39], &others[39]).unwrap());
+    assert_eq!(device.copied_bytes()[0], copied);
+}
+
+#[test]
+fn inputs_that_are_new_each_time_leave_no_copies() {
+    let device = device(64 << 20);
+    let ring = host().on_device(&device).unwrap();
+    let (recording, constant) = (Recording::default(), uniform(&ring, 0));
+    let repeat = |number: u32| {
+        let inputs = [uniform(&ring, number), uniform(&ring, number + 1)];
+        ring.repeat(&recording, &inputs.each_ref(), |inputs| work(&ring, &constant, inputs)).unwrap();
+        device.taken_bytes().0
+    };
+    let used: Vec<usize> = (0..20).map(repeat).collect();
+    assert_eq!(used[19], used[5], "{used:?}");
+}
+
+#[test]
+fn many_threads_record_and_repeat_work() {
+    let (host, device) = (host(), device(256 << 20));
+    let ring = host.on_device(&device).unwrap();
+    let constants = [&host, &ring].map(|ring| uniform(ring, 0));
+    let wanted: Vec<Vec<u8>> = (0..6)
+        .map(|number| {
+            let inputs = [uniform(&host, number), uniform(&host, number + 1)];
+            bytes(&host, &work(&host, &constants[0], &inputs.each_ref()).unwrap()[1])
+        })
+        .collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    let recordings: Vec<Recording> = (0..6).map(|_| Recording::default()).collect();
+    // Threads of the pool do other work while they wait for parts of theirs.
+    pool.install(|| {
+        (0..120u32).into_par_iter().for_each(|step| {
+            let number = step % 6;
+            let inputs = [uniform(&ring, number), uniform(&ring, number + 1)];
+            let outputs = ring.repeat(&recordings[number as usize], &inputs.each_ref(), |inputs| {
+                let (outputs, _) =
+                    rayon::join(|| work(&ring, &constants[1], inputs), || ring.mul(inputs[0], inputs[1]));
+                outputs
+            });
+            assert!(bytes(&ring, &outputs.unwrap()[1]) == wanted[number as usize], "step {step}");
+        });
+    });
+    assert!(device.recorded() > 0);
 }
 
 fn launches(device: &Device) -> u64 {
@@ -215,10 +289,37 @@ fn after_a_failure_the_processor_computes_if_it_may() {
         let wanted = host.add(&uniform(&host, 1), &uniform(&host, 2)).unwrap();
         let mut sum = sum.unwrap();
         assert!(bytes(&host, &wanted) == bytes(&ring, &sum));
-        assert!(ring.zero(Basis::chain(3), Domain::Evaluation).domain() == Domain::Evaluation);
+        drop(ring.zero(Basis::chain(3), Domain::Evaluation));
         let before = launches(&device);
         ring.to_coefficients(&mut sum).unwrap();
         ring.neg_assign(&mut sum).unwrap();
         assert_eq!(launches(&device), before);
     }
+}
+
+#[test]
+fn two_devices_have_memory_of_their_own() {
+    let (host, devices) = (host(), [device(64 << 20), device(64 << 20)]);
+    let rings = devices.each_ref().map(|device| host.on_device(device).unwrap());
+    let products = rings.each_ref().map(|ring| {
+        let [a, b] = [1, 2].map(|number| uniform(ring, number));
+        ring.mul(&a, &b).unwrap()
+    });
+    assert!(bytes(&rings[0], &products[0]) == bytes(&rings[1], &products[1]));
+    assert!(matches!(rings[0].add(&products[0], &products[1]), Err(RingError::ForeignOperand { .. })));
+    // From one to the other through the memory of this process.
+    let moved = rings[1].read_residues(&bytes(&rings[0], &products[0]), Basis::chain(3), Domain::Evaluation).unwrap();
+    let sums = [rings[1].add(&moved, &products[1]), rings[0].add(&products[0], &products[0])].map(Result::unwrap);
+    assert!(bytes(&rings[1], &sums[0]) == bytes(&rings[0], &sums[1]));
+    let mut parts = [products[0].clone(), products[1].clone()];
+    rings.iter().zip(&mut parts).for_each(|(ring, part)| ring.to_coefficients(part).unwrap());
+    let embedded = [rings[0].embed_from(&rings[1], &parts[1]), rings[0].embed_from(&rings[0], &parts[0])];
+    let [across, within] = embedded.map(Result::unwrap);
+    assert!(bytes(&rings[0], &across) == bytes(&rings[0], &within));
+    // One that fails leaves the other as it is.
+    let failing = failing_device(64 << 20, 0);
+    let ring = host.on_device(&failing).unwrap();
+    let one = uniform(&ring, 1);
+    assert!(ring.add(&one, &one).is_err() && devices.iter().all(|device| device.failure().is_none()));
+    rings[1].add(&products[1], &products[1]).unwrap();
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unspoken_device::{Address, Device, DeviceError, Driver};
 
@@ -28,7 +28,12 @@ pub fn device(most_bytes: usize) -> Device {
 
 /// As [`device`], but it fails for good when so many kernels were queued.
 pub fn failing_device(most_bytes: usize, kernels: u64) -> Device {
-    Device::new(Shim { most_bytes, taken: Mutex::default(), kernels_left: AtomicU64::new(kernels) })
+    switched_device(most_bytes, &Arc::new(AtomicU64::new(kernels)))
+}
+
+/// As [`failing_device`], with a count of the kernels that are left, which others may change.
+pub fn switched_device(most_bytes: usize, kernels_left: &Arc<AtomicU64>) -> Device {
+    Device::new(Shim { most_bytes, taken: Mutex::default(), kernels_left: Arc::clone(kernels_left) })
 }
 
 /// The names of the kernels, and the bytes of their arguments, as the compiler of C++ sees them.
@@ -48,7 +53,7 @@ struct Shim {
     /// Bytes by address.
     taken: Mutex<BTreeMap<Address, usize>>,
     /// Kernels until it fails.
-    kernels_left: AtomicU64,
+    kernels_left: Arc<AtomicU64>,
 }
 
 impl Shim {

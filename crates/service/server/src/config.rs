@@ -85,8 +85,8 @@ pub struct TlsFiles {
 pub struct ServiceLimits {
     /// Bytes of memory of the process: models, loaded keys, queries, answers, work in progress, and connections.
     pub memory_bytes: u64,
-    /// Bytes of memory of the device. 0 means all that is free. Where it does not suffice, the copies that were unused for
-    /// longest give way: those of keys of idle clients, of models and of databases.
+    /// Bytes of memory of the device. 0 means all that is free. Where it does not suffice, the copies that nobody used
+    /// for longest give way: those of keys of idle clients, of models and of databases.
     pub device_memory_bytes: u64,
     /// Bytes of disk for key bundles. Unfinished uploads count with their declared length. 0 means half of the disk
     /// space that is free, or used for key bundles, when the service starts. When room is needed, bundles of clients

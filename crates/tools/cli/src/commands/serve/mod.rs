@@ -163,7 +163,8 @@ impl DeviceOptions {
                 device.fall_back();
             }
             if self.memory_bytes > 0 {
-                device.limit_memory(usize::try_from(self.memory_bytes).unwrap_or(usize::MAX));
+                let bytes = self.memory_bytes.min(device.usable_bytes()?);
+                device.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
             }
         }
         Ok(placement)
