@@ -276,12 +276,10 @@ unsafe impl Driver for Cuda {
         };
         // SAFETY: the stream captures.
         let captured = capturing.call("end a graph", |stream| unsafe { result::stream::end_capture(stream) })?;
+        let flags = sys::CUgraphInstantiate_flags(0);
         // SAFETY: the graph is valid.
-        let made = queued.and_then(|()| {
-            self.call("make a graph", |_| unsafe {
-                result::graph::instantiate(captured, sys::CUgraphInstantiate_flags(0))
-            })
-        });
+        let instantiate = |_| unsafe { result::graph::instantiate(captured, flags) };
+        let made = queued.and_then(|()| self.call("make a graph", instantiate));
         // SAFETY: the graph is valid, and destroyed once. A failure leaks the memory of a device that failed.
         let _ = self.call("destroy a graph", |_| unsafe { result::graph::destroy(captured) });
         Ok(Box::new(Executable { graph: made?, cuda: self.clone() }))

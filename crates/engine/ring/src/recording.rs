@@ -94,7 +94,7 @@ impl Ring {
             }
             there(&outputs.iter().collect::<Vec<_>>()).map_err(|error| Failed(error.into()))
         };
-        // SAFETY: operations of rings use buffers that they make, copies, words that they note, and the tables of rings.
+        // SAFETY: operations of rings use buffers that they make, copies, words that they note, and tables of rings.
         // Those of this ring live, because the recording is of this ring, and the work holds others.
         let done = unsafe { device.repeat(&recording.device, &there(inputs)?, repeated) };
         let done = done.map_err(|Failed(error)| error)?;
