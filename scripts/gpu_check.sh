@@ -27,7 +27,7 @@ out=${1:-${OUT:-.gpu}}
 mkdir -p "$out"
 {
     date -u +%Y-%m-%dT%H:%M:%SZ
-    cat .gpu/commit
+    cat .gpu/commit || true
     ldd --version | head -1
     nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv || true
     lscpu | grep -E 'Model name|^CPU\(s\)|avx512f' | cut -c1-200 || true
@@ -59,9 +59,14 @@ pass() {
     return "$result"
 }
 
+failed=0
 for part in bits rates bootstraps pass retrieval threads; do
     case $part in
     pass) pass ;;
     *) .gpu/unspoken-gpu-check --device "$device" --only "$part" --out "$out/$part.json" ;;
-    esac || echo "part $part failed"
+    esac || {
+        echo "part $part failed"
+        failed=1
+    }
 done
+exit "$failed"

@@ -83,12 +83,12 @@ def passes(run: Path) -> str:
 
 def retrieval(run: Path) -> str:
     """Dense retrieval."""
-    rows = [
-        [f"{line.get('where', '')}, {line['queries']} at once", number(line["queries_per_second"])]
-        for line in lines(run / "retrieval.json")
-        if "queries_per_second" in line
-    ]
-    return table(["dense retrieval", "queries a second"], rows)
+    rows = []
+    for line in lines(run / "retrieval.json"):
+        if "queries_per_second" in line:
+            name = f"{line.get('where', '')}, {line['queries']} at once"
+            rows.append([name, number(line["queries_per_second"]), line.get("same", "-")])
+    return table(["dense retrieval", "queries a second", "same bits"], rows)
 
 
 def section() -> str:

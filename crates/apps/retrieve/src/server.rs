@@ -86,10 +86,11 @@ pub(crate) fn check_device(parameters: &PirParameters) -> Result<(), RetrieveErr
     }
 }
 
-/// Number of queries to transformed tables that are answered at the same time. A device computes one after the other.
+/// Number of queries to transformed tables that are answered at the same time. A device computes one after the other;
+/// the processor may take its place, for which there must be memory.
 fn at_once(description: &Description) -> usize {
     match description.tables().parameters().ring().device() {
-        Some(device) if device.is_in_use() => 1,
+        Some(device) if !device.falls_back() => 1,
         _ => rayon::current_num_threads().clamp(1, description.most_queries()),
     }
 }

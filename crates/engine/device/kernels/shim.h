@@ -28,8 +28,6 @@ DEVICE u32 high_word(u32 a, u32 b) { return __umulhi(a, b); }
 DEVICE u32 least(u32 a, u32 b) { return min(a, b); }
 DEVICE u32 reversed(u32 x) { return __brev(x); }
 DEVICE void add_word(u32* at, u32 value) { atomicAdd(at, value); }
-// Byte `number` of a word as a signed number: the others are copies of its sign.
-DEVICE u32 signed_byte(u32 word, u32 number) { return __byte_perm(word, 0, number | (8 | number) * 0x1110); }
 
 template <class Phase>
 DEVICE void each(Phase phase) {
@@ -69,7 +67,6 @@ DEVICE u32 reversed(u32 x) {
 
 // A block runs alone.
 DEVICE void add_word(u32* at, u32 value) { *at += value; }
-DEVICE u32 signed_byte(u32 word, u32 number) { return (u32)((i32)(word << (24 - 8 * number)) >> 24); }
 
 template <class Phase>
 DEVICE void each(Phase phase) {
@@ -93,6 +90,9 @@ DEVICE void each(Phase phase) {
     static void name##_block(const Args& args)
 
 #endif
+
+// Byte `number` of a word as a signed number.
+DEVICE u32 signed_byte(u32 word, u32 number) { return (u32)((i32)(word << (24 - 8 * number)) >> 24); }
 
 // Half `number` of a word as a signed number.
 DEVICE u32 signed_half(u32 word, u32 number) { return (u32)((i32)(word << (16 - 16 * number)) >> 16); }

@@ -18,6 +18,9 @@ use crate::kernel::{Address, Kernel, NAMES};
 use crate::recording::{self, Recordings};
 use crate::work::{Arguments, Work};
 
+/// Most blocks of a launch in the second and in the third direction.
+pub const MOST_BLOCKS: usize = (1 << 16) - 1;
+
 /// Buffers are of multiples of so many bytes.
 const GRAIN: usize = 256;
 
@@ -477,9 +480,11 @@ impl Device {
         blocks: [usize; 3],
         arguments: &A,
     ) -> Result<(), DeviceError> {
-        debug_assert!(blocks[1].max(blocks[2]) < 1 << 16, "{blocks:?}");
         if blocks.contains(&0) {
             return Ok(());
+        }
+        if blocks[1].max(blocks[2]) > MOST_BLOCKS {
+            return Err(DeviceError::Blocks { device: self.name(), kernel: NAMES[kernel.number()], found: blocks });
         }
         let count = blocks.iter().product::<usize>() as u64;
         let launches = Launches { launches: 1, blocks: count, work: arguments.work(kernel.number(), blocks) };

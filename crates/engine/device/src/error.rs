@@ -43,6 +43,18 @@ pub enum DeviceError {
         /// What it was to do, and what the driver says.
         reason: String,
     },
+    /// A launch has too many blocks. Nothing was queued.
+    #[error(
+        "device {device}: kernel {kernel}: found {found:?} blocks, needed at most 65535 in the second and the third"
+    )]
+    Blocks {
+        /// The device.
+        device: String,
+        /// The kernel.
+        kernel: &'static str,
+        /// Blocks in each direction.
+        found: [usize; 3],
+    },
     /// Work that is recorded reads what it computes.
     #[error("device {device}: found work that reads its results, needed work that can be repeated without")]
     Recording {

@@ -9,7 +9,7 @@ mod recording;
 mod work;
 
 pub use copy::DeviceCopy;
-pub use device::{Buffer, Device, Launches, Operation};
+pub use device::{Buffer, Device, Launches, MOST_BLOCKS, Operation};
 pub use driver::{Driver, Graph, Step};
 pub use error::DeviceError;
 pub use kernel::{Address, Kernel, NAMES};

@@ -43,7 +43,6 @@ impl Ring {
     pub fn digit_products(&self, terms: &[DigitTerm<'_>]) -> Result<Vec<[Poly; 2]>, RingError> {
         let Some(first) = terms.first() else { return Ok(Vec::new()) };
         let (basis, components) = (Basis::chain(first.key.gadget().chain()), first.key.components());
-        self.permutation(first.galois)?;
         for term in terms {
             self.check_rows(OPERATION, term.key)?;
             let differs = term.key.gadget() != first.key.gadget() || term.key.components() != components;
@@ -58,7 +57,9 @@ impl Ring {
             let operands = term.operands.iter().flat_map(|operand| [operand.plus, operand.minus]);
             let polys = operands.chain(term.plus).flatten();
             polys.into_iter().try_for_each(|poly| self.check_values(OPERATION, poly, basis))?;
-            self.permutation(term.galois)?;
+            if term.galois != 1 {
+                self.permutation(term.galois)?;
+            }
         }
         match self.on() {
             Some(on) => on.digit_products(self, terms),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
 use unspoken_gsw::{Choice, Rgsw, RlweCiphertext};
 use unspoken_ring::{Domain, Poly, SecretRng, Seed};
 use zeroize::Zeroizing;
@@ -22,7 +23,7 @@ use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
 use crate::query::Query;
 use crate::response::Response;
-use crate::server::{PhaseTimes, Stopwatch, chosen, each, rotated_to_front, selected};
+use crate::server::{PhaseTimes, Stopwatch, chosen, is_on_device, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
 use crate::tables::{PlaneShape, Tables};
 
@@ -189,9 +190,19 @@ impl EncryptedView<'_> {
         let half = 1u64 << rest.len();
         let entry = |number: u64| or_zero(tables, self.expanded(tables, number, plane)?);
         let pair = |number: u64| Ok::<_, PirError>([entry(number)?, entry(number + half)?]);
-        let pairs = each(ring, (first..first + half).collect(), pair)?;
-        let choices = pairs.iter().map(|[zero, one]| Choice { bit: highest, zero: Some(zero), one: Some(one) });
-        let halves = chosen(ring, &choices.collect::<Vec<_>>())?;
+        let numbers = (first..first + half).into_par_iter();
+        // The processor expands entries in any case, and chooses while they are in the cache.
+        let halves = if is_on_device(ring) {
+            let pairs = numbers.map(pair).collect::<Result<Vec<_>, _>>()?;
+            let choices = pairs.iter().map(|[zero, one]| Choice { bit: highest, zero: Some(zero), one: Some(one) });
+            chosen(ring, &choices.collect::<Vec<_>>())?
+        } else {
+            let select = |number: u64| {
+                let [zero, one] = pair(number)?;
+                Ok::<_, PirError>(highest.select(ring, &zero, &one)?)
+            };
+            numbers.map(select).collect::<Result<_, _>>()?
+        };
         Ok(Some(selected(ring, halves, rest)?))
     }
 }

@@ -55,7 +55,7 @@ pub fn answer(
     watch.lap(&mut phases.expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
     let (columns, rows) = rest.split_at(shape.column_bits as usize);
-    let inner_bits = shape.column_bits.min(most_inner_bits());
+    let inner_bits = shape.column_bits.min(most_inner_bits(keys.parameters.ring()));
     let (inner, outer) = columns.split_at(inner_bits as usize);
     let ring = keys.parameters.ring();
     let rows = Rows::new(&keys.parameters, selectors(&keys.parameters, shape, rows)?)?;
@@ -83,18 +83,25 @@ pub fn answer(
 pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> u64 {
     let ring = parameters.ring();
     let pair = 2 * ring.poly_bytes(ring.basis());
-    let columns = 1usize << shape.column_bits.min(most_inner_bits());
-    let outer = 1usize << shape.column_bits.saturating_sub(most_inner_bits());
+    let most = most_inner_bits(ring);
+    let columns = 1usize << shape.column_bits.min(most);
+    let outer = 1usize << shape.column_bits.saturating_sub(most);
     let rows_of_bits: usize = parameters.gadgets(shape).iter().map(|gadget| 2 * gadget.levels()).sum();
     // Sums are computed in the order of the table first, then converted to polynomials. Selectors are in the order of
     // the table too.
     ((2 * columns + outer + 3 * shape.rows + rows_of_bits) * pair) as u64
 }
 
+/// Most bits of the number of columns that are summed at one time.
+const MAX_INNER_BITS: u32 = 9;
+
 /// Most bits of the number of columns that are summed at one time: 32 columns for each thread. Their sums stay in the
-/// cache until one is selected, and in memory that the ring keeps.
-fn most_inner_bits() -> u32 {
-    (32 * rayon::current_num_threads()).next_power_of_two().ilog2().min(9)
+/// cache until one is selected, and in memory that the ring keeps. A device sums as many as it may.
+fn most_inner_bits(ring: &SmallRing) -> u32 {
+    if is_on_device(ring) {
+        return MAX_INNER_BITS;
+    }
+    (32 * rayon::current_num_threads()).next_power_of_two().ilog2().min(MAX_INNER_BITS)
 }
 
 /// The columns, in ranges of `2^inner_bits`.

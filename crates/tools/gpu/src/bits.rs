@@ -7,6 +7,7 @@ use unspoken_ring::{
 };
 
 use crate::report::Report;
+use crate::table_bits;
 
 /// Primes of the chain, terminal and special ones, and of a digit.
 const CHAIN: usize = 9;
@@ -39,7 +40,7 @@ pub fn key(ring: &Ring) -> Result<GadgetKey, RingError> {
     ring.gadget_key(CHAIN, &rows.iter().map(|row| row.each_ref()).collect::<Vec<_>>())
 }
 
-type Work = fn(&Ring, &[Poly]) -> Result<Vec<Poly>, RingError>;
+pub type Work = fn(&Ring, &[Poly]) -> Result<Vec<Poly>, RingError>;
 
 /// The operations. The operands are three polynomials over the widest basis, and one over its special primes, too.
 const OPERATIONS: &[(&str, Work)] = &[
@@ -184,19 +185,38 @@ pub fn run(device: &Device, quick: bool, report: &mut Report) -> anyhow::Result<
             let host = ring(log_degree, kind)?;
             let there = host.on_device(device)?;
             let both = [&host, &there].map(operands);
-            for (name, work) in OPERATIONS {
-                let wanted = all_bytes(&host, work(&host, &both[0])?)?;
-                let mut same = all_bytes(&there, work(&there, &both[1])?)? == wanted;
-                let (recorded, repeated) = repeated(&there, &both[1], *work)?;
-                for repeated in repeated {
-                    same &= all_bytes(&there, repeated)? == wanted;
-                }
-                report.line(json!({
-                    "part": "bits", "ring": format!("{kind:?}"), "log_degree": log_degree, "operation": name,
-                    "same": same, "graph": recorded,
-                }))?;
-            }
+            compare(&format!("{kind:?}"), [&host, &there], &both, OPERATIONS, report)?;
         }
+    }
+    let degrees = if quick { 10..=11 } else { 10..=13 };
+    for (log_degree, bits) in degrees.flat_map(|log_degree| [(log_degree, 26), (log_degree, 30)]) {
+        let host = table_bits::ring(log_degree, bits)?;
+        let there = host.on_device(device)?;
+        let both = [&host, &there].map(table_bits::operands);
+        compare(&format!("{bits} bits"), [&host, &there], &both, table_bits::OPERATIONS, report)?;
+    }
+    Ok(())
+}
+
+/// Compares operations in a ring on the processor and on a device, as they are and repeated.
+fn compare(
+    ring: &str,
+    [host, there]: [&Ring; 2],
+    both: &[Vec<Poly>; 2],
+    operations: &[(&str, Work)],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    for (name, work) in operations {
+        let wanted = all_bytes(host, work(host, &both[0])?)?;
+        let mut same = all_bytes(there, work(there, &both[1])?)? == wanted;
+        let (recorded, repeated) = repeated(there, &both[1], *work)?;
+        for repeated in repeated {
+            same &= all_bytes(there, repeated)? == wanted;
+        }
+        report.line(json!({
+            "part": "bits", "ring": ring, "log_degree": host.degree().ilog2(), "operation": name, "same": same,
+            "graph": recorded,
+        }))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod counting;
 mod rates;
 mod report;
 mod retrieval;
+mod table_bits;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -60,6 +61,9 @@ fn main() -> anyhow::Result<()> {
         ("floors", bootstraps::floors),
         ("retrieval-floors", retrieval::floors),
     ];
+    if let Some(unknown) = arguments.only.iter().find(|only| !parts.iter().any(|(name, _)| name == only)) {
+        anyhow::bail!("--only {unknown}: needed one of {}", parts.map(|(name, _)| name).join(", "));
+    }
     for (name, run) in parts {
         if arguments.only.is_empty() || arguments.only.iter().any(|only| only == name) {
             let start = Instant::now();

@@ -3,7 +3,7 @@
 use unspoken_device::kernel::{
     self, BatchArgs, BatchItem, BatchOperation, ChoiceArgs, ChoiceItem, GatherArgs, GatherItem, RowArgs, ScatterArgs,
 };
-use unspoken_device::{Address, Buffer};
+use unspoken_device::{Address, Buffer, MOST_BLOCKS};
 
 use super::DeviceRing;
 use super::transform::several;
@@ -13,8 +13,8 @@ use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
-/// Most items of a launch: a dimension of its blocks.
-const MOST_ITEMS: usize = 1 << 15;
+/// Most items of a launch, which bounds the memory of its digits, too.
+const MOST_ITEMS: usize = 1 << 10;
 
 impl DeviceRing {
     /// The address of a polynomial, or none.
@@ -75,9 +75,11 @@ impl DeviceRing {
 
     /// Both components of products of digits with keys of one gadget, plus polynomials.
     pub(crate) fn digit_products(&self, ring: &Ring, terms: &[DigitTerm<'_>]) -> Result<Vec<[Poly; 2]>, RingError> {
-        let mut products = Vec::with_capacity(terms.len());
-        // A term has one or two operands.
-        for some in terms.chunks(MOST_ITEMS / 2) {
+        let Some(first) = terms.first() else { return Ok(Vec::new()) };
+        let (gadget, mut products) = (first.key.gadget(), Vec::with_capacity(terms.len()));
+        // The limbs of the digits of all terms are one dimension of the blocks of a transform.
+        let limbs = gadget.chain() * first.key.components() * gadget.levels();
+        for some in terms.chunks((MOST_BLOCKS / limbs).clamp(1, MOST_ITEMS)) {
             products.extend(self.some_digit_products(ring, some)?);
         }
         Ok(products)
