@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from page import line as row
 
@@ -16,7 +17,7 @@ machine that has one. Its results, kept in a folder of `docs/gpu` for each run, 
 """
 
 
-def lines(path: Path) -> list[dict[str, object]]:
+def lines(path: Path) -> list[dict[str, Any]]:
     """The lines of a part; none if it did not run."""
     return json.loads(path.read_text()) if path.exists() else []
 

@@ -31,7 +31,7 @@ use crate::steps::Steps;
 const OPERATION: &str = "linear transformation";
 
 /// Bytes of an encoded diagonal in addition to its residues, at most.
-const DIAGONAL_BYTES: usize = 512;
+const DIAGONAL_BYTES: usize = 640;
 
 /// Plan of a linear transformation: the non-zero diagonals of a matrix and how they are applied. It gives keys, cost
 /// and memory before anything is encoded or any key is made.

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksError, CkksParameters, CoefficientMatrix, Complex64,
-    DimensionPlaces, Encoder, Evaluator, LinearPlan, LinearTransform, PreparedVector, Preset, SeededCiphertext,
-    Simulator, SlotValues, Steps,
+    DimensionPlaces, Encoder, Evaluator, LinearPlan, LinearTransform, PRESETS, PreparedVector, Preset,
+    SeededCiphertext, Simulator, SlotValues, Steps,
 };
-use unspoken_ring::{Device, SecretRng};
+use unspoken_ring::{Backend, Basis, Device, GadgetKey, Poly, Ring, RingError, RingLiteral, SecretRng, Seed, Special};
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, KeyStorage, SecretKey, SeededSmallRingKeys};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -226,4 +226,67 @@ fn products_between_the_halves_of_a_bootstrap_have_the_same_bits() {
         Ok(results)
     });
     assert_eq!(between.get(), 0, "nothing comes from the device before the results");
+}
+
+/// The degree of rings with the shapes of presets.
+const SMALL: usize = 512;
+
+/// What a server does at a level with polynomials of a ring, and from there to the level below.
+fn at_level(ring: &Ring, key: &GadgetKey, basis: Basis, below: Option<Basis>) -> Result<Vec<Poly>, RingError> {
+    let short = match ring.switching_basis(basis).special {
+        Special::Short => Some(ring.short_gadget_key(key)?),
+        _ => None,
+    };
+    let key = short.as_ref().unwrap_or(key);
+    let [a, b, c] = [0, 1, 2].map(|stream| ring.uniform(&Seed([4; 32]), stream, basis));
+    let mut results: Vec<Poly> = ring.tensor([&a, &b], [&b, &c], basis)?.into();
+    let digits = ring.decompose(&results[2])?;
+    results.extend(ring.gadget_product_hoisted(&digits, key)?);
+    results.extend(ring.hoisted_sum(&digits, &[(key, 5), (key, 1)])?);
+    if let Some(below) = below {
+        results.push(ring.rescale_round(&results[0], below)?);
+    }
+    let mut coefficients = results[1].clone();
+    ring.to_coefficients(&mut coefficients)?;
+    results.push(coefficients);
+    Ok(results)
+}
+
+#[test]
+fn rings_with_the_shapes_of_all_presets_have_the_same_bits() {
+    let device = unspoken_device_shim::device(1 << 30);
+    let mut seen = Vec::new();
+    for preset in PRESETS {
+        let literal = preset.literal().unwrap();
+        let (levels, ring) = (literal.levels, RingLiteral { degree: SMALL, ..literal.rlwe.ring });
+        if seen.contains(&ring) {
+            continue;
+        }
+        let host = Ring::new(ring.clone(), Backend::detect()).unwrap();
+        let rings = [host.clone(), host.on_device(&device).unwrap()];
+        let chain = ring.chain.len();
+        let keys = rings.each_ref().map(|ring| {
+            let rows = (0..ring.digit_count(chain) as u32).map(|digit| {
+                [2 * digit, 2 * digit + 1]
+                    .map(|stream| ring.uniform(&Seed([3; 32]), stream, ring.gadget_key_basis(chain)))
+            });
+            let rows: Vec<[Poly; 2]> = rows.collect();
+            ring.gadget_key(chain, &rows.iter().map(|row| row.each_ref()).collect::<Vec<_>>()).unwrap()
+        });
+        // Levels of one shape differ in the number of primes alone.
+        for (level, &basis) in levels.iter().enumerate().filter(|(level, _)| level % 3 == 0 || level + 2 > levels.len())
+        {
+            let below = level.checked_sub(1).map(|below| levels[below]);
+            let [wanted, found] = [0, 1].map(|which| at_level(&rings[which], &keys[which], basis, below).unwrap());
+            for (number, (wanted, mut found)) in wanted.into_iter().zip(found).enumerate() {
+                rings[1].fetch(&mut found).unwrap();
+                let [mut of_host, mut of_device] = [Vec::new(), Vec::new()];
+                rings[0].write_residues(&wanted, &mut of_host);
+                rings[1].write_residues(&found, &mut of_device);
+                assert!(of_host == of_device, "{}, level {level}: result {number} has other bits", preset.name);
+            }
+        }
+        seen.push(ring);
+    }
+    assert!(seen.len() > 10, "{} shapes", seen.len());
 }

@@ -91,7 +91,10 @@ pub const OPERATIONS: &[(&str, Work)] = &[
             let term = |i: usize| DigitTerm {
                 operands: (i..i + components).map(operand).collect(),
                 key: &key,
-                plus: [(i % 2 == 0).then_some(&p[(i + 2) % 9]), (i % 3 != 0).then_some(&p[(i + 7) % 9])],
+                plus: [
+                    i.is_multiple_of(2).then_some(&p[(i + 2) % 9]),
+                    (!i.is_multiple_of(3)).then_some(&p[(i + 7) % 9]),
+                ],
                 galois: [1, 5, 2 * ring.degree() as u64 - 1][i % 3],
             };
             products.extend(ring.digit_products(&(0..11).map(term).collect::<Vec<_>>())?.into_iter().flatten());
