@@ -228,22 +228,23 @@ fn clients_share_a_device_whose_memory_is_for_one() {
         let (wanted, query) = &queries[number];
         there.answer(CLIENT, &parties[number].2, query, &GO).map(|found| assert!(found == *wanted, "client {number}"))
     };
+    // Bytes that are copied to the device for an answer.
+    let copied_for = |number: usize| {
+        let before = device.copied_bytes()[0];
+        answered(number).unwrap();
+        device.copied_bytes()[0] - before
+    };
     answered(0).unwrap();
-    // The keys of the other two find no room beside those of the first.
-    let (used, waiting) = device.taken_bytes();
-    device.limit_memory(used + waiting);
-    let copied = || device.copied_bytes()[0];
-    let key_bytes = host.key_memory_bytes();
+    let query_bytes = copied_for(0);
+    // The keys of the other two find no room beside those of the first, but the work does.
+    let (key_bytes, (used, waiting)) = (host.key_memory_bytes(), device.taken_bytes());
+    device.limit_memory(used + waiting + key_bytes as usize / 3);
     for turn in 0..2 {
         for number in [1, 2, 0] {
-            let before = copied();
-            answered(number).unwrap();
-            assert!(copied() - before > key_bytes / 4, "turn {turn}: keys are copied again");
+            assert!(copied_for(number) > query_bytes + key_bytes / 4, "turn {turn}: keys are copied again");
         }
     }
-    let before = copied();
-    answered(0).unwrap();
-    assert!(copied() - before < key_bytes / 4, "keys in use stay");
+    assert_eq!(copied_for(0), query_bytes, "keys in use stay");
     // At once they have their answers, or are asked to come again.
     let done = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {

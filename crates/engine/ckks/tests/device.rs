@@ -259,7 +259,8 @@ fn rings_with_the_shapes_of_all_presets_have_the_same_bits() {
     for preset in PRESETS {
         let literal = preset.literal().unwrap();
         let (levels, ring) = (literal.levels, RingLiteral { degree: SMALL, ..literal.rlwe.ring });
-        if seen.contains(&ring) {
+        // Without special primes there are no keys that a server switches with.
+        if seen.contains(&ring) || ring.special.is_empty() {
             continue;
         }
         let host = Ring::new(ring.clone(), Backend::detect()).unwrap();
