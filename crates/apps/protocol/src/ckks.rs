@@ -32,8 +32,7 @@ pub trait CkksServerHalf: Send + Sync + 'static {
 /// # Errors
 /// The failure, if the processor does not compute in its place.
 pub fn check_device(parameters: &CkksParameters) -> Result<(), ProtocolError> {
-    let in_use = parameters.ring().device().filter(|device| device.is_in_use());
-    let checked = in_use.map_or(Ok(()), Device::check);
+    let checked = parameters.ring().device().map_or(Ok(()), Device::check_ready);
     Ok(checked.map_err(|failure| RlweError::from(RingError::from(failure)))?)
 }
 

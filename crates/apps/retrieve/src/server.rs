@@ -10,7 +10,7 @@ use unspoken_pir::{
     Query, Response, Staleness, TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
-use unspoken_ring::RingError;
+use unspoken_ring::{Device, RingError};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -78,12 +78,8 @@ fn describe(version: &impl DatabaseVersion) -> Result<Description, RetrieveError
 
 /// Refuses a device that has failed, if the processor does not compute in its place.
 pub(crate) fn check_device(parameters: &PirParameters) -> Result<(), RetrieveError> {
-    match parameters.ring().device() {
-        Some(device) if device.is_in_use() => {
-            Ok(device.check().map_err(|failure| PirError::from(RingError::from(failure)))?)
-        }
-        _ => Ok(()),
-    }
+    let checked = parameters.ring().device().map_or(Ok(()), Device::check_ready);
+    Ok(checked.map_err(|failure| PirError::from(RingError::from(failure)))?)
 }
 
 /// Number of queries to transformed tables that are answered at the same time. A device computes one after the other;

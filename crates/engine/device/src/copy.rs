@@ -1,5 +1,6 @@
 //! Copies of what the memory of this process has.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -7,6 +8,7 @@ use bytemuck::NoUninit;
 
 use crate::device::{Buffer, Device};
 use crate::error::DeviceError;
+use crate::operation;
 
 /// A copy on a device of items that the memory of this process has: keys, tables, mapped files. It is made at its first
 /// use. A device that needs room gives back the copies that were not used for longest, and they are made again at their
@@ -49,7 +51,8 @@ impl DeviceCopy {
             Some(there) => Arc::clone(there),
             None => Arc::clone(buffer.insert(Arc::new(upload(device)?))),
         };
-        device.hold(&there);
+        operation::hold(&there);
+        device.note_use(&there);
         Ok(there)
     }
 
@@ -111,7 +114,7 @@ impl Drop for Slot {
 /// All places of copies on a device.
 #[derive(Default)]
 pub(crate) struct Slots {
-    by_number: std::collections::BTreeMap<u64, Weak<Slot>>,
+    by_number: BTreeMap<u64, Weak<Slot>>,
     made: u64,
 }
 

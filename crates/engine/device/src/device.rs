@@ -2,9 +2,6 @@
 
 #![expect(unsafe_code, reason = "addresses of a device's memory")]
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,6 +11,7 @@ use bytemuck::{NoUninit, cast_slice, cast_slice_mut};
 use crate::copy::{Slot, Slots, give_back};
 use crate::driver::{Driver, Graph, Step};
 use crate::error::DeviceError;
+use crate::idle::Idle;
 use crate::kernel::{Address, Kernel, NAMES};
 use crate::recording::{self, Recordings};
 use crate::work::{Arguments, Work};
@@ -104,15 +102,6 @@ impl Inner {
     }
 }
 
-/// Buffers that are in no use, by their bytes.
-#[derive(Default)]
-struct Idle {
-    buffers: BTreeMap<usize, Vec<Address>>,
-    bytes: usize,
-    /// Number of buffers that are in use.
-    in_use: usize,
-}
-
 /// Where a buffer returns to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Home {
@@ -122,52 +111,6 @@ enum Home {
     Scratch,
     /// As for [`Home::Idle`], also while a recording is made: it does not use the buffer.
     Evicted,
-}
-
-thread_local! {
-    /// What the operations of this thread use.
-    static HELD: RefCell<Held> = const { RefCell::new(Held { operations: 0, buffers: Vec::new() }) };
-}
-
-/// What the operations of a thread use.
-struct Held {
-    /// Operations that have not ended.
-    operations: usize,
-    buffers: Vec<Arc<Buffer>>,
-}
-
-/// An operation of this thread: addresses of copies that it uses stay valid until it ends.
-#[must_use]
-#[derive(Debug)]
-pub struct Operation {
-    /// Buffers of the operations that it is a part of.
-    before: usize,
-    /// It ends on the thread where it began.
-    _thread: PhantomData<*const ()>,
-}
-
-impl Operation {
-    /// Begins an operation.
-    pub fn begin() -> Self {
-        let before = HELD.with_borrow_mut(|held| {
-            held.operations += 1;
-            held.buffers.len()
-        });
-        Operation { before, _thread: PhantomData }
-    }
-}
-
-impl Drop for Operation {
-    fn drop(&mut self) {
-        let ended = HELD.with_borrow_mut(|held| {
-            held.operations -= 1;
-            // One that ends before a part of it leaves the buffers to the last one.
-            let first = if held.operations == 0 { 0 } else { self.before };
-            held.buffers.split_off(first.min(held.buffers.len()))
-        });
-        // Dropped buffers may be the last of a device, which has buffers of its own.
-        drop(ended);
-    }
 }
 
 /// What a mutex protects is whole even if a thread panicked.
@@ -246,6 +189,14 @@ impl Device {
         self.failure().map_or(Ok(()), |failure| Err(self.0.told(failure.clone())))
     }
 
+    /// Why nothing computes what it should: it has failed, and the processor does not take its place.
+    ///
+    /// # Errors
+    /// If it is so.
+    pub fn check_ready(&self) -> Result<(), DeviceError> {
+        if self.falls_back() { Ok(()) } else { self.check() }
+    }
+
     /// Whether it computes: it has not failed, or rings on it must fail with it.
     pub fn is_in_use(&self) -> bool {
         !self.falls_back() || self.failure().is_none()
@@ -281,7 +232,7 @@ impl Device {
 
     /// Bytes of its memory that this process has taken: those in use, and those that wait for use.
     pub fn taken_bytes(&self) -> (usize, usize) {
-        let waiting = locked(&self.0.idle).bytes + locked(&self.0.scratch).bytes;
+        let waiting = locked(&self.0.idle).bytes() + locked(&self.0.scratch).bytes();
         (self.0.taken.load(Ordering::Relaxed).saturating_sub(waiting), waiting)
     }
 
@@ -375,17 +326,6 @@ impl Device {
         locked(&self.0.slots).forget(number);
     }
 
-    /// Holds a buffer until the operation of this thread ends.
-    pub(crate) fn hold(&self, buffer: &Arc<Buffer>) {
-        HELD.with_borrow_mut(|held| {
-            debug_assert!(held.operations > 0, "the address of a copy that no operation holds");
-            if held.operations > 0 {
-                held.buffers.push(Arc::clone(buffer));
-            }
-        });
-        self.note_use(buffer);
-    }
-
     /// A recording that is being made keeps a buffer that it uses.
     pub fn note_use(&self, buffer: &Arc<Buffer>) {
         if !buffer.is_scratch() {
@@ -461,11 +401,6 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Gives memory that waits for use back to the device.
-    pub fn release_idle(&self) {
-        self.0.release(Home::Idle, usize::MAX);
-    }
-
     /// Queues a kernel with so many blocks in each direction.
     ///
     /// # Errors
@@ -520,42 +455,17 @@ impl Inner {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Gives memory that waits for use back to the driver, the longest first, until it has so many bytes.
+    /// Gives memory that waits for use back to the driver, until it has so many bytes.
     fn release(&self, home: Home, needed: usize) {
         let mut released = 0;
         while released < needed {
-            let longest = locked(self.pool(home)).take_longest();
-            let Some((address, bytes)) = longest else { return };
+            let taken = locked(self.pool(home)).take_to_release(needed - released);
+            let Some((address, bytes)) = taken else { return };
             // SAFETY: it was allocated with these bytes, and no buffer has it.
             unsafe { self.driver.free(address, bytes) };
             self.returned(bytes);
             released += bytes;
         }
-    }
-}
-
-impl Idle {
-    /// The shortest memory that has so many bytes and at most twice as many, because a circuit goes down through its
-    /// levels. With its bytes.
-    fn take(&mut self, bytes: usize) -> Option<(Address, usize)> {
-        let (&bytes, _) = self.buffers.range(bytes..=2 * bytes).next()?;
-        self.take_of(bytes)
-    }
-
-    /// The longest memory, with its bytes.
-    fn take_longest(&mut self) -> Option<(Address, usize)> {
-        let (&bytes, _) = self.buffers.last_key_value()?;
-        self.take_of(bytes)
-    }
-
-    fn take_of(&mut self, bytes: usize) -> Option<(Address, usize)> {
-        let addresses = self.buffers.get_mut(&bytes)?;
-        let address = addresses.pop();
-        if addresses.is_empty() {
-            self.buffers.remove(&bytes);
-        }
-        self.bytes -= bytes;
-        address.map(|address| (address, bytes))
     }
 }
 
@@ -670,8 +580,7 @@ impl Drop for Buffer {
         if !is_kept {
             let mut idle = locked(self.device.0.pool(self.home));
             idle.in_use -= 1;
-            idle.bytes += self.bytes;
-            idle.buffers.entry(self.bytes).or_default().push(self.address);
+            idle.add(self.address, self.bytes);
         }
     }
 }

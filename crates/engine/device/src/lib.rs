@@ -4,15 +4,18 @@ mod copy;
 mod device;
 mod driver;
 mod error;
+mod idle;
 pub mod kernel;
+mod operation;
 mod recording;
 mod work;
 
 pub use copy::DeviceCopy;
-pub use device::{Buffer, Device, Launches, MOST_BLOCKS, Operation};
+pub use device::{Buffer, Device, Launches, MOST_BLOCKS};
 pub use driver::{Driver, Graph, Step};
 pub use error::DeviceError;
 pub use kernel::{Address, Kernel, NAMES};
+pub use operation::Operation;
 pub use recording::Recording;
 pub use work::{Arguments, Work};
 

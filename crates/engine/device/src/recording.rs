@@ -16,10 +16,11 @@ use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::device::{Buffer, Device, Launches, Operation};
+use crate::device::{Buffer, Device, Launches};
 use crate::driver::{Graph, Step};
 use crate::error::DeviceError;
 use crate::kernel::{Address, Kernel};
+use crate::operation::Operation;
 
 thread_local! {
     /// The recording that this thread makes.
