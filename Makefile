@@ -123,9 +123,9 @@ fuzz:
 
 # Constant time, kill storms, load, mutated requests; some minutes. All of them run, also after a finding. docs/storm.md
 # has the long forms.
-STORM := target/release/unspoken-storm
+STORM := target/profiling/unspoken-storm
 storm:
-	cargo build --release -p unspoken-cli -p unspoken-storm
+	cargo build --profile profiling -p unspoken-cli -p unspoken-storm
 	failed=; \
 	for attack in "constant-time" "kill pool --count 100" "kill database --count 40" "kill service --count 15" \
 	    "load --clients 16 --seconds 20" "mutate --count 2000"; do \

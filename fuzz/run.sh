@@ -1,18 +1,26 @@
 #!/bin/sh
 # Builds the fuzz targets, runs them one after the other and prints a row of results for each.
 #   fuzz/run.sh [SECONDS [TARGET...]]       default: 120 seconds, every target
+#   fuzz/run.sh --list                      the names of all targets
 # Needs a nightly toolchain and `cargo install cargo-fuzz`. Reproducers of failures go to fuzz/artifacts.
 set -eu
 cd "$(dirname "$0")/.."
 
+seeds() {
+    cargo run --release --quiet -p unspoken-fuzz -- "$@"
+}
+if [ "${1-}" = --list ]; then
+    seeds --list
+    exit
+fi
 seconds=${1:-120}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- $(cargo +nightly fuzz list)
+[ $# -gt 0 ] || set -- $(seeds --list)
 
 directory=${CARGO_TARGET_DIR:-fuzz/target}
 cargo +nightly fuzz build --target-dir "$directory"
-built=$directory/$(rustc +nightly -vV | sed -n 's/^host: //p')/release
-"$built/seeds" fuzz/corpus
+decoder=$directory/$(rustc +nightly -vV | sed -n 's/^host: //p')/release/decoder
+seeds fuzz/corpus
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -29,8 +37,9 @@ printf "$row" target executions cover feature corpus peak_MiB result
 for target in "$@"; do
     mkdir -p "fuzz/artifacts/$target"
     result=clean
-    "$built/$target" "fuzz/corpus/$target" "-artifact_prefix=fuzz/artifacts/$target/" "-max_total_time=$seconds" \
-        -max_len=262144 -len_control=0 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=256 -print_final_stats=1 \
+    FUZZ_TARGET=$target "$decoder" "fuzz/corpus/$target" "-artifact_prefix=fuzz/artifacts/$target/" \
+        "-max_total_time=$seconds" -max_len=262144 -len_control=0 -timeout=20 -rss_limit_mb=2048 \
+        -malloc_limit_mb=256 -print_final_stats=1 \
         >"$log" 2>&1 || result=FAILED
     if [ "$result" = FAILED ]; then
         failed=1

@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = build ]; then
-    CARGO_PROFILE_RELEASE_DEBUG=none cargo build --release --package unspoken-gpu-check --package unspoken-cli
+    cargo build --release --package unspoken-gpu-check --package unspoken-cli
     rm -rf .gpu
     mkdir .gpu
     for program in unspoken-gpu-check unspoken; do

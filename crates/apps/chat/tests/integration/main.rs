@@ -1,0 +1,9 @@
+//! The tests of the crate through its public interface, in one binary.
+
+mod chat;
+mod common;
+#[path = "../../../protocol/tests/damage/mod.rs"]
+mod damage;
+mod device;
+mod parts;
+mod sessions;

@@ -1,0 +1,7 @@
+//! The tests of the crate through its public interface, in one binary.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod lookup;
+mod spread;
+mod stories;

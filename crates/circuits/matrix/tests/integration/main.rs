@@ -1,0 +1,9 @@
+//! The tests of the crate through its public interface, in one binary.
+
+mod common;
+mod graph;
+mod operations;
+mod permuted;
+mod product;
+mod rows;
+mod skewed;

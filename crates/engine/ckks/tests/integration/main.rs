@@ -1,0 +1,16 @@
+//! The tests of the crate through its public interface, in one binary.
+
+mod bootstrap;
+#[path = "../common/mod.rs"]
+mod common;
+mod device;
+mod encrypted;
+mod evaluator;
+mod group;
+mod linear;
+mod periodic;
+mod polynomial;
+mod product;
+mod rotations;
+mod simulator;
+mod subring;

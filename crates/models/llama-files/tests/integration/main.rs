@@ -1,0 +1,10 @@
+//! The tests of the crate through its public interface, in one binary.
+
+mod bounds;
+mod common;
+mod formats;
+mod halves;
+mod smollm2;
+mod stories;
+mod taming;
+mod unread;

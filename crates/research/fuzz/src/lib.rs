@@ -1,0 +1,162 @@
+//! Fuzz targets for every decoder of untrusted bytes, and the valid objects that seed them.
+//!
+//! A [`Target`] is a decoder with a property that must hold for every accepted input. Random bytes never pass a magic
+//! number or a checksum, so most mutated inputs are repaired before they are run. The repair happens in the mutator:
+//! the decoder sees the final bytes, so a failing file is a reproducer without further steps. See `docs/fuzzing.md`.
+
+pub mod arrays;
+pub mod arrays_service;
+pub mod ckks;
+pub mod classify;
+pub mod digits;
+pub mod digits_network;
+pub mod embed;
+pub mod embedding;
+pub mod encrypted;
+pub mod exact;
+pub mod fasttext;
+mod files;
+mod fixtures;
+pub mod layer;
+pub mod llama;
+pub mod llama_halves;
+pub mod llama_service;
+mod messages;
+pub mod permute;
+mod repair;
+pub mod retrieve;
+pub mod rlwe;
+pub mod sums;
+pub mod texts;
+pub mod unseal;
+pub mod wire;
+
+/// One decoder under test.
+pub struct Target {
+    /// Name of the target and of its corpus folder.
+    pub name: &'static str,
+    /// Decodes `data`, panics if the property does not hold, and returns whether the decoder accepted it.
+    pub run: fn(data: &[u8]) -> bool,
+    /// Repairs what random changes always break: magic numbers, counts, lengths, checksums.
+    pub repair: fn(data: &mut Vec<u8>),
+    /// Valid inputs; the decoder accepts each of them.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+impl Target {
+    /// The target with this name, if there is one.
+    pub fn find(name: &str) -> Option<&'static Target> {
+        TARGETS.into_iter().find(|target| target.name == name)
+    }
+}
+
+/// Every target.
+pub const TARGETS: [&Target; 90] = [
+    &rlwe::CIPHERTEXT,
+    &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::SPARSE_CIPHERTEXT,
+    &rlwe::ROUNDED_CIPHERTEXT,
+    &rlwe::PUBLIC_KEY,
+    &rlwe::SECRET_KEY,
+    &rlwe::KEY_PLAN,
+    &rlwe::KEY_BUNDLE,
+    &rlwe::BOOT_KEY_BUNDLE,
+    &rlwe::COMPACT_QUERY,
+    &rlwe::SUBRING_QUERY,
+    &rlwe::SMALL_RING_KEYS,
+    &ckks::CIPHERTEXT,
+    &ckks::SEEDED_CIPHERTEXT,
+    &exact::CIPHERTEXT,
+    &exact::SEEDED_CIPHERTEXT,
+    &wire::MESSAGES,
+    &wire::DECLARATION,
+    &wire::ANSWER,
+    &classify::DESCRIBED,
+    &classify::KEY_FRONT,
+    &classify::QUERY,
+    &classify::ANSWER,
+    &fasttext::ENCODER,
+    &fasttext::TABLES,
+    &fasttext::MODEL_FILES,
+    &digits_network::FILES_OF_NETWORK,
+    &digits_network::IDX,
+    &digits::DESCRIBED,
+    &digits::QUERY,
+    &digits::ANSWER,
+    &embedding::CODES,
+    &embedding::SUBTABLES,
+    &embedding::NPY,
+    &embedding::SAFETENSORS,
+    &embedding::LINEAR_HEAD,
+    &texts::DRUG_REVIEWS,
+    &texts::ENRON_SPAM_CSV,
+    &texts::ENRON_SPAM_MAILS,
+    &llama::GGUF,
+    &llama::CHECKPOINT,
+    &llama::SAFETENSORS,
+    &llama::PREPARATION,
+    &llama_halves::CLIENT,
+    &llama_halves::TAMED,
+    &llama_service::DESCRIBED,
+    &llama_service::KEY_FRONT,
+    &llama_service::QUERY,
+    &llama_service::TOKEN_QUERY,
+    &llama_service::ANSWER,
+    &llama_service::PART,
+    &embed::DESCRIBED,
+    &embed::QUERY,
+    &embed::SMALL_QUERY,
+    &embed::SHORT_QUERY,
+    &embed::STRIDED_QUERY,
+    &embed::ANSWER,
+    &layer::DESCRIBED,
+    &layer::ANSWER,
+    &permute::PLAN,
+    &arrays::PROGRAM,
+    &arrays::SIGNATURE,
+    &arrays::INPUTS,
+    &arrays::RESULT,
+    &arrays::KEYS,
+    &arrays::SECRET,
+    &arrays_service::DESCRIPTION,
+    &arrays_service::QUERY,
+    &arrays_service::ANSWER,
+    &retrieve::DESCRIBED,
+    &retrieve::SHARD,
+    &retrieve::REQUEST,
+    &retrieve::ANSWER,
+    &retrieve::KEYS,
+    &retrieve::BUCKET,
+    &retrieve::CIPHERTEXTS,
+    &retrieve::DENSE_MESSAGES,
+    &unseal::DESCRIBED,
+    &unseal::REQUEST,
+    &unseal::ANSWER,
+    &unseal::KEY,
+    &unseal::RECORD,
+    &sums::DESCRIBED,
+    &sums::REQUEST,
+    &sums::RECEIPTS,
+    &sums::SUM,
+    &sums::KEY,
+    &encrypted::UPLOAD,
+    &encrypted::REPLY,
+    &encrypted::DECLARATION,
+];
+
+/// One in this many mutated inputs is not repaired.
+const UNREPAIRED: u32 = 8;
+
+/// Repairs the first `size` bytes of `data` and returns the new size; bytes that no longer fit are not repaired.
+pub fn repair_in_place(target: &Target, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+    if seed.is_multiple_of(UNREPAIRED) {
+        return size;
+    }
+    let mut bytes = data[..size].to_vec();
+    (target.repair)(&mut bytes);
+    if bytes.len() > max_size {
+        return size;
+    }
+    data[..bytes.len()].copy_from_slice(&bytes);
+    bytes.len()
+}

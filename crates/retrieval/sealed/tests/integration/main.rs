@@ -1,0 +1,4 @@
+//! The tests of the crate through its public interface, in one binary.
+
+mod buckets;
+mod sealed;

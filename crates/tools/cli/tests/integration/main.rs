@@ -1,0 +1,20 @@
+//! The tests of the crate through its public interface, in one binary.
+
+mod chat;
+mod command;
+mod digits;
+mod errors;
+mod keys;
+mod kinds;
+mod llama;
+mod matrix;
+mod pir;
+mod reload;
+mod retrieval;
+mod sealed;
+mod serve;
+mod shards;
+mod sums;
+mod support;
+mod texts;
+mod train;

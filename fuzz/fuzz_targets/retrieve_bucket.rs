@@ -1,3 +1,0 @@
-#![no_main]
-
-unspoken_fuzz::fuzz!(unspoken_fuzz::retrieve::BUCKET);
