@@ -51,12 +51,13 @@ pub struct Statistics {
 /// A text that a service continues without seeing it: public tokens, then private ones. It knows no service: it yields
 /// questions and takes answers, one after the other.
 ///
-/// Private tokens are cut into chunks. Each is sent full: drafts fill its unused end. In the answer to the chunk of the
-/// last known token, the most likely token behind it is the next one. If that is the draft which was sent in its place,
-/// the most likely token behind it is the one after that, and so on. Then the chunk is sent again with the new tokens
-/// and new drafts, or the next chunk begins. The service sees how many passes each chunk takes, and when the requests
-/// end. Without right guesses, the chunk in which the private text ends takes one pass for each of its places from
-/// there on: then its passes tell how many tokens of the private text are in it.
+/// Private tokens are cut into chunks. A chunk is always sent full: drafts, which are guessed tokens, fill its unused
+/// end. The answer has the logits of every place of the chunk. The logits at the last known token give the next token.
+/// If that token equals the draft that was sent, the logits at the draft give the token after it, and so on. Then the
+/// chunk is sent again with the new tokens and new drafts; a full chunk is followed by the next one. The service sees
+/// the number of passes of each chunk, and when the requests end. If no guess is right, the chunk in which the private
+/// text ends takes one pass for each place after that end: then the number of passes tells how many private tokens the
+/// chunk has.
 ///
 /// If the service no longer has the session, it begins again, up to three times: the public tokens are sent once more,
 /// then all chunks up to the last one. After a lost connection, [`PrivateGeneration::retry`] asks for the last chunk

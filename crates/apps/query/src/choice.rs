@@ -83,7 +83,7 @@ impl Bootstrapped {
     fn of(parameters: &CkksParameters) -> Self {
         match parameters.bootstrap() {
             None => Bootstrapped::Nothing,
-            Some(literal) if literal.slots_to_coefficients == 0 => Bootstrapped::ShortQueries,
+            Some(literal) if literal.slots_to_coeffs == 0 => Bootstrapped::ShortQueries,
             Some(_) => Bootstrapped::All,
         }
     }

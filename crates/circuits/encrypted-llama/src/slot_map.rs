@@ -11,8 +11,8 @@ pub(crate) struct SlotMap {
 }
 
 impl SlotMap {
-    /// The map of vectors of `slots` slots for which `terms` calls its argument with each slot of the input that the
-    /// given slot of the output takes, and its factor.
+    /// A map of vectors of `slots` slots. `terms` gets a slot of the output, and calls its argument with each slot of
+    /// the input that contributes to it, and with the factor of that slot.
     pub fn new(slots: usize, mut terms: impl FnMut(usize, &mut dyn FnMut(usize, f64))) -> Self {
         let mut diagonals: Vec<Option<Vec<f64>>> = vec![None; slots];
         for slot in 0..slots {

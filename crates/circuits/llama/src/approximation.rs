@@ -42,7 +42,7 @@ impl Escapes {
             self.escaped += 1;
             let half = (interval.high - interval.low) / 2.0;
             let distance = ((value - interval.low) / half - 1.0).abs();
-            // A value behind an escape may be no number.
+            // A value that was computed from an escaped one may be no number.
             self.farthest = self.farthest.max(if distance.is_nan() { f64::INFINITY } else { distance });
         }
     }

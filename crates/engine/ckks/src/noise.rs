@@ -91,8 +91,8 @@ impl NoiseModel {
         self.gain() * weight / degree
     }
 
-    /// Errors of the rows of the key for the switch of a ciphertext over `basis`: fresh ones, or for its short form
-    /// those of the division of both components of the whole key.
+    /// Errors of the rows of the key that switches a ciphertext over `basis`. A whole key has fresh errors. A short key
+    /// has those of a division, which rounds both components of the whole key.
     fn key_errors(&self, basis: Basis) -> f64 {
         match self.parameters.ring().switching_basis(basis).special {
             Special::Short => self.rounding(2),

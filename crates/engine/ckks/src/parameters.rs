@@ -29,14 +29,14 @@ pub struct CkksLiteral {
 pub struct BootstrapLiteral {
     /// Number of factors, and of levels, of the map from slots to coefficients; 0 for a set that bootstraps subring
     /// queries alone ([`SubringBootstrap`](crate::SubringBootstrap)).
-    pub slots_to_coefficients: usize,
+    pub slots_to_coeffs: usize,
     /// Number of factors, and of levels, of the map from coefficients to slots.
-    pub coefficients_to_slots: usize,
+    pub coeffs_to_slots: usize,
     /// `log2` of the ratio of the modulus of level 0 to the scale of a message at that level. The sine approximates the
     /// modular reduction with an error of `(2 pi / 2^bits)^2 / 6` for a slot of modulus 1.
     pub message_ratio_bits: f64,
     /// Number of levels of the modular reduction.
-    pub reduction_levels: usize,
+    pub eval_mod_levels: usize,
     /// How many of these levels double the argument, at the end. With more of them the polynomial before has a smaller
     /// degree, and its errors grow: each doubling multiplies them by up to four.
     pub doublings: usize,
@@ -71,20 +71,20 @@ fn check_bootstrap(
     levels: usize,
     bootstrap: BootstrapLiteral,
 ) -> Result<(), String> {
-    let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits, .. } = bootstrap;
-    let BootstrapLiteral { reduction_levels, doublings, .. } = bootstrap;
+    let BootstrapLiteral { slots_to_coeffs, coeffs_to_slots, message_ratio_bits, .. } = bootstrap;
+    let BootstrapLiteral { eval_mod_levels, doublings, .. } = bootstrap;
     let stages = (rlwe.ring.degree / 2).trailing_zeros() as usize;
     let factors = 1..=stages;
-    let needed = slots_to_coefficients + coefficients_to_slots + reduction_levels;
-    if !(5..=10).contains(&reduction_levels) || doublings + 4 > reduction_levels {
+    let needed = slots_to_coeffs + coeffs_to_slots + eval_mod_levels;
+    if !(5..=10).contains(&eval_mod_levels) || doublings + 4 > eval_mod_levels {
         return Err(format!(
-            "a modular reduction of {reduction_levels} levels with {doublings} doublings; 5 to 10 levels are possible, \
+            "a modular reduction of {eval_mod_levels} levels with {doublings} doublings; 5 to 10 levels are possible, \
              with at least four before the doublings"
         ));
     }
-    if slots_to_coefficients > stages || !factors.contains(&coefficients_to_slots) {
+    if slots_to_coeffs > stages || !factors.contains(&coeffs_to_slots) {
         return Err(format!(
-            "maps of {slots_to_coefficients} and {coefficients_to_slots} factors; up to {stages} are possible, and the \
+            "maps of {slots_to_coeffs} and {coeffs_to_slots} factors; up to {stages} are possible, and the \
              second one needs one or more"
         ));
     }
@@ -233,7 +233,7 @@ impl CkksParameters {
 
     /// The highest level of circuits. The levels above it are those of the bootstrap, if there is one.
     pub fn circuit_level(&self) -> usize {
-        let spent = |b: BootstrapLiteral| b.coefficients_to_slots + b.reduction_levels;
+        let spent = |b: BootstrapLiteral| b.coeffs_to_slots + b.eval_mod_levels;
         self.max_level() - self.bootstrap().map_or(0, spent)
     }
 

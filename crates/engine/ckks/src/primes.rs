@@ -242,7 +242,7 @@ struct Ratio {
     free: Vec<usize>,
 }
 
-/// What the ratio of a level to the one below should be.
+/// What the ratio of the modulus of a level to the modulus of the next lower level should be.
 struct StepShape {
     /// Bits of the scale.
     bits: f64,
@@ -251,7 +251,8 @@ struct StepShape {
 }
 
 impl Choice<'_> {
-    /// Bits of the product of the known primes at these places of the chain, and the places of the others.
+    /// Splits these places of the chain: bits of the product of the primes that are known, and the places whose primes
+    /// are not.
     fn product(&self, places: Range<usize>) -> (f64, Vec<usize>) {
         let (known, free): (Vec<usize>, Vec<usize>) = places.partition(|&place| self.chain[place].is_some());
         (known.iter().filter_map(|&place| self.chain[place]).map(|q| f64::from(q).log2()).sum(), free)

@@ -7,8 +7,9 @@ use crate::error::InputError;
 use crate::forward::Model;
 use crate::observe::Observer;
 
-/// Tokens that a model generates, one after the other: always the most likely one. Ends before a token of `ends`, or
-/// behind the token that a full context gives. Each call of `next` runs one token, the first one none.
+/// Tokens that a model generates, one after the other: always the most likely one. It ends before a token of `ends`, or
+/// after the token that a full context gives. The first call of `next` runs no token through the model; each further
+/// call runs one.
 pub struct Generation<'a> {
     model: &'a Model,
     cache: KvCache,

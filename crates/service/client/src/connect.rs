@@ -58,9 +58,9 @@ impl<H: ClientHalf> Target<H> {
         Target { transport, application: application.into(), model, state: state.clone(), accept_insecure }
     }
 
-    /// Opens the half, with the stored secret key if there is one, and uploads its keys if the service has no bundle of
-    /// that secret with all of them, or with `Bundle::Own` none with these keys alone. The bound of the error does not
-    /// fall below that of an `earlier` description.
+    /// Opens the client's half, with the stored secret key if there is one. Then uploads evaluation keys, unless the
+    /// service already has a bundle of that secret with all the keys that are needed; with `Bundle::Own`, a bundle with
+    /// these keys and no others. The bound of the error is at least that of the `earlier` description.
     pub(crate) fn connect(
         &self,
         earlier: Option<&H::Description>,

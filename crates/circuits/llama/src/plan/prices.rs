@@ -109,7 +109,7 @@ impl Prices {
 
     /// The smallest period of a bootstrap: each factor of its maps needs a stage. Smaller periods divide this one.
     fn least_period(&self) -> usize {
-        let factors = self.parameters.bootstrap().map_or(1, |b| b.slots_to_coefficients.max(b.coefficients_to_slots));
+        let factors = self.parameters.bootstrap().map_or(1, |b| b.slots_to_coeffs.max(b.coeffs_to_slots));
         1 << factors
     }
 

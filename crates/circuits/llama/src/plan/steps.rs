@@ -110,7 +110,7 @@ pub(super) struct Priced {
 
 /// Levels of the bootstraps of parameters.
 pub(super) fn ladder(parameters: &CkksParameters) -> Ladder {
-    let entry = parameters.bootstrap().map_or(0, |literal| literal.slots_to_coefficients);
+    let entry = parameters.bootstrap().map_or(0, |literal| literal.slots_to_coeffs);
     Ladder { entry, top: parameters.circuit_level() }
 }
 

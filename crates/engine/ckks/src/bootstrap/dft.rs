@@ -15,7 +15,7 @@ use num_complex::Complex64;
 pub(super) type Diagonals = BTreeMap<usize, Vec<Complex64>>;
 
 /// Factors of `F` for `slots` slots, in the order of application.
-pub(super) fn slots_to_coefficients(slots: usize, factors: usize) -> Vec<Diagonals> {
+pub(super) fn slots_to_coeffs(slots: usize, factors: usize) -> Vec<Diagonals> {
     let groups = groups(slots, factors);
     let mut result: Vec<Diagonals> = Vec::new();
     // The rotation of the output of the previous factor.
@@ -31,7 +31,7 @@ pub(super) fn slots_to_coefficients(slots: usize, factors: usize) -> Vec<Diagona
 
 /// Factors of a multiple of the inverse of `F` for `slots` slots, in the order of application. The constants multiply
 /// the factors, and there are as many of them.
-pub(super) fn coefficients_to_slots(slots: usize, constants: &[f64]) -> Vec<Diagonals> {
+pub(super) fn coeffs_to_slots(slots: usize, constants: &[f64]) -> Vec<Diagonals> {
     let groups = groups(slots, constants.len());
     let mut result: Vec<Diagonals> = Vec::new();
     let mut pending = 0;
@@ -46,8 +46,8 @@ pub(super) fn coefficients_to_slots(slots: usize, constants: &[f64]) -> Vec<Diag
     result
 }
 
-/// Number of stages of each factor of [`coefficients_to_slots`], in the order of application.
-pub(super) fn stages_of_coefficients_to_slots(slots: usize, factors: usize) -> Vec<usize> {
+/// Number of stages of each factor of [`coeffs_to_slots`], in the order of application.
+pub(super) fn stages_of_coeffs_to_slots(slots: usize, factors: usize) -> Vec<usize> {
     groups(slots, factors).iter().rev().map(Vec::len).collect()
 }
 
@@ -172,10 +172,10 @@ mod tests {
                     w.iter().enumerate().map(|(k, w)| w * root(k)).sum()
                 })
                 .collect();
-            let forward = slots_to_coefficients(slots, factors);
+            let forward = slots_to_coeffs(slots, factors);
             let found = forward.iter().fold(bit_reversed(&w), |v, factor| apply(factor, &v));
             let constants = vec![0.25f64.powf(1.0 / factors as f64); factors];
-            let backward = coefficients_to_slots(slots, &constants);
+            let backward = coeffs_to_slots(slots, &constants);
             let again = backward.iter().fold(z.clone(), |v, factor| apply(factor, &v));
             for j in 0..slots {
                 assert!((found[j] - z[j]).norm() < 1e-9, "{slots} {factors}");
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn diagonals_are_few_and_evenly_spaced_from_zero() {
         for (maps, counts) in [
-            (slots_to_coefficients(1 << 15, 3), [63, 63, 32].as_slice()),
-            (coefficients_to_slots(1 << 15, &[1.0; 4]), &[16, 31, 31, 15]),
+            (slots_to_coeffs(1 << 15, 3), [63, 63, 32].as_slice()),
+            (coeffs_to_slots(1 << 15, &[1.0; 4]), &[16, 31, 31, 15]),
         ] {
             let found: Vec<usize> = maps.iter().map(BTreeMap::len).collect();
             assert_eq!(found, counts);

@@ -6,9 +6,9 @@
 
 mod dft;
 mod estimate;
+mod eval_mod;
 pub(crate) mod failure;
 mod product;
-mod reduction;
 mod repeat;
 mod run;
 mod subring;
@@ -21,9 +21,9 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use self::dft::Diagonals;
 pub use self::estimate::BootstrapEstimate;
+use self::eval_mod::EvalMod;
 use self::failure::{RANGE, log2_failure};
 pub use self::product::{CoefficientMatrix, DimensionPlaces};
-use self::reduction::Reduction;
 use self::repeat::Works;
 pub use self::run::BootstrapPhase;
 pub use self::subring::{SubringBootstrap, SubringBootstrapper};
@@ -87,12 +87,12 @@ pub struct Bootstrap {
     values: SlotValues,
     layout: PartLayout,
     /// The map from slots to coefficients, down to level 0. Sparse slots need fewer factors and levels.
-    down: Vec<LinearPlan>,
+    slots_to_coeffs: Vec<LinearPlan>,
     /// The map from coefficients to slots, from the level of the raise down to that of the reduction.
-    up: Vec<LinearPlan>,
+    coeffs_to_slots: Vec<LinearPlan>,
     /// Sums the copies of sparse slots.
-    folding: InnerSum,
-    reduction: Reduction,
+    sub_sum: InnerSum,
+    eval_mod: EvalMod,
     /// Bits of level 0 that coefficients leave for the weights of a product.
     weight_bits: u32,
 }
@@ -133,7 +133,7 @@ fn map_plan(
 }
 
 /// The map from coefficients to slots that the modular reduction follows.
-struct UpwardMap {
+struct CoeffsToSlots {
     slots: usize,
     /// The factor of the slots.
     constant: f64,
@@ -143,7 +143,7 @@ struct UpwardMap {
     doubled: bool,
 }
 
-impl UpwardMap {
+impl CoeffsToSlots {
     /// The plans of its factors, from the level of the raise down to that of the reduction.
     fn plans(
         &self,
@@ -151,21 +151,21 @@ impl UpwardMap {
         literal: &BootstrapLiteral,
         baby_steps: impl Fn(&Diagonals) -> usize,
     ) -> Result<Vec<LinearPlan>, CkksError> {
-        let &UpwardMap { slots, constant, input, doubled } = self;
-        let count = factor_count(parameters, slots, literal.coefficients_to_slots);
-        let reduced = parameters.circuit_level() + literal.reduction_levels;
+        let &CoeffsToSlots { slots, constant, input, doubled } = self;
+        let count = factor_count(parameters, slots, literal.coeffs_to_slots);
+        let reduced = parameters.circuit_level() + literal.eval_mod_levels;
         let scale = parameters.level_modulus(reduced);
         let output = |i: usize| if i + 1 == count { scale } else { input };
         let bits: Vec<f64> =
             (0..count).map(|i| (parameters.level_modulus(reduced + count - i) * output(i) / input).log2()).collect();
-        let constants = shares(constant, &dft::stages_of_coefficients_to_slots(slots, count), &bits);
+        let constants = shares(constant, &dft::stages_of_coeffs_to_slots(slots, count), &bits);
         let plan = |(i, diagonals): (usize, Diagonals)| {
             let last = i + 1 == count && doubled;
             let diagonals = if last { dft::with_parts(diagonals) } else { diagonals };
             let babies = baby_steps(&diagonals);
             map_plan(parameters, diagonals, babies, (reduced + count - i, (input, output(i))))
         };
-        dft::coefficients_to_slots(slots, &constants).into_iter().enumerate().map(plan).collect()
+        dft::coeffs_to_slots(slots, &constants).into_iter().enumerate().map(plan).collect()
     }
 }
 
@@ -219,7 +219,7 @@ impl Bootstrap {
             return Err(CkksError::RealRing { operation: OPERATION });
         }
         let literal = literal_of(parameters)?;
-        if literal.slots_to_coefficients == 0 {
+        if literal.slots_to_coeffs == 0 {
             let reason = "made for the bootstrap of subring queries alone; take another preset with 'boot' in its name";
             return Err(CkksError::Parameters { name: parameters.name().into(), reason: reason.into() });
         }
@@ -228,27 +228,38 @@ impl Bootstrap {
             return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
         }
         let layout = PartLayout::new(parameters, slots, values);
-        let BootstrapLiteral { slots_to_coefficients, message_ratio_bits, .. } = literal;
-        let reduction = Reduction::new(RANGE, &literal)?;
+        let BootstrapLiteral { slots_to_coeffs, message_ratio_bits, .. } = literal;
+        let eval_mod = EvalMod::new(RANGE, &literal)?;
         let modulus = modulus(parameters);
         let message_scale = modulus * (-message_ratio_bits).exp2();
-        let maps = dft::slots_to_coefficients(slots, factor_count(parameters, slots, slots_to_coefficients));
+        let maps = dft::slots_to_coeffs(slots, factor_count(parameters, slots, slots_to_coeffs));
         let (count, scale) = (maps.len(), parameters.scale());
-        let down = maps.into_iter().enumerate().map(|(i, diagonals)| {
+        let slots_to_coeffs = maps.into_iter().enumerate().map(|(i, diagonals)| {
             let last = message_scale * (-f64::from(weight_bits)).exp2();
             let babies = baby_steps(&diagonals);
             let scales = (scale, if i + 1 == count { last } else { scale });
             map_plan(parameters, diagonals, babies, (count - i, scales))
         });
-        let down = down.collect::<Result<Vec<_>, _>>()?;
+        let slots_to_coeffs = slots_to_coeffs.collect::<Result<Vec<_>, _>>()?;
         // Real and imaginary parts are computed as a sum with the conjugate (factor 2), and summing repeated slots
         // multiplies by their number of repetitions.
-        let constant = slots as f64 / (2.0 * reduction.bound() * parameters.slots() as f64);
-        let map = UpwardMap { slots, constant, input: modulus, doubled: layout == PartLayout::Together };
-        let up = map.plans(parameters, &literal, baby_steps)?;
-        let folding = InnerSum::new(slots as i64, parameters.slots() / slots)?;
+        let constant = slots as f64 / (2.0 * eval_mod.bound() * parameters.slots() as f64);
+        let map = CoeffsToSlots { slots, constant, input: modulus, doubled: layout == PartLayout::Together };
+        let coeffs_to_slots = map.plans(parameters, &literal, baby_steps)?;
+        let sub_sum = InnerSum::new(slots as i64, parameters.slots() / slots)?;
         let parameters = parameters.clone();
-        Ok(Bootstrap { parameters, literal, slots, values, layout, down, up, folding, reduction, weight_bits })
+        Ok(Bootstrap {
+            parameters,
+            literal,
+            slots,
+            values,
+            layout,
+            slots_to_coeffs,
+            coeffs_to_slots,
+            sub_sum,
+            eval_mod,
+            weight_bits,
+        })
     }
 
     /// The parameters.
@@ -263,12 +274,12 @@ impl Bootstrap {
 
     /// The level that the input of [`Bootstrapper::refresh`] needs, at the parameters' scale.
     pub fn input_level(&self) -> usize {
-        self.down.len()
+        self.slots_to_coeffs.len()
     }
 
     /// The level to which the modulus is raised: the highest, or below it for sparse slots.
     fn raised_level(&self) -> usize {
-        self.output_level() + self.literal.reduction_levels + self.up.len()
+        self.output_level() + self.literal.eval_mod_levels + self.coeffs_to_slots.len()
     }
 
     /// The level of every result.
@@ -299,13 +310,13 @@ impl Bootstrap {
     /// slot has this error in each part.
     pub fn approximation_error(&self) -> f64 {
         let angle = 2.0 * PI * (-self.literal.message_ratio_bits).exp2();
-        1.0 - angle.sin() / angle + self.reduction.sine_error() / angle
+        1.0 - angle.sin() / angle + self.eval_mod.sine_error() / angle
     }
 
     /// The keys of [`Bootstrapper::refresh`].
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = self.coefficient_key_plan();
-        self.down.iter().for_each(|map| plan.extend(&map.key_plan()));
+        self.slots_to_coeffs.iter().for_each(|map| plan.extend(&map.key_plan()));
         plan
     }
 
@@ -332,9 +343,9 @@ impl Bootstrap {
         let (ring, top) = (self.parameters.ring(), self.raised_level());
         let mut plan = KeyPlan::new();
         plan.require_over(KeyKind::Decapsulation, self.parameters.basis(top));
-        plan.extend(&self.folding.key_plan(&self.parameters, top));
-        self.up.iter().for_each(|map| plan.extend(&map.key_plan()));
-        let reduced = top - self.up.len();
+        plan.extend(&self.sub_sum.key_plan(&self.parameters, top));
+        self.coeffs_to_slots.iter().for_each(|map| plan.extend(&map.key_plan()));
+        let reduced = top - self.coeffs_to_slots.len();
         let conjugation = KeyKind::Galois { element: galois::conjugation(ring) };
         plan.require_over(conjugation, self.parameters.basis(reduced));
         self.parameters.require_key(&mut plan, KeyKind::Relinearisation, self.output_level() + 1..=reduced);
@@ -347,7 +358,7 @@ impl Bootstrap {
 
     /// Bytes of memory of the matrices of a [`Bootstrapper`], including the map from slots to coefficients.
     pub fn prepared_bytes(&self) -> u64 {
-        self.down.iter().chain(&self.up).map(LinearPlan::prepared_bytes).sum()
+        self.slots_to_coeffs.iter().chain(&self.coeffs_to_slots).map(LinearPlan::prepared_bytes).sum()
     }
 
     /// The modulus of level 0, which is the scale of the input of [`Bootstrapper::exponential`].
@@ -395,8 +406,8 @@ impl fmt::Display for Bootstrap {
 pub struct Bootstrapper {
     plan: Bootstrap,
     /// The map from slots to coefficients; `None` for half a bootstrap.
-    down: Option<Vec<LinearTransform>>,
-    up: Vec<LinearTransform>,
+    slots_to_coeffs: Option<Vec<LinearTransform>>,
+    coeffs_to_slots: Vec<LinearTransform>,
     working_bytes: u64,
     works: Works,
 }
@@ -407,9 +418,13 @@ impl Bootstrapper {
     /// # Errors
     /// As for [`LinearTransform::new`].
     pub fn new(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
-        let down = encode(encoder, &plan.down)?;
+        let slots_to_coeffs = encode(encoder, &plan.slots_to_coeffs)?;
         let working_bytes = plan.working_bytes(encoder, true)?;
-        Ok(Bootstrapper { down: Some(down), working_bytes, ..Self::from_coefficients(encoder, plan)? })
+        Ok(Bootstrapper {
+            slots_to_coeffs: Some(slots_to_coeffs),
+            working_bytes,
+            ..Self::from_coefficients(encoder, plan)?
+        })
     }
 
     /// As [`Bootstrapper::new`], without the map from slots to coefficients. The result supports all operations except
@@ -419,13 +434,13 @@ impl Bootstrapper {
     /// As for [`LinearTransform::new`].
     pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
         let working_bytes = plan.working_bytes(encoder, false)?;
-        let up = encode(encoder, &plan.up)?;
+        let coeffs_to_slots = encode(encoder, &plan.coeffs_to_slots)?;
         // The memory of the first map, which needs the most, so that the first bootstrap is not slower than others.
         let (ring, top) = (plan.parameters.ring(), plan.raised_level());
         let basis = ring.switching_basis(plan.parameters.basis(top));
-        let live = plan.up.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
+        let live = plan.coeffs_to_slots.iter().map(LinearPlan::live_bytes).max().unwrap_or(0);
         ring.reserve(basis, live as usize / ring.poly_bytes(basis));
-        Ok(Bootstrapper { down: None, up, plan, working_bytes, works: Works::new() })
+        Ok(Bootstrapper { slots_to_coeffs: None, coeffs_to_slots, plan, working_bytes, works: Works::new() })
     }
 
     /// Its plan.
@@ -435,7 +450,7 @@ impl Bootstrapper {
 
     /// Bytes of memory of its matrices.
     pub fn prepared_bytes(&self) -> u64 {
-        let maps = self.down.iter().flatten().chain(&self.up);
+        let maps = self.slots_to_coeffs.iter().flatten().chain(&self.coeffs_to_slots);
         maps.map(LinearTransform::prepared_bytes).sum()
     }
 

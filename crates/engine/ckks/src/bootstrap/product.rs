@@ -274,7 +274,7 @@ impl Bootstrap {
     pub fn simulate_coefficients(&self, simulator: &Simulator, parts: &[&Simulated]) -> Result<Simulated, CkksError> {
         check_parts(parts.len())?;
         one_scale(parts.iter().map(|part| simulator.scale(part)))?;
-        self.coefficients_of_parts(simulator, &self.down, parts)
+        self.slots_to_coeffs_of_parts(simulator, &self.slots_to_coeffs, parts)
     }
 
     /// [`Bootstrapper::product_of_coefficients`] in the clear, with its noise.
@@ -295,8 +295,8 @@ impl Bootstrap {
         let scale = self.parameters.scale();
         let outputs = products.chunks(shared_by(parts)).map(|group| {
             let (product, parts) = joined(simulator, group, parts)?;
-            let folded = self.folded_on(simulator, &self.up, &product)?;
-            let outputs = self.parts_of_slots(simulator, &folded, (parts, scale / input_scale))?;
+            let slots = self.coeffs_to_slots(simulator, &self.coeffs_to_slots, self.mod_raise(simulator, &product)?)?;
+            let outputs = self.eval_mod_of_parts(simulator, &slots, (parts, scale / input_scale))?;
             Ok(outputs.into_iter().map(|output| simulator.at_scale(output, scale)).collect::<Vec<_>>())
         });
         Ok(outputs.collect::<Result<Vec<_>, CkksError>>()?.into_iter().flatten().collect())
@@ -337,12 +337,12 @@ impl Bootstrapper {
     pub fn coefficients(&self, evaluator: &Evaluator<'_>, parts: &[&Ciphertext]) -> Result<Ciphertext, CkksError> {
         check_parts(parts.len())?;
         one_scale(parts.iter().map(|part| part.scale()))?;
-        let (down, _) = self.maps_of_slots(evaluator)?;
+        let (slots_to_coeffs, _) = self.maps(evaluator)?;
         let lowest = parts.iter().map(|part| self.plan.lowest_input(evaluator, part));
         let lowest = lowest.collect::<Result<Vec<_>, _>>()?;
         let work = if parts.len() == 1 { Work::Coefficients } else { Work::CoefficientsOfPair };
         let mut outputs = self.repeat(evaluator, (work, 1.0), &lowest.iter().collect::<Vec<_>>(), |parts| {
-            Ok(vec![self.plan.coefficients_of_parts(evaluator, down, parts)?])
+            Ok(vec![self.plan.slots_to_coeffs_of_parts(evaluator, slots_to_coeffs, parts)?])
         })?;
         Ok(outputs.swap_remove(0))
     }
@@ -362,7 +362,7 @@ impl Bootstrapper {
         lowest: &[Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
         matrix.check(&self.plan, parts, lowest.len())?;
-        let (_, up) = self.maps_of_slots(evaluator)?;
+        let (_, coeffs_to_slots) = self.maps(evaluator)?;
         let vectors: Vec<_> = lowest.iter().map(Ciphertext::inner).collect();
         let places = RowPlaces { inputs: &matrix.inputs, outputs: &matrix.outputs };
         let products = matrix.small.product(keys, &matrix.matrix, &places, &vectors)?;
@@ -380,8 +380,8 @@ impl Bootstrapper {
             self.repeat(evaluator, (work, factor), &[product.as_ref()], |inputs| {
                 let inner = inputs[0].inner.raise(rlwe, self.plan.parameters.basis(level), evaluator.keys())?;
                 let raised = Ciphertext { inner, level, scale: modulus };
-                let folded = self.plan.slots_of_coefficients(evaluator, up, raised)?;
-                let outputs = self.plan.parts_of_slots(evaluator, &folded, (parts, factor))?;
+                let slots = self.plan.coeffs_to_slots(evaluator, coeffs_to_slots, raised)?;
+                let outputs = self.plan.eval_mod_of_parts(evaluator, &slots, (parts, factor))?;
                 Ok(outputs.into_iter().map(|output| evaluator.at_scale(output, scale)).collect())
             })
         })?;

@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use num_complex::Complex64;
 use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
-use super::reduction::Reduction;
+use super::eval_mod::EvalMod;
 use super::repeat::Work;
 use super::{Bootstrap, Bootstrapper, PartLayout};
 use crate::arithmetic::Arithmetic;
@@ -44,10 +44,10 @@ pub(super) trait Refresh: Arithmetic + Sized {
 
     /// Raises from level 0 to `level`. The raise adds multiples of `modulus` to the coefficients of the
     /// polynomial, and the scale becomes `modulus`. `range` is the largest coefficient that the reduction resolves.
-    fn raise(&self, a: &Self::Vector, level: usize, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
+    fn mod_raise(&self, a: &Self::Vector, level: usize, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
 
     /// The sines of both parts of slots.
-    fn sines(&self, reduction: &Reduction, parts: &[Self::Vector; 2], scale: f64) -> Result<Both<Self>, CkksError>;
+    fn sines(&self, eval_mod: &EvalMod, parts: &[Self::Vector; 2], scale: f64) -> Result<Both<Self>, CkksError>;
 }
 
 /// One vector for each part of slots.
@@ -65,14 +65,14 @@ impl Refresh for Evaluator<'_> {
     }
 
     /// On two threads: threads that share the work of one vector wait for each other at every step.
-    fn sines(&self, reduction: &Reduction, parts: &[Ciphertext; 2], scale: f64) -> Result<Both<Self>, CkksError> {
+    fn sines(&self, eval_mod: &EvalMod, parts: &[Ciphertext; 2], scale: f64) -> Result<Both<Self>, CkksError> {
         let [first, second] = parts;
-        let sine = |part| reduction.sine(self, part, scale);
+        let sine = |part| eval_mod.sine(self, part, scale);
         let (first, second) = rayon::join(|| sine(first), || sine(second));
         Ok([first?, second?])
     }
 
-    fn raise(&self, a: &Ciphertext, level: usize, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
+    fn mod_raise(&self, a: &Ciphertext, level: usize, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
         let parameters = self.parameters();
         let sparse = a.inner().encapsulate(parameters.rlwe(), KeyKind::Encapsulation, self.keys())?;
         let inner = sparse.raise(parameters.rlwe(), parameters.basis(level), self.keys())?;
@@ -91,34 +91,34 @@ impl Refresh for Simulator {
         self.reinterpret(&a, scale)
     }
 
-    fn sines(&self, reduction: &Reduction, parts: &[Simulated; 2], scale: f64) -> Result<Both<Self>, CkksError> {
+    fn sines(&self, eval_mod: &EvalMod, parts: &[Simulated; 2], scale: f64) -> Result<Both<Self>, CkksError> {
         let [first, second] = parts;
-        self.both(|a| reduction.sine(a, first, scale), |a| reduction.sine(a, second, scale))
+        self.both(|a| eval_mod.sine(a, first, scale), |a| eval_mod.sine(a, second, scale))
     }
 
-    fn raise(&self, a: &Simulated, level: usize, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
+    fn mod_raise(&self, a: &Simulated, level: usize, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
         self.raise_modulus(a, level, modulus, range)
     }
 }
 
 /// Sums the copies of sparse slots and maps raised coefficients to slots.
-pub(super) fn slots_of_coefficients<A: Refresh>(
+pub(super) fn coeffs_to_slots<A: Refresh>(
     a: &A,
-    folding: &InnerSum,
-    up: &[A::Map],
+    sub_sum: &InnerSum,
+    coeffs_to_slots: &[A::Map],
     raised: &A::Vector,
 ) -> Result<A::Vector, CkksError> {
-    up.iter().try_fold(folding.apply(a, raised)?, |slots, map| a.transform(map, &slots))
+    coeffs_to_slots.iter().try_fold(sub_sum.apply(a, raised)?, |slots, map| a.transform(map, &slots))
 }
 
 /// The exponentials of slots that contain half of each coefficient divided by the reduction's bound.
 pub(super) fn exponential<A: Refresh>(
     a: &A,
-    folded: &A::Vector,
-    reduction: &Reduction,
+    slots: &A::Vector,
+    eval_mod: &EvalMod,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
-    reduction.exponential(a, &a.add(folded, &a.conjugate(folded)?)?, scale)
+    eval_mod.exponential(a, &a.add(slots, &a.conjugate(slots)?)?, scale)
 }
 
 /// Largest factor by which the scale of an input may differ from the parameters' scale.
@@ -129,26 +129,31 @@ impl Bootstrap {
     fn refresh_on<A: Refresh>(
         &self,
         a: &A,
-        (down, up): (&[A::Map], &[A::Map]),
+        (slots_to_coeffs, coeffs_to_slots): (&[A::Map], &[A::Map]),
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
         let slots = self.lowest_input(a, input)?;
-        let coefficients = self.message_of_coefficients(a, self.coefficients_on(a, down, slots)?)?;
+        let coefficients = self.message_of_coefficients(a, self.slots_to_coeffs(a, slots_to_coeffs, slots)?)?;
         // The map leaves the message at the planned scale, so the output gets the scale of the input.
-        let output = self.refresh_coefficients_on(a, up, &coefficients)?;
+        let output = self.refresh_coefficients_on(a, coeffs_to_slots, &coefficients)?;
         Ok(a.at_scale(output, a.scale(input)))
     }
 
     /// Maps slots to coefficients at level 0.
-    fn coefficients_on<A: Refresh>(&self, a: &A, down: &[A::Map], slots: A::Vector) -> Result<A::Vector, CkksError> {
-        down.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+    fn slots_to_coeffs<A: Refresh>(
+        &self,
+        a: &A,
+        slots_to_coeffs: &[A::Map],
+        slots: A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        slots_to_coeffs.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
     }
 
     /// Maps one or two vectors of real slots to coefficients at level 0, as the parts of one vector.
-    pub(super) fn coefficients_of_parts<A: Refresh>(
+    pub(super) fn slots_to_coeffs_of_parts<A: Refresh>(
         &self,
         a: &A,
-        down: &[A::Map],
+        slots_to_coeffs: &[A::Map],
         parts: &[&A::Vector],
     ) -> Result<A::Vector, CkksError> {
         let slots = match parts {
@@ -158,7 +163,7 @@ impl Bootstrap {
             }
             _ => self.lowest_input(a, parts[0])?,
         };
-        self.coefficients_on(a, down, slots)
+        self.slots_to_coeffs(a, slots_to_coeffs, slots)
     }
 
     /// The coefficients at the scale of a message: a plan for products leaves them smaller.
@@ -171,30 +176,31 @@ impl Bootstrap {
 
     /// The real slots, or the real and the imaginary parts of slots, reduced, and multiplied by a factor. The scale of
     /// the results is that of the sine.
-    pub(super) fn parts_of_slots<A: Refresh>(
+    pub(super) fn eval_mod_of_parts<A: Refresh>(
         &self,
         a: &A,
-        folded: &A::Vector,
+        slots: &A::Vector,
         (parts, factor): (usize, f64),
     ) -> Result<Vec<A::Vector>, CkksError> {
         let scale = self.sine_scale() * factor;
         if parts == 1 {
-            let part = a.add(folded, &a.conjugate(folded)?)?;
-            return Ok(vec![self.reduction.sine(a, &part, scale)?]);
+            let part = a.add(slots, &a.conjugate(slots)?)?;
+            return Ok(vec![self.eval_mod.sine(a, &part, scale)?]);
         }
-        Ok(a.sines(&self.reduction, &self.both_parts(a, folded)?, scale)?.into())
+        Ok(a.sines(&self.eval_mod, &self.both_parts(a, slots)?, scale)?.into())
     }
 
     /// Bootstraps two vectors of real slots as the parts of one complex vector: the linear maps serve both.
     fn refresh_pair_on<A: Refresh>(
         &self,
         a: &A,
-        (down, up): (&[A::Map], &[A::Map]),
+        (slots_to_coeffs, coeffs_to_slots): (&[A::Map], &[A::Map]),
         inputs: [&A::Vector; 2],
     ) -> Result<Vec<A::Vector>, CkksError> {
-        let coefficients = self.message_of_coefficients(a, self.coefficients_of_parts(a, down, &inputs)?)?;
-        let folded = self.folded_on(a, up, &coefficients)?;
-        let outputs = self.parts_of_slots(a, &folded, (2, 1.0))?.into_iter().zip(inputs);
+        let coefficients =
+            self.message_of_coefficients(a, self.slots_to_coeffs_of_parts(a, slots_to_coeffs, &inputs)?)?;
+        let slots = self.coeffs_to_slots(a, coeffs_to_slots, self.mod_raise(a, &coefficients)?)?;
+        let outputs = self.eval_mod_of_parts(a, &slots, (2, 1.0))?.into_iter().zip(inputs);
         Ok(outputs.map(|(output, input)| a.at_scale(output, a.scale(input))).collect())
     }
 
@@ -216,47 +222,40 @@ impl Bootstrap {
     pub(super) fn refresh_coefficients_on<A: Refresh>(
         &self,
         a: &A,
-        up: &[A::Map],
+        coeffs_to_slots: &[A::Map],
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        self.reduced_on(a, self.folded_on(a, up, input)?)
+        self.eval_mod(a, self.coeffs_to_slots(a, coeffs_to_slots, self.mod_raise(a, input)?)?)
     }
 
     /// Reduces both parts of raised slots.
-    fn reduced_on<A: Refresh>(&self, a: &A, folded: A::Vector) -> Result<A::Vector, CkksError> {
+    fn eval_mod<A: Refresh>(&self, a: &A, slots: A::Vector) -> Result<A::Vector, CkksError> {
         let scale = self.sine_scale();
         let slots = match self.layout {
-            PartLayout::Real => self.reduction.sine(a, &a.add(&folded, &a.conjugate(&folded)?)?, scale)?,
+            PartLayout::Real => self.eval_mod.sine(a, &a.add(&slots, &a.conjugate(&slots)?)?, scale)?,
             PartLayout::Apart => {
-                let [real, imaginary] = a.sines(&self.reduction, &self.both_parts(a, &folded)?, scale)?;
+                let [real, imaginary] = a.sines(&self.eval_mod, &self.both_parts(a, &slots)?, scale)?;
                 a.add(&real, &a.mul_imaginary(&imaginary)?)?
             }
             PartLayout::Together => {
-                let parts = a.add(&folded, &a.conjugate(&folded)?)?;
-                let parts = self.reduction.sine_of_parts(a, &parts, (self.slots, scale))?;
+                let parts = a.add(&slots, &a.conjugate(&slots)?)?;
+                let parts = self.eval_mod.sine_of_parts(a, &parts, (self.slots, scale))?;
                 a.add(&parts, &a.rotate(&parts, self.slots as i64)?)?
             }
         };
         Ok(a.at_scale(slots, self.parameters.scale()))
     }
 
-    /// Raises coefficients at level 0 and maps them to slots.
-    pub(super) fn folded_on<A: Refresh>(
-        &self,
-        a: &A,
-        up: &[A::Map],
-        input: &A::Vector,
-    ) -> Result<A::Vector, CkksError> {
+    /// ModRaise of coefficients of a message, which are lowered to level 0 first.
+    pub(super) fn mod_raise<A: Refresh>(&self, a: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
-        let lowest = a.lowered(input, 0)?;
-        let raised = a.raise(&lowest, self.raised_level(), self.modulus(), self.message_scale())?;
-        self.slots_of_coefficients(a, up, raised)
+        a.mod_raise(a.lowered(input, 0)?.as_ref(), self.raised_level(), self.modulus(), self.message_scale())
     }
 
     /// Twice the real and twice the imaginary parts of slots.
-    fn both_parts<A: Refresh>(&self, a: &A, folded: &A::Vector) -> Result<[A::Vector; 2], CkksError> {
-        let conjugate = a.conjugate(folded)?;
-        Ok([a.add(folded, &conjugate)?, a.mul_imaginary(&a.sub(&conjugate, folded)?)?])
+    fn both_parts<A: Refresh>(&self, a: &A, slots: &A::Vector) -> Result<[A::Vector; 2], CkksError> {
+        let conjugate = a.conjugate(slots)?;
+        Ok([a.add(slots, &conjugate)?, a.mul_imaginary(&a.sub(&conjugate, slots)?)?])
     }
 
     /// The scale of a sine whose result has the parameters' scale as a vector of slots: `sin(2 pi t) = 2 pi t` for a
@@ -269,21 +268,21 @@ impl Bootstrap {
     fn exponential_on<A: Refresh>(
         &self,
         a: &A,
-        up: &[A::Map],
+        coeffs_to_slots: &[A::Map],
         raised: A::Vector,
         scale: f64,
     ) -> Result<A::Vector, CkksError> {
-        exponential(a, &self.slots_of_coefficients(a, up, raised)?, &self.reduction, scale)
+        exponential(a, &self.coeffs_to_slots(a, coeffs_to_slots, raised)?, &self.eval_mod, scale)
     }
 
     /// Slots that contain half of each coefficient divided by the reduction's bound, in bit-reversed order.
-    pub(super) fn slots_of_coefficients<A: Refresh>(
+    pub(super) fn coeffs_to_slots<A: Refresh>(
         &self,
         a: &A,
-        up: &[A::Map],
+        coeffs_to_slots: &[A::Map],
         raised: A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        slots_of_coefficients(a, &self.folding, up, &raised)
+        coeffs_to_slots(a, &self.sub_sum, coeffs_to_slots, &raised)
     }
 
     /// Maximum of the peak bytes of all operations of a [`Bootstrapper`], with or without the map from slots to
@@ -308,7 +307,7 @@ impl Bootstrap {
     /// # Errors
     /// As for [`Bootstrapper::refresh`].
     pub fn simulate_refresh(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
-        self.refresh_on(simulator, (&self.down, &self.up), input)
+        self.refresh_on(simulator, (&self.slots_to_coeffs, &self.coeffs_to_slots), input)
     }
 
     /// [`Bootstrapper::refresh_many`] in the clear, with its noise.
@@ -320,7 +319,7 @@ impl Bootstrap {
         simulator: &Simulator,
         inputs: &[&Simulated],
     ) -> Result<Vec<Simulated>, CkksError> {
-        let maps = (self.down.as_slice(), self.up.as_slice());
+        let maps = (self.slots_to_coeffs.as_slice(), self.coeffs_to_slots.as_slice());
         let mut outputs = Vec::with_capacity(inputs.len());
         for group in inputs.chunks(self.shared_by()) {
             outputs.extend(match *group {
@@ -363,7 +362,7 @@ impl Bootstrap {
         simulator: &Simulator,
         input: &Simulated,
     ) -> Result<Simulated, CkksError> {
-        self.refresh_coefficients_on(simulator, &self.up, input)
+        self.refresh_coefficients_on(simulator, &self.coeffs_to_slots, input)
     }
 
     /// [`Bootstrapper::exponential`] in the clear, with its noise.
@@ -372,13 +371,13 @@ impl Bootstrap {
     /// As for [`Bootstrapper::exponential`].
     pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
         crate::arithmetic::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
-        let raised = simulator.raise(
+        let raised = simulator.mod_raise(
             simulator.lowered(input, 0)?.as_ref(),
             self.raised_level(),
             self.modulus(),
             self.modulus(),
         )?;
-        self.exponential_on(simulator, &self.up, raised, self.parameters.scale())
+        self.exponential_on(simulator, &self.coeffs_to_slots, raised, self.parameters.scale())
     }
 
     /// The slot that receives a coefficient of a polynomial in `X^(n/(2 slots))`. For `k < slots`, slot `slot_of(k)`
@@ -402,7 +401,7 @@ impl Bootstrapper {
     /// If level or scale are not as described, keys are missing (checked before any work; the error names all of them),
     /// or this bootstrapper was made without the map from slots to coefficients.
     pub fn refresh(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let mut outputs = self.refreshed(evaluator, self.maps_of_slots(evaluator)?, &[input])?;
+        let mut outputs = self.refreshed(evaluator, self.maps(evaluator)?, &[input])?;
         Ok(outputs.swap_remove(0))
     }
 
@@ -436,7 +435,7 @@ impl Bootstrapper {
         evaluator: &Evaluator<'_>,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, CkksError> {
-        let (maps, ring) = (self.maps_of_slots(evaluator)?, evaluator.parameters().ring());
+        let (maps, ring) = (self.maps(evaluator)?, evaluator.parameters().ring());
         let groups: Vec<&[&Ciphertext]> = inputs.chunks(self.plan.shared_by()).collect();
         let outputs = each(ring, &groups, |group| self.refreshed(evaluator, maps, group))?;
         Ok(outputs.into_iter().flatten().collect())
@@ -452,22 +451,21 @@ impl Bootstrapper {
         input: &Ciphertext,
         mut ended: impl FnMut(BootstrapPhase),
     ) -> Result<Ciphertext, CkksError> {
-        let ((down, up), plan) = (self.maps_of_slots(evaluator)?, &self.plan);
-        let coefficients = plan.coefficients_on(evaluator, down, plan.lowest_input(evaluator, input)?)?;
+        let ((slots_to_coeffs, coeffs_to_slots), plan) = (self.maps(evaluator)?, &self.plan);
+        let coefficients = plan.slots_to_coeffs(evaluator, slots_to_coeffs, plan.lowest_input(evaluator, input)?)?;
         let coefficients = plan.message_of_coefficients(evaluator, coefficients)?;
         ended(BootstrapPhase::SlotsToCoeffs);
-        let lowest = evaluator.lowered(&coefficients, 0)?;
-        let raised = evaluator.raise(&lowest, plan.raised_level(), plan.modulus(), plan.message_scale())?;
+        let raised = plan.mod_raise(evaluator, &coefficients)?;
         ended(BootstrapPhase::ModRaise);
-        let slots = plan.slots_of_coefficients(evaluator, up, raised)?;
+        let slots = plan.coeffs_to_slots(evaluator, coeffs_to_slots, raised)?;
         ended(BootstrapPhase::CoeffsToSlots);
-        let output = plan.reduced_on(evaluator, slots)?;
+        let output = plan.eval_mod(evaluator, slots)?;
         ended(BootstrapPhase::EvalMod);
         Ok(evaluator.at_scale(output, input.scale()))
     }
 
     /// Both maps, after a check of the keys of [`Bootstrapper::refresh`].
-    pub(super) fn maps_of_slots(
+    pub(super) fn maps(
         &self,
         evaluator: &Evaluator<'_>,
     ) -> Result<(&[LinearTransform], &[LinearTransform]), CkksError> {
@@ -477,9 +475,9 @@ impl Bootstrapper {
             found: 0,
             needed: "the map from slots to coefficients; make the bootstrapper with Bootstrapper::new".into(),
         };
-        let down = self.down.as_ref().ok_or_else(missing)?;
+        let slots_to_coeffs = self.slots_to_coeffs.as_ref().ok_or_else(missing)?;
         evaluator.keys().check(OPERATION, &self.plan.key_plan())?;
-        Ok((down, &self.up))
+        Ok((slots_to_coeffs, &self.coeffs_to_slots))
     }
 
     /// Bootstraps coefficients into slots. The coefficients of the input are values at [`Bootstrap::message_scale`], at
@@ -494,7 +492,7 @@ impl Bootstrapper {
         let lowest = evaluator.lowered(input, 0)?;
         let work = (Work::RefreshCoefficients, lowest.scale());
         let mut outputs = self.repeat(evaluator, work, &[lowest.as_ref()], |inputs| {
-            Ok(vec![self.plan.refresh_coefficients_on(evaluator, &self.up, inputs[0])?])
+            Ok(vec![self.plan.refresh_coefficients_on(evaluator, &self.coeffs_to_slots, inputs[0])?])
         })?;
         Ok(outputs.swap_remove(0))
     }
@@ -512,7 +510,7 @@ impl Bootstrapper {
         let modulus = self.plan.modulus();
         crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
         let raised =
-            evaluator.raise(evaluator.lowered(input, 0)?.as_ref(), self.plan.raised_level(), modulus, modulus)?;
+            evaluator.mod_raise(evaluator.lowered(input, 0)?.as_ref(), self.plan.raised_level(), modulus, modulus)?;
         self.exponential_of_raised(evaluator, &raised, self.plan.parameters.scale())
     }
 
@@ -523,7 +521,7 @@ impl Bootstrapper {
         scale: f64,
     ) -> Result<Ciphertext, CkksError> {
         let mut outputs = self.repeat(evaluator, (Work::Exponential, scale), &[raised], |inputs| {
-            Ok(vec![self.plan.exponential_on(evaluator, &self.up, inputs[0].clone(), scale)?])
+            Ok(vec![self.plan.exponential_on(evaluator, &self.coeffs_to_slots, inputs[0].clone(), scale)?])
         })?;
         Ok(outputs.swap_remove(0))
     }

@@ -9,10 +9,10 @@ use std::fmt;
 use unspoken_rlwe::{KeyKind, KeyPlan, RlweError, SubringQuery, SubringQueryParameters, galois};
 
 use super::dft::Diagonals;
+use super::eval_mod::EvalMod;
 use super::failure::{RANGE, log2_failure};
-use super::reduction::Reduction;
-use super::run::{exponential, slots_of_coefficients};
-use super::{UpwardMap, encode, literal_of};
+use super::run::{coeffs_to_slots, exponential};
+use super::{CoeffsToSlots, encode, literal_of};
 use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -41,9 +41,9 @@ pub struct SubringBootstrap {
     /// The integer by which a raised query is multiplied, so that later steps add less noise than it has.
     factor: i64,
     /// Removes the part of the subring without elements.
-    folding: InnerSum,
-    up: Vec<LinearPlan>,
-    reduction: Reduction,
+    sub_sum: InnerSum,
+    coeffs_to_slots: Vec<LinearPlan>,
+    eval_mod: EvalMod,
 }
 
 impl SubringBootstrap {
@@ -60,8 +60,8 @@ impl SubringBootstrap {
             return Err(CkksError::Shape { operation: "plan a bootstrap of a query", found: count, needed });
         }
         let queries = SubringQueryParameters::new(parameters.rlwe(), count)?;
-        let reduction = Reduction::new(RANGE, &literal)?;
-        let reduced = parameters.circuit_level() + literal.reduction_levels;
+        let eval_mod = EvalMod::new(RANGE, &literal)?;
+        let reduced = parameters.circuit_level() + literal.eval_mod_levels;
         let modulus = f64::from(parameters.ring().chain()[0]);
         let factor = (parameters.level_modulus(reduced) / modulus).round().max(1.0);
         if factor > SubringQuery::MOST_FACTOR as f64 {
@@ -71,12 +71,12 @@ impl SubringBootstrap {
         }
         let copies = queries.parameters().ring().degree() / 2 / count;
         // Real parts are computed as a sum with the conjugate.
-        let constant = 1.0 / (2.0 * reduction.bound() * copies as f64);
-        let map = UpwardMap { slots: count, constant, input: factor * modulus, doubled: false };
-        let up = map.plans(parameters, &literal, baby_steps)?;
-        let folding = InnerSum::new(count as i64, copies)?;
+        let constant = 1.0 / (2.0 * eval_mod.bound() * copies as f64);
+        let map = CoeffsToSlots { slots: count, constant, input: factor * modulus, doubled: false };
+        let coeffs_to_slots = map.plans(parameters, &literal, baby_steps)?;
+        let sub_sum = InnerSum::new(count as i64, copies)?;
         let (parameters, factor) = (parameters.clone(), factor as i64);
-        Ok(SubringBootstrap { parameters, literal, queries, factor, folding, up, reduction })
+        Ok(SubringBootstrap { parameters, literal, queries, factor, sub_sum, coeffs_to_slots, eval_mod })
     }
 
     /// The parameters.
@@ -100,7 +100,7 @@ impl SubringBootstrap {
     }
 
     fn raised_level(&self) -> usize {
-        self.parameters.circuit_level() + self.literal.reduction_levels + self.up.len()
+        self.parameters.circuit_level() + self.literal.eval_mod_levels + self.coeffs_to_slots.len()
     }
 
     /// The scale of a raised query: torus elements times this.
@@ -113,9 +113,9 @@ impl SubringBootstrap {
         let (parameters, top) = (&self.parameters, self.raised_level());
         let mut plan = KeyPlan::new();
         plan.require_over(KeyKind::SubringQuery, parameters.basis(top));
-        plan.extend(&self.folding.key_plan(parameters, top));
-        self.up.iter().for_each(|map| plan.extend(&map.key_plan()));
-        let reduced = top - self.up.len();
+        plan.extend(&self.sub_sum.key_plan(parameters, top));
+        self.coeffs_to_slots.iter().for_each(|map| plan.extend(&map.key_plan()));
+        let reduced = top - self.coeffs_to_slots.len();
         let conjugation = KeyKind::Galois { element: galois::conjugation(parameters.ring()) };
         plan.require_over(conjugation, parameters.basis(reduced));
         parameters.require_key(&mut plan, KeyKind::Relinearisation, parameters.circuit_level() + 1..=reduced);
@@ -124,7 +124,7 @@ impl SubringBootstrap {
 
     /// Bytes of memory of the matrices of a [`SubringBootstrapper`].
     pub fn prepared_bytes(&self) -> u64 {
-        self.up.iter().map(LinearPlan::prepared_bytes).sum()
+        self.coeffs_to_slots.iter().map(LinearPlan::prepared_bytes).sum()
     }
 
     /// [`SubringBootstrapper::exponential`] in the clear, with its noise: `torus` has the elements of a query.
@@ -133,8 +133,8 @@ impl SubringBootstrap {
     /// If there are not as many elements as a query has, or as for [`SubringBootstrapper::exponential`].
     pub fn simulate(&self, simulator: &Simulator, torus: &[f64], scale: f64) -> Result<Simulated, CkksError> {
         let raised = simulator.raise_query(&self.queries, torus, (self.raised_level(), self.raised_scale()))?;
-        let slots = slots_of_coefficients(simulator, &self.folding, &self.up, &raised)?;
-        exponential(simulator, &slots, &self.reduction, scale)
+        let slots = coeffs_to_slots(simulator, &self.sub_sum, &self.coeffs_to_slots, &raised)?;
+        exponential(simulator, &slots, &self.eval_mod, scale)
     }
 }
 
@@ -166,7 +166,7 @@ fn baby_steps(diagonals: &Diagonals) -> usize {
 /// A [`SubringBootstrap`] with encoded matrices. A server needs one for all clients.
 pub struct SubringBootstrapper {
     plan: SubringBootstrap,
-    up: Vec<LinearTransform>,
+    coeffs_to_slots: Vec<LinearTransform>,
     working_bytes: u64,
 }
 
@@ -179,8 +179,8 @@ impl SubringBootstrapper {
         let simulator = Simulator::counting(encoder);
         let scale = plan.parameters.scale();
         let working_bytes = simulator.working_bytes(|simulator| plan.simulate(simulator, &[], scale))?;
-        let up = encode(encoder, &plan.up)?;
-        Ok(SubringBootstrapper { up, plan, working_bytes })
+        let coeffs_to_slots = encode(encoder, &plan.coeffs_to_slots)?;
+        Ok(SubringBootstrapper { coeffs_to_slots, plan, working_bytes })
     }
 
     /// Its plan.
@@ -190,7 +190,7 @@ impl SubringBootstrapper {
 
     /// Bytes of memory of its matrices.
     pub fn prepared_bytes(&self) -> u64 {
-        self.up.iter().map(LinearTransform::prepared_bytes).sum()
+        self.coeffs_to_slots.iter().map(LinearTransform::prepared_bytes).sum()
     }
 
     /// Peak bytes of memory of one bootstrap, its result included, in addition to the query, the keys and
@@ -217,7 +217,7 @@ impl SubringBootstrapper {
         let to = (parameters.basis(level), plan.factor);
         let inner = query.raise(&plan.queries, parameters.rlwe(), to, evaluator.keys())?;
         let raised = Ciphertext { inner, level, scale: plan.raised_scale() };
-        let slots = slots_of_coefficients(evaluator, &plan.folding, &self.up, &raised)?;
-        exponential(evaluator, &slots, &plan.reduction, scale)
+        let slots = coeffs_to_slots(evaluator, &plan.sub_sum, &self.coeffs_to_slots, &raised)?;
+        exponential(evaluator, &slots, &plan.eval_mod, scale)
     }
 }

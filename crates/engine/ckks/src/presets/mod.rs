@@ -168,7 +168,7 @@ const BOOT_45: Preset = boot(
 /// slots are small, because it needs less precision than the exponential.
 const QUERY_40: Preset = boot(
     scale40("n16_query_depth11_scale40", "short compact queries, with few keys", (16, 11), 12),
-    BootstrapLiteral { slots_to_coefficients: 0, ..factors(1, 3, 10.0) },
+    BootstrapLiteral { slots_to_coeffs: 0, ..factors(1, 3, 10.0) },
     rational_sizes(60.0, 4.0 * UNIT_40, [5.0 * UNIT_40 - 0.25, 5.0 * UNIT_40 - 0.25, 4.0 * UNIT_40, 4.0 * UNIT_40]),
     5,
 );
@@ -216,39 +216,33 @@ const fn boot(preset: Preset, literal: BootstrapLiteral, sizes: BootstrapSizes, 
     let mut groups = [NO_LEVELS; MAX_GROUPS];
     let mut circuit = 0;
     if down == own.bits {
-        groups[0] = LevelGroup { levels: own.levels + literal.slots_to_coefficients, ..own };
+        groups[0] = LevelGroup { levels: own.levels + literal.slots_to_coeffs, ..own };
     } else {
-        groups[0] = LevelGroup { levels: literal.slots_to_coefficients, bits: down, nested };
+        groups[0] = LevelGroup { levels: literal.slots_to_coeffs, bits: down, nested };
         groups[1] = own;
         circuit = 1;
     }
     let mut next = circuit + 1;
     if doubling == polynomial || literal.doublings == 0 {
-        groups[next] = LevelGroup { levels: literal.reduction_levels, bits: polynomial, nested };
+        groups[next] = LevelGroup { levels: literal.eval_mod_levels, bits: polynomial, nested };
     } else {
         groups[next] = LevelGroup { levels: literal.doublings, bits: doubling, nested };
         next += 1;
-        groups[next] = LevelGroup { levels: literal.reduction_levels - literal.doublings, bits: polynomial, nested };
+        groups[next] = LevelGroup { levels: literal.eval_mod_levels - literal.doublings, bits: polynomial, nested };
     }
     next += 1;
     if last == up {
-        groups[next] = LevelGroup { levels: literal.coefficients_to_slots, bits: up, nested };
+        groups[next] = LevelGroup { levels: literal.coeffs_to_slots, bits: up, nested };
     } else {
         groups[next] = LevelGroup { levels: 1, bits: last, nested };
-        groups[next + 1] = LevelGroup { levels: literal.coefficients_to_slots - 1, bits: up, nested };
+        groups[next + 1] = LevelGroup { levels: literal.coeffs_to_slots - 1, bits: up, nested };
     }
     let bootstrap = Some(BootstrapShape { literal, base_bits: base, encapsulation_primes });
     Preset { groups, circuit, bootstrap, ..preset }
 }
 
-const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, ratio: f64) -> BootstrapLiteral {
-    BootstrapLiteral {
-        slots_to_coefficients,
-        coefficients_to_slots,
-        message_ratio_bits: ratio,
-        reduction_levels: 8,
-        doublings: 3,
-    }
+const fn factors(slots_to_coeffs: usize, coeffs_to_slots: usize, ratio: f64) -> BootstrapLiteral {
+    BootstrapLiteral { slots_to_coeffs, coeffs_to_slots, message_ratio_bits: ratio, eval_mod_levels: 8, doublings: 3 }
 }
 
 /// Log2 of the degree, levels and bits of the largest set that a ring of degree 2^15 allows without switching keys: 29
@@ -335,7 +329,7 @@ impl Preset {
 
     /// Whether the set is made for bootstrapping, and not for subring queries alone.
     pub fn bootstraps(&self) -> bool {
-        self.bootstrap.is_some_and(|shape| shape.literal.slots_to_coefficients > 0)
+        self.bootstrap.is_some_and(|shape| shape.literal.slots_to_coeffs > 0)
     }
 
     /// Whether the set has less than 128 bits of security, for tests.
@@ -419,9 +413,7 @@ mod tests {
             let secure = parameters.rlwe().secured_objects().iter().all(|o| o.security_bits >= SECURITY_BITS);
             assert_eq!(secure, !preset.name.starts_with("insecure_"), "{}", preset.name);
             let spent = preset.bootstrap.map_or(0, |shape| {
-                shape.literal.reduction_levels
-                    + shape.literal.slots_to_coefficients
-                    + shape.literal.coefficients_to_slots
+                shape.literal.eval_mod_levels + shape.literal.slots_to_coeffs + shape.literal.coeffs_to_slots
             });
             assert!(preset.name.contains(&format!("depth{}", parameters.max_level() - spent)));
         }

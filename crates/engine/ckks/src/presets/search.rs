@@ -205,12 +205,12 @@ impl Candidate {
         Candidate {
             family,
             special: family.start.special_primes,
-            down_factors: shape.literal.slots_to_coefficients,
-            up_factors: shape.literal.coefficients_to_slots,
+            down_factors: shape.literal.slots_to_coeffs,
+            up_factors: shape.literal.coeffs_to_slots,
             ratio_bits: shape.literal.message_ratio_bits,
             reduction: REDUCTIONS
                 .iter()
-                .position(|&r| r == (shape.literal.reduction_levels, shape.literal.doublings))
+                .position(|&r| r == (shape.literal.eval_mod_levels, shape.literal.doublings))
                 .expect("the reductions of the sets are candidates"),
             sizes: sizes(&family.start, shape.base_bits),
         }
@@ -250,9 +250,9 @@ impl Candidate {
     }
 
     fn literal(&self) -> BootstrapLiteral {
-        let (reduction_levels, doublings) = REDUCTIONS[self.reduction];
+        let (eval_mod_levels, doublings) = REDUCTIONS[self.reduction];
         let factors = factors(self.down_factors, self.up_factors, self.ratio_bits);
-        BootstrapLiteral { reduction_levels, doublings, ..factors }
+        BootstrapLiteral { eval_mod_levels, doublings, ..factors }
     }
 
     fn is_possible(&self) -> bool {
@@ -282,12 +282,12 @@ impl Candidate {
 
     fn describe(&self) -> String {
         let BootstrapSizes { base, down, doubling, polynomial, up, last, .. } = self.sizes;
-        let BootstrapLiteral { reduction_levels, doublings, .. } = self.literal();
+        let BootstrapLiteral { eval_mod_levels, doublings, .. } = self.literal();
         format!(
             "base {base:.1}, slots to coefficients {} x {down:.1}, doublings {doublings} x {doubling:.1}, polynomial \
              {} x {polynomial:.1}, coefficients to slots {last:.1} and {} x {up:.1}, ratio {}, digits of {}",
             self.down_factors,
-            reduction_levels - doublings,
+            eval_mod_levels - doublings,
             self.up_factors - 1,
             self.ratio_bits,
             self.special
@@ -307,7 +307,7 @@ fn sizes(preset: &Preset, base: f64) -> BootstrapSizes {
         });
         group.map_or(0.0, |group| group.bits)
     };
-    let reduction = preset.bootstrap.map_or(0, |shape| shape.literal.reduction_levels);
+    let reduction = preset.bootstrap.map_or(0, |shape| shape.literal.eval_mod_levels);
     BootstrapSizes {
         base,
         down: preset.groups[0].bits,

@@ -95,8 +95,8 @@ impl IndicatorBaseline {
         Ok(IndicatorBaseline { parameters, encoder, secret, keys, indices, columns })
     }
 
-    /// Seconds per token of the indicators of these columns of all tables, which are those of one table times their
-    /// number, and of the products of all columns with these tables.
+    /// Seconds per token, in two parts. The first is the indicators: measured for the columns of one table, and
+    /// multiplied by the number of tables. The second is the products of all columns with the tables.
     pub(super) fn measure(
         &self,
         harness: &Harness<'_>,

@@ -10,7 +10,7 @@ use crate::progress;
 
 /// Shows the requirements and the result of a bootstrap with one preset.
 pub fn show(parameters: &CkksParameters, slots: Option<usize>) -> anyhow::Result<()> {
-    if parameters.bootstrap().is_some_and(|literal| literal.slots_to_coefficients == 0) {
+    if parameters.bootstrap().is_some_and(|literal| literal.slots_to_coeffs == 0) {
         return show_queries(parameters, slots);
     }
     let plan = Bootstrap::new(parameters, slots.unwrap_or(parameters.slots()), SlotValues::Complex)?;

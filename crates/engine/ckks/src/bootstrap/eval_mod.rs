@@ -17,7 +17,7 @@ use crate::polynomial::{Polynomial, SlotPolynomials, evaluate_slots, evaluate_to
 
 /// The polynomials of the reduction, for arguments `u = x / bound` in `[-1, 1]`.
 #[derive(Clone, Debug)]
-pub(super) struct Reduction {
+pub(super) struct EvalMod {
     bound: f64,
     cosine: Polynomial,
     exponential: Polynomial,
@@ -31,24 +31,24 @@ const TOLERANCE: f64 = 0.25;
 /// Number of points between neighbouring integers at which the error of the sine is evaluated.
 const SAMPLES: i32 = 64;
 
-impl Reduction {
+impl EvalMod {
     /// The reduction for `|x| <= bound - 1/4` (sine) or `|x| <= bound` (exponential).
     pub(super) fn new(bound: f64, literal: &BootstrapLiteral) -> Result<Self, CkksError> {
-        let BootstrapLiteral { reduction_levels, doublings, message_ratio_bits, .. } = *literal;
+        let BootstrapLiteral { eval_mod_levels, doublings, message_ratio_bits, .. } = *literal;
         // One level maps `u` to `2 u^2 - 1`.
-        let levels = reduction_levels - doublings - 1;
+        let levels = eval_mod_levels - doublings - 1;
         let x = 2.0 * PI * (-message_ratio_bits).exp2();
         let tolerance = TOLERANCE * (x - x.sin());
         let (cosine, sine_error) = cosine(bound, doublings, levels, tolerance)?;
         let exponential = exponential(bound, doublings, (1 << (levels + 1)) - 1)?;
         for depth in [1 + cosine.depth() + doublings, exponential.depth() + doublings] {
-            if depth != reduction_levels {
+            if depth != eval_mod_levels {
                 let needed =
-                    format!("{reduction_levels}; the polynomial needs fewer: take fewer levels, or more doublings");
+                    format!("{eval_mod_levels}; the polynomial needs fewer: take fewer levels, or more doublings");
                 return Err(CkksError::Shape { operation: "plan a modular reduction", found: depth, needed });
             }
         }
-        Ok(Reduction { bound, cosine, exponential, sine_error, doublings })
+        Ok(EvalMod { bound, cosine, exponential, sine_error, doublings })
     }
 
     /// The largest error of the computed sine, measured at many points of the interval.
@@ -68,7 +68,7 @@ impl Reduction {
         self.doubled(a, &v, &self.cosine, scale, double_angle)
     }
 
-    /// As [`Reduction::sine`], for slots that hold `parts` real parts and then as many imaginary parts, again and
+    /// As [`EvalMod::sine`], for slots that hold `parts` real parts and then as many imaginary parts, again and
     /// again: the sines of the imaginary parts are multiplied by `i`, at no level. The polynomial and every doubling
     /// compute their result times a power of that factor: `2 (v y)^2 - v^2 = v^2 (2 y^2 - 1)`.
     pub(super) fn sine_of_parts<A: Arithmetic>(
@@ -170,7 +170,7 @@ fn largest_angle(bound: f64, doublings: usize) -> f64 {
     2.0 * PI * bound / f64::from(1 << doublings)
 }
 
-/// Computes the sine in the clear in the same way as [`Reduction::sine`].
+/// Computes the sine in the clear in the same way as [`EvalMod::sine`].
 fn sine_by(cosine: &Polynomial, (bound, doublings): (f64, usize), x: f64) -> f64 {
     let u = (x - 0.25) / bound;
     let first = cosine.at(Complex64::from(2.0 * u * u - 1.0)).re;
@@ -189,13 +189,13 @@ mod tests {
 
     const BOUND: f64 = 13.5;
 
-    fn literal(reduction_levels: usize, doublings: usize, message_ratio_bits: f64) -> BootstrapLiteral {
+    fn literal(eval_mod_levels: usize, doublings: usize, message_ratio_bits: f64) -> BootstrapLiteral {
         let factors = 3;
         BootstrapLiteral {
-            slots_to_coefficients: factors,
-            coefficients_to_slots: factors,
+            slots_to_coeffs: factors,
+            coeffs_to_slots: factors,
             message_ratio_bits,
-            reduction_levels,
+            eval_mod_levels,
             doublings,
         }
     }
@@ -204,7 +204,7 @@ mod tests {
     fn polynomials_and_doublings_give_the_functions_and_fit_their_levels() {
         // Levels, doublings, and bits of the errors of the sine and the exponential.
         for (levels, doublings, sine_bits, exponential_bits) in [(8, 3, 34, 35), (7, 1, 21, 20), (7, 0, 40, 40)] {
-            let reduction = Reduction::new(BOUND, &literal(levels, doublings, 20.0)).unwrap();
+            let reduction = EvalMod::new(BOUND, &literal(levels, doublings, 20.0)).unwrap();
             assert_eq!(1 + reduction.cosine.depth() + doublings, levels);
             assert_eq!(reduction.exponential.depth() + doublings, levels);
             let mut exponential_error = 0f64;
@@ -221,15 +221,15 @@ mod tests {
 
     #[test]
     fn levels_that_a_polynomial_does_not_use_are_refused() {
-        let error = Reduction::new(BOUND, &literal(11, 5, 20.0)).unwrap_err();
+        let error = EvalMod::new(BOUND, &literal(11, 5, 20.0)).unwrap_err();
         assert!(error.to_string().contains("take fewer levels"), "{error}");
     }
 
     #[test]
     fn the_degree_is_as_small_as_the_ratio_allows() {
-        let degree = |ratio: f64| Reduction::new(BOUND, &literal(7, 0, ratio)).unwrap().cosine.degree();
+        let degree = |ratio: f64| EvalMod::new(BOUND, &literal(7, 0, ratio)).unwrap().cosine.degree();
         assert!(degree(8.0) < degree(10.0) && degree(10.0) < degree(12.0), "{} {}", degree(8.0), degree(10.0));
-        let reduction = Reduction::new(BOUND, &literal(7, 0, 8.0)).unwrap();
+        let reduction = EvalMod::new(BOUND, &literal(7, 0, 8.0)).unwrap();
         let x = 2.0 * PI / 256.0;
         assert!(reduction.sine_error() <= TOLERANCE * (x - x.sin()));
     }
