@@ -58,9 +58,9 @@ pub(super) fn at_least(interval: &Interval, length: f64) -> Interval {
     Interval { low: interval.low - missing, high: interval.high + missing }
 }
 
-/// The intervals of the logarithms of positive values, one for each group. An interval is at least as long as the median
-/// over the groups, and at least 0.1. The sums of a head may hardly differ in the calibration text and differ more in
-/// another text. Widening its interval to the median costs nothing: half of the other heads need that width anyway.
+/// The intervals of the logarithms of positive values, one for each group. An interval is at least as long as the
+/// median over the groups, and at least 0.1. The sums of a head may hardly differ in the calibration text and differ
+/// more in another text. Widening its interval to the median costs nothing: half of the other heads need that width.
 pub(super) fn logarithms(intervals: &[Interval]) -> Vec<Interval> {
     let all: Vec<Interval> = intervals.iter().map(Interval::logarithms).collect();
     let length = median(all.iter().map(|interval| interval.high - interval.low)).max(0.1);
