@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -20,16 +21,23 @@ HAM = ["lunch at noon", "see you at home", "call mother tonight", "the train is 
 SPAM = ["win free cash", "claim your prize now", "free entry call now", "urgent cash prize waiting"]
 
 
+def absent(reason: str) -> NoReturn:
+    """Skips a test for want of something; fails it in continuous integration, which must have it."""
+    if "UNSPOKEN_TEST_ALL" in os.environ:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def binary() -> Path:
-    """The `unspoken` command: that of UNSPOKEN_BIN, or one built in this repository. Without one, tests are skipped."""
+    """The `unspoken` command: that of UNSPOKEN_BIN, or one built in this repository."""
     if "UNSPOKEN_BIN" in os.environ:
         return Path(os.environ["UNSPOKEN_BIN"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     built = [target / profile / "unspoken" for profile in ("release", "debug")]
     found = next((path for path in built if path.exists()), None)
     if found is None:
-        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+        absent("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
     return found
 
 

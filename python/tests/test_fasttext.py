@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import HAM, ROOT, SPAM, Child
+from conftest import HAM, ROOT, SPAM, Child, absent
 
 import unspoken
 from unspoken import FastText
@@ -270,7 +270,7 @@ def test_works_in_scikit_learn(texts, labels):
 def test_learns_the_sms_collection():
     path = ROOT / "data" / "sms" / "spam_collection.tsv"
     if not path.exists():
-        pytest.skip("no SMS data; run `python3 scripts/fetch_data.py sms` first")
+        absent("no SMS data; run `python3 scripts/fetch_data.py sms` first")
     lines = [line.split("\t", 1) for line in Path(path).read_text().splitlines() if line]
     labels, texts = zip(*lines)
     model = FastText(progress=False).fit(texts[:4000], labels[:4000])

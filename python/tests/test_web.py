@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT, Service
+from conftest import ROOT, Service, absent
 
 import unspoken
 
@@ -77,7 +77,7 @@ def story_service(binary: Path, prepared_stories: Path, tmp_path_factory: pytest
     """A service that continues stories with insecure parameters, and the page; its URL."""
     program = binary.parent / "examples" / "story"
     if not program.exists():
-        pytest.skip("NO EXAMPLE story, SO STORIES ARE NOT TESTED: run `cargo test --release --no-run`")
+        absent("NO EXAMPLE story, SO STORIES ARE NOT TESTED: run `cargo test --release --no-run`")
     if not (SITE / "index.html").exists():
         pytest.skip("NO PAGE, SO IT IS NOT TESTED: run `make web`")
     data = tmp_path_factory.mktemp("story") / "data"

@@ -1,17 +1,13 @@
-//! SmolLM2-135M-Instruct, if `scripts/fetch_data.py smollm2` has fetched it.
+//! SmolLM2-135M-Instruct, which `scripts/fetch_data.py smollm2` fetches. Run with `cargo test -- --ignored smollm2`.
 
 use std::path::Path;
 
 use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{Generation, KvCache};
 
-fn smollm2() -> Option<LoadedModel> {
+fn smollm2() -> LoadedModel {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../data/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !path.exists() {
-        println!("skipped: {} is absent; `scripts/fetch_data.py smollm2` downloads it", path.display());
-        return None;
-    }
-    Some(load(&path, None).unwrap())
+    load(&path, None).unwrap()
 }
 
 /// Hard texts with their tokens as an implementation in Python gives them that shares no code with this one.
@@ -50,8 +46,9 @@ const TOKENS: [(&str, &[u32]); 6] = [
 ];
 
 #[test]
+#[ignore = "needs data/smollm2"]
 fn hard_texts_have_the_published_tokens_and_come_back() {
-    let Some(LoadedModel { tokenizer, .. }) = smollm2() else { return };
+    let LoadedModel { tokenizer, .. } = smollm2();
     for (text, expected) in TOKENS {
         let tokens = tokenizer.encode(text).unwrap();
         assert_eq!(tokens, expected, "{text:?}");
@@ -63,8 +60,9 @@ fn hard_texts_have_the_published_tokens_and_come_back() {
 }
 
 #[test]
+#[ignore = "needs data/smollm2"]
 fn control_tokens_are_recognised_and_are_no_text() {
-    let Some(LoadedModel { tokenizer, .. }) = smollm2() else { return };
+    let LoadedModel { tokenizer, .. } = smollm2();
     let tokens = tokenizer.encode("<|im_start|>user\nHi<|im_end|> <|im_nothing|>").unwrap();
     assert_eq!((tokens[0], tokens.iter().filter(|token| **token == 2).count()), (1, 1));
     assert_eq!(tokenizer.decode(&tokens).unwrap(), "user\nHi <|im_nothing|>");
@@ -74,8 +72,9 @@ fn control_tokens_are_recognised_and_are_no_text() {
 }
 
 #[test]
+#[ignore = "needs data/smollm2"]
 fn logits_are_those_of_another_implementation() {
-    let Some(LoadedModel { model, tokenizer }) = smollm2() else { return };
+    let LoadedModel { model, tokenizer } = smollm2();
     let text = "The capital of France is the city that gave 1889 its tower, and its name is";
     let tokens = tokenizer.encode(text).unwrap();
     let logits = model.logits(model.forward(&tokens, &mut KvCache::new(&model.config), &mut ()).unwrap().view());
@@ -98,8 +97,9 @@ fn logits_are_those_of_another_implementation() {
 }
 
 #[test]
+#[ignore = "needs data/smollm2"]
 fn a_question_gets_its_answer() {
-    let Some(LoadedModel { model, tokenizer }) = smollm2() else { return };
+    let LoadedModel { model, tokenizer } = smollm2();
     let prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n";
     let prompt = tokenizer.encode(prompt).unwrap();
     let tokens: Vec<u32> = Generation::new(&model, &prompt, tokenizer.ends()).unwrap().take(32).collect();
