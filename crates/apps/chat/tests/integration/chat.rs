@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{CHUNK, CHUNKS, CLIENT, GO, Party, bundle, client, options, server, setting, shared};
+use crate::common::{CHUNK, CHUNKS, CLIENT, GO, Party, bundle, client, options, server, setting, shared, whole};
 use unspoken_chat::{
     Answer, ChatError, Description, End, LlamaClient, LlamaServer, Logits, PassInput, Question, ServerOptions,
     SessionId,
@@ -64,12 +64,13 @@ fn message<T>(result: Result<T, ChatError>) -> String {
 
 #[test]
 fn generated_tokens_are_those_of_the_model_in_the_clear() {
-    let mut party = Party::new(shared(), CLIENT);
-    let (public, private) = &setting().stories[0];
+    let server = whole().server(&options());
+    let mut party = Party::of(&server, CLIENT, whole().client(&server));
+    let (public, private) = &whole().stories[0];
     let mut generation = party.generation(1, public, private, 12);
     let told = party.run(&mut generation).unwrap();
     let statistics = generation.statistics();
-    assert_eq!(told, setting().told(public, private, 12));
+    assert_eq!(told, whole().told(public, private, 12));
     assert_eq!((generation.end(), statistics.tokens), (Some(End::Maximum), 12));
     assert_eq!(statistics.passes, statistics.generating + private.len() / CHUNK);
     assert_eq!(statistics.generating, statistics.tokens - statistics.guessed);
@@ -146,7 +147,7 @@ fn a_cancelled_pass_leaves_the_session_as_it_was() {
     let (begun, layers) = (&party, setting().model.config.layers as u32);
     std::thread::scope(|scope| {
         let answer = scope.spawn(|| server.answer_with_progress(CLIENT, &begun.keys, &query, &cancel, &progress));
-        while progress.newest().is_none_or(|(done, _)| done < 2) {
+        while progress.newest().is_none_or(|(done, _)| done < 1) {
             std::thread::sleep(Duration::from_millis(1));
         }
         // Meanwhile no other query may use the session.

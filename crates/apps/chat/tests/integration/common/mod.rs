@@ -91,24 +91,36 @@ impl Setting {
     }
 }
 
+/// The first layer of stories260K: a small model, which tells stories of its own.
 pub fn setting() -> &'static Setting {
     static SETTING: OnceLock<Setting> = OnceLock::new();
-    SETTING.get_or_init(|| {
-        let LoadedModel { model, tokenizer } = stories260k();
-        let story = |name: &str, animal: &str| -> Vec<u32> {
-            let prompt = format!("One day, {name} and a {animal} went to the park. They saw");
-            let prompt = tokenizer.encode(&prompt).unwrap();
-            let told = Generation::new(&model, &prompt, &[]).unwrap().take(60);
-            prompt.iter().copied().chain(told).collect()
-        };
-        let stories = |animals: &[&str]| -> Vec<Vec<u32>> {
-            let names = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"];
-            animals.iter().flat_map(|animal| names.map(|name| story(name, animal))).collect()
-        };
-        let samples = stories(&["dog", "cat", "bird", "fish", "bear", "frog"]);
-        let held_out = stories(&["pig", "cow"]);
-        Setting::new(model, tokenizer, &samples, &held_out)
-    })
+    SETTING.get_or_init(|| of_stories(1))
+}
+
+/// stories260K.
+pub fn whole() -> &'static Setting {
+    static SETTING: OnceLock<Setting> = OnceLock::new();
+    SETTING.get_or_init(|| of_stories(5))
+}
+
+/// The first layers of stories260K.
+fn of_stories(layers: usize) -> Setting {
+    let LoadedModel { mut model, tokenizer } = stories260k();
+    model.config.layers = layers;
+    model.weights.layers.truncate(layers);
+    let story = |name: &str, animal: &str| -> Vec<u32> {
+        let prompt = format!("One day, {name} and a {animal} went to the park. They saw");
+        let prompt = tokenizer.encode(&prompt).unwrap();
+        let told = Generation::new(&model, &prompt, &[]).unwrap().take(60);
+        prompt.iter().copied().chain(told).collect()
+    };
+    let stories = |animals: &[&str]| -> Vec<Vec<u32>> {
+        let names = ["Tom", "Lily", "Sam", "Mia", "Ben", "Anna"];
+        animals.iter().flat_map(|animal| names.map(|name| story(name, animal))).collect()
+    };
+    let samples = stories(&["dog", "cat", "bird", "fish", "bear", "frog"]);
+    let held_out = stories(&["pig", "cow"]);
+    Setting::new(model, tokenizer, &samples, &held_out)
 }
 
 /// A model with random weights, whose heads and activations need several vectors of the small ring.
@@ -199,7 +211,7 @@ impl<'a> Party<'a> {
         Self::of(server, id, client(server))
     }
 
-    fn of(server: &'a LlamaServer, id: ClientId, client: LlamaClient) -> Self {
+    pub fn of(server: &'a LlamaServer, id: ClientId, client: LlamaClient) -> Self {
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         Party { server, id, client, keys }
     }
