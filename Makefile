@@ -57,7 +57,7 @@ tables-browser: build web python-env
 	sh scripts/install_browser.sh
 	cargo build --release -p unspoken-web --example native
 	npm install --silent --no-audit --no-fund --prefix .peers/npm node-seal@7.0.0
-	$(VENV)/bin/python scripts/browser_tables.py $(BIN) target/release/examples/native
+	$(VENV)/bin/python research/tables/browser_tables.py $(BIN) target/release/examples/native
 
 # Tests of the module for browsers in Node.js, against `vectors/`; `make web` builds it first.
 .PHONY: test-web
@@ -86,8 +86,8 @@ test-python: build python-checks
 
 python-checks: python-env web-if-possible
 	sh scripts/install_browser.sh
-	$(VENV)/bin/ruff check python scripts peers
-	$(VENV)/bin/ruff format --check python scripts peers
+	$(VENV)/bin/ruff check python scripts research
+	$(VENV)/bin/ruff format --check python scripts research
 	$(VENV)/bin/mypy --strict python/unspoken
 	UNSPOKEN_BIN=$(abspath $(BIN)) $(VENV)/bin/pytest -q python/tests
 
@@ -115,7 +115,7 @@ audit:
 
 # Installs other libraries as baselines of `unspoken-bench`, as far as this machine supports them.
 peers:
-	bash peers/setup.sh
+	bash research/peers/setup.sh
 
 # Two minutes for each decoder; needs a nightly toolchain and cargo-fuzz.
 fuzz:
@@ -135,42 +135,42 @@ storm:
 
 # The tables of docs/benchmarks.md.
 benchmarks: build-bench data
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN))
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN))
 
 # Only the tables of the lookup paper, compared with its numbers; the other sections of the document stay.
 tables-lookup: build-bench data
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) lookup
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) lookup
 
 # Tables 3, 4, 6, 7 and 8 of the permutation paper, compared with its numbers.
 tables-matrix: build-bench data/mnist
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "matrix: permutations" "matrix: products" "matrix: digits"
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "matrix: permutations" "matrix: products" "matrix: digits"
 
 data/mnist:
 	$(PYTHON) scripts/fetch_data.py mnist
 
 # Client encryption compared with SEAL (`make peers`) and with the paper's Tables 1 and 2; the other sections stay.
 tables-encrypt: build-bench data/tables
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
 
-# Private retrieval compared with the paper's Table 7, and with Respire if set up as in `peers/README.md`.
+# Private retrieval compared with the paper's Table 7, and with Respire if set up as in `research/peers/README.md`.
 # Needs 18 GB of memory.
 tables-pir: build-bench
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: dense" "pir: published" "pir: database" \
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: dense" "pir: published" "pir: database" \
 		"pir: shards" "pir: service" "pir: sealed"
 
 # Encrypted language models: linear algebra, polynomials, passes and a chain of stories260K, counted blocks of published
 # models. Needs 20 GB of memory, and about an hour.
 tables-llama: build-bench
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: linear algebra and polynomials" "llama: passes" \
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "llama: linear algebra and polynomials" "llama: passes" \
 	    "llama: blocks"
 
 # SmolLM2, encrypted: a chunk of 64 tokens, then passes of 8. Needs 14 GB of memory, and about an hour.
 tables-llama-smollm2: build-bench data/smollm2 data/movie-reviews
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: SmolLM2"
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "llama: SmolLM2"
 
 # Language models in the clear and simulated: Tables 1 to 4 of the paper on private Llama inference. About an hour.
 tables-llama-clear: build data/smollm2 data/movie-reviews
-	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "llama: in the clear"
+	$(PYTHON) research/tables/benchmarks.py $(dir $(BIN)) "llama: in the clear"
 
 data/smollm2:
 	$(PYTHON) scripts/fetch_data.py smollm2

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rayon::prelude::*;
 use unspoken_pir::{
-    DatabaseVersion, KEY_FORMAT, KeyHeader, PhaseTimes, PirError, PirParameters, PlaneShape, Planes, PreparedKeys,
-    Query, Response, Staleness, TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
+    DatabaseVersion, KEY_FORMAT, KeyHeader, PirError, PirParameters, PlaneShape, Planes, PreparedKeys, Query, Response,
+    Staleness, TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
 use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
 use unspoken_ring::{Device, RingError};
@@ -113,7 +113,7 @@ fn respond<V: DatabaseVersion>(
             });
             let mut responses = Vec::with_capacity(all.len());
             for some in all.chunks(DENSE_PASS) {
-                let (answered, _) = dense::answer(tables.parameters(), shape, planes, some, cancel)?;
+                let answered = dense::answer(tables.parameters(), shape, planes, some, cancel)?;
                 let planes = answered.into_iter().map(|planes| planes.into_iter().map(PlaneResponse::Dense).collect());
                 responses.extend(planes);
             }
@@ -127,11 +127,10 @@ fn respond<V: DatabaseVersion>(
 fn respond_to_each(
     description: &Description,
     requests: &[(&PreparedKeys, &Queries)],
-    answer: impl Fn(&PreparedKeys, &Query) -> Result<(Vec<Response>, PhaseTimes), PirError> + Sync,
+    answer: impl Fn(&PreparedKeys, &Query) -> Result<Vec<Response>, PirError> + Sync,
 ) -> Result<Vec<Vec<PlaneResponse>>, RetrieveError> {
     let respond = |(keys, query): &(&PreparedKeys, &Query)| {
-        let (responses, _) = answer(keys, query)?;
-        Ok(responses.into_iter().map(PlaneResponse::Transformed).collect())
+        Ok(answer(keys, query)?.into_iter().map(PlaneResponse::Transformed).collect())
     };
     let all = each_query(requests, |queries| match queries {
         Queries::Transformed(queries) => queries.as_slice(),

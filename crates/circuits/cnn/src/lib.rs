@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
-mod encrypted_weights;
+mod circuit;
+mod convolution;
 mod error;
-mod plain_weights;
+mod layout;
+mod placement;
 
-pub use encrypted_weights::{EncryptedNetwork, EncryptedWeightsCircuit, EncryptedWeightsLayout};
+pub use circuit::PlainWeightsCircuit;
 pub use error::CnnError;
-pub use plain_weights::{ImageLayout, PlainWeightsCircuit};
+pub use layout::ImageLayout;

@@ -7,7 +7,7 @@ mod memory;
 
 use common::{PRESET, network};
 use memory::{Checks, Server, own_parameters, peak};
-use unspoken_cnn::{EncryptedWeightsCircuit, PlainWeightsCircuit};
+use unspoken_cnn::PlainWeightsCircuit;
 use unspoken_digits_model::Shape;
 
 #[test]
@@ -28,22 +28,6 @@ fn estimates_bound_what_is_allocated() {
         let ((circuit, _), measured) = peak(run);
         let what = format!("batches of {batch}, plaintext weights");
         checks.check(&what, measured, circuit.prepared_bytes() + circuit.working_bytes(), 2.0);
-    }
-    for batch in [16, 64] {
-        let circuit = EncryptedWeightsCircuit::new(Shape::LITE, &parameters, batch).unwrap();
-        let (level, scale, vectors) = (circuit.input_level(), circuit.scale(), circuit.layout().vectors());
-
-        let server = Server::new(PRESET, circuit.key_plan(), vectors, (level, scale));
-        let own = server.encoder.parameters();
-        let circuit = EncryptedWeightsCircuit::new(Shape::LITE, own, batch).unwrap();
-        let weights = circuit.encrypt_network(&network, |slots, level, scale| {
-            let plaintext = server.encoder.encode(slots, level, scale)?;
-            server.encrypt(&plaintext)
-        });
-        let weights = weights.unwrap();
-        let (scores, measured) = peak(|| circuit.evaluate(&server.evaluator(), &weights, &server.inputs).unwrap());
-        drop(scores);
-        checks.check(&format!("batches of {batch}, encrypted weights"), measured, circuit.working_bytes(), 3.5);
     }
     checks.finish();
 }

@@ -10,8 +10,6 @@ mod linear;
 mod permuted;
 mod product;
 mod reduce;
-mod rows;
-mod skewed;
 mod tile;
 
 pub use elementwise::{add, multiply, scale, subtract};
@@ -25,6 +23,5 @@ pub use linear::{LinearMap, Operand};
 pub use permuted::VectorPermutation;
 pub use product::{Estimate, Method, Product, Task, estimates};
 pub use reduce::{Axis, MatrixVector, Sum, TileMask};
-pub use rows::{EncryptedRows, RowsProduct};
-pub use skewed::{SkewedMatrix, SkewedProduct};
+pub use tile::Term;
 pub use unspoken_permute::PlanCache;

@@ -17,12 +17,17 @@ pub(crate) struct LevelAndScales {
 }
 
 /// One coefficient of a linear map of a tile: `weight` times the entry `index * unit` positions later is added to entry
-/// (`row`, `column`) of the result.
-pub(crate) struct Term {
-    pub(crate) row: usize,
-    pub(crate) column: usize,
-    pub(crate) index: i64,
-    pub(crate) weight: f64,
+/// (`row`, `column`) of the result. The map says what its unit is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Term {
+    /// Row of the result in its tile.
+    pub row: usize,
+    /// Column of the result in its tile.
+    pub column: usize,
+    /// Distance of the entry, in units.
+    pub index: i64,
+    /// Its factor.
+    pub weight: f64,
 }
 
 /// The map with these terms, the same for all matrices of a vector. The result is zero outside the tile, also if the

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = start.elapsed().as_secs_f64();
     writeln!(std::io::stdout(), "{} plans in {seconds:.1} s, {explanation}", explanation.rows().len())?;
     let start = Instant::now();
-    let stages = task.explain_stages(&parameters, &model)?.rows().len();
-    writeln!(std::io::stdout(), "{stages} plans of stages alone in {:.1} s", start.elapsed().as_secs_f64())?;
+    task.plan_stages(&parameters, &model)?;
+    writeln!(std::io::stdout(), "the best plan of stages alone in {:.1} s", start.elapsed().as_secs_f64())?;
     Ok(())
 }

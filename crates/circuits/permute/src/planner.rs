@@ -19,15 +19,6 @@ impl Task<'_> {
         Ok(self.explained(self.candidates(parameters, model)?))
     }
 
-    /// As [`Task::explain`], with the plans of stages alone ([`Program::Stages`](crate::Program::Stages)): for callers
-    /// that run no others, whose search takes most of the time.
-    ///
-    /// # Errors
-    /// Same as [`Task::explain`].
-    pub fn explain_stages(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Explanation, PermuteError> {
-        Ok(self.explained(candidates(self, Scope::Stages, parameters, model)?))
-    }
-
     fn explained(&self, candidates: Vec<Candidate>) -> Explanation {
         let rows = candidates.into_iter().map(|candidate| {
             let verdict = self.verdict(&candidate.estimate);
@@ -201,6 +192,24 @@ mod tests {
         let stages = task.plan_stages(&fixture.parameters, &fixture.model).unwrap();
         assert!(matches!(stages.plan.program(), Program::Stages(_)));
         assert_eq!(fixture.files().len(), 2);
+    }
+
+    /// The plans of stages are those of the whole search, in the same order.
+    #[test]
+    fn the_search_for_stages_finds_all_of_them() {
+        let Fixture { parameters, model, .. } = Fixture::new();
+        let permutation = Permutation::random(300, 5).unwrap();
+        for packing in [Packing::Repeated, Packing::Blocks] {
+            let task = Task::new(&permutation, packing, &parameters, 1);
+            let plans = |scope| {
+                let found = candidates(&task, scope, &parameters, &model).unwrap();
+                found.into_iter().map(|candidate| candidate.plan).collect::<Vec<Plan>>()
+            };
+            let (all, stages) = (plans(Scope::All), plans(Scope::Stages));
+            assert!(all.len() > stages.len() && !stages.is_empty());
+            let of_stages = |plan: &Plan| matches!(plan.program(), Program::Stages(_));
+            assert_eq!(stages, all.into_iter().filter(of_stages).collect::<Vec<Plan>>());
+        }
     }
 
     #[test]

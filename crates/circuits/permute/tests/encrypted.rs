@@ -5,8 +5,8 @@ use unspoken_ckks::{
     Preset, Simulator,
 };
 use unspoken_permute::{
-    BlockedPlan, Estimate, Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Program,
-    Strategy, Task, Verdict, factors,
+    BlockedPlan, Estimate, Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy,
+    Task, Verdict, factors,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, RlweError, SecretKey};
@@ -96,24 +96,6 @@ fn check(client: &mut Client, plan: &Plan, permutation: &Permutation) -> f64 {
         simulated.error().rms
     );
     error.worst
-}
-
-/// The plans of stages are those of the whole search, in the same order.
-#[test]
-fn the_search_for_stages_finds_all_of_them() {
-    let parameters = Preset::find(REAL).unwrap().build().unwrap();
-    let model = CostModel::nominal(&parameters);
-    let permutation = Permutation::random(300, 5).unwrap();
-    for packing in [Packing::Repeated, Packing::Blocks] {
-        let task = Task::new(&permutation, packing, &parameters, OUTPUT_LEVEL);
-        let all = task.explain(&parameters, &model).unwrap();
-        let stages = task.explain_stages(&parameters, &model).unwrap();
-        let of_stages = |plan: &&Plan| matches!(plan.program(), Program::Stages(_));
-        let expected: Vec<&Plan> = all.rows().iter().map(|row| &row.candidate.plan).filter(of_stages).collect();
-        let found: Vec<&Plan> = stages.rows().iter().map(|row| &row.candidate.plan).collect();
-        assert!(all.rows().len() > stages.rows().len() && !found.is_empty());
-        assert_eq!(found, expected);
-    }
 }
 
 #[test]

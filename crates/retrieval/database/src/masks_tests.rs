@@ -37,7 +37,7 @@ fn ask(version: &Snapshot, cell: u64) -> Vec<u8> {
     let secret = PirSecret::generate(parameters, &mut rng).unwrap();
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
     let query = secret.dense_query(shape, cell, &mut rng).unwrap();
-    let (responses, _) = dense::answer(parameters, shape, &planes, &[(&keys, &query)], &GO_ON).unwrap();
+    let responses = dense::answer(parameters, shape, &planes, &[(&keys, &query)], &GO_ON).unwrap();
     secret.dense_extract(&responses[0][0], shape).unwrap()[..2000].to_vec()
 }
 

@@ -1,10 +1,11 @@
 //! Measures the time of an answer, by phase: `answer_timings MEGABYTES [avx2|portable] [compact|bits|packed ...]`. For
 //! one thread, set `RAYON_NUM_THREADS=1`.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use unspoken_pir::{Database, Mode, PirParameters, PirSecret, Preset, SeededKeys, answer};
+use unspoken_pir::{Database, Mode, Phase, PirParameters, PirSecret, Preset, SeededKeys, answer_in_phases};
 use unspoken_ring::{Backend, SecretRng};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,7 +49,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for index in [0, 1, shape.pieces / 7, shape.pieces / 3, shape.pieces / 2, shape.pieces - 2, shape.pieces - 1] {
             let query = secret.query(mode, shape, index, &mut rng)?;
             let started = Instant::now();
-            let (responses, phases) = answer(&keys, shape, &[database.view()], &query, &AtomicBool::new(false))?;
+            let (mut phases, mut since) = (BTreeMap::<Phase, Duration>::new(), started);
+            let ended = |phase| {
+                *phases.entry(phase).or_default() += since.elapsed();
+                since = Instant::now();
+            };
+            let (planes, never) = ([database.view()], AtomicBool::new(false));
+            let responses = answer_in_phases(&keys, shape, &planes, &query, &never, ended)?;
             let response = &responses[0];
             let seconds = started.elapsed().as_secs_f64();
             let start = index as usize * parameters.piece_bytes();

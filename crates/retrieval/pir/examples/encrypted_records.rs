@@ -41,16 +41,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for index in [0, count / 3, count - 1] {
             let query = secret.query(mode, shape, index, &mut rng)?;
             let started = Instant::now();
-            let (responses, phases) = encrypted::answer(&keys, &tables, view, &query, &AtomicBool::new(false))?;
+            let responses = encrypted::answer(&keys, &tables, view, &query, &AtomicBool::new(false))?;
             let seconds = started.elapsed().as_secs_f64();
             for (plane, response) in responses.iter().enumerate() {
                 assert!(*secret.extract_encrypted(response, &tables, plane, index)? == *cell_now(index));
             }
             let bytes = Query::byte_len(&parameters, mode, shape);
-            println!(
-                "{mode}, {bytes} bytes: {seconds:.3} s, of which expansion {:.3} s",
-                phases.expansion.as_secs_f64()
-            );
+            println!("{mode}, {bytes} bytes: {seconds:.3} s");
         }
     }
     Ok(())

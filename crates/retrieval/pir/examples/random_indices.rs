@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rng.fill(&mut bytes);
             let index = u64::from_le_bytes(bytes) % shape.pieces;
             let query = secret.query(mode, shape, index, &mut rng)?;
-            let (responses, _) = answer(&keys, shape, &[database.view()], &query, &AtomicBool::new(false))?;
+            let responses = answer(&keys, shape, &[database.view()], &query, &AtomicBool::new(false))?;
             let start = index as usize * parameters.piece_bytes();
             asked += 1;
             exact += usize::from(

@@ -23,7 +23,7 @@ use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
 use crate::query::Query;
 use crate::response::Response;
-use crate::server::{PhaseTimes, Stopwatch, chosen, is_on_device, rotated_to_front, selected};
+use crate::server::{chosen, is_on_device, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
 use crate::tables::{PlaneShape, Tables};
 
@@ -232,12 +232,10 @@ pub fn answer(
     view: EncryptedView<'_>,
     query: &Query,
     cancel: &AtomicBool,
-) -> Result<(Vec<Response>, PhaseTimes), PirError> {
+) -> Result<Vec<Response>, PirError> {
     let (ring, shape) = (tables.parameters().ring(), checked_shape(tables, view)?);
-    let mut phases = PhaseTimes::default();
-    let mut watch = Stopwatch::new(cancel);
     let bits = expansion::expand(keys, shape, query, cancel)?;
-    watch.lap(&mut phases.expansion)?;
+    expansion::check(cancel)?;
     let (places, numbers) = bits.split_at(shape.piece_bits as usize);
     let (inner, outer) = numbers.split_at(numbers.len().min(RANGE_BITS));
     let mut responses = Vec::with_capacity(tables.planes());
@@ -246,16 +244,16 @@ pub fn answer(
         for range in 0..1u64 << outer.len() {
             let of_range = view.select_from(tables, plane, range << inner.len(), inner)?;
             chosen.push(or_zero(tables, of_range)?);
-            watch.lap(&mut phases.selection)?;
+            expansion::check(cancel)?;
         }
         let chosen = rotated_to_front(ring, vec![selected(ring, chosen, outer)?], &[places])?;
-        watch.lap(&mut phases.selection)?;
+        expansion::check(cancel)?;
         for ciphertext in &chosen {
             responses.push(Response::compress(keys, ciphertext)?);
         }
-        watch.lap(&mut phases.compression)?;
+        expansion::check(cancel)?;
     }
-    Ok((responses, phases))
+    Ok(responses)
 }
 
 /// Checks the kind of the tables and the length of a view. A wrong one is an error of the database, not of the client.

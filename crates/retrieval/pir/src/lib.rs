@@ -39,7 +39,7 @@ pub use preset::Preset;
 pub use query::Query;
 pub use response::Response;
 pub use secured::SecuredObject;
-pub use server::{PhaseTimes, answer, answer_memory_bytes};
+pub use server::{Phase, answer, answer_in_phases, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
 pub use tables::{PlaneShape, TableKind, Tables};
 pub use unspoken_gsw::GswError;

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use unspoken_gsw::{Choice, GswError, Rgsw, RlweCiphertext, SmallRing};
@@ -18,19 +17,21 @@ use crate::query::Query;
 use crate::response::Response;
 use crate::shape::DatabaseShape;
 
-/// Durations of the phases of an answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PhaseTimes {
-    /// Expansion of the query to RGSW ciphertexts of the index's bits.
-    pub expansion: Duration,
+/// A phase of an answer. Tables of each kind have some of them, and most of these once for each plane, or more often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Expansion of the query to RGSW ciphertexts of the index's bits, or of those that select.
+    Expansion,
     /// Expansion of the row bits to an encrypted unit vector.
-    pub selectors: Duration,
-    /// Sums over all rows, of all planes.
-    pub rows: Duration,
-    /// Selection of columns and places, of all planes.
-    pub selection: Duration,
-    /// Switch to the ring of responses, of all planes.
-    pub compression: Duration,
+    Selectors,
+    /// Sums over all rows.
+    Rows,
+    /// Packing of the sums over rows of a dense table.
+    Packing,
+    /// Selection of columns and places; for dense tables with the rounding.
+    Selection,
+    /// Switch to the ring of responses.
+    Compression,
 }
 
 /// Computes the responses to a query, one for each plane. Planes are tables of one shape that hold the parts of records
@@ -45,38 +46,52 @@ pub fn answer(
     planes: &[TableView],
     query: &Query,
     cancel: &AtomicBool,
-) -> Result<(Vec<Response>, PhaseTimes), PirError> {
+) -> Result<Vec<Response>, PirError> {
+    answer_in_phases(keys, shape, planes, query, cancel, |_| ())
+}
+
+/// As [`answer`], and calls `ended` at the end of each phase.
+///
+/// # Errors
+/// As for [`answer`].
+pub fn answer_in_phases(
+    keys: &PreparedKeys,
+    shape: DatabaseShape,
+    planes: &[TableView],
+    query: &Query,
+    cancel: &AtomicBool,
+    mut ended: impl FnMut(Phase),
+) -> Result<Vec<Response>, PirError> {
     planes.iter().try_for_each(|plane| check_table(&keys.parameters, shape, plane))?;
     expansion::check(cancel)?;
     keys.parameters.check_failure(shape, query.mode())?;
-    let mut phases = PhaseTimes::default();
-    let mut watch = Stopwatch::new(cancel);
+    let mut watch = Watch { cancel, ended: &mut ended };
     let bits = expansion::expand(keys, shape, query, cancel)?;
-    watch.lap(&mut phases.expansion)?;
+    watch.ended(Phase::Expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
     let (columns, rows) = rest.split_at(shape.column_bits as usize);
     let inner_bits = shape.column_bits.min(most_inner_bits(keys.parameters.ring()));
     let (inner, outer) = columns.split_at(inner_bits as usize);
     let ring = keys.parameters.ring();
     let rows = Rows::new(&keys.parameters, selectors(&keys.parameters, shape, rows)?)?;
-    watch.lap(&mut phases.selectors)?;
+    watch.ended(Phase::Selectors)?;
     let mut responses = Vec::with_capacity(planes.len());
     for plane in planes {
         let mut entries = Vec::new();
         for columns in column_ranges(shape, inner_bits) {
             let sums = row_sums(&keys.parameters, shape, plane, columns, &rows)?;
-            watch.lap(&mut phases.rows)?;
+            watch.ended(Phase::Rows)?;
             entries.push(selected(ring, sums, inner)?);
-            watch.lap(&mut phases.selection)?;
+            watch.ended(Phase::Selection)?;
         }
         let chosen = rotated_to_front(ring, vec![selected(ring, entries, outer)?], &[places])?;
-        watch.lap(&mut phases.selection)?;
+        watch.ended(Phase::Selection)?;
         for ciphertext in &chosen {
             responses.push(Response::compress(keys, ciphertext)?);
         }
-        watch.lap(&mut phases.compression)?;
+        watch.ended(Phase::Compression)?;
     }
-    Ok((responses, phases))
+    Ok(responses)
 }
 
 /// Bytes of memory that computing an answer needs.
@@ -124,21 +139,16 @@ impl Rows {
     }
 }
 
-/// Measures the durations of phases, and checks for cancellation between them.
-pub(crate) struct Stopwatch<'a> {
-    started: Instant,
-    cancel: &'a AtomicBool,
+/// Tells of phases that ended, and checks for cancellation between them.
+pub(crate) struct Watch<'a> {
+    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) ended: &'a mut dyn FnMut(Phase),
 }
 
-impl<'a> Stopwatch<'a> {
-    pub(crate) fn new(cancel: &'a AtomicBool) -> Self {
-        Stopwatch { started: Instant::now(), cancel }
-    }
-
-    pub(crate) fn lap(&mut self, phase: &mut Duration) -> Result<(), PirError> {
-        *phase += self.started.elapsed();
-        self.started = Instant::now();
-        if self.cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
+impl Watch<'_> {
+    pub(crate) fn ended(&mut self, phase: Phase) -> Result<(), PirError> {
+        (self.ended)(phase);
+        expansion::check(self.cancel)
     }
 }
 

@@ -40,7 +40,7 @@ impl Parties {
 }
 
 fn ask(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<Response, PirError> {
-    let (mut responses, _) = answer(keys, database.shape(), &[database.view()], query, &AtomicBool::new(false))?;
+    let mut responses = answer(keys, database.shape(), &[database.view()], query, &AtomicBool::new(false))?;
     Ok(responses.remove(0))
 }
 
@@ -140,7 +140,7 @@ fn planes_and_changes_are_answered_from_one_query() {
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
     for index in [76, 77, 499] {
         let query = secret.query(Mode::Packed, database.shape(), index, &mut rng).unwrap();
-        let (responses, _) = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false)).unwrap();
+        let responses = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false)).unwrap();
         let found: Vec<Vec<u8>> =
             responses.iter().map(|response| secret.extract(response, 0, index).unwrap().to_vec()).collect();
         let cell = index as usize * piece..(index as usize + 1) * piece;
@@ -323,7 +323,7 @@ fn encrypted_records_are_found_and_replaced() {
         let keys = secret.keys(mode, &mut rng).unwrap().expand().unwrap();
         for index in [0, 1, 40, 42, 298] {
             let query = secret.query(mode, shape, index, &mut rng).unwrap();
-            let (responses, _) = encrypted::answer(&keys, &tables, stored.view(), &query, &cancel).unwrap();
+            let responses = encrypted::answer(&keys, &tables, stored.view(), &query, &cancel).unwrap();
             let mut record = Vec::new();
             for (plane, response) in responses.iter().enumerate() {
                 record.extend_from_slice(&secret.extract_encrypted(response, &tables, plane, index).unwrap());
@@ -356,7 +356,7 @@ fn encrypted_records_have_the_same_responses_on_a_device() {
         let [wanted, found] = [&tables, &there].map(|tables| {
             let keys = sent(tables.parameters(), &keys);
             let query = Query::from_bytes(tables.parameters(), mode, shape, &bytes).unwrap();
-            encrypted::answer(&keys, tables, stored.view(), &query, &AtomicBool::new(false)).unwrap().0
+            encrypted::answer(&keys, tables, stored.view(), &query, &AtomicBool::new(false)).unwrap()
         });
         assert!(wanted == found, "{mode}");
     }
@@ -385,7 +385,7 @@ fn content_that_the_owner_did_not_store_at_its_place_is_refused() {
     stored.changes.insert(3, altered.into());
     let mut read = |tables: &Tables, plane: usize, index: u64, expected: u64| {
         let query = secret.query(Mode::Packed, shape, index, &mut rng).unwrap();
-        let (responses, _) = encrypted::answer(&keys, &stored.tables, stored.view(), &query, &cancel).unwrap();
+        let responses = encrypted::answer(&keys, &stored.tables, stored.view(), &query, &cancel).unwrap();
         secret.extract_encrypted(&responses[plane], tables, plane, expected).map(|piece| piece.to_vec())
     };
     assert_eq!(read(&tables, 0, 9, 9).unwrap(), cells[9][..240]);

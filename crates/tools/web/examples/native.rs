@@ -1,4 +1,4 @@
-//! Times of clients on this machine without a browser, for `scripts/browser_tables.py`.
+//! Times of clients on this machine without a browser, for `research/tables/browser_tables.py`.
 //!
 //! `native CLASSIFIER DIGITS DATABASE` answers questions in this process, with one thread, and prints a line of JSON
 //! for each application: median milliseconds for keys, encryption and decryption.

@@ -59,7 +59,7 @@ impl<S: DatabaseShard> ShardServer<S> {
         }
         let (planes, mut responses) = (self.shard.planes(), Vec::<Vec<PartialResponse>>::with_capacity(all.len()));
         for some in all.chunks(DENSE_PASS) {
-            let (answered, _) = dense::partial_answer(self.parameters(), self.shard.part(), &planes, some, cancel)?;
+            let answered = dense::partial_answer(self.parameters(), self.shard.part(), &planes, some, cancel)?;
             responses.extend(answered);
         }
         let mut rest = responses.iter();

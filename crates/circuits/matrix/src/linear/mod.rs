@@ -105,7 +105,7 @@ impl LinearMap {
         check_indices(OPERATION, "row", rows, input.shape.0)?;
         let weight = |row: usize, from| if rows[row] == from { 1.0 } else { 0.0 };
         let builder = Builder::new(OPERATION, parameters, layout, input)?;
-        Self::left(builder, rows.len(), Skews::default(), weight)
+        Self::left(builder, rows.len(), weight)
     }
 
     /// The columns with these indices, in this order, like numpy's `a[:, columns]`.
@@ -148,21 +148,9 @@ impl LinearMap {
         input: Operand,
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
-        Self::times_left_skewed(parameters, layout, input, weights, Skews::default())
-    }
-
-    /// Same as [`LinearMap::times_left`] for input and result with skewed columns: see
-    /// [`SkewedProduct`](crate::SkewedProduct).
-    pub(crate) fn times_left_skewed(
-        parameters: &CkksParameters,
-        layout: Layout,
-        input: Operand,
-        weights: &Array2<f64>,
-        skews: Skews,
-    ) -> Result<Self, MatrixError> {
         crate::product::check_shapes(weights.dim(), input.shape)?;
         let builder = Builder::new(TIMES, parameters, layout, input)?;
-        Self::left(builder, weights.nrows(), skews, |row, from| weights[(row, from)])
+        Self::left(builder, weights.nrows(), |row, from| weights[(row, from)])
     }
 
     /// `x @ weights`, by the diagonals of the weights.
@@ -189,31 +177,48 @@ impl LinearMap {
         Self::right(Builder::new(TIMES, parameters, layout, input)?, columns, block)
     }
 
-    /// The map whose result has row `r` equal to `sum weight(r, k) * row k`, with skewed columns of input and result.
-    fn left(
-        builder: Builder<'_>,
+    /// The map to a matrix of `rows` rows whose tile in row `to` of the tiles is the sum of `terms(to, from)` of the
+    /// operand's tiles in each row `from`, the same in each column of tiles. The index of a [`Term`] counts rows.
+    ///
+    /// # Errors
+    /// If tiles are not square, a weight is not finite, or there is no level left.
+    pub fn between_rows(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Operand,
         rows: usize,
-        skews: Skews,
-        weight: impl Fn(usize, usize) -> f64,
+        terms: impl Fn(usize, usize) -> Vec<Term>,
     ) -> Result<Self, MatrixError> {
-        let (layout, shape) = (builder.layout(), builder.input().shape);
-        layout.check_square(builder.operation())?;
-        let (d, inner) = (layout.dim(), shape.0);
+        Self::by_rows(Builder::new(TIMES, parameters, layout, input)?, rows, terms)
+    }
+
+    /// The map whose result has row `r` equal to `sum weight(r, k) * row k`.
+    fn left(builder: Builder<'_>, rows: usize, weight: impl Fn(usize, usize) -> f64) -> Result<Self, MatrixError> {
+        let (d, all) = (builder.layout().dim(), builder.input().shape.0);
         let block = |to: usize, from: usize| {
-            let (rows, inner) = (d.min(rows - to * d), d.min(inner - from * d));
+            let (rows, inner) = (d.min(rows - to * d), d.min(all - from * d));
             let cells = (0..rows * inner).map(|cell| (cell / inner, cell % inner));
             let weighted = cells.map(|(row, k)| (row, k, weight(to * d + row, from * d + k)));
             let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(row, k, weight)| {
-                (0..d).map(move |column| {
-                    let (to, from) = (skewed(d, row, column, skews.to), skewed(d, k, column, skews.from));
-                    Term { row: to, column, index: from as i64 - to as i64, weight }
-                })
+                (0..d).map(move |column| Term { row, column, index: k as i64 - row as i64, weight })
             });
             terms.collect::<Vec<_>>()
         };
+        Self::by_rows(builder, rows, block)
+    }
+
+    /// The map to so many rows whose blocks of a tile of the result and one of the input have these terms, the same in
+    /// each column of tiles.
+    fn by_rows(
+        builder: Builder<'_>,
+        rows: usize,
+        block: impl Fn(usize, usize) -> Vec<Term>,
+    ) -> Result<Self, MatrixError> {
+        let (layout, shape) = (builder.layout(), builder.input().shape);
+        layout.check_square(builder.operation())?;
         let ((from, columns), (to, _)) = (layout.grid(shape), layout.grid((rows, 1)));
         let grid = (to, from);
-        let (transforms, blocks) = builder.blocks(d, grid, block)?;
+        let (transforms, blocks) = builder.blocks(layout.dim(), grid, block)?;
         let of = |(row, column): (usize, usize)| {
             blocks[row].iter().map(|&(transform, from)| (transform, from * columns + column)).collect()
         };
@@ -333,15 +338,3 @@ pub(crate) fn check_indices(
 const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
 const TIMES: &str = "multiply by a plaintext";
-
-/// Skews of the input and of the result of a map, below `d`: column `j` is shifted up by skew times `j` rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Skews {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-}
-
-/// The row where entry `row` of a column is stored if the column is shifted up by `skew * column` rows, modulo `d`.
-fn skewed(d: usize, row: usize, column: usize, skew: usize) -> usize {
-    (row + d - skew * column % d) % d
-}

@@ -5,5 +5,3 @@ mod graph;
 mod operations;
 mod permuted;
 mod product;
-mod rows;
-mod skewed;

@@ -78,8 +78,8 @@ fn logits_are_those_of_another_implementation() {
     let text = "The capital of France is the city that gave 1889 its tower, and its name is";
     let tokens = tokenizer.encode(text).unwrap();
     let logits = model.logits(model.forward(&tokens, &mut KvCache::new(&model.config), &mut ()).unwrap().view());
-    // By `peers/llama_logits.py`, in 64-bit floating point: the logarithm of the sum of exp of each row's logits, and
-    // the largest logits of the last row.
+    // By `research/peers/llama_logits.py`, in 64-bit floating point: the logarithm of the sum of exp of each row's
+    // logits, and the largest logits of the last row.
     let sums = [
         28.2188, 22.3937, 15.1271, 24.223, 17.6293, 14.4152, 19.7685, 20.589, 13.1671, 30.0111, 27.6695, 26.0707,
         27.3687, 18.9978, 16.7846, 21.119, 15.9314, 19.1386, 20.0057, 24.5129, 12.7055,

@@ -30,7 +30,7 @@ impl Client {
         match (version.tables().shape(), version.planes()) {
             (PlaneShape::Transformed(shape), Planes::Transformed(planes)) => {
                 let query = self.secret.query(Mode::Packed, shape, cell, &mut self.rng).unwrap();
-                let (responses, _) = answer(&self.keys, shape, &planes, &query, &GO_ON).unwrap();
+                let responses = answer(&self.keys, shape, &planes, &query, &GO_ON).unwrap();
                 let pieces = responses.iter().enumerate();
                 pieces
                     .flat_map(|(plane, response)| self.secret.extract(response, plane, cell).unwrap().to_vec())
@@ -39,7 +39,7 @@ impl Client {
             (PlaneShape::Dense(shape), Planes::Dense(planes)) => {
                 let query = self.secret.dense_query(shape, cell, &mut self.rng).unwrap();
                 let queries = [(&self.keys, &query)];
-                let (responses, _) = dense::answer(version.parameters(), shape, &planes, &queries, &GO_ON).unwrap();
+                let responses = dense::answer(version.parameters(), shape, &planes, &queries, &GO_ON).unwrap();
                 let pieces = responses[0].iter();
                 pieces.flat_map(|response| self.secret.dense_extract(response, shape).unwrap().to_vec()).collect()
             }

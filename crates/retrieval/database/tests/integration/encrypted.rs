@@ -69,7 +69,7 @@ impl Owner {
         let mut cells = Vec::new();
         for &cell in tables.layout().candidates(key.as_bytes()).unwrap().iter() {
             let query = self.secret.query(Mode::Packed, shape, cell, &mut self.rng).unwrap();
-            let (responses, _) = encrypted::answer(&self.keys, &tables, view, &query, &GO_ON).unwrap();
+            let responses = encrypted::answer(&self.keys, &tables, view, &query, &GO_ON).unwrap();
             let mut content = Vec::new();
             for (plane, response) in responses.iter().enumerate() {
                 content.extend_from_slice(&self.secret.extract_encrypted(response, &tables, plane, cell)?);

@@ -34,7 +34,7 @@ fn ask(snapshot: &Snapshot, shards: &[Shard], index: u64) -> Vec<u8> {
     let query = secret.dense_query(shape, index, &mut rng).unwrap();
     let partial = |shard: &Shard| {
         let queries = [(&keys, &query)];
-        partial_answer(parameters, shard.part(), &shard.planes(), &queries, &GO_ON).unwrap().0.swap_remove(0)
+        partial_answer(parameters, shard.part(), &shard.planes(), &queries, &GO_ON).unwrap().swap_remove(0)
     };
     let partials: Vec<_> = shards.iter().map(partial).collect();
     let piece = |plane: usize| {

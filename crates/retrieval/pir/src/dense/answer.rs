@@ -1,7 +1,6 @@
 //! The server: answers from dense tables.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use unspoken_gsw::{Choice, Rgsw, RlweCiphertext};
 use unspoken_ring::{ByteFactors, Domain};
@@ -18,20 +17,7 @@ use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
-use crate::server::{Stopwatch, chosen, each, rotated_to_front};
-
-/// Durations of the phases of answers, together for all queries of a pass.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DensePhaseTimes {
-    /// Sums over all rows of bytes times words.
-    pub rows: Duration,
-    /// Packing of the sums.
-    pub packing: Duration,
-    /// Expansion of the selecting bits.
-    pub expansion: Duration,
-    /// Selection of group and place, and rounding.
-    pub selection: Duration,
-}
+use crate::server::{Phase, Watch, chosen, each, rotated_to_front};
 
 /// Computes the responses to some queries in one pass over the tables, for each query one of each plane. Planes are
 /// tables of one shape that hold the parts of records longer than a cell. Each query comes with the keys of its client,
@@ -45,9 +31,25 @@ pub fn answer(
     planes: &[Vec<GroupView<'_>>],
     queries: &[(&PreparedKeys, &DenseQuery)],
     cancel: &AtomicBool,
-) -> Result<(Vec<Vec<DenseResponse>>, DensePhaseTimes), PirError> {
+) -> Result<Vec<Vec<DenseResponse>>, PirError> {
+    answer_in_phases(parameters, shape, planes, queries, cancel, |_| ())
+}
+
+/// As [`answer`], and calls `ended` at the end of each phase, which is one of all queries of the pass.
+///
+/// # Errors
+/// As for [`answer`].
+pub fn answer_in_phases(
+    parameters: &PirParameters,
+    shape: DenseShape,
+    planes: &[Vec<GroupView<'_>>],
+    queries: &[(&PreparedKeys, &DenseQuery)],
+    cancel: &AtomicBool,
+    mut ended: impl FnMut(Phase),
+) -> Result<Vec<Vec<DenseResponse>>, PirError> {
     let round = |chosen: RlweCiphertext| DenseResponse::compress(parameters, &chosen, shape.places(parameters));
-    responses(parameters, &DensePart::whole(shape), planes, queries, round, cancel)
+    let watch = Watch { cancel, ended: &mut ended };
+    responses(parameters, &DensePart::whole(shape), planes, queries, round, watch)
 }
 
 /// As [`answer`], from a part of the tables: each plane has the groups of the part. The partial responses from all
@@ -61,8 +63,9 @@ pub fn partial_answer(
     planes: &[Vec<GroupView<'_>>],
     queries: &[(&PreparedKeys, &DenseQuery)],
     cancel: &AtomicBool,
-) -> Result<(Vec<Vec<PartialResponse>>, DensePhaseTimes), PirError> {
-    responses(parameters, part, planes, queries, |chosen| PartialResponse::new(parameters, chosen), cancel)
+) -> Result<Vec<Vec<PartialResponse>>, PirError> {
+    let watch = Watch { cancel, ended: &mut |_| () };
+    responses(parameters, part, planes, queries, |chosen| PartialResponse::new(parameters, chosen), watch)
 }
 
 /// Selects the cells of some queries from a part of the tables, and makes responses of them.
@@ -72,16 +75,15 @@ fn responses<R: Send>(
     planes: &[Vec<GroupView<'_>>],
     queries: &[(&PreparedKeys, &DenseQuery)],
     finish: impl Fn(RlweCiphertext) -> Result<R, PirError> + Sync,
-    cancel: &AtomicBool,
-) -> Result<(Vec<Vec<R>>, DensePhaseTimes), PirError> {
+    mut watch: Watch<'_>,
+) -> Result<Vec<Vec<R>>, PirError> {
+    let cancel = watch.cancel;
     let shape = part.shape();
     queries.iter().try_for_each(|(keys, query)| check_query(parameters, shape, keys, query))?;
     planes.iter().try_for_each(|groups| check_plane(parameters, part, groups))?;
     expansion::check(cancel)?;
-    let mut phases = DensePhaseTimes::default();
-    let mut watch = Stopwatch::new(cancel);
     let words = Words::new(parameters, part, queries)?;
-    watch.lap(&mut phases.packing)?;
+    watch.ended(Phase::Packing)?;
     let gadgets = selection_gadgets(parameters, shape)?;
     let expand = |&(keys, query): &(&PreparedKeys, &DenseQuery)| {
         expansion::check(cancel)?;
@@ -89,15 +91,15 @@ fn responses<R: Send>(
         expansion::packed(keys, &gadgets, (seed, body))
     };
     let bits: Vec<Vec<Rgsw>> = each(parameters.ring(), queries.iter().collect(), expand)?;
-    watch.lap(&mut phases.expansion)?;
+    watch.ended(Phase::Expansion)?;
     let mut responses: Vec<Vec<R>> = queries.iter().map(|_| Vec::with_capacity(planes.len())).collect();
     for groups in planes {
-        let packed = packed_groups(parameters, part, groups, &words, &mut watch, &mut phases)?;
+        let packed = packed_groups(parameters, part, groups, &words, &mut watch)?;
         let selected = each(parameters.ring(), selected_cells(parameters, part, packed, &bits)?, &finish)?;
         responses.iter_mut().zip(selected).for_each(|(all, new)| all.push(new));
-        watch.lap(&mut phases.selection)?;
+        watch.ended(Phase::Selection)?;
     }
-    Ok((responses, phases))
+    Ok(responses)
 }
 
 /// Bytes of memory that answering needs for each query of a pass: its words and keys, the packed sums of a plane, and
@@ -133,24 +135,23 @@ impl<'a> Words<'a> {
     }
 }
 
-/// For each query, the packed sums of each group of a plane. Adds the durations to those of the phases.
+/// For each query, the packed sums of each group of a plane.
 pub(crate) fn packed_groups(
     parameters: &PirParameters,
     part: &DensePart,
     groups: &[GroupView<'_>],
     queries: &Words<'_>,
-    watch: &mut Stopwatch<'_>,
-    phases: &mut DensePhaseTimes,
+    watch: &mut Watch<'_>,
 ) -> Result<Vec<Vec<RlweCiphertext>>, PirError> {
     let mut packed: Vec<Vec<RlweCiphertext>> =
         (0..queries.words.queries()).map(|_| Vec::with_capacity(groups.len())).collect();
     for group in groups {
         let changes = group.byte_changes(parameters, part.shape())?;
         let bodies = parameters.ring().byte_sums(group.bytes, &queries.words, &changes)?;
-        watch.lap(&mut phases.rows)?;
+        watch.ended(Phase::Rows)?;
         let ciphertexts = group.packing.packed(parameters, &queries.keys, bodies)?;
         packed.iter_mut().zip(ciphertexts).for_each(|(all, new)| all.push(RlweCiphertext::from_components(new)));
-        watch.lap(&mut phases.packing)?;
+        watch.ended(Phase::Packing)?;
     }
     Ok(packed)
 }

@@ -37,7 +37,7 @@ mod table;
 mod tests;
 mod view;
 
-pub use answer::{DensePhaseTimes, answer, answer_memory_bytes, partial_answer};
+pub use answer::{answer, answer_in_phases, answer_memory_bytes, partial_answer};
 pub use masks::MaskSeed;
 pub use packing::{LastFactors, Packing, PackingView};
 pub use part::{DensePart, DenseSplit};

@@ -8,11 +8,10 @@ use unspoken_ring::{SecretRng, Stored};
 
 use crate::dense::answer::{Words, packed_groups};
 use crate::dense::{
-    CellChange, CellPlace, DensePart, DensePhaseTimes, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable,
-    GroupView, LastFactors, MaskSeed, PLAINTEXT_BITS, Packing, PackingView, answer, packing_noise, response_noise,
-    rows_noise,
+    CellChange, CellPlace, DensePart, DenseQuery, DenseResponse, DenseShape, DenseSplit, DenseTable, GroupView,
+    LastFactors, MaskSeed, PLAINTEXT_BITS, Packing, PackingView, answer, packing_noise, response_noise, rows_noise,
 };
-use crate::server::Stopwatch;
+use crate::server::Watch;
 use crate::{Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset};
 
 mod device;
@@ -76,7 +75,7 @@ impl Fixture {
     fn answers(&self, queries: &[DenseQuery], planes: &[Vec<GroupView<'_>>]) -> Vec<Vec<DenseResponse>> {
         let (parameters, shape) = (&self.parameters, self.shape);
         let pairs: Vec<_> = self.clients.iter().zip(queries).map(|((_, keys), query)| (keys, query)).collect();
-        let (responses, _) = answer(parameters, shape, planes, &pairs, &AtomicBool::new(false)).unwrap();
+        let responses = answer(parameters, shape, planes, &pairs, &AtomicBool::new(false)).unwrap();
         let read = |response: DenseResponse| {
             let bytes = response.to_bytes();
             assert_eq!(bytes.len(), DenseResponse::byte_len(parameters, shape));
@@ -166,8 +165,7 @@ fn queries_are_answered_from_tables_with_their_masks_alone() {
         let table = DenseTable::build(&parameters, answering, |cell| content(false, 2048, cell)).unwrap();
         let query = secret.dense_query(asked, 7, rng).unwrap();
         let pairs = [(&fixture.clients[0].1, &query)];
-        let (mut responses, _) =
-            answer(&parameters, answering, &[table.groups()], &pairs, &AtomicBool::new(false)).unwrap();
+        let mut responses = answer(&parameters, answering, &[table.groups()], &pairs, &AtomicBool::new(false)).unwrap();
         secret.dense_extract(&responses[0].remove(0), asked)
     };
     for asked in [own, shared, other] {
@@ -218,10 +216,11 @@ fn noise_of_rows_and_packing_is_as_predicted() {
         let (ring, cell, part) = (parameters.ring(), rows / 2, DensePart::whole(shape));
         let secret = &fixture.clients[0].0;
         let query = secret.dense_query(shape, cell, &mut fixture.rng).unwrap();
-        let (never, mut phases) = (AtomicBool::new(false), DensePhaseTimes::default());
+        let never = AtomicBool::new(false);
         let words = Words::new(&parameters, &part, &[(&fixture.clients[0].1, &query)]).unwrap();
-        let (groups, mut watch) = (fixture.table.groups(), Stopwatch::new(&never));
-        let packed = packed_groups(&parameters, &part, &groups, &words, &mut watch, &mut phases).unwrap();
+        let (groups, mut ended) = (fixture.table.groups(), |_| ());
+        let mut watch = Watch { cancel: &never, ended: &mut ended };
+        let packed = packed_groups(&parameters, &part, &groups, &words, &mut watch).unwrap();
         let mut phase = secret.ring().phase(&packed[0][0]).unwrap();
         let unit = parameters.scale(PLAINTEXT_BITS);
         let bytes = content(false, 2048, cell);

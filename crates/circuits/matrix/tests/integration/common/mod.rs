@@ -6,7 +6,7 @@ use ndarray::Array2;
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, Simulated, Simulator,
 };
-use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, SkewedMatrix, decode_tiles, encode_tiles};
+use unspoken_matrix::{EncryptedMatrix, Layout, MatrixError, decode_tiles, encode_tiles};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -18,8 +18,8 @@ pub type Matrices = Vec<Array2<f64>>;
 
 pub struct Client {
     pub encoder: Encoder,
-    secret: SecretKey,
-    rng: SecretRng,
+    pub secret: SecretKey,
+    pub rng: SecretRng,
 }
 
 impl Client {
@@ -44,31 +44,6 @@ impl Client {
     }
 
     pub fn decrypt(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Matrices {
-        matrix.decrypt(&self.encoder, &self.secret).unwrap()
-    }
-
-    pub fn encrypt_rows(&mut self, matrix: &Array2<f64>, level: usize) -> EncryptedRows<Ciphertext> {
-        let seeded = EncryptedRows::encrypt(&self.encoder, &self.secret, matrix, level, &mut self.rng);
-        seeded.unwrap().expand(self.encoder.parameters())
-    }
-
-    pub fn decrypt_rows(&self, matrix: &EncryptedRows<Ciphertext>) -> Array2<f64> {
-        matrix.decrypt(&self.encoder, &self.secret).unwrap()
-    }
-
-    pub fn encrypt_skewed(
-        &mut self,
-        layout: Layout,
-        matrices: &Matrices,
-        exponent: usize,
-        level: usize,
-    ) -> SkewedMatrix<Ciphertext> {
-        let (encoder, secret) = (&self.encoder, &self.secret);
-        let seeded = SkewedMatrix::encrypt(encoder, secret, layout, matrices, exponent, level, &mut self.rng);
-        seeded.unwrap().expand(encoder.parameters())
-    }
-
-    pub fn decrypt_skewed(&self, matrix: &SkewedMatrix<Ciphertext>) -> Matrices {
         matrix.decrypt(&self.encoder, &self.secret).unwrap()
     }
 

@@ -71,7 +71,7 @@ fn responses_from_a_device_have_the_same_bits() {
         let pairs: Vec<_> = there.keys.iter().zip(&queries).collect();
         let planes = [there.table.groups(), with_change(&there.table, &changes[1])];
         let before = there.parameters.ring().fetched_polynomials();
-        let (found, _) = answer(&there.parameters, fixture.shape, &planes, &pairs, &STOP).unwrap();
+        let found = answer(&there.parameters, fixture.shape, &planes, &pairs, &STOP).unwrap();
         assert!(found == wanted, "{cells} cells");
         let fetched = there.parameters.ring().fetched_polynomials() - before;
         assert_eq!(fetched, 2 * 2 * clients as u64, "both components of each response");
@@ -118,7 +118,7 @@ fn partial_responses_from_a_device_have_the_same_bits() {
             let cell = |cell| content(false, 1024, cell);
             let table = DenseTable::build_part(parameters, part.clone(), cell).unwrap();
             let planes = [table.groups()];
-            let (responses, _) = partial_answer(parameters, &part, &planes, &[(keys, query)], &STOP).unwrap();
+            let responses = partial_answer(parameters, &part, &planes, &[(keys, query)], &STOP).unwrap();
             responses[0][0].to_bytes(parameters)
         };
         let wanted = partial(&fixture.parameters, &fixture.clients[0].1, &query);

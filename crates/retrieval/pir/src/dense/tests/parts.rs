@@ -25,7 +25,7 @@ fn partials(fixture: &Fixture, shards: &[DenseTable], queries: &[DenseQuery]) ->
     };
     let answer = |shard: &DenseTable| {
         let (planes, never) = ([shard.groups()], AtomicBool::new(false));
-        let (answers, _) = partial_answer(parameters, shard.part(), &planes, &pairs, &never).unwrap();
+        let answers = partial_answer(parameters, shard.part(), &planes, &pairs, &never).unwrap();
         answers.iter().map(|planes| read(&planes[0])).collect()
     };
     shards.iter().map(answer).collect()

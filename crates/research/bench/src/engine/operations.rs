@@ -1,0 +1,191 @@
+//! Evaluator operations at three levels, compared with OpenFHE's at the nearest modulus.
+
+use unspoken_ckks::{Arithmetic, Ciphertext};
+use unspoken_rlwe::{self as rlwe, Hoisted, galois};
+
+use super::fixture::{Fixture, Operands, STEPS};
+use crate::clock::{TimedOperation, alternate, scaled};
+use crate::error::BenchError;
+use crate::harness::Harness;
+use crate::peer::OpenFhe;
+use crate::row::{Metric, params};
+
+const TIME: Metric = Metric::less("time", "ms");
+
+/// One operation on ciphertexts that both sides time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Rotate,
+    MultiplyRelinearise,
+    /// Ours divides once; OpenFHE's time is the sum of its two calls.
+    MultiplyRelineariseRescale,
+    Rescale,
+    Hoist,
+    HoistedRotation,
+    MultiplyPlain,
+    Add,
+}
+
+/// The output of an operation, kept until the clock has stopped.
+pub(super) enum Outcome<'a> {
+    Vector(Ciphertext),
+    /// A ciphertext at this scale.
+    Raw(rlwe::Ciphertext, f64),
+    Digits(Hoisted<'a>),
+}
+
+impl Operation {
+    pub(super) const ALL: [Operation; 8] = [
+        Operation::Rotate,
+        Operation::MultiplyRelinearise,
+        Operation::MultiplyRelineariseRescale,
+        Operation::Rescale,
+        Operation::Hoist,
+        Operation::HoistedRotation,
+        Operation::MultiplyPlain,
+        Operation::Add,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Operation::Rotate => "rotate",
+            Operation::MultiplyRelinearise => "multiply and relinearise",
+            Operation::MultiplyRelineariseRescale => "multiply, relinearise and rescale",
+            Operation::Rescale => "rescale",
+            Operation::Hoist => "hoist",
+            Operation::HoistedRotation => "hoisted rotation, each",
+            Operation::MultiplyPlain => "multiply by a plaintext",
+            Operation::Add => "add",
+        }
+    }
+
+    /// The calls of `research/peers/openfhe_peer.py` for the same operation.
+    fn peer_calls(self) -> &'static [&'static str] {
+        match self {
+            Operation::Rotate => &["rotate"],
+            Operation::MultiplyRelinearise => &["mult_relin"],
+            Operation::MultiplyRelineariseRescale => &["mult_relin", "rescale"],
+            Operation::Rescale => &["rescale"],
+            Operation::Hoist => &["hoist"],
+            Operation::HoistedRotation => &["hoisted_rotation"],
+            Operation::MultiplyPlain => &["mult_plain"],
+            Operation::Add => &["add"],
+        }
+    }
+
+    /// Runs the operation once. `hoisted` are the raised digits of `operands.a`.
+    pub(super) fn apply<'a>(
+        self,
+        fixture: &Fixture,
+        operands: &'a Operands,
+        hoisted: &Hoisted<'_>,
+    ) -> Result<Outcome<'a>, BenchError> {
+        let (evaluator, ring) = (fixture.evaluator(), fixture.parameters.ring());
+        let Operands { a, b, product, plain, .. } = operands;
+        Ok(match self {
+            Operation::Rotate => Outcome::Vector(evaluator.rotate(a, STEPS)?),
+            Operation::MultiplyRelinearise => Outcome::Vector(evaluator.relinearise(&evaluator.tensor(a, b)?)?),
+            Operation::MultiplyRelineariseRescale => Outcome::Vector(evaluator.multiply(a, b)?),
+            Operation::Rescale => Outcome::Vector(evaluator.rescale(product)?),
+            Operation::Hoist => Outcome::Digits(a.inner().hoist(ring)?),
+            Operation::HoistedRotation => {
+                let element = galois::rotation(ring, STEPS);
+                Outcome::Raw(hoisted.automorphism(ring, element, &fixture.keys)?, a.scale())
+            }
+            Operation::MultiplyPlain => Outcome::Vector(evaluator.mul_prepared(a, plain)?),
+            Operation::Add => Outcome::Vector(evaluator.add(a, b)?),
+        })
+    }
+
+    /// Runs the operation once untimed and decrypts: a wrong result is an error.
+    fn check(self, fixture: &Fixture, operands: &Operands, hoisted: &Hoisted<'_>) -> Result<(), BenchError> {
+        let expected = |a: f64, b: f64, next: f64| match self {
+            Operation::Rotate | Operation::Hoist | Operation::HoistedRotation => next,
+            Operation::Add => a + b,
+            _ => a * b,
+        };
+        match self.apply(fixture, operands, hoisted)? {
+            Outcome::Vector(found) => fixture.check(self.name(), found.inner(), found.scale(), expected),
+            Outcome::Raw(found, scale) => fixture.check(self.name(), &found, scale, expected),
+            Outcome::Digits(digits) => {
+                let element = galois::rotation(fixture.parameters.ring(), STEPS);
+                let rotated = digits.automorphism(fixture.parameters.ring(), element, &fixture.keys)?;
+                fixture.check(self.name(), &rotated, operands.a.scale(), expected)
+            }
+        }
+    }
+}
+
+/// The highest level, half of it, and the lowest level from which a product can still be rescaled.
+fn levels(max_level: usize) -> [(&'static str, usize); 3] {
+    [("full", max_level), ("half", max_level / 2), ("lowest", 1)]
+}
+
+pub(super) fn run(
+    harness: &mut Harness<'_>,
+    fixtures: &[Fixture],
+    mut peer: Option<&mut OpenFhe>,
+) -> Result<(), BenchError> {
+    for (name, level) in levels(fixtures[0].parameters.max_level()) {
+        let operands: Vec<Operands> = fixtures.iter().map(|f| f.operands(level)).collect::<Result<_, _>>()?;
+        for operation in Operation::ALL {
+            harness.progress(format!("{}, {name} level", operation.name()));
+            measure(harness, operation, name, fixtures, &operands, peer.as_deref_mut())?;
+        }
+    }
+    Ok(())
+}
+
+/// One operation at one level: times every fixture and the peer in turn; one row per fixture.
+fn measure(
+    harness: &mut Harness<'_>,
+    operation: Operation,
+    level_name: &str,
+    fixtures: &[Fixture],
+    operands: &[Operands],
+    peer: Option<&mut OpenFhe>,
+) -> Result<(), BenchError> {
+    let parameters = &fixtures[0].parameters;
+    let (ring, level) = (parameters.ring(), operands[0].level);
+    let stopwatch = harness.stopwatch();
+    let theirs = peer.as_ref().map(|peer| (peer.setup.clone(), peer.setup.towers_near(parameters.log2_modulus(level))));
+    let mut timed: Vec<TimedOperation<'_>> = Vec::new();
+    for (fixture, operands) in fixtures.iter().zip(operands) {
+        let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;
+        operation.check(fixture, operands, &hoisted)?;
+        timed.push(Box::new(move || stopwatch.seconds(|| operation.apply(fixture, operands, &hoisted))));
+    }
+    if let (Some(peer), Some((_, (towers, _)))) = (peer, &theirs) {
+        let towers = *towers;
+        timed.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
+    }
+    let mut samples = alternate(harness.repetitions(), &mut timed)?;
+    drop(timed);
+    let baseline = theirs.as_ref().and_then(|_| samples.pop()).map(|seconds| scaled(&seconds, 1e3));
+    for (fixture, seconds) in fixtures.iter().zip(&samples) {
+        let mut params = params! {
+            "preset": parameters.name(), "n": ring.degree(), "backend": fixture.backend(), "level": level,
+            "primes": parameters.limbs(level), "log2_q": rounded(parameters.log2_modulus(level)),
+            "log2_qp_max": rounded(log2_qp(fixture)), "digits_max": ring.digit_count(ring.chain().len()),
+        };
+        if let Some((setup, (towers, log2_q))) = &theirs {
+            params.extend(params! {
+                "baseline_version": setup.version, "baseline_primes": towers, "baseline_log2_q": log2_q,
+                "baseline_log2_qp_max": rounded(setup.log2_qp), "baseline_digits_max": setup.digits,
+            });
+        }
+        let case = format!("{}, {level_name} level, {}", operation.name(), fixture.backend());
+        let baseline = baseline.as_ref().map(|samples| (OpenFhe::NAME, samples.as_slice()));
+        harness.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
+    }
+    Ok(())
+}
+
+fn log2_qp(fixture: &Fixture) -> f64 {
+    let rlwe = fixture.parameters.rlwe();
+    rlwe.log2_modulus(rlwe.ring().gadget_key_basis(rlwe.ring().chain().len()))
+}
+
+fn rounded(bits: f64) -> f64 {
+    (bits * 10.0).round() / 10.0
+}
