@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import unspoken
-from unspoken._unspoken import HostedApplication
+from unspoken._unspoken import LocalApplication
 
 
 def test_devices_are_listed(binary: Path) -> None:
@@ -48,5 +48,5 @@ def test_an_application_is_loaded_on_the_processor(network: unspoken.DigitsNetwo
     saved = tmp_path / "network"
     network.save(saved)
     with pytest.raises(ValueError, match="open device cuda:99"):
-        HostedApplication.load("digits", str(saved), device="cuda:99")
-    assert HostedApplication.load("digits", str(saved), device="cpu").facts()["name"]
+        LocalApplication.load("digits", str(saved), device="cuda:99")
+    assert LocalApplication.load("digits", str(saved), device="cpu").facts()["name"]

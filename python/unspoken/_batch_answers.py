@@ -13,7 +13,7 @@ import numpy as np
 
 from unspoken._batch_files import Answer, Directory, Query, read_bytes
 from unspoken._key_cache import KeyCache
-from unspoken._unspoken import HostedApplication, HostedKeys, Work
+from unspoken._unspoken import LoadedKeys, LocalApplication, Work
 from unspoken.errors import ConfigurationError, UnspokenError
 
 #: Kinds whose answers depend on nothing but query, keys and files.
@@ -76,7 +76,7 @@ class Answered(NamedTuple):
 class FileAnswerer:
     """Answers files of questions with one application and the keys of any number of clients."""
 
-    def __init__(self, application: HostedApplication, place: Place, key_cache: int) -> None:
+    def __init__(self, application: LocalApplication, place: Place, key_cache: int) -> None:
         self._application = application
         self._cache = KeyCache(application, key_cache)
         self._place = place
@@ -102,7 +102,7 @@ class FileAnswerer:
             problem = str(error) or type(error).__name__
         return Answered(name, queries, refused, time.monotonic() - start, problem)
 
-    def _answered(self, keys: HostedKeys, key: str, query: Query) -> Answer:
+    def _answered(self, keys: LoadedKeys, key: str, query: Query) -> Answer:
         # The keys are all that is known of the client.
         outcome, content, _ = self._application.answer(bytes.fromhex(key), keys, query.query, Work())
         if outcome == "answer":
@@ -112,7 +112,7 @@ class FileAnswerer:
             raise UnspokenError(f"answer query of question {query.first}: {outcome}: {text}")
         return Answer(query.first, query.size, query.tag, None, f"{outcome}: {text}")
 
-    def _keys(self, key: str) -> HostedKeys:
+    def _keys(self, key: str) -> LoadedKeys:
         def fetch() -> Any:
             content = read_bytes(f"{self._place.keys}/{key}/data", self._place.options)
             if content is None:
@@ -128,10 +128,10 @@ class FileAnswerer:
         return keys
 
 
-def load(kind: str, path: str | PathLike[str], options: Mapping[str, str]) -> HostedApplication:
+def load(kind: str, path: str | PathLike[str], options: Mapping[str, str]) -> LocalApplication:
     """Load an application whose answers need no state."""
     check_kind(kind)
-    return HostedApplication.load(kind, str(path), options={str(name): str(value) for name, value in options.items()})
+    return LocalApplication.load(kind, str(path), options={str(name): str(value) for name, value in options.items()})
 
 
 def check_kind(kind: str) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from typing import Any, Callable
 
-from unspoken._unspoken import HostedApplication, HostedKeys
+from unspoken._unspoken import LoadedKeys, LocalApplication
 
 #: The id of a client's keys, and of a call of `batches.encrypt`: nothing else becomes a part of a path.
 ID = re.compile("[0-9a-f]{32}")
@@ -19,11 +19,11 @@ Outcome = tuple[str, bytes, int]
 class KeyCache:
     """Loaded keys up to so many bytes, or those of one client if they are larger; those that were used last stay."""
 
-    def __init__(self, application: HostedApplication, capacity: int) -> None:
+    def __init__(self, application: LocalApplication, capacity: int) -> None:
         self._application = application
         self._capacity = capacity
         self._bytes = 0
-        self._keys: OrderedDict[str, HostedKeys] = OrderedDict()
+        self._keys: OrderedDict[str, LoadedKeys] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
 
@@ -31,7 +31,7 @@ class KeyCache:
         """Return the number of clients whose keys are loaded."""
         return len(self._keys)
 
-    def get(self, key: str, fetch: Callable[[], Any]) -> tuple[HostedKeys | None, Outcome]:
+    def get(self, key: str, fetch: Callable[[], Any]) -> tuple[LoadedKeys | None, Outcome]:
         """Return the keys of a bundle, or an error. If they are not there, the array of ``fetch`` is loaded."""
         with self._lock:
             own = self._loading.setdefault(key, threading.Lock())
@@ -50,7 +50,7 @@ class KeyCache:
                 with self._lock:
                     self._loading.pop(key, None)
 
-    def _keep(self, key: str, loaded: HostedKeys) -> None:
+    def _keep(self, key: str, loaded: LoadedKeys) -> None:
         with self._lock:
             self._keys[key] = loaded
             self._bytes += loaded.bytes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from unspoken._unspoken import HostedApplication
+from unspoken._unspoken import LocalApplication
 from unspoken.ray._offer import Offer
 
 
-def loaded(offer: Offer) -> HostedApplication:
+def loaded(offer: Offer) -> LocalApplication:
     """Load the application of an offer, with as many threads as it has cores. Before all other work of the core."""
     # The threads of the Rust core are started by its first work.
     os.environ["RAYON_NUM_THREADS"] = str(offer.cpus)
     options = {str(name): str(value) for name, value in offer.options.items()}
-    return HostedApplication.load(offer.kind, str(offer.path), offer.name, options, offer.device)
+    return LocalApplication.load(offer.kind, str(offer.path), offer.name, options, offer.device)

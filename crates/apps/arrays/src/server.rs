@@ -1,11 +1,12 @@
 //! The server's half: a program and its constants. It computes encrypted results from encrypted inputs.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ckks::{Ciphertext, Evaluator};
 use unspoken_matrix::{EncryptedMatrix, PlanCache};
-use unspoken_protocol::{CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf};
+use unspoken_protocol::{
+    Call, CkksDescription, CkksHeader, CkksServerHalf, ClientId, Limits, ProtocolError, Request, SeedGuard, ServerHalf,
+};
 use unspoken_rlwe::{EvaluationKeys, RlweError};
 
 use crate::description::Description;
@@ -68,7 +69,8 @@ impl MatrixServer {
     /// The matrices of a query: for each input the groups of its batch.
     fn inputs(&self, client: ClientId, query: &[u8]) -> Result<Vec<Vec<EncryptedMatrix<Ciphertext>>>, ArraysError> {
         let (signature, parameters) = (self.program.signature(), self.description.parameters());
-        let vectors = self.header().unpack("query", query, self.query_bytes(), signature.input_vectors())?;
+        let vectors =
+            self.header().unpack("query", query, self.description.query_bytes(), signature.input_vectors())?;
         if vectors.len() != signature.input_vectors() {
             let needed = format!("{}: all inputs", signature.input_vectors());
             return Err(ProtocolError::mismatch("query", format!("{} vectors", vectors.len()), needed).into());
@@ -99,43 +101,36 @@ impl ServerHalf for MatrixServer {
         self.description.to_bytes()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.description.answer_bytes()
+    /// Memory of the expanded query, a run of one group, and the answer as bytes, before and after it is packed.
+    fn limits(&self) -> Limits {
+        let (parameters, signature) = (self.description.parameters(), self.program.signature());
+        let top = parameters.basis(signature.level());
+        let inputs = 2 * signature.input_vectors() as u64 * parameters.ring().poly_bytes(top) as u64;
+        let answer_bytes = self.description.answer_bytes();
+        Limits {
+            query_bytes: self.description.query_bytes(),
+            answer_bytes,
+            working_bytes: inputs + self.program.working_bytes() + 2 * answer_bytes as u64,
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.program.prepared_bytes() + self.seeds.capacity_bytes()
     }
 
-    /// Memory of the expanded query, a run of one group, and the answer as bytes, before and after it is packed.
-    fn working_bytes(&self) -> u64 {
-        let parameters = self.description.parameters();
-        let top = parameters.basis(self.program.signature().level());
-        let inputs = 2 * self.program.signature().input_vectors() as u64 * parameters.ring().poly_bytes(top) as u64;
-        inputs + self.program.working_bytes() + 2 * self.answer_bytes() as u64
-    }
-
     fn release_idle_memory(&self) {
         self.description.parameters().ring().release_idle();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ArraysError> {
+    fn answer(&self, request: &Request<'_, EvaluationKeys>, call: &Call<'_>) -> Result<Vec<u8>, ArraysError> {
         let (signature, parameters) = (self.program.signature(), self.description.parameters());
-        let inputs = self.inputs(client, query)?;
-        let evaluator = Evaluator::new(signature.preset.encoder(), keys).with_cancel(cancel);
+        let inputs = self.inputs(request.client, request.query)?;
+        let evaluator = Evaluator::new(signature.preset.encoder(), request.keys).with_cancel(call.cancel);
         let mut answer = Vec::with_capacity(signature.output_vectors());
         for group in 0..signature.groups() {
-            if cancel.load(Ordering::Relaxed) {
+            if call.is_cancelled() {
                 return Err(RlweError::Interrupted.into());
             }
             // An input without a batch is the same for all groups.

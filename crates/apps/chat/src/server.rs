@@ -18,8 +18,8 @@ use unspoken_encrypted_llama::{
 use unspoken_llama::{Circuit, Design, Place, Preparation, Quantity};
 use unspoken_llama_model::{KvCache, Model, TamedModel};
 use unspoken_protocol::{
-    AnswerHelpers, AnswerProgress, CkksDescription, CkksHeader, ClientId, KeyLoader, KeySetId, ProtocolError,
-    SeedGuard, ServerHalf, check_device, write_output,
+    Call, CkksDescription, CkksHeader, ClientId, KeyLimits, KeyLoader, KeySetId, ProtocolError, Request, SeedGuard,
+    ServerHalf, check_device, write_output,
 };
 use unspoken_rlwe::{CompactQuery, KeyStorage};
 use unspoken_store::ModelId;
@@ -30,7 +30,7 @@ use crate::client::SessionId;
 use crate::description::{Description, PLAN, PROTOCOL, RESULT_BOUND};
 use crate::error::ChatError;
 use crate::keys::{self, LlamaKeys};
-use crate::message::{Reply, Request};
+use crate::message::{self, Reply};
 use crate::part::{self, PartOf, RemoteHelpers};
 use crate::proto;
 use crate::sessions::{Limits, Sessions};
@@ -175,13 +175,6 @@ struct FirstLayer {
 enum Received<'a> {
     Embeddings(Vec<Ciphertext>),
     Tokens(&'a FirstLayer, CompactQuery),
-}
-
-/// What an answer reports to, and who helps.
-struct Watched<'a> {
-    cancel: &'a AtomicBool,
-    progress: &'a AnswerProgress,
-    helpers: Option<&'a dyn AnswerHelpers>,
 }
 
 /// The state of a session.
@@ -339,7 +332,7 @@ impl LlamaServer {
 
     /// Bytes of the keys of a client in memory.
     pub fn key_bytes(&self) -> u64 {
-        self.key_memory_bytes()
+        self.key_limits().memory_bytes
     }
 
     fn model(&self) -> &Model {
@@ -401,7 +394,7 @@ impl LlamaServer {
         (client, keys): (ClientId, &LlamaKeys),
         (session, chunk): (SessionId, u32),
         vectors: &[Vec<u8>],
-        watched: &Watched<'_>,
+        call: &Call<'_>,
     ) -> Result<Option<Vec<Vec<u8>>>, ChatError> {
         let needed = self.description.input_vectors();
         if vectors.len() != needed {
@@ -418,18 +411,18 @@ impl LlamaServer {
         };
         let read = match held {
             Some(_) => None,
-            None => self.read_kept((client, session), watched.cancel)?,
+            None => self.read_kept((client, session), call.cancel)?,
         };
         let Some(state) = held.or(read.as_ref()) else {
             taken.remove();
             return Ok(None);
         };
-        let (state, written) = self.run_pass(keys, (state, chunk), input, watched)?;
+        let (state, written) = self.run_pass(keys, (state, chunk), input, call)?;
         // Before the answer: what a client has an answer to is kept.
         self.keep((client, session), &state);
         taken.commit(Held::Memory(state));
         let steps = self.steps();
-        watched.progress.report(steps, steps);
+        call.report(steps, steps);
         Ok(Some(written))
     }
 
@@ -451,20 +444,20 @@ impl LlamaServer {
         keys: &LlamaKeys,
         (state, chunk): (&State, u32),
         input: Received<'_>,
-        &Watched { cancel, progress, helpers }: &Watched<'_>,
+        call: &Call<'_>,
     ) -> Result<(State, Vec<Vec<u8>>), ChatError> {
         let parameters = self.description.parameters();
         let begins = state.begins(chunk)?;
-        let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(cancel);
+        let evaluator = Evaluator::new(&self.encoder, &keys.evaluation).with_cancel(call.cancel);
         let of = PartOf { tokens: &state.tokens, chunk: chunk as usize, chunks: state.chunks };
-        let helpers = helpers.map(|helpers| RemoteHelpers { helpers, parameters, of });
+        let helpers = call.helpers.map(|helpers| RemoteHelpers { helpers, parameters, of });
         let mut machine = EncryptedMachine::new(evaluator, &self.bootstrapper, &keys.small);
         if let Some(helpers) = &helpers {
             machine = machine.with_helpers(helpers);
         }
         let steps = self.steps();
-        let mut watch = |place: Place, _| progress.report(place.layer as u32, steps);
-        progress.report(0, steps);
+        let mut watch = |place: Place, _| call.report(place.layer as u32, steps);
+        call.report(0, steps);
         let inputs = match input {
             Received::Embeddings(vectors) => vectors,
             Received::Tokens(first, query) => first.lookup.of_query(&machine, &first.encoding, &query)?,
@@ -534,28 +527,21 @@ impl KeyLoader for LlamaServer {
         self.description.key_set()
     }
 
-    fn key_format(&self) -> u32 {
-        keys::KEY_FORMAT
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        keys::FRONT_BYTES
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        keys::bundle_bytes(&self.description, self.description.header().key_plan())
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        keys::memory_bytes(&self.description, &self.requirements.keys, self.storage)
+    fn key_limits(&self) -> KeyLimits {
+        KeyLimits {
+            format: keys::KEY_FORMAT,
+            front_bytes: keys::FRONT_BYTES,
+            max_bytes: keys::bundle_bytes(&self.description, self.description.header().key_plan()),
+            memory_bytes: keys::memory_bytes(&self.description, &self.requirements.keys, self.storage),
+        }
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
         keys::loaded_bytes(&self.description, front, self.storage)
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<LlamaKeys, ProtocolError> {
-        keys::read(&self.description, self.storage, bundle)
+    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<LlamaKeys, ProtocolError> {
+        keys::read(&self.description, self.storage, &mut bundle)
     }
 
     fn check_keys(&self, keys: &LlamaKeys) -> Result<(), ProtocolError> {
@@ -575,12 +561,18 @@ impl ServerHalf for LlamaServer {
         Ok(check_device(self.description.parameters())?)
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.description.answer_bytes()
+    fn limits(&self) -> unspoken_protocol::Limits {
+        let (parameters, level) = (self.description.parameters(), self.description.input_level());
+        let vectors = self.program.layout().activation_vectors(self.model().config.width) * self.program.layout().parts;
+        let inputs = vectors as u64 * vector_bytes(parameters, level);
+        unspoken_protocol::Limits {
+            query_bytes: self.description.query_bytes(),
+            answer_bytes: self.description.answer_bytes(),
+            // With a copy of the session, on which a pass works.
+            working_bytes: self.requirements.working_bytes + self.session_bytes + inputs,
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     /// With the memory for all sessions, whether they have begun or not.
@@ -595,89 +587,46 @@ impl ServerHalf for LlamaServer {
             + sessions
     }
 
-    /// With a copy of the session, on which a pass works.
-    fn working_bytes(&self) -> u64 {
-        let (parameters, level) = (self.description.parameters(), self.description.input_level());
-        let vectors = self.program.layout().activation_vectors(self.model().config.width) * self.program.layout().parts;
-        let inputs = vectors as u64 * vector_bytes(parameters, level);
-        self.requirements.working_bytes + self.session_bytes + inputs
-    }
-
     fn release_idle_memory(&self) {
         self.description.parameters().ring().release_idle();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &LlamaKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ChatError> {
-        self.answer_with_progress(client, keys, query, cancel, &AnswerProgress::new())
-    }
-
-    fn answer_with_progress(
-        &self,
-        client: ClientId,
-        keys: &LlamaKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, ChatError> {
-        self.answered((client, keys), query, &Watched { cancel, progress, helpers: None })
-    }
-
-    fn answer_with_helpers(
-        &self,
-        client: ClientId,
-        keys: &LlamaKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-        helpers: &dyn AnswerHelpers,
-    ) -> Result<Vec<u8>, ChatError> {
-        self.answered((client, keys), query, &Watched { cancel, progress, helpers: Some(helpers) })
-    }
-
-    fn compute_part(&self, keys: &LlamaKeys, part: &[u8], cancel: &AtomicBool) -> Option<Result<Vec<u8>, ChatError>> {
-        Some(self.part(keys, part, cancel))
-    }
-}
-
-impl LlamaServer {
-    /// Answers a query.
-    fn answered(
-        &self,
-        (client, keys): (ClientId, &LlamaKeys),
-        query: &[u8],
-        watched: &Watched<'_>,
-    ) -> Result<Vec<u8>, ChatError> {
+    fn answer(&self, request: &Request<'_, LlamaKeys>, call: &Call<'_>) -> Result<Vec<u8>, ChatError> {
         let header = self.description.header();
         let most = 1 + self.description.input_vectors();
-        let vectors = header.unpack("query", query, self.query_bytes(), most)?;
+        let vectors = header.unpack("query", request.query, self.description.query_bytes(), most)?;
         let Some((control, vectors)) = vectors.split_first() else {
             return Err(ChatError::mismatch("query", "no vectors", "one that says what to do"));
         };
-        let request = Request::from_bytes(control, self.description.most_public_tokens())?;
-        if !matches!(request, Request::Pass { .. }) && !vectors.is_empty() {
+        let asked = message::Request::from_bytes(control, self.description.most_public_tokens())?;
+        if !matches!(asked, message::Request::Pass { .. }) && !vectors.is_empty() {
             let found = format!("{} ciphertexts", vectors.len());
             return Err(ChatError::mismatch("query", found, "none but for a pass"));
         }
-        let (reply, logits) = match request {
-            Request::Begin { session, tokens } => (self.begin(client, (session, &tokens), watched.cancel)?, Vec::new()),
-            Request::Pass { session, chunk } => match self.pass((client, keys), (session, chunk), vectors, watched)? {
-                Some(logits) => (Reply::Passed { chunk }, logits),
-                None => (Reply::Unknown, Vec::new()),
-            },
-            Request::End { session } => {
-                self.sessions.end(client, session)?;
+        let (reply, logits) = match asked {
+            message::Request::Begin { session, tokens } => {
+                (self.begin(request.client, (session, &tokens), call.cancel)?, Vec::new())
+            }
+            message::Request::Pass { session, chunk } => {
+                match self.pass((request.client, request.keys), (session, chunk), vectors, call)? {
+                    Some(logits) => (Reply::Passed { chunk }, logits),
+                    None => (Reply::Unknown, Vec::new()),
+                }
+            }
+            message::Request::End { session } => {
+                self.sessions.end(request.client, session)?;
                 (Reply::Ended, Vec::new())
             }
         };
         Ok(header.pack([vec![reply.to_bytes()], logits].concat()))
     }
 
+    fn compute_part(&self, keys: &LlamaKeys, part: &[u8], call: &Call<'_>) -> Option<Result<Vec<u8>, ChatError>> {
+        Some(self.part(keys, part, call.cancel))
+    }
+}
+
+impl LlamaServer {
     /// Computes a part of a pass that another process of this service runs.
     fn part(&self, keys: &LlamaKeys, bytes: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ChatError> {
         let parameters = self.description.parameters();

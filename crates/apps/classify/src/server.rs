@@ -1,11 +1,9 @@
 //! The server's half: computes encrypted scores from encrypted codes.
 
-use std::sync::atomic::AtomicBool;
-
 use unspoken_ckks::CkksParameters;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Precision;
-use unspoken_protocol::{CkksHeader, CkksServerHalf, ClientId, ServerHalf};
+use unspoken_protocol::{Call, CkksHeader, CkksServerHalf, Limits, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 use unspoken_scores::{ScoreOptions, ScoreServer, StageSeconds, TokenScores};
 
@@ -67,12 +65,10 @@ impl ClassifyServer {
     /// Those of [`ServerHalf::answer`].
     pub fn timed_answer(
         &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
+        request: &Request<'_, EvaluationKeys>,
+        call: &Call<'_>,
     ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
-        Ok(self.scores.timed_answer(client, keys, query, cancel)?)
+        Ok(self.scores.timed_answer(request, call)?)
     }
 }
 
@@ -89,34 +85,20 @@ impl ServerHalf for ClassifyServer {
         self.description.to_bytes()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.scores.answer_bytes()
+    fn limits(&self) -> Limits {
+        self.scores.limits()
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.scores.prepared_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        self.scores.working_bytes()
-    }
-
     fn release_idle_memory(&self) {
         self.scores.release_idle_memory();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ClassifyError> {
-        self.timed_answer(client, keys, query, cancel).map(|(answer, _)| answer)
+    fn answer(&self, request: &Request<'_, EvaluationKeys>, call: &Call<'_>) -> Result<Vec<u8>, ClassifyError> {
+        self.timed_answer(request, call).map(|(answer, _)| answer)
     }
 }
 

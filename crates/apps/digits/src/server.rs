@@ -1,13 +1,11 @@
 //! The server's half: computes encrypted scores from encrypted pixels.
 
-use std::sync::atomic::AtomicBool;
-
 use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator, vector_bytes};
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::{Image, Network, PIXELS};
 use unspoken_protocol::{
-    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf, check_device,
-    output_bytes, simulated_error_bound, write_output,
+    Call, CkksDescription, CkksHeader, CkksServerHalf, Limits, ProtocolError, Request, SeedGuard, ServerHalf,
+    check_device, output_bytes, simulated_error_bound, write_output,
 };
 use unspoken_rlwe::EvaluationKeys;
 
@@ -77,38 +75,31 @@ impl ServerHalf for DigitsServer {
         Ok(check_device(self.description.parameters())?)
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.header().packed_bytes(1, output_bytes(self.description.parameters(), 0))
+    fn limits(&self) -> Limits {
+        let (parameters, vectors) = (self.description.parameters(), self.description.layout().vectors() as u64);
+        let inputs = vectors * vector_bytes(parameters, self.circuit.input_level());
+        Limits {
+            query_bytes: self.description.query_bytes(),
+            answer_bytes: self.header().packed_bytes(1, output_bytes(parameters, 0)),
+            working_bytes: inputs + self.circuit.working_bytes(),
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.circuit.prepared_bytes() + self.seeds.capacity_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        let vectors = self.description.layout().vectors() as u64;
-        vectors * vector_bytes(self.description.parameters(), self.circuit.input_level()) + self.circuit.working_bytes()
-    }
-
     fn release_idle_memory(&self) {
         self.description.parameters().ring().release_idle();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, DigitsError> {
-        let parameters = self.description.parameters();
-        let vectors = self.header().unpack("query", query, self.query_bytes(), self.description.layout().vectors())?;
-        let inputs = self.seeds.read(client, parameters, &vectors)?;
-        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+    fn answer(&self, request: &Request<'_, EvaluationKeys>, call: &Call<'_>) -> Result<Vec<u8>, DigitsError> {
+        let (parameters, most_bytes) = (self.description.parameters(), self.description.query_bytes());
+        let vectors = self.header().unpack("query", request.query, most_bytes, self.description.layout().vectors())?;
+        let inputs = self.seeds.read(request.client, parameters, &vectors)?;
+        let evaluator = Evaluator::new(&self.encoder, request.keys).with_cancel(call.cancel);
         let scores = self.circuit.evaluate(&evaluator, &inputs)?;
         Ok(self.header().pack(vec![write_output(parameters, &scores)?]))
     }

@@ -15,8 +15,8 @@ use unspoken_digits::{Description, DigitsClient, DigitsError, DigitsServer, Reco
 use unspoken_digits_model::{Image, Shape};
 use unspoken_encrypt::Needs;
 use unspoken_protocol::{
-    ApplicationError, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader,
-    ProtocolError, ServerHalf, WithKeyStorage,
+    ApplicationError, Call, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind,
+    KeyLoader, ProtocolError, Request, ServerHalf, WithKeyStorage,
 };
 use unspoken_rlwe::KeyStorage;
 
@@ -64,9 +64,9 @@ fn encrypted_digits_are_the_networks() {
         for count in [1, batch] {
             let images = images(count);
             let query = encrypt(&mut client, &images).unwrap();
-            assert!(query.len() <= server.query_bytes());
-            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
-            assert!(answer.len() <= server.answer_bytes());
+            assert!(query.len() <= server.limits().query_bytes);
+            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            assert!(answer.len() <= server.limits().answer_bytes);
             let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
             for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
                 assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
@@ -100,7 +100,9 @@ fn a_stored_secret_reads_answers_and_another_one_does_not() {
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let secret = first.keyring().secret_bytes().unwrap();
     let mut again = DigitsClient::open(first.description().clone(), (), Some(&secret)).unwrap();
-    let answer = server.answer(CLIENT, &keys, &encrypt(&mut again, &images(2)).unwrap(), &GO).unwrap();
+    let answer = server
+        .answer(&Request::new(CLIENT, &keys, &encrypt(&mut again, &images(2)).unwrap()), &Call::default())
+        .unwrap();
     assert_eq!(read(&first, &answer, &images(2)).unwrap(), read(&again, &answer, &images(2)).unwrap());
     let error = read(&stranger, &answer, &images(2)).unwrap_err();
     assert!(error.to_string().contains("this secret key does not open"), "{error}");
@@ -114,23 +116,27 @@ fn hostile_bytes_are_refused() {
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let query = encrypt(&mut client, &images(1)).unwrap();
     for len in [0, 1, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(CLIENT, &keys, &query[..len], &GO).is_err(), "{len}");
+        assert!(server.answer(&Request::new(CLIENT, &keys, &query[..len]), &Call::default()).is_err(), "{len}");
     }
     for position in [0, 5, 20, 40, 60, query.len() - 1] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
+        assert!(server.answer(&Request::new(CLIENT, &keys, &damaged), &Call::default()).is_err(), "{position}");
     }
-    assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
+    assert!(server.answer(&Request::new(CLIENT, &keys, &vec![0; query.len() + 100]), &Call::default()).is_err());
     // Undamaged and of this network, but with vectors that are not those of a query.
     let vectors = server.header().unpack("query", &query, usize::MAX, usize::MAX).unwrap();
-    let few = server.answer(CLIENT, &keys, &server.header().pack(vectors[1..].to_vec()), &GO).unwrap_err();
+    let few = server
+        .answer(&Request::new(CLIENT, &keys, &server.header().pack(vectors[1..].to_vec())), &Call::default())
+        .unwrap_err();
     assert_eq!(few.kind(), ErrorKind::Mismatch, "{few}");
     let twice = vec![vectors[0].clone(); vectors.len()];
-    let twice = server.answer(CLIENT, &keys, &server.header().pack(twice), &GO).unwrap_err();
+    let twice =
+        server.answer(&Request::new(CLIENT, &keys, &server.header().pack(twice)), &Call::default()).unwrap_err();
     assert!(twice.to_string().contains("a fresh seed"), "{twice}");
     assert!(server.load_keys(&mut &bundle[..bundle.len() - 1]).is_err());
-    let cancelled = server.answer(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
+    let cancelled =
+        server.answer(&Request::new(CLIENT, &keys, &query), &Call::new(&AtomicBool::new(true))).unwrap_err();
     assert!(cancelled.is_cancelled(), "{cancelled}");
     for vectors in [0, 2] {
         let answer = server.header().pack(vec![Vec::new(); vectors]);
@@ -174,13 +180,16 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let mut client = client(&server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &images(1)).unwrap();
-    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
         ("query", query, &|bytes| {
-            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+            server
+                .answer(&Request::new(CLIENT, &keys, bytes), &Call::default())
+                .map(drop)
+                .map_err(|error| error.to_string())
         }),
         ("answer", answer, &|bytes| read(&client, bytes, &images(1)).map(drop).map_err(|error| error.to_string())),
     ]);
@@ -195,13 +204,13 @@ fn answers_from_a_device_have_the_same_bytes() {
     let bundle = bundle(&client);
     let query = encrypt(&mut client, &images(3)).unwrap();
     let keys = host.load_keys(&mut bundle.as_slice()).unwrap();
-    let wanted = host.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let wanted = host.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     for storage in [KeyStorage::Expanded, KeyStorage::Seeded] {
         let device = WithKeyStorage::new(DigitsServer::new(&network(Shape::LITE), &there, None).unwrap(), storage);
         let keys = device.load_keys(&mut bundle.as_slice()).unwrap();
-        assert_eq!(device.key_memory_bytes(), host.key_memory_bytes(), "a device expands all keys");
+        assert_eq!(device.key_limits().memory_bytes, host.key_limits().memory_bytes, "a device expands all keys");
         let before = there.ring().fetched_polynomials();
-        assert!(device.answer(CLIENT, &keys, &query, &GO).unwrap() == wanted);
+        assert!(device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap() == wanted);
         assert_eq!(there.ring().fetched_polynomials() - before, 2, "the answer alone leaves the device");
     }
 }
@@ -222,11 +231,13 @@ fn clients_share_a_device_whose_memory_is_for_one() {
     let mut queries = Vec::new();
     for (client, wanted, _) in &mut parties {
         let query = encrypt(client, &images(3)).unwrap();
-        queries.push((host.answer(CLIENT, wanted, &query, &GO).unwrap(), query));
+        queries.push((host.answer(&Request::new(CLIENT, wanted, &query), &Call::default()).unwrap(), query));
     }
     let answered = |number: usize| {
         let (wanted, query) = &queries[number];
-        there.answer(CLIENT, &parties[number].2, query, &GO).map(|found| assert!(found == *wanted, "client {number}"))
+        there
+            .answer(&Request::new(CLIENT, &parties[number].2, query), &Call::default())
+            .map(|found| assert!(found == *wanted, "client {number}"))
     };
     // Bytes that are copied to the device for an answer.
     let copied_for = |number: usize| {
@@ -237,7 +248,7 @@ fn clients_share_a_device_whose_memory_is_for_one() {
     answered(0).unwrap();
     let query_bytes = copied_for(0);
     // The keys of the other two find no room beside those of the first, but the work does.
-    let (key_bytes, (used, waiting)) = (host.key_memory_bytes(), device.taken_bytes());
+    let (key_bytes, (used, waiting)) = (host.key_limits().memory_bytes, device.taken_bytes());
     device.limit_memory(used + waiting + key_bytes as usize / 3);
     for turn in 0..2 {
         for number in [1, 2, 0] {

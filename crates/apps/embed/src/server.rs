@@ -11,8 +11,8 @@ use unspoken_lookup::{
     output_unit, padded_columns, simulated_outputs,
 };
 use unspoken_protocol::{
-    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
-    simulated_error_bound, write_output,
+    Call, CkksDescription, CkksHeader, CkksServerHalf, ClientId, Limits, ProtocolError, Request, ServerHalf,
+    output_bytes, simulated_error_bound, write_output,
 };
 use unspoken_query::{
     Attempt, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms,
@@ -243,7 +243,7 @@ impl EmbedServer {
     /// The vectors of a query of untrusted bytes.
     fn vectors(&self, query: &[u8]) -> Result<Vec<Vec<u8>>, EmbedError> {
         let most = self.description.index.codec().vectors();
-        Ok(self.header().unpack("query", query, self.query_bytes(), most)?)
+        Ok(self.header().unpack("query", query, self.description.query_bytes(), most)?)
     }
 
     /// The encrypted embeddings for the vectors of a full query.
@@ -279,13 +279,16 @@ impl ServerHalf for EmbedServer {
         self.description.to_bytes()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
+    fn limits(&self) -> Limits {
         let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
-        self.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+        let strided = self.strided.as_ref().map_or(0, Strided::working_bytes);
+        Limits {
+            query_bytes: self.description.query_bytes(),
+            answer_bytes: self.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector),
+            working_bytes: self.reader.working_bytes(&self.lookup).max(strided),
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
@@ -293,24 +296,14 @@ impl ServerHalf for EmbedServer {
         self.lookup.prepared_bytes() + strided + self.reader.prepared_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        let strided = self.strided.as_ref().map_or(0, Strided::working_bytes);
-        self.reader.working_bytes(&self.lookup).max(strided)
-    }
-
     fn release_idle_memory(&self) {
         self.description.parameters().ring().release_idle();
     }
 
     /// For a full query [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, EmbedError> {
-        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+    fn answer(&self, request: &Request<'_, EvaluationKeys>, call: &Call<'_>) -> Result<Vec<u8>, EmbedError> {
+        let &Request { client, keys, query } = request;
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(call.cancel);
         let vectors = self.vectors(query)?;
         if let (Some(query), Some(strided)) = (self.description.index.strided_of(&vectors), &self.strided) {
             let query = self.reader.read_small(&evaluator, client, query, &vectors)?;

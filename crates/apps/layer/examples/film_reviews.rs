@@ -19,7 +19,7 @@ use std::time::Instant;
 use unspoken_ckks::Preset;
 use unspoken_embedding::{CompressedTable, HeadOptions, LinearHead, TextReader};
 use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_store::Dataset;
 
 const PRESET: &str = "n15_depth10_scale50";
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let query = client.query(&encoded)?;
         client_seconds += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let answer = server.answer(ClientId::new([1; 16]), &keys, &query, &go)?;
+        let answer = server.answer(&Request::new(ClientId::new([1; 16]), &keys, &query), &Call::new(&go))?;
         server_seconds += start.elapsed().as_secs_f64();
         let start = Instant::now();
         answers.extend(client.read(&answer, &encoded)?);
@@ -109,7 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let encoded = client.encode(&texts[..1])?;
     let query = client.query(&encoded)?;
     let start = Instant::now();
-    let answer = server.answer(ClientId::new([1; 16]), &keys, &query, &go)?;
+    let answer = server.answer(&Request::new(ClientId::new([1; 16]), &keys, &query), &Call::new(&go))?;
     println!(
         "one review: {} bytes up, {} bytes down, {:.2} s at the server",
         query.len(),

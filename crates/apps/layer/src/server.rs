@@ -1,11 +1,9 @@
 //! The server's half: computes the encrypted scores of a linear head from encrypted codes.
 
-use std::sync::atomic::AtomicBool;
-
 use unspoken_ckks::CkksParameters;
 use unspoken_embedding::{FoldedHead, LinearHead, Subtables};
 use unspoken_lookup::Precision;
-use unspoken_protocol::{CkksHeader, CkksServerHalf, ClientId, ServerHalf};
+use unspoken_protocol::{Call, CkksHeader, CkksServerHalf, Limits, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 use unspoken_scores::{ScoreOptions, ScoreServer, TokenScores};
 
@@ -89,34 +87,20 @@ impl ServerHalf for LayerServer {
         self.description.to_bytes()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.scores.answer_bytes()
+    fn limits(&self) -> Limits {
+        self.scores.limits()
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.scores.prepared_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        self.scores.working_bytes()
-    }
-
     fn release_idle_memory(&self) {
         self.scores.release_idle_memory();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, LayerError> {
-        Ok(self.scores.timed_answer(client, keys, query, cancel)?.0)
+    fn answer(&self, request: &Request<'_, EvaluationKeys>, call: &Call<'_>) -> Result<Vec<u8>, LayerError> {
+        Ok(self.scores.timed_answer(request, call)?.0)
     }
 }
 

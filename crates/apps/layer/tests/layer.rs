@@ -9,7 +9,7 @@ use unspoken_embedding::{
     compress,
 };
 use unspoken_layer::{Description, LayerClient, LayerError, LayerModel, LayerOptions, LayerServer, ScoredText};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -59,8 +59,8 @@ fn ask(
 ) -> (Vec<ScoredText>, [usize; 2]) {
     let encoded = client.encode(texts).unwrap();
     let query = client.query(&encoded).unwrap();
-    let answer = server.answer(CLIENT, keys, &query, &GO).unwrap();
-    assert!(query.len() <= server.query_bytes() && answer.len() <= server.answer_bytes());
+    let answer = server.answer(&Request::new(CLIENT, keys, &query), &Call::default()).unwrap();
+    assert!(query.len() <= server.limits().query_bytes && answer.len() <= server.limits().answer_bytes);
     (client.read(&answer, &encoded).unwrap(), [query.len(), answer.len()])
 }
 
@@ -150,7 +150,7 @@ fn long_texts_are_refused_or_cut() {
     let query = refusing.query(&encoded).unwrap();
     let as_long = refusing.encode(&["w1", "w2"]).unwrap();
     assert_eq!(query.len(), refusing.query(&as_long).unwrap().len());
-    let answer = server.answer(CLIENT, &keys_of_refusing, &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &keys_of_refusing, &query), &Call::default()).unwrap();
     let error = refusing.read(&answer, &encoded).unwrap_err();
     assert!(matches!(error, LayerError::TooLong { position: 2, found: 33, most: 32 }), "{error}");
     let mut client = client_of(&server, &table, true);
@@ -225,7 +225,7 @@ fn halves_that_do_not_belong_together_are_refused() {
     let keys = keys(&server, &client);
     let encoded = client.encode(&["w1"]).unwrap();
     let query = client.query(&encoded).unwrap();
-    let error = newer.answer(CLIENT, &keys, &query, &GO).unwrap_err().to_string();
+    let error = newer.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap_err().to_string();
     assert!(error.contains("another model"), "{error}");
     let narrow = LinearHead::new(head.classes().to_vec(), 32, 4, vec![1.0; 12], vec![0.0; 3]).unwrap();
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();

@@ -9,11 +9,12 @@ use unspoken_ring::{Device, RingError};
 use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, KeyStorage, MAX_BUNDLE_KEYS, RlweError};
 use zeroize::Zeroizing;
 
-use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
+use crate::client_half::{ApplicationDescription, KeyGenerator};
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
 use crate::key_set::KeySetId;
 use crate::keyring::Keyring;
+use crate::server_half::{KeyLimits, KeyLoader};
 use crate::share::SharingNoise;
 
 /// The server's half of an application whose keys are listed in its header. Loading them is the same for all.
@@ -44,21 +45,15 @@ impl<H: CkksServerHalf> KeyLoader for H {
         self.header().key_set()
     }
 
-    fn key_format(&self) -> u32 {
-        FORMAT_VERSION.into()
-    }
-
-    /// Length of the longest plan: a bundle may have more keys than this application needs.
-    fn key_front_bytes(&self) -> usize {
-        KeyBundle::most_plan_bytes(MAX_BUNDLE_KEYS)
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.header().parameters().rlwe(), self.header().key_plan())
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        self.header().key_plan().stored_bytes(self.header().parameters().ring(), self.key_storage())
+    fn key_limits(&self) -> KeyLimits {
+        let (parameters, plan) = (self.header().parameters(), self.header().key_plan());
+        KeyLimits {
+            format: FORMAT_VERSION.into(),
+            // Of the longest plan: a bundle may have more keys than this application needs.
+            front_bytes: KeyBundle::most_plan_bytes(MAX_BUNDLE_KEYS),
+            max_bytes: KeyBundle::byte_len(parameters.rlwe(), plan),
+            memory_bytes: plan.stored_bytes(parameters.ring(), self.key_storage()),
+        }
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
@@ -70,9 +65,9 @@ impl<H: CkksServerHalf> KeyLoader for H {
         Ok(plan.stored_bytes(parameters.ring(), self.key_storage()))
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
+    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<EvaluationKeys, ProtocolError> {
         let parameters = self.header().parameters();
-        let keys = KeyBundle::read(parameters.rlwe(), self.key_storage(), bundle)?;
+        let keys = KeyBundle::read(parameters.rlwe(), self.key_storage(), &mut bundle)?;
         self.check_keys(&keys)?;
         keys.prepare(parameters.ring(), self.header().key_plan())?;
         Ok(keys)

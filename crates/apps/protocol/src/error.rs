@@ -1,5 +1,6 @@
 //! Errors that the two halves share, and their kinds.
 
+use std::borrow::Cow;
 use std::{fmt, io};
 
 use unspoken_ckks::CkksError;
@@ -77,7 +78,7 @@ impl From<LimitExceeded> for ProtocolError {
 }
 
 /// Kind of an error, as far as a service or a caller needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The work was cancelled.
     Cancelled,
@@ -100,7 +101,7 @@ pub enum ErrorKind {
     /// The request is right, but what the application holds, or who asks, does not allow it. It changed nothing.
     Refused {
         /// What the client can do.
-        remedy: &'static str,
+        remedy: Cow<'static, str>,
     },
     /// Files or streams could not be read or written.
     Io(io::ErrorKind),
@@ -116,6 +117,41 @@ pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
     /// Whether the work was cancelled.
     fn is_cancelled(&self) -> bool {
         self.kind() == ErrorKind::Cancelled
+    }
+}
+
+/// An error of any application: its kind and its text, which is all that a service needs to know of it. Also the error
+/// of applications that need no other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct PlainError {
+    /// Kind of the error.
+    pub kind: ErrorKind,
+    /// What was found and what was needed.
+    pub text: String,
+}
+
+impl PlainError {
+    /// An error of this kind.
+    pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        PlainError { kind, text: text.into() }
+    }
+
+    /// Kind and text of an error.
+    pub fn of(error: &impl ApplicationError) -> Self {
+        PlainError { kind: error.kind(), text: error.to_string() }
+    }
+}
+
+impl ApplicationError for PlainError {
+    fn kind(&self) -> ErrorKind {
+        self.kind.clone()
+    }
+}
+
+impl From<io::Error> for PlainError {
+    fn from(error: io::Error) -> Self {
+        PlainError::new(ErrorKind::Io(error.kind()), error.to_string())
     }
 }
 

@@ -1,14 +1,11 @@
 //! The choice of how a service stores the keys of its clients.
 
-use std::sync::atomic::AtomicBool;
-
 use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
-use crate::application::{KeyLoader, ServerHalf};
+use crate::call::Call;
 use crate::ckks::CkksServerHalf;
-use crate::client_id::ClientId;
 use crate::header::CkksHeader;
-use crate::progress::AnswerProgress;
+use crate::server_half::{KeyLoader, Limits, Request, ServerHalf};
 
 /// A server half that stores the keys of clients in the given way.
 pub struct WithKeyStorage<H> {
@@ -44,44 +41,19 @@ impl<H: CkksServerHalf + ServerHalf + KeyLoader<Keys = EvaluationKeys>> ServerHa
         self.half.check_ready()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.half.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.half.answer_bytes()
+    fn limits(&self) -> Limits {
+        self.half.limits()
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.half.prepared_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        self.half.working_bytes()
-    }
-
     fn release_idle_memory(&self) {
         self.half.release_idle_memory();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, Self::Error> {
-        self.half.answer(client, keys, query, cancel)
-    }
-
-    fn answer_with_progress(
-        &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, Self::Error> {
-        self.half.answer_with_progress(client, keys, query, cancel, progress)
+    fn answer(&self, request: &Request<'_, EvaluationKeys>, call: &Call<'_>) -> Result<Vec<u8>, Self::Error> {
+        self.half.answer(request, call)
     }
 }

@@ -1,8 +1,9 @@
 #![doc = include_str!("../README.md")]
 
-mod application;
+mod call;
 mod checksum;
 mod ckks;
+mod client_half;
 mod client_id;
 mod counters;
 mod error;
@@ -17,17 +18,17 @@ pub mod limits;
 mod progress;
 mod registration;
 mod replay;
+mod server_half;
 mod share;
 mod transfer;
 
-pub use application::{
-    AnswerHelpers, ApplicationDescription, ClientHalf, Group, KeyGenerator, KeyLoader, Request, ServerHalf,
-};
+pub use call::{AnswerHelpers, Call};
 pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf, check_device};
+pub use client_half::{ApplicationDescription, ClientHalf, KeyGenerator};
 pub use client_id::ClientId;
 pub use counters::{DurableCounters, NoCounters};
-pub use error::{ApplicationError, ErrorKind, ProtocolError};
+pub use error::{ApplicationError, ErrorKind, PlainError, ProtocolError};
 pub use every::read_every;
 pub use handshake::{CkksPresets, Handshake, ParameterFamily};
 pub use header::CkksHeader;
@@ -38,6 +39,7 @@ pub use kind::{Protocol, application_kind};
 pub use progress::AnswerProgress;
 pub use registration::Registration;
 pub use replay::{ReplayGuard, SeedGuard};
+pub use server_half::{Group, KeyLimits, KeyLoader, Limits, Request, ServerHalf};
 pub use share::{SharingNoise, simulated_error_bound};
 pub use transfer::{output_bytes, rounded_output_bytes, rounded_output_deviation, write_output, write_rounded_output};
 #[doc(hidden)]

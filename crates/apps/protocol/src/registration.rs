@@ -8,9 +8,10 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::RlweError;
 use zeroize::Zeroizing;
 
-use crate::application::KeyGenerator;
+use crate::client_half::KeyGenerator;
 use crate::error::ProtocolError;
 use crate::key_set::KeySetId;
+use crate::server_half::KeyLimits;
 
 /// What a client of an application without evaluation keys uploads instead of keys, and stores instead of a secret: 8
 /// fixed bytes and a random number. Applications of a service share it.
@@ -24,8 +25,9 @@ impl Registration {
     /// Bytes of a bundle.
     pub const BYTES: usize = 24;
 
-    /// Version of the format of bundles.
-    pub const FORMAT: u32 = 1;
+    /// Limits on bundles: registrations take no memory.
+    pub const KEY_LIMITS: KeyLimits =
+        KeyLimits { format: 1, front_bytes: Self::BYTES, max_bytes: Self::BYTES as u64, memory_bytes: 0 };
 
     /// The key set of applications without evaluation keys.
     pub fn key_set() -> KeySetId {
@@ -153,28 +155,16 @@ macro_rules! impl_registering_server {
                 $crate::Registration::key_set()
             }
 
-            fn key_format(&self) -> u32 {
-                $crate::Registration::FORMAT
-            }
-
-            fn key_front_bytes(&self) -> usize {
-                $crate::Registration::BYTES
-            }
-
-            fn max_key_bytes(&self) -> u64 {
-                $crate::Registration::BYTES as u64
-            }
-
-            fn key_memory_bytes(&self) -> u64 {
-                0
+            fn key_limits(&self) -> $crate::KeyLimits {
+                $crate::Registration::KEY_LIMITS
             }
 
             fn loaded_key_bytes(&self, front: &[u8]) -> ::std::result::Result<u64, Self::KeyError> {
                 $crate::Registration::from_bytes("start of the keys", front).map(|_| 0)
             }
 
-            fn load_keys(&self, bundle: &mut impl ::std::io::Read) -> ::std::result::Result<(), Self::KeyError> {
-                $crate::Registration::read(bundle).map(drop)
+            fn load_keys(&self, mut bundle: &mut dyn ::std::io::Read) -> ::std::result::Result<(), Self::KeyError> {
+                $crate::Registration::read(&mut bundle).map(drop)
             }
 
             fn check_keys(&self, (): &()) -> ::std::result::Result<(), Self::KeyError> {

@@ -88,10 +88,10 @@ impl ApplicationError for RetrieveError {
             RetrieveError::Sealed | RetrieveError::OtherSealing => ErrorKind::Mismatch,
             RetrieveError::Upload(UploadError::Refused { .. }) => ErrorKind::Mismatch,
             RetrieveError::WriteKey => {
-                ErrorKind::Refused { remedy: "upload with the owner's --state-dir; nothing was changed" }
+                ErrorKind::Refused { remedy: "upload with the owner's --state-dir; nothing was changed".into() }
             }
             RetrieveError::NotUploaded => {
-                ErrorKind::Refused { remedy: "ask again when the owner has uploaded all of them" }
+                ErrorKind::Refused { remedy: "ask again when the owner has uploaded all of them".into() }
             }
             RetrieveError::Upload(UploadError::Interrupted) => ErrorKind::Cancelled,
             RetrieveError::Upload(UploadError::Busy) => ErrorKind::Busy,

@@ -2,18 +2,20 @@
 
 use std::io::Read;
 
-use unspoken_pir::{KeyHeader, Mode, PirParameters, PreparedKeys, SeededKeys};
+use unspoken_pir::{KEY_FORMAT, KeyHeader, Mode, PirParameters, PreparedKeys, SeededKeys};
+use unspoken_protocol::KeyLimits;
 
 use crate::error::RetrieveError;
 
-/// Bytes of the longest bundle.
-pub(crate) fn most_bundle_bytes(parameters: &PirParameters) -> u64 {
-    Mode::ALL.into_iter().map(|mode| SeededKeys::byte_len(parameters, mode)).max().unwrap_or_default()
-}
-
-/// Bytes of memory of the largest prepared keys.
-pub(crate) fn most_memory_bytes(parameters: &PirParameters) -> u64 {
-    Mode::ALL.into_iter().map(|mode| PreparedKeys::memory_bytes(parameters, mode)).max().unwrap_or_default()
+/// Limits on keys of every mode.
+pub(crate) fn limits(parameters: &PirParameters) -> KeyLimits {
+    let most = |bytes: fn(&PirParameters, Mode) -> u64| Mode::ALL.into_iter().map(|mode| bytes(parameters, mode)).max();
+    KeyLimits {
+        format: KEY_FORMAT,
+        front_bytes: KeyHeader::BYTES,
+        max_bytes: most(SeededKeys::byte_len).unwrap_or_default(),
+        memory_bytes: most(PreparedKeys::memory_bytes).unwrap_or_default(),
+    }
 }
 
 /// Bytes of memory that the keys of a bundle of untrusted bytes will need, from its front.

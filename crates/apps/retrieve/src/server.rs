@@ -6,10 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rayon::prelude::*;
 use unspoken_pir::{
-    DatabaseVersion, KEY_FORMAT, KeyHeader, PirError, PirParameters, PlaneShape, Planes, PreparedKeys, Query, Response,
-    Staleness, TableKind, VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
+    DatabaseVersion, PirError, PirParameters, PlaneShape, Planes, PreparedKeys, Query, Response, Staleness, TableKind,
+    VersionedDatabase, answer, answer_memory_bytes, dense, encrypted,
 };
-use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
+use unspoken_protocol::{
+    ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf,
+};
 use unspoken_ring::{Device, RingError};
 
 use crate::description::Description;
@@ -178,28 +180,16 @@ impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
         self.description().key_set()
     }
 
-    fn key_format(&self) -> u32 {
-        KEY_FORMAT
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        KeyHeader::BYTES
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        keys::most_bundle_bytes(self.parameters())
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        keys::most_memory_bytes(self.parameters())
+    fn key_limits(&self) -> KeyLimits {
+        keys::limits(self.parameters())
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         keys::memory_bytes(self.parameters(), front)
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
-        keys::load(self.parameters(), bundle)
+    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<PreparedKeys, RetrieveError> {
+        keys::load(self.parameters(), &mut bundle)
     }
 
     /// Keys of these parameters serve every database.
@@ -228,63 +218,48 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         }
     }
 
-    fn query_bytes(&self) -> usize {
-        message::most_request_bytes(&self.description())
-    }
-
-    fn answer_bytes(&self) -> usize {
+    fn limits(&self) -> Limits {
         let description = self.description();
-        description.answer_bytes(description.most_queries())
+        let (parameters, most) = (self.parameters(), description.most_queries());
+        let computed = match description.tables().shape() {
+            PlaneShape::Transformed(shape) => at_once(&description) as u64 * answer_memory_bytes(parameters, shape),
+            PlaneShape::Encrypted(shape) => {
+                at_once(&description) as u64 * encrypted::answer_memory_bytes(parameters, shape)
+            }
+            PlaneShape::Dense(shape) => most as u64 * dense::answer_memory_bytes(parameters, shape),
+        };
+        let answer_bytes = description.answer_bytes(most);
+        Limits {
+            query_bytes: message::most_request_bytes(&description),
+            answer_bytes,
+            // Responses need twice their length before they are packed.
+            working_bytes: computed + 2 * answer_bytes as u64,
+            most_together: match description.tables().kind() {
+                TableKind::Transformed | TableKind::Encrypted => 1,
+                TableKind::Dense => DENSE_WAITING,
+            },
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.versions.resident_bytes() + self.sessions.capacity_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        let description = self.description();
-        let answers = match description.tables().shape() {
-            PlaneShape::Transformed(shape) => {
-                at_once(&description) as u64 * answer_memory_bytes(self.parameters(), shape)
-            }
-            PlaneShape::Encrypted(shape) => {
-                at_once(&description) as u64 * encrypted::answer_memory_bytes(self.parameters(), shape)
-            }
-            PlaneShape::Dense(shape) => {
-                description.most_queries() as u64 * dense::answer_memory_bytes(self.parameters(), shape)
-            }
-        };
-        // Responses need twice their length before they are packed.
-        answers + 2 * description.answer_bytes(description.most_queries()) as u64
-    }
-
     fn release_idle_memory(&self) {
         self.parameters().release_idle();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &PreparedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, RetrieveError> {
-        together::only(self.answer_together(&[Request { client, keys, query }], cancel))
-    }
-
-    fn most_together(&self) -> usize {
-        match self.description().tables().kind() {
-            TableKind::Transformed | TableKind::Encrypted => 1,
-            TableKind::Dense => DENSE_WAITING,
-        }
+    fn answer(&self, request: &Request<'_, PreparedKeys>, call: &Call<'_>) -> Result<Vec<u8>, RetrieveError> {
+        together::only(self.answer_together(std::slice::from_ref(request), call))
     }
 
     /// Requests to dense tables are answered together, as many as have the queries of one pass.
-    fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
+    fn group(&self, request: &Request<'_, PreparedKeys>) -> Group {
         let description = self.description();
         match description.tables().kind() {
             TableKind::Transformed | TableKind::Encrypted => Group::ALONE,
-            TableKind::Dense => message::dense_group(&description, query),
+            TableKind::Dense => message::dense_group(&description, request.query),
         }
     }
 
@@ -293,7 +268,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     fn answer_together(
         &self,
         requests: &[Request<'_, PreparedKeys>],
-        cancel: &AtomicBool,
+        call: &Call<'_>,
     ) -> Vec<Result<Vec<u8>, RetrieveError>> {
         if self.versions.staleness() == Some(Staleness::Replaced) {
             return requests.iter().map(|_| Err(replaced())).collect();
@@ -305,7 +280,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         };
         let answer = |some: &[(&Request<'_, PreparedKeys>, &Queries)]| {
             let requests: Vec<_> = some.iter().map(|&(request, queries)| (request.keys, queries)).collect();
-            let responses = respond(&*version, &description, &requests, cancel)?;
+            let responses = respond(&*version, &description, &requests, call.cancel)?;
             let write = |responses: &Vec<_>| message::write_answer(&description, version.version(), responses.iter());
             Ok(responses.iter().map(write).collect())
         };

@@ -1,6 +1,5 @@
 //! The server's part: computes encrypted scores from encrypted codes.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use unspoken_ckks::{Ciphertext, CkksError, CkksParameters, Encoder, Evaluator, InnerSum, Simulator};
@@ -9,7 +8,7 @@ use unspoken_lookup::{
     simulated_outputs,
 };
 use unspoken_protocol::{
-    CkksHeader, ClientId, Protocol, ProtocolError, output_bytes, simulated_error_bound, write_output,
+    Call, CkksHeader, Limits, Protocol, ProtocolError, Request, output_bytes, simulated_error_bound, write_output,
 };
 use unspoken_query::{
     Attempt, IndexDescription, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, ShortCompact,
@@ -252,19 +251,18 @@ impl ScoreServer {
         self.precision
     }
 
-    /// Computes the answer to a query of untrusted bytes, and returns the time of each stage; stops soon after `cancel`
-    /// is set.
+    /// Computes the answer to a request of untrusted bytes, and returns the time of each stage; stops soon after it is
+    /// cancelled.
     ///
     /// # Errors
     /// If the query is malformed or does not match, or when cancelled.
     pub fn timed_answer(
         &self,
-        client: ClientId,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
+        request: &Request<'_, EvaluationKeys>,
+        call: &Call<'_>,
     ) -> Result<(Vec<u8>, StageSeconds), ScoreError> {
-        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let &Request { client, keys, query } = request;
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(call.cancel);
         let start = Instant::now();
         let most = self.description.index().codec().vectors();
         let vectors = self.description.header().unpack("query", query, self.description.query_bytes(), most)?;
@@ -307,20 +305,22 @@ impl ScoreServer {
         sums.iter().map(total).collect()
     }
 
-    /// Maximum length of an answer in bytes.
-    pub fn answer_bytes(&self) -> usize {
+    /// Limits on queries and answers.
+    pub fn limits(&self) -> Limits {
+        let header = self.description.header();
         let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
-        self.description.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+        Limits {
+            query_bytes: self.description.query_bytes(),
+            answer_bytes: header.packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector),
+            working_bytes: self.reader.working_bytes(&self.lookup),
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     /// Bytes of memory of the prepared tables and the replay guard.
     pub fn prepared_bytes(&self) -> u64 {
         self.lookup.prepared_bytes() + self.reader.prepared_bytes()
-    }
-
-    /// Bytes of memory that one answer needs while it is computed.
-    pub fn working_bytes(&self) -> u64 {
-        self.reader.working_bytes(&self.lookup)
     }
 
     /// Gives back the memory that answers left behind for the next ones.

@@ -5,10 +5,9 @@
 //! office sees the sums.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, Request, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorQuestion, Column, ContributionEncryptor, Description, MemoryStore,
     SumsCollector, SumsContributor, SumsServer, Trust, Zeros, create_with_preset,
@@ -36,7 +35,6 @@ fn survey(preset: &str) -> Result<(), Failure> {
     println!("each sends  {} bytes", description.contribution_bytes());
 
     // The service has the public half.
-    let go = AtomicBool::new(false);
     // What the health office tells every household.
     let fingerprint = description.fingerprint();
     let server = SumsServer::new(description, MemoryStore::default())?;
@@ -55,7 +53,7 @@ fn survey(preset: &str) -> Result<(), Failure> {
         let encoded = client.encode(&[contribution])?;
         let query = client.query(&encoded)?;
         let start = Instant::now();
-        server.answer(ClientId::new([household as u8; 16]), &(), &query, &go)?;
+        server.answer(&Request::new(ClientId::new([household as u8; 16]), &(), &query), &Call::default())?;
         adding += start.elapsed();
     }
     let each = |time: Duration| time / HOUSEHOLDS as u32;
@@ -65,7 +63,7 @@ fn survey(preset: &str) -> Result<(), Failure> {
     // The health office closes the collection and decrypts the sums.
     let mut collector = SumsCollector::open(Description::read(&server.describe(), true)?, Arc::new(key), None)?;
     let query = collector.query(&[CollectorQuestion::Close])?;
-    let answer = server.answer(ClientId::new([255; 16]), &(), &query, &go)?;
+    let answer = server.answer(&Request::new(ClientId::new([255; 16]), &(), &query), &Call::default())?;
     let CollectorAnswer::Sums(sums) = collector.read(&answer, &[CollectorQuestion::Close])?.remove(0) else {
         return Err("another answer".into());
     };

@@ -135,10 +135,12 @@ impl ApplicationError for SumsError {
             SumsError::Exact(ExactError::Rlwe(error)) => error.kind(),
             SumsError::Exact(ExactError::Ring(RingError::Randomness(_))) => ErrorKind::Internal,
             SumsError::Exact(_) | SumsError::Value { .. } | SumsError::Values { .. } => ErrorKind::Malformed,
-            SumsError::Token => ErrorKind::Refused { remedy: "use the private file of this collection" },
-            SumsError::TooFew { .. } => ErrorKind::Refused { remedy: "wait for more contributions; it is still open" },
+            SumsError::Token => ErrorKind::Refused { remedy: "use the private file of this collection".into() },
+            SumsError::TooFew { .. } => {
+                ErrorKind::Refused { remedy: "wait for more contributions; it is still open".into() }
+            }
             SumsError::Closed | SumsError::Full { .. } => {
-                ErrorKind::Refused { remedy: "nothing was added; ask the collector for another collection" }
+                ErrorKind::Refused { remedy: "nothing was added; ask the collector for another collection".into() }
             }
             SumsError::Collection { .. } => ErrorKind::Mismatch,
             SumsError::Spoiled { .. } => ErrorKind::Unreadable,

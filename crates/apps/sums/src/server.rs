@@ -4,11 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use unspoken_protocol::{ClientId, ServerHalf, impl_registering_server};
+use unspoken_protocol::{Call, Limits, Request, ServerHalf, impl_registering_server};
 
 use crate::description::Description;
 use crate::error::SumsError;
-use crate::messages::{self, Request};
+use crate::messages;
 use crate::state::{Addends, State};
 use crate::store::SumStore;
 
@@ -94,46 +94,41 @@ impl ServerHalf for SumsServer {
         }
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes(self.description.batch())
-    }
-
-    fn answer_bytes(&self) -> usize {
-        messages::sum_bytes(&self.description)
+    fn limits(&self) -> Limits {
+        let parameters = self.description.parameters();
+        let ciphertext = 2 * parameters.ring().poly_bytes(parameters.basis()) as u64;
+        Limits {
+            query_bytes: self.description.query_bytes(self.description.batch()),
+            answer_bytes: messages::sum_bytes(&self.description),
+            // The decoded contributions, their sum, another sum, and its bytes.
+            working_bytes: (self.description.batch() as u64 + 3) * ciphertext
+                + 2 * State::stored_bytes(&self.description),
+            most_together: 1,
+            // The state is locked while it is written. The arithmetic uses the pool that computations share: a thread
+            // of it that waited for that work could start another request, and wait for the lock that it holds itself.
+            waits_for_others: true,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         State::most_bytes(&self.description)
     }
 
-    /// The decoded contributions, their sum, another sum, and its bytes.
-    fn working_bytes(&self) -> u64 {
-        let parameters = self.description.parameters();
-        let ciphertext = 2 * parameters.ring().poly_bytes(parameters.basis()) as u64;
-        (self.description.batch() as u64 + 3) * ciphertext + 2 * State::stored_bytes(&self.description)
-    }
-
-    /// The state is locked while it is written. The arithmetic uses the pool that computations share: a thread of it
-    /// that waited for that work could start another request, and wait for the lock that it holds itself.
-    fn waits_for_others(&self) -> bool {
-        true
-    }
-
-    fn answer(&self, _client: ClientId, (): &(), query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, SumsError> {
-        let request = Request::read(&self.description, query)?;
-        if cancel.load(Ordering::Relaxed) {
+    fn answer(&self, request: &Request<'_, ()>, call: &Call<'_>) -> Result<Vec<u8>, SumsError> {
+        let asked = messages::Request::read(&self.description, request.query)?;
+        if call.is_cancelled() {
             return Err(SumsError::Cancelled);
         }
-        match request {
-            Request::Contribute(addends) => {
+        match asked {
+            messages::Request::Contribute(addends) => {
                 let addends = Addends::new(&self.description, addends)?;
                 Ok(messages::receipts(&self.with_state(|state| state.add(&addends, &*self.store))?))
             }
-            Request::Count(token) => {
+            messages::Request::Count(token) => {
                 self.check_token(&token)?;
                 Ok(messages::counted(self.count()?))
             }
-            Request::Close(token) => {
+            messages::Request::Close(token) => {
                 self.check_token(&token)?;
                 self.with_state(|state| {
                     state.close(&*self.store)?;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use support::{CLIENT, GO, Left, PRESET, Scene, contributor, numbers, options};
 use unspoken_encrypt::{PoolFile, PoolPaths, PoolShape};
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, ClientHalf, ErrorKind, KeyGenerator, KeyLoader,
-    ServerHalf, append_checksum,
+    ApplicationDescription, ApplicationError, CHECKSUM_BYTES, Call, ClientHalf, ErrorKind, KeyGenerator, KeyLoader,
+    Request, ServerHalf, append_checksum,
 };
 use unspoken_ring::SecretRng;
 use unspoken_sums::{
@@ -75,7 +75,7 @@ fn a_repeated_contribution_counts_once() {
     query[17..].copy_from_slice(&other[17..]);
     query.truncate(query.len() - CHECKSUM_BYTES);
     append_checksum(&mut query);
-    scene.server.answer(CLIENT, &(), &query, &GO).unwrap();
+    scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
     assert_eq!(numbers(&scene.close().unwrap()), [10, 0]);
 }
 
@@ -176,7 +176,7 @@ fn only_the_collector_counts_and_closes() {
     scene.send(&[scene.encrypt(&[1, 0]), scene.encrypt(&[2, 0])]).unwrap();
     for question in [CollectorQuestion::Count, CollectorQuestion::Close] {
         let query = other.collector().query(&[question]).unwrap();
-        let error = scene.server.answer(CLIENT, &(), &query, &GO).unwrap_err();
+        let error = scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap_err();
         assert!(matches!(error, SumsError::Token) && !error.to_string().contains("contributions"));
         assert!(matches!(error.kind(), ErrorKind::Refused { .. }));
     }
@@ -291,7 +291,7 @@ fn many_threads_send_at_the_same_time() {
     let (description, key) = create_with_preset("n13_exact30", &options(2, 100)).unwrap();
     let server = SumsServer::new(description.clone(), MemoryStore::default()).unwrap();
     // It must not run on threads of that pool.
-    assert!(server.waits_for_others());
+    assert!(server.limits().waits_for_others);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -299,7 +299,7 @@ fn many_threads_send_at_the_same_time() {
                 let mut client = contributor(&server);
                 let mut send = |contributions: &[Contribution]| {
                     let query = client.query(contributions).unwrap();
-                    let answer = server.answer(CLIENT, &(), &query, &GO).unwrap();
+                    let answer = server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
                     server.check_ready().unwrap();
                     client.read(&answer, contributions).unwrap()
                 };
@@ -316,7 +316,7 @@ fn many_threads_send_at_the_same_time() {
     });
     let mut collector = SumsCollector::open(description, Arc::new(key), None).unwrap();
     let query = collector.query(&[CollectorQuestion::Close]).unwrap();
-    let answer = server.answer(CLIENT, &(), &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
     match &collector.read(&answer, &[CollectorQuestion::Close]).unwrap()[..] {
         [CollectorAnswer::Sums(sums)] => assert_eq!((sums.contributions, numbers(sums)), (96, vec![192, -96])),
         other => panic!("{other:?}"),
@@ -401,7 +401,7 @@ fn malformed_requests_are_refused_and_change_nothing() {
     let refused = |body: &[u8]| {
         let mut bytes = body.to_vec();
         append_checksum(&mut bytes);
-        let error = scene.server.answer(CLIENT, &(), &bytes, &GO).unwrap_err();
+        let error = scene.server.answer(&Request::new(CLIENT, &(), &bytes), &Call::default()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Mismatch), "{error}");
         error.to_string()
     };
@@ -417,13 +417,19 @@ fn malformed_requests_are_refused_and_change_nothing() {
     let mut other = body.to_vec();
     other[17] ^= 1;
     refused(&other);
-    assert!(matches!(scene.server.answer(CLIENT, &(), b"", &GO).unwrap_err().kind(), ErrorKind::Malformed));
+    assert!(matches!(
+        scene.server.answer(&Request::new(CLIENT, &(), b""), &Call::default()).unwrap_err().kind(),
+        ErrorKind::Malformed
+    ));
     assert_eq!(scene.server.count().unwrap(), 0);
     assert_eq!(body.len() + CHECKSUM_BYTES, scene.query(&[scene.encrypt(&[1, 0])]).len());
-    assert!(scene.server.query_bytes() >= body.len() + CHECKSUM_BYTES);
+    assert!(scene.server.limits().query_bytes >= body.len() + CHECKSUM_BYTES);
     // A cancelled request adds nothing.
     let cancelled = std::sync::atomic::AtomicBool::new(true);
-    assert!(matches!(scene.server.answer(CLIENT, &(), &query, &cancelled).unwrap_err(), SumsError::Cancelled));
+    assert!(matches!(
+        scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::new(&cancelled)).unwrap_err(),
+        SumsError::Cancelled
+    ));
     assert_eq!(scene.server.count().unwrap(), 0);
 }
 
@@ -472,12 +478,12 @@ fn damage_of_messages_is_detected() {
     let scene = Scene::new(2, 10);
     let (one, two) = (scene.encrypt(&[1, 0]), scene.encrypt(&[2, 0]));
     let query = scene.query(&[one.clone(), two]);
-    let receipts = scene.server.answer(CLIENT, &(), &query, &GO).unwrap();
+    let receipts = scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
     let mut collector = scene.collector();
     let ask = collector.query(&[CollectorQuestion::Close]).unwrap();
-    let closed = scene.server.answer(CLIENT, &(), &ask, &GO).unwrap();
+    let closed = scene.server.answer(&Request::new(CLIENT, &(), &ask), &Call::default()).unwrap();
     let count = collector.query(&[CollectorQuestion::Count]).unwrap();
-    let count = scene.server.answer(CLIENT, &(), &count, &GO).unwrap();
+    let count = scene.server.answer(&Request::new(CLIENT, &(), &count), &Call::default()).unwrap();
     let client = contributor(&scene.server);
     let text = |error: SumsError| error.to_string();
     let sent = [one.clone(), one];
@@ -486,8 +492,12 @@ fn damage_of_messages_is_detected() {
         ("private file", scene.key.to_bytes().to_vec(), &|bytes| {
             CollectorKey::from_bytes(bytes).map(drop).map_err(text)
         }),
-        ("contributions", query, &|bytes| scene.server.answer(CLIENT, &(), bytes, &GO).map(drop).map_err(text)),
-        ("close", ask, &|bytes| scene.server.answer(CLIENT, &(), bytes, &GO).map(drop).map_err(text)),
+        ("contributions", query, &|bytes| {
+            scene.server.answer(&Request::new(CLIENT, &(), bytes), &Call::default()).map(drop).map_err(text)
+        }),
+        ("close", ask, &|bytes| {
+            scene.server.answer(&Request::new(CLIENT, &(), bytes), &Call::default()).map(drop).map_err(text)
+        }),
         ("receipts", receipts, &|bytes| client.read(bytes, &sent).map(drop).map_err(text)),
         ("count", count, &|bytes| collector.read(bytes, &[CollectorQuestion::Count]).map(drop).map_err(text)),
         ("sums", closed, &|bytes| collector.read(bytes, &[CollectorQuestion::Close]).map(drop).map_err(text)),
@@ -516,7 +526,7 @@ fn a_collection_in_memory_adds_as_one_on_disk_does() {
     let server = SumsServer::new(scene.description.clone(), MemoryStore::default()).unwrap();
     for value in 0..3 {
         let query = scene.query(&[scene.encrypt(&[value, 0])]);
-        (0..2).for_each(|_| drop(server.answer(CLIENT, &(), &query, &GO).unwrap()));
+        (0..2).for_each(|_| drop(server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap()));
     }
     assert_eq!(server.count().unwrap(), 3);
     let store = MemoryStore::default();

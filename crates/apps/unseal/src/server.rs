@@ -1,9 +1,8 @@
 //! The service's half: evaluates the pseudorandom function on blinded names, and counts.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use unspoken_protocol::{ClientId, ServerHalf, append_checksum, checked, impl_registering_server};
+use unspoken_protocol::{Call, Limits, Request, ServerHalf, append_checksum, checked, impl_registering_server};
 use unspoken_sealed::{ServiceKey, request_bytes};
 
 use crate::allowance::Allowance;
@@ -62,31 +61,30 @@ impl ServerHalf for UnsealServer {
         self.description.to_bytes()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.description.query_bytes(self.budgets.allowance().most_questions())
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.description.answer_bytes(self.budgets.allowance().most_questions())
+    fn limits(&self) -> Limits {
+        let most = self.budgets.allowance().most_questions();
+        Limits {
+            query_bytes: self.description.query_bytes(most),
+            answer_bytes: self.description.answer_bytes(most),
+            working_bytes: (most * NAME_BYTES) as u64,
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         size_of::<Self>() as u64 + self.budgets.capacity_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        (self.budgets.allowance().most_questions() * NAME_BYTES) as u64
-    }
-
     /// A request is charged before it is evaluated, also if its elements turn out to be malformed.
-    fn answer(&self, client: ClientId, (): &(), query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, UnsealError> {
-        let request = checked("request", query)?;
-        let count = self.count(request.len())?;
-        if cancel.load(Ordering::Relaxed) {
+    fn answer(&self, request: &Request<'_, ()>, call: &Call<'_>) -> Result<Vec<u8>, UnsealError> {
+        let names = checked("request", request.query)?;
+        let count = self.count(names.len())?;
+        if call.is_cancelled() {
             return Err(UnsealError::Cancelled);
         }
-        self.budgets.charge(client, hash(request), count, Instant::now())?;
-        let mut answer = self.key.evaluate(request, count as usize)?;
+        self.budgets.charge(request.client, hash(names), count, Instant::now())?;
+        let mut answer = self.key.evaluate(names, count as usize)?;
         append_checksum(&mut answer);
         Ok(answer)
     }

@@ -6,7 +6,8 @@ mod damage;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, ClientHalf, ClientId, ErrorKind, KeyGenerator, KeyLoader, ServerHalf,
+    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, ErrorKind, KeyGenerator, KeyLoader, Request,
+    ServerHalf,
 };
 use unspoken_sealed::{Name, RecordKey, SealedError, ServiceKey};
 use unspoken_unseal::{Allowance, Description, Question, UnsealClient, UnsealError, UnsealServer};
@@ -36,7 +37,7 @@ fn ask(server: &UnsealServer, id: ClientId, questions: &[Question]) -> Result<Ve
     let encoded = client.encode(questions)?;
     let query = client.query(&encoded)?;
     assert_eq!(query.len(), client.query_bytes(questions.len()));
-    let answer = server.answer(id, &(), &query, &GO)?;
+    let answer = server.answer(&Request::new(id, &(), &query), &Call::default())?;
     assert_eq!(answer.len(), client.answer_bytes(questions.len()));
     client.check_answer(&answer, questions.len())?;
     client.read(&answer, &encoded)
@@ -98,7 +99,7 @@ fn a_request_that_is_sent_again_is_charged_once() {
     let mut client = client(&server);
     let encoded = client.encode(&keys(&["A00", "A01"])).unwrap();
     let query = client.query(&encoded).unwrap();
-    let answer = |id| server.answer(id, &(), &query, &GO);
+    let answer = |id| server.answer(&Request::new(id, &(), &query), &Call::default());
     let labels = |answer: &[u8]| client.read(answer, &encoded).unwrap().iter().map(|key| *key.label()).collect();
     let first: Vec<[u8; 32]> = labels(&answer(CLIENT).unwrap());
     // The answer is the same but for the randomness of its proof: a repetition brings nothing new.
@@ -107,10 +108,13 @@ fn a_request_that_is_sent_again_is_charged_once() {
     }
     // One of its elements in another request is charged.
     let one = client.query(&encoded[..1]).unwrap();
-    assert!(matches!(server.answer(CLIENT, &(), &one, &GO).unwrap_err().kind(), ErrorKind::Exhausted { .. }));
+    assert!(matches!(
+        server.answer(&Request::new(CLIENT, &(), &one), &Call::default()).unwrap_err().kind(),
+        ErrorKind::Exhausted { .. }
+    ));
     // So is the request of another client.
     answer(OTHER).unwrap();
-    assert!(server.answer(OTHER, &(), &one, &GO).is_err());
+    assert!(server.answer(&Request::new(OTHER, &(), &one), &Call::default()).is_err());
     answer(OTHER).unwrap();
 }
 
@@ -132,11 +136,13 @@ fn damage_is_found_in_every_message() {
     let mut client = client(&server);
     let encoded = client.encode(&keys(&["A00"])).unwrap();
     let query = client.query(&encoded).unwrap();
-    let answer = server.answer(CLIENT, &(), &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
     let text = |error: UnsealError| error.to_string();
     damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| Description::read(bytes, true).map(drop).map_err(text)),
-        ("query", query, &|bytes| server.answer(CLIENT, &(), bytes, &GO).map(drop).map_err(text)),
+        ("query", query, &|bytes| {
+            server.answer(&Request::new(CLIENT, &(), bytes), &Call::default()).map(drop).map_err(text)
+        }),
         ("answer", answer.clone(), &|bytes| client.check_answer(bytes, 1).map_err(text)),
         ("read answer", answer, &|bytes| client.read(bytes, &encoded).map(drop).map_err(text)),
     ]);
@@ -161,15 +167,15 @@ fn hostile_queries_are_refused() {
         (vec![0xff; 32], "canonical encoding"),
         ([&query[..32], &query[..32]].concat(), "an element twice"),
     ] {
-        let error = server.answer(CLIENT, &(), &summed(&bytes), &GO).unwrap_err();
+        let error = server.answer(&Request::new(CLIENT, &(), &summed(&bytes)), &Call::default()).unwrap_err();
         assert!(error.to_string().contains(part) && error.kind() != ErrorKind::Internal, "{error}");
     }
-    assert!(server.query_bytes() >= query.len());
-    let answer = server.answer(CLIENT, &(), &query, &GO).unwrap();
-    assert!(server.answer_bytes() >= answer.len());
+    assert!(server.limits().query_bytes >= query.len());
+    let answer = server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
+    assert!(server.limits().answer_bytes >= answer.len());
     assert!(client.check_answer(&answer, 1).is_err() && client.check_answer(&summed(&[]), 2).is_err());
     client.check_answer(&answer, 2).unwrap();
-    let stopped = server.answer(CLIENT, &(), &query, &AtomicBool::new(true)).unwrap_err();
+    let stopped = server.answer(&Request::new(CLIENT, &(), &query), &Call::new(&AtomicBool::new(true))).unwrap_err();
     assert!(stopped.is_cancelled());
 }
 
@@ -188,7 +194,7 @@ fn another_public_key_is_refused() {
     let mut client = client(&server);
     let encoded = client.encode(&keys(&["A00"])).unwrap();
     let query = client.query(&encoded).unwrap();
-    let answer = other.answer(CLIENT, &(), &query, &GO).unwrap();
+    let answer = other.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
     assert!(matches!(client.read(&answer, &encoded), Err(UnsealError::Sealed(SealedError::Proof))));
 }
 

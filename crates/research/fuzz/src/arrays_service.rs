@@ -3,13 +3,14 @@
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
 use prost::Message;
 use unspoken_arrays::{Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource};
 use unspoken_matrix::{Graph, Operation};
-use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, ServerHalf};
+use unspoken_protocol::{
+    ApplicationDescription, Call, CkksClientHalf, CkksServerHalf, ClientHalf, Request, ServerHalf,
+};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -127,9 +128,9 @@ fn ask_as_described(mut client: MatrixClient) {
 pub static QUERY: Target = Target {
     name: "arrays_query",
     run: |data| {
-        let Ok(answer) = SERVER.answer(CLIENT, &KEYS, data, &GO) else { return false };
-        assert!(data.len() <= SERVER.query_bytes());
-        assert!(answer.len() <= SERVER.answer_bytes());
+        let Ok(answer) = SERVER.answer(&Request::new(CLIENT, &KEYS, data), &Call::default()) else { return false };
+        assert!(data.len() <= SERVER.limits().query_bytes);
+        assert!(answer.len() <= SERVER.limits().answer_bytes);
         match read(&client(), &answer, &[inputs()]) {
             Ok(read) => assert_eq!(read[0].dim(), (2, 2, 2)),
             // A ciphertext of random bytes is valid: it encrypts random numbers.
@@ -189,6 +190,4 @@ static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SERVER, &clie
 static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[inputs()]).expect("fits"));
 
 static ANSWERED: LazyLock<Vec<u8>> =
-    LazyLock::new(|| SERVER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
-
-static GO: AtomicBool = AtomicBool::new(false);
+    LazyLock::new(|| SERVER.answer(&Request::new(CLIENT, &KEYS, &QUERY_BYTES), &Call::default()).expect("an answer"));

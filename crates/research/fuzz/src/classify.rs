@@ -3,10 +3,9 @@
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use unspoken_classify::{ClassifyClient, Description};
-use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, CkksServerHalf, ClientHalf, KeyLoader, Request, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::fixtures::{
@@ -69,9 +68,9 @@ fn front() -> &'static [u8] {
 pub static QUERY: Target = Target {
     name: "classify_query",
     run: |data| {
-        let Ok(answer) = CLASSIFIER.answer(CLIENT, &KEYS, data, &GO) else { return false };
+        let Ok(answer) = CLASSIFIER.answer(&Request::new(CLIENT, &KEYS, data), &Call::default()) else { return false };
         assert!(data.len() <= CLASSIFIER.description().query_bytes());
-        assert!(answer.len() <= CLASSIFIER.answer_bytes());
+        assert!(answer.len() <= CLASSIFIER.limits().answer_bytes);
         match read(&client(), &answer, &[""]) {
             Ok(read) => {
                 assert!(read.len() == 1 && read[0].scores.len() == CLASSIFIER.description().classes());
@@ -108,10 +107,9 @@ pub static ANSWER: Target = Target {
 
 static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| MODEL.tables().id().to_bytes());
 
-static ANSWERED: LazyLock<Vec<u8>> =
-    LazyLock::new(|| CLASSIFIER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    CLASSIFIER.answer(&Request::new(CLIENT, &KEYS, &QUERY_BYTES), &Call::default()).expect("an answer")
+});
 
 static QUERY_BYTES: LazyLock<Vec<u8>> =
     LazyLock::new(|| query(&mut client(), &["claim your prize", ""]).expect("fits"));
-
-static GO: AtomicBool = AtomicBool::new(false);

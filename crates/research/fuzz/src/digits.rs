@@ -3,12 +3,11 @@
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_digits::{Description, DigitsClient};
 use unspoken_digits_model::{Image, PIXELS};
-use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, CkksServerHalf, ClientHalf, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -70,9 +69,9 @@ pub static DESCRIBED: Target = Target {
 pub static QUERY: Target = Target {
     name: "digits_query",
     run: |data| {
-        let Ok(answer) = RECOGNISER.answer(CLIENT, &KEYS, data, &GO) else { return false };
-        assert!(data.len() <= RECOGNISER.query_bytes());
-        assert!(answer.len() <= RECOGNISER.answer_bytes());
+        let Ok(answer) = RECOGNISER.answer(&Request::new(CLIENT, &KEYS, data), &Call::default()) else { return false };
+        assert!(data.len() <= RECOGNISER.limits().query_bytes);
+        assert!(answer.len() <= RECOGNISER.limits().answer_bytes);
         match read(&client(), &answer, &[image()]) {
             Ok(read) => assert!(read.len() == 1 && read[0].digit < 10),
             // A ciphertext of random bytes is valid: it encrypts random numbers.
@@ -116,7 +115,6 @@ static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*RECOGNISER, &
 
 static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[image()]).expect("fits"));
 
-static ANSWERED: LazyLock<Vec<u8>> =
-    LazyLock::new(|| RECOGNISER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
-
-static GO: AtomicBool = AtomicBool::new(false);
+static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    RECOGNISER.answer(&Request::new(CLIENT, &KEYS, &QUERY_BYTES), &Call::default()).expect("an answer")
+});

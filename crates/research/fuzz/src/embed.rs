@@ -4,11 +4,10 @@
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_embed::{Description, EmbedClient, EmbedServer};
-use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, CkksServerHalf, ClientHalf, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::fixtures::{
@@ -77,9 +76,9 @@ pub static DESCRIBED: Target = Target {
 
 /// Whether a query is accepted. Its answer has the announced size, and a form that the client accepts.
 fn answers(server: &EmbedServer, client: &EmbedClient, keys: &EvaluationKeys, data: &[u8]) -> bool {
-    let Ok(answer) = server.answer(CLIENT, keys, data, &GO) else { return false };
+    let Ok(answer) = server.answer(&Request::new(CLIENT, keys, data), &Call::default()) else { return false };
     assert!(data.len() <= server.description().query_bytes());
-    assert!(answer.len() <= server.answer_bytes());
+    assert!(answer.len() <= server.limits().answer_bytes);
     match read(client, &answer, &[0]) {
         Ok(read) => assert!(read.len() == 1 && read[0].len() == server.description().width()),
         // An answer to a query of another length, or a ciphertext of random bytes, which encrypts random numbers.
@@ -178,7 +177,7 @@ static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*EMBEDDER, &cl
 static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[1, 0]).expect("fits"));
 
 static ANSWERED: LazyLock<Vec<u8>> =
-    LazyLock::new(|| EMBEDDER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+    LazyLock::new(|| EMBEDDER.answer(&Request::new(CLIENT, &KEYS, &QUERY_BYTES), &Call::default()).expect("an answer"));
 
 /// A seed, and 30 bits for each slot of two subtables of 128 tokens.
 const SHORT_BYTES: usize = 16 + 2 * 128 * 30 / 8;
@@ -200,5 +199,3 @@ fn small_client() -> EmbedClient {
 }
 
 static SMALL_KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*SMALL_EMBEDDER, &small_client()));
-
-static GO: AtomicBool = AtomicBool::new(false);

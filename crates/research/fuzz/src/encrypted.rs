@@ -11,7 +11,7 @@ use unspoken_pir::{
     DatabaseVersion, EncryptedEntry, Layout, Mode, PirParameters, Planes, PreparedKeys, Preset, TableKind, Tables,
     Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
-use unspoken_protocol::{ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLoader, Request, ServerHalf};
 use unspoken_retrieve::{Description, EncryptedServer, RetrieveOptions, UploadClient, UploadQuestion};
 
 use crate::Target;
@@ -120,7 +120,7 @@ fn request(question: UploadQuestion) -> Vec<u8> {
 /// `EncryptedServer::answer` for uploads: the owner reads the reply to an accepted one.
 pub static UPLOAD: Target = Target {
     name: "retrieve_upload",
-    run: |data| match SERVER.answer(CLIENT, &KEYS, data, &AtomicBool::new(true)) {
+    run: |data| match SERVER.answer(&Request::new(CLIENT, &KEYS, data), &Call::new(&AtomicBool::new(true))) {
         Ok(reply) => {
             OWNER.check_answer(&reply, 1).expect("a reply");
             true
@@ -154,14 +154,14 @@ pub static REPLY: Target = Target {
         Err(_) => false,
     },
     repair: |data| {
-        let sound = SERVER.answer(CLIENT, &KEYS, &request(UploadQuestion::State), &AtomicBool::new(false));
+        let sound = SERVER.answer(&Request::new(CLIENT, &KEYS, &request(UploadQuestion::State)), &Call::default());
         let sound = sound.expect("a reply");
         data.resize(sound.len() - CHECKSUM_BYTES, 0);
         data[8..16].copy_from_slice(&sound[8..16]);
         append_checksum(data);
     },
     seeds: || {
-        let reply = SERVER.answer(CLIENT, &KEYS, &request(UploadQuestion::State), &AtomicBool::new(false));
+        let reply = SERVER.answer(&Request::new(CLIENT, &KEYS, &request(UploadQuestion::State)), &Call::default());
         vec![reply.expect("a reply")]
     },
 };

@@ -2,11 +2,10 @@
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_layer::{Description, LayerClient};
-use unspoken_protocol::{ApplicationDescription, CkksServerHalf, ClientHalf, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, CkksServerHalf, ClientHalf, Request, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -90,7 +89,5 @@ static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| keys_of(&*LAYER, &clien
 
 static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let query = query(&mut client(), &["claim your prize", ""]).expect("fits");
-    LAYER.answer(CLIENT, &KEYS, &query, &GO).expect("an answer")
+    LAYER.answer(&Request::new(CLIENT, &KEYS, &query), &Call::default()).expect("an answer")
 });
-
-static GO: AtomicBool = AtomicBool::new(false);

@@ -12,8 +12,8 @@ use unspoken_chat::{
 };
 use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, CkksDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader,
-    ProtocolError, ServerHalf,
+    ApplicationDescription, ApplicationError, Call, CkksDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader,
+    ProtocolError, Request, ServerHalf,
 };
 use unspoken_rlwe::{KeyBundle, SecretKey};
 
@@ -208,7 +208,7 @@ pub static KEY_FRONT: Target = Target {
         let parameters = SERVICE.description().parameters().rlwe();
         let plan = KeyBundle::read_plan(parameters, &mut &data[..]).expect("a plan was read");
         assert!(plan.covers(SERVICE.description().header().key_plan()), "keys are missing");
-        assert!(bytes >= SERVICE.key_memory_bytes());
+        assert!(bytes >= SERVICE.key_limits().memory_bytes);
         assert!(SERVICE.load_keys(&mut &data[..]).is_err(), "a bundle without keys");
         true
     },
@@ -261,13 +261,15 @@ const COMPACT_SEED: usize = 16;
 /// Whether a server accepts a query.
 fn is_answered(server: &LlamaServer, keys: &LlamaKeys, data: &[u8]) -> bool {
     let (description, header) = (server.description(), server.description().header());
-    let vectors = header.unpack("query", data, server.query_bytes(), usize::MAX).unwrap_or_default();
+    let vectors = header.unpack("query", data, server.limits().query_bytes, usize::MAX).unwrap_or_default();
     if vectors.len() > 1 {
-        let Err(error) = server.answer(CLIENT, keys, data, &STOPPED) else { panic!("a pass was not stopped") };
+        let Err(error) = server.answer(&Request::new(CLIENT, keys, data), &Call::new(&STOPPED)) else {
+            panic!("a pass was not stopped")
+        };
         return error.is_cancelled();
     }
-    let Ok(answer) = server.answer(OTHER, keys, data, &GO) else { return false };
-    assert!(answer.len() <= server.answer_bytes());
+    let Ok(answer) = server.answer(&Request::new(OTHER, keys, data), &Call::default()) else { return false };
+    assert!(answer.len() <= server.limits().answer_bytes);
     let control = Control::decode(vectors[0].as_slice()).expect("a message was read");
     let session = |bytes: &[u8]| SessionId::new(bytes.try_into().expect("16 bytes were read"));
     let question = match control.kind.expect("a kind was read") {
@@ -292,11 +294,11 @@ pub static PART: Target = Target {
         static PUBLIC: LazyLock<()> = LazyLock::new(|| {
             let task = Some(Task::Heads(Heads { layer: 0, block: 0, step: 0 }));
             let part = Part { public_tokens: PUBLIC_TOKEN.into(), chunk: 0, chunks: 1, task, vectors: Vec::new() };
-            let computed = SERVICE.compute_part(&KEYS, &part.encode_to_vec(), &GO);
+            let computed = SERVICE.compute_part(&KEYS, &part.encode_to_vec(), &Call::default());
             assert!(computed.is_some_and(|computed| computed.is_err()), "heads without queries");
         });
         LazyLock::force(&PUBLIC);
-        let computed = SERVICE.compute_part(&KEYS, data, &STOPPED).expect("a server that computes parts");
+        let computed = SERVICE.compute_part(&KEYS, data, &Call::new(&STOPPED)).expect("a server that computes parts");
         let Err(error) = computed else { panic!("a part was not stopped") };
         error.is_cancelled()
     },
@@ -488,7 +490,8 @@ pub static ANSWER: Target = Target {
         });
     },
     seeds: || {
-        let of = |query: &[u8]| SERVICE.answer(CLIENT, &KEYS, query, &GO).expect("an answer");
+        let of =
+            |query: &[u8]| SERVICE.answer(&Request::new(CLIENT, &KEYS, query), &Call::default()).expect("an answer");
         vec![of(&PASS_QUERY), of(&query(&mut client(&SERVICE), &[begin(vec![])]).expect("fits"))]
     },
 };
@@ -533,7 +536,7 @@ fn keys(server: &LlamaServer) -> LlamaKeys {
     client(server).write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
     let keys = server.load_keys(&mut bundle.as_slice()).expect("the client's keys");
     let begun = query(&mut client(server), &[begin(vec![4])]).expect("fits");
-    server.answer(CLIENT, &keys, &begun, &GO).expect("a session");
+    server.answer(&Request::new(CLIENT, &keys, &begun), &Call::default()).expect("a session");
     keys
 }
 

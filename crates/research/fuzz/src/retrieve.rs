@@ -16,7 +16,8 @@ use unspoken_pir::{
     VersionedDatabase,
 };
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
+    ApplicationDescription, ApplicationError, Call, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, Request,
+    ServerHalf,
 };
 use unspoken_retrieve::{
     Description, PROTOCOL_VERSION, Question, RetrieveClient, RetrieveOptions, RetrieveServer, SHARD_PROTOCOL_VERSION,
@@ -284,7 +285,9 @@ pub static REQUEST: Target = Target {
     run: |data| {
         let Some((&kind, request)) = data.split_first() else { return false };
         let Some((_, keys)) = CLIENTS.get(usize::from(kind)) else { return false };
-        let error = RETRIEVER.answer(CLIENT, keys, request, &AtomicBool::new(true)).expect_err("stopped");
+        let error = RETRIEVER
+            .answer(&Request::new(CLIENT, keys, request), &Call::new(&AtomicBool::new(true)))
+            .expect_err("stopped");
         error.is_cancelled()
     },
     repair: |data| {
@@ -327,7 +330,7 @@ pub static ANSWER: Target = Target {
 static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let query = query(&mut client(Mode::Packed), &[Question::Key(b"key".to_vec())]).expect("a query");
     let (_, keys) = CLIENTS.last().expect("packed keys");
-    RETRIEVER.answer(CLIENT, keys, &query, &AtomicBool::new(false)).expect("an answer")
+    RETRIEVER.answer(&Request::new(CLIENT, keys, &query), &Call::default()).expect("an answer")
 });
 
 /// Parameters of the smallest supported ring, with keys of a few rows.

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use prost::Message;
-use unspoken_protocol::{ApplicationDescription, CHECKSUM_BYTES, ClientHalf, ServerHalf, append_checksum};
+use unspoken_protocol::{
+    ApplicationDescription, CHECKSUM_BYTES, Call, ClientHalf, Request, ServerHalf, append_checksum,
+};
 use unspoken_rlwe::HEADER_BYTES;
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
@@ -88,7 +90,7 @@ fn query(count: i64) -> Vec<u8> {
 }
 
 fn answer(server: &SumsServer, query: &[u8]) -> Vec<u8> {
-    server.answer(CLIENT, &(), query, &AtomicBool::new(false)).expect("an answer")
+    server.answer(&Request::new(CLIENT, &(), query), &Call::default()).expect("an answer")
 }
 
 /// `Description::read`: a decoded description encodes to the same description; its sizes are bounded.
@@ -129,12 +131,12 @@ pub static REQUEST: Target = Target {
     name: "sums_request",
     run: |data| {
         let server = server();
-        let answer = || server.answer(CLIENT, &(), data, &AtomicBool::new(false));
+        let answer = || server.answer(&Request::new(CLIENT, &(), data), &Call::default());
         let Ok(first) = answer() else {
             assert_eq!(server.count().expect("a state"), 0, "a refused request was counted");
             return false;
         };
-        assert!(first.len() <= server.answer_bytes() && data.len() <= server.query_bytes());
+        assert!(first.len() <= server.limits().answer_bytes && data.len() <= server.limits().query_bytes);
         let counted = server.count().expect("a state");
         answer().expect("a repetition");
         assert_eq!(server.count().expect("a state"), counted, "a repetition was counted");

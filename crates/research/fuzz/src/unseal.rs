@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_protocol::{ApplicationDescription, CHECKSUM_BYTES, ClientHalf, ServerHalf, append_checksum};
+use unspoken_protocol::{
+    ApplicationDescription, CHECKSUM_BYTES, Call, ClientHalf, Request, ServerHalf, append_checksum,
+};
 use unspoken_sealed::{
     Blinded, MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, RecordKey, ServiceKey, request_bytes, response_bytes,
 };
@@ -93,11 +95,11 @@ pub static DESCRIBED: Target = Target {
 pub static REQUEST: Target = Target {
     name: "unseal_request",
     run: |data| {
-        let answer = || SERVER.answer(CLIENT, &(), data, &AtomicBool::new(false));
+        let answer = || SERVER.answer(&Request::new(CLIENT, &(), data), &Call::default());
         let Ok(first) = answer() else { return false };
         let names = (data.len() - CHECKSUM_BYTES) / request_bytes(1);
         assert_eq!(first.len(), response_bytes(names) + CHECKSUM_BYTES);
-        assert!(first.len() <= SERVER.answer_bytes());
+        assert!(first.len() <= SERVER.limits().answer_bytes);
         let again = answer().expect("a repetition is not charged");
         assert!(first[..request_bytes(names)] == again[..request_bytes(names)], "other elements");
         true
@@ -124,7 +126,7 @@ static ASKED: LazyLock<(Vec<Blinded>, Vec<u8>)> = LazyLock::new(|| {
     let mut client = client();
     let encoded = client.encode(&[Question::Index(1), Question::Index(2)]).expect("blinded");
     let query = client.query(&encoded).expect("a query");
-    let answer = SERVER.answer(CLIENT, &(), &query, &AtomicBool::new(false)).expect("an answer");
+    let answer = SERVER.answer(&Request::new(CLIENT, &(), &query), &Call::default()).expect("an answer");
     (encoded, answer)
 });
 

@@ -1,292 +1,243 @@
-//! The interface of applications: the boundary to the cryptography.
+//! The applications of a service: server halves by name, without the types of their keys and errors.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use unspoken_protocol::{AnswerHelpers, AnswerProgress, ClientId, Group, KeySetId, Request};
+use unspoken_protocol::{
+    AnswerHelpers, AnswerProgress, ApplicationError, Call, ErrorKind, Group, KeyLimits, KeyLoader, KeySetId, Limits,
+    PlainError, Request, ServerHalf,
+};
 use unspoken_wire::v1::PublishedModel;
-use unspoken_wire::{Message, ProblemCode, is_application_name};
+use unspoken_wire::{Message, is_application_name};
 
-use crate::gather::{Gathering, Parcel};
+use crate::gather::{Gathering, OwnedRequest};
 
-/// An application of the service, e.g. a text classifier.
-///
-/// The service stores and transfers bytes; only the application knows what they mean. All bytes passed to it come from
-/// a client and may be hostile. [`load_keys`](Self::load_keys) and [`answer`](Self::answer) run on a worker thread and
-/// may take long; the other methods must be quick.
-pub trait Application: Send + Sync + 'static {
-    /// Keys of one client, parsed and ready for use.
-    type Keys: Send + Sync + 'static;
+/// The loaded keys of a client, of any application.
+#[derive(Clone)]
+pub struct LoadedKeys(Arc<dyn Any + Send + Sync>);
 
-    /// Stable name in the URL, e.g. `classify/spam`; see
-    /// [`is_application_name`].
-    fn name(&self) -> &str;
+/// The server half of any application. Errors have the kinds and texts of its own. Answers are computed on the threads
+/// of the pool, so that parallel work does not switch threads at every step, or on the calling thread if they wait for
+/// others.
+pub type AnyServerHalf = dyn ServerHalf<Keys = LoadedKeys, KeyError = PlainError, Error = PlainError>;
 
-    /// What a client needs before it makes keys: the bytes of a message that the application defines.
-    fn describe(&self) -> Vec<u8>;
+/// A server half as an [`AnyServerHalf`].
+struct Untyped<H> {
+    half: H,
+    waits_for_others: bool,
+}
 
-    /// Limits on keys, queries and answers. Those on queries and answers may change with the description.
-    fn limits(&self) -> ApplicationLimits;
+impl<H: ServerHalf> Untyped<H> {
+    fn in_place<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        if self.waits_for_others { work() } else { rayon::scope(|_| work()) }
+    }
+}
 
-    /// Checks that answers are computed from the newest data, as far as known. Called for every check of readiness.
-    ///
-    /// # Errors
-    /// Why they are not, and what to do. Everyone who reaches the service can read it.
-    fn check_ready(&self) -> Result<(), String> {
-        Ok(())
+impl LoadedKeys {
+    pub(crate) fn new(keys: impl Send + Sync + 'static) -> Self {
+        LoadedKeys(Arc::new(keys))
     }
 
-    /// Identifies the parameters and the kind of the keys. Applications of one key set have the same
-    /// [`Keys`](Self::Keys), and each may get bundles and loaded keys of the others. By default the application shares
-    /// its keys with no other. Read once, when the service starts.
+    /// The keys, if they are of this type.
+    fn typed<K: 'static>(&self) -> Result<&K, PlainError> {
+        let other = "keys of another type were passed: two key sets have one id";
+        self.0.downcast_ref().ok_or_else(|| PlainError::new(ErrorKind::Internal, other))
+    }
+}
+
+fn typed<'a, K: 'static>(request: &Request<'a, LoadedKeys>) -> Result<Request<'a, K>, PlainError> {
+    Ok(Request::new(request.client, request.keys.typed()?, request.query))
+}
+
+fn plain<T>(result: Result<T, impl ApplicationError>) -> Result<T, PlainError> {
+    result.map_err(|error| PlainError::of(&error))
+}
+
+impl<H: ServerHalf> KeyLoader for Untyped<H> {
+    type Keys = LoadedKeys;
+    type KeyError = PlainError;
+
     fn key_set(&self) -> KeySetId {
-        KeySetId::new(self.name(), &[0; 16])
+        self.half.key_set()
     }
 
-    /// Checks that keys that another application of this key set loaded are all that this one needs.
-    ///
-    /// # Errors
-    /// [`ApplicationError::DoesNotFit`], which names what is missing.
-    fn check_keys(&self, _keys: &Self::Keys) -> Result<(), ApplicationError> {
-        Ok(())
+    fn key_limits(&self) -> KeyLimits {
+        self.half.key_limits()
     }
 
-    /// Bytes of memory that the loaded keys will need, computed from the first
-    /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer if the bundle is shorter). Called as soon
-    /// as these have arrived, so that a bundle of the wrong version is refused early, and again before each load.
-    ///
-    /// # Errors
-    /// [`ApplicationError::Malformed`] or [`ApplicationError::DoesNotFit`].
-    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
-
-    /// Parses and checks a complete bundle. The keys are used only if the
-    /// bundle's checksum holds too. Reading fails once the load is cancelled.
-    ///
-    /// # Errors
-    /// [`ApplicationError::Malformed`], [`ApplicationError::DoesNotFit`], or
-    /// [`ApplicationError::Read`] as the reader returned it.
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Self::Keys, ApplicationError>;
-
-    /// Bytes of memory that the application itself uses for as long as it is offered. Read once, when the service
-    /// starts.
-    fn prepared_bytes(&self) -> u64;
-
-    /// Bytes of memory one answer needs at most while it is computed, beyond
-    /// keys, query and answer.
-    fn working_bytes(&self) -> u64;
-
-    /// Gives back the memory that answers left behind for the next ones. Called when the last answer or load of keys
-    /// that was running has ended: until then, this memory is part of what they reserved.
-    fn release_idle_memory(&self) {}
-
-    /// Computes one answer to a client, at most [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
-    /// check `cancel` a few times a second and stop when it is set: the client disconnected, the time limit was
-    /// reached, or the service is shutting down.
-    ///
-    /// # Errors
-    /// Any except [`ApplicationError::Read`].
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &Self::Keys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ApplicationError>;
-
-    /// Like [`answer`](Self::answer), and reports to `progress` which steps are done: clients that ask for it are told.
-    /// This is what the service calls. By default nothing is reported.
-    ///
-    /// # Errors
-    /// As for [`answer`](Self::answer).
-    fn answer_with_progress(
-        &self,
-        client: ClientId,
-        keys: &Self::Keys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        _progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        self.answer(client, keys, query, cancel)
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, PlainError> {
+        plain(self.half.loaded_key_bytes(front))
     }
 
-    /// Like [`answer_with_progress`](Self::answer_with_progress), with other processes that compute parts of it. By
-    /// default they are not used.
-    ///
-    /// # Errors
-    /// As for [`answer`](Self::answer).
-    fn answer_with_helpers(
-        &self,
-        client: ClientId,
-        keys: &Self::Keys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-        _helpers: &dyn AnswerHelpers,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        self.answer_with_progress(client, keys, query, cancel, progress)
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<LoadedKeys, PlainError> {
+        plain(self.half.load_keys(bundle)).map(LoadedKeys::new)
     }
 
-    /// Computes a part of an answer of another process, with the same client's keys. Only a process of the service
-    /// sends parts. By default answers have none.
-    ///
-    /// # Errors
-    /// As for [`answer`](Self::answer).
-    fn compute_part(
-        &self,
-        _keys: &Self::Keys,
-        _part: &[u8],
-        _cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        Err(ApplicationError::Internal(format!(
-            "found a part of an answer of {}, whose answers have none",
-            self.name()
-        )))
+    fn check_keys(&self, keys: &LoadedKeys) -> Result<(), PlainError> {
+        plain(self.half.check_keys(keys.typed()?))
+    }
+}
+
+impl<H: ServerHalf> ServerHalf for Untyped<H> {
+    type Error = PlainError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.half.describe()
     }
 
-    /// Maximum number of requests that may wait, with their keys loaded, to be answered together. With 1, the default,
-    /// every request is answered alone, and reports progress. Read once, when the service starts.
-    fn most_together(&self) -> usize {
-        1
+    fn limits(&self) -> Limits {
+        self.half.limits()
     }
 
-    /// Whether answers come from other services: then any number of computations may run at the same time, as many as
-    /// [`most_together`](Self::most_together) allows, because they only wait.
-    fn waits_for_others(&self) -> bool {
-        false
+    fn prepared_bytes(&self) -> u64 {
+        self.half.prepared_bytes()
     }
 
-    /// The group of a request: the service may answer those of one group together.
-    fn group(&self, _keys: &Self::Keys, _query: &[u8]) -> Group {
-        Group::ALONE
+    fn check_ready(&self) -> Result<(), PlainError> {
+        plain(self.half.check_ready())
     }
 
-    /// Answers requests of one group together, each as [`answer`](Self::answer) would, in their order.
+    fn release_idle_memory(&self) {
+        self.half.release_idle_memory();
+    }
+
+    fn answer(&self, request: &Request<'_, LoadedKeys>, call: &Call<'_>) -> Result<Vec<u8>, PlainError> {
+        let request = typed(request)?;
+        plain(self.in_place(|| self.half.answer(&request, call)))
+    }
+
+    /// Requests with keys of another type are refused when they are answered.
+    fn group(&self, request: &Request<'_, LoadedKeys>) -> Group {
+        typed(request).map_or(Group::ALONE, |request| self.half.group(&request))
+    }
+
     fn answer_together(
         &self,
-        requests: &[Request<'_, Self::Keys>],
-        cancel: &AtomicBool,
-    ) -> Vec<Result<Vec<u8>, ApplicationError>> {
-        let answer = |request: &Request<'_, _>| self.answer(request.client, request.keys, request.query, cancel);
-        requests.iter().map(answer).collect()
+        requests: &[Request<'_, LoadedKeys>],
+        call: &Call<'_>,
+    ) -> Vec<Result<Vec<u8>, PlainError>> {
+        match requests.iter().map(typed).collect::<Result<Vec<_>, _>>() {
+            Ok(typed) => self.in_place(|| self.half.answer_together(&typed, call)).into_iter().map(plain).collect(),
+            Err(error) => requests.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    fn compute_part(&self, keys: &LoadedKeys, part: &[u8], call: &Call<'_>) -> Option<Result<Vec<u8>, PlainError>> {
+        match keys.typed() {
+            Ok(keys) => self.in_place(|| self.half.compute_part(keys, part, call)).map(plain),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 
-/// Limits of one application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ApplicationLimits {
-    /// Version of its key bundle format.
-    pub key_format: u32,
-    /// Bytes at the start of a bundle that
-    /// [`loaded_key_bytes`](Application::loaded_key_bytes) needs.
-    pub header_bytes: usize,
-    /// Largest key bundle with the keys of this application alone, in bytes.
-    pub max_key_bytes: u64,
-    /// Largest memory of the loaded keys of this application alone, in bytes.
-    pub key_memory_bytes: u64,
-    /// Largest query, in bytes.
-    pub max_query_bytes: usize,
-    /// Largest answer, in bytes.
-    pub max_answer_bytes: usize,
+/// One application: a server half and its name. A service calls it; a program that moves keys, queries and answers
+/// itself may do so too, and then limits how many calls there are.
+#[derive(Clone)]
+pub struct Application {
+    name: Arc<str>,
+    pub(crate) key_set: KeySetId,
+    half: Arc<AnyServerHalf>,
+    /// Number of uses in progress that may leave idle memory behind.
+    running: Arc<AtomicUsize>,
+    /// The requests that wait to be answered together, if the application does that.
+    pub(crate) gathering: Option<Arc<Gathering>>,
+    /// A `PublishedModel`.
+    published: Option<Bytes>,
 }
 
-/// Why an application did not do what was requested. The text of `Internal` is only logged; the others are sent to the
-/// client.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ApplicationError {
-    /// The bytes are not a key bundle or query of this application.
-    #[error("{0}")]
-    Malformed(String),
-    /// The bytes are well-formed, but for other parameters, another model or other keys.
-    #[error("{0}")]
-    DoesNotFit(String),
-    /// The query is right, but what the application holds, or who asks, does not allow it. It changed nothing.
-    #[error("{text}")]
-    Refused {
-        /// What was found and what was needed.
-        text: String,
-        /// What the client can do.
-        remedy: String,
-    },
-    /// What is needed is in use; the same query may be answered later.
-    #[error("{0}")]
-    Busy(String),
-    /// The client has used up what it may ask for; the same query may be answered later.
-    #[error("{text}")]
-    Exhausted {
-        /// What is used up.
-        text: String,
-        /// Seconds after which the query may be answered.
-        wait_seconds: u32,
-    },
-    /// Stopped because `cancel` was set.
-    #[error("cancelled")]
-    Cancelled,
-    /// The reader given to `load_keys` failed.
-    #[error("read the key bundle: {0}")]
-    Read(#[from] io::Error),
-    /// An error inside the application.
-    #[error("{0}")]
-    Internal(String),
+/// A use of an application that may leave idle memory behind. The last one that ends releases it.
+struct InUse<'a>(&'a Application);
+
+impl<'a> InUse<'a> {
+    fn new(application: &'a Application) -> Self {
+        application.running.fetch_add(1, Ordering::AcqRel);
+        InUse(application)
+    }
 }
 
-impl RegisteredApplication {
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.half.release_idle_memory();
+        }
+    }
+}
+
+impl Application {
+    /// Name in a service's URL.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The server half. What its methods leave behind in memory stays until
+    /// [`release_idle_memory`](ServerHalf::release_idle_memory), or until the last
+    /// [`load_keys`](Application::load_keys) or [`answer`](Application::answer) that runs has ended.
+    pub fn half(&self) -> &AnyServerHalf {
+        &*self.half
+    }
+
+    /// The model that its owner publishes, the bytes of a `PublishedModel`.
+    pub fn published(&self) -> Option<&Bytes> {
+        self.published.as_ref()
+    }
+
+    /// As [`KeyLoader::load_keys`]; no idle memory is left behind when nothing else runs.
+    ///
+    /// # Errors
+    /// As [`KeyLoader::load_keys`].
+    pub fn load_keys(&self, bundle: &mut dyn Read) -> Result<LoadedKeys, PlainError> {
+        let _in_use = InUse::new(self);
+        self.half.load_keys(bundle)
+    }
+
+    /// Computes the answer to a request of untrusted bytes, and reports to `progress` how far it is; no idle memory is
+    /// left behind when nothing else runs.
+    ///
+    /// Of an application that answers requests together ([`Limits::most_together`]) at most `computations` run at a
+    /// time. The other requests wait, nothing is reported and no helper is used; `observe` is told the number of
+    /// requests of each computation that this thread runs.
+    ///
+    /// # Errors
+    /// As [`ServerHalf::answer`].
+    pub fn answer(
+        &self,
+        request: OwnedRequest,
+        progress: &AnswerProgress,
+        helpers: Option<&dyn AnswerHelpers>,
+        computations: usize,
+        observe: impl Fn(usize),
+    ) -> Result<Vec<u8>, PlainError> {
+        let _in_use = InUse::new(self);
+        match &self.gathering {
+            Some(gathering) => gathering.answer(self.half(), computations, request, observe),
+            None => {
+                let call = Call { cancel: &request.cancel, progress: Some(progress), helpers };
+                self.half.answer(&request.borrowed(), &call)
+            }
+        }
+    }
+
+    /// Bytes of memory that the application uses for as long as it is served.
+    pub(crate) fn prepared_bytes(&self) -> u64 {
+        let published = self.published.as_ref().map_or(0, |model| model.len() as u64);
+        self.half.prepared_bytes().saturating_add(published)
+    }
+
     /// Bytes of memory that one answer needs, beyond the query and the keys.
     pub(crate) fn work_bytes(&self) -> u64 {
-        self.application.working_bytes().saturating_add(self.limits().max_answer_bytes as u64)
+        let limits = self.half.limits();
+        limits.working_bytes.saturating_add(limits.answer_bytes as u64)
     }
 }
 
 /// The applications a service offers.
 #[derive(Clone, Default)]
 pub struct Applications {
-    by_name: BTreeMap<String, RegisteredApplication>,
-}
-
-/// One application.
-#[derive(Clone)]
-pub(crate) struct RegisteredApplication {
-    pub(crate) application: Arc<dyn DynApplication>,
-    pub(crate) key_set: KeySetId,
-    /// Number of uses in progress.
-    running: Arc<AtomicUsize>,
-    /// The requests that wait to be answered together, if the application does that.
-    pub(crate) gathering: Option<Arc<Gathering>>,
-    /// The model that its owner publishes, a `PublishedModel`.
-    pub(crate) published: Option<Bytes>,
-}
-
-/// A use of an application that may leave idle memory behind. The last one that ends releases it.
-pub(crate) struct InUse<'a>(&'a RegisteredApplication);
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.application.release_idle_memory();
-        }
-    }
-}
-
-impl RegisteredApplication {
-    /// Bytes of memory that the application uses for as long as it is served.
-    pub(crate) fn prepared_bytes(&self) -> u64 {
-        let published = self.published.as_ref().map_or(0, |model| model.len() as u64);
-        self.application.prepared_bytes().saturating_add(published)
-    }
-
-    pub(crate) fn limits(&self) -> ApplicationLimits {
-        self.application.limits()
-    }
-
-    /// Begins a use, which ends when the result is dropped: before its reservation of memory does.
-    pub(crate) fn in_use(&self) -> InUse<'_> {
-        self.running.fetch_add(1, Ordering::AcqRel);
-        InUse(self)
-    }
+    by_name: BTreeMap<Arc<str>, Application>,
 }
 
 impl Applications {
@@ -298,42 +249,46 @@ impl Applications {
     /// Adds an application. It replaces one with the same name.
     ///
     /// # Errors
-    /// [`InvalidName`] if the name is not valid in a URL.
-    pub fn with(mut self, application: impl Application) -> Result<Self, InvalidName> {
-        let name = application.name().to_owned();
-        if !is_application_name(&name) {
-            return Err(InvalidName(name));
+    /// [`InvalidName`] if the name is not valid in a URL, such as `classify/spam`; see [`is_application_name`].
+    pub fn with(mut self, name: &str, half: impl ServerHalf) -> Result<Self, InvalidName> {
+        if !is_application_name(name) {
+            return Err(InvalidName(name.to_owned()));
         }
-        let key_set = application.key_set();
-        let application: Arc<dyn DynApplication> = Arc::new(application);
-        let gathering = (application.most_together() > 1).then(Arc::default);
-        let registered =
-            RegisteredApplication { application, key_set, running: Arc::default(), gathering, published: None };
-        self.by_name.insert(name, registered);
+        let (name, limits, key_set) = (Arc::<str>::from(name), half.limits(), half.key_set());
+        let application = Application {
+            name: Arc::clone(&name),
+            key_set,
+            half: Arc::new(Untyped { half, waits_for_others: limits.waits_for_others }),
+            running: Arc::default(),
+            gathering: (limits.most_together > 1).then(Arc::default),
+            published: None,
+        };
+        self.by_name.insert(name, application);
         Ok(self)
     }
 
     /// Publishes a model of the application with this name, if there is one: everyone who may use the service may fetch
     /// it.
     pub fn publish(mut self, name: &str, model: &PublishedModel) -> Self {
-        if let Some(registered) = self.by_name.get_mut(name) {
-            registered.published = Some(model.encode_to_vec().into());
+        if let Some(application) = self.by_name.get_mut(name) {
+            application.published = Some(model.encode_to_vec().into());
         }
         self
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&RegisteredApplication> {
+    /// All applications, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Application> {
+        self.by_name.values()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Application> {
         self.by_name.get(name)
     }
 
     /// Maximum length in bytes of a bundle of this key set: with the keys of all its applications.
     pub(crate) fn max_key_bytes(&self, key_set: KeySetId) -> u64 {
-        let sharing = self.by_name.values().filter(|offer| offer.key_set == key_set);
-        sharing.fold(0, |sum, offer| sum.saturating_add(offer.limits().max_key_bytes))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RegisteredApplication)> {
-        self.by_name.iter().map(|(name, offer)| (name.as_str(), offer))
+        let sharing = self.iter().filter(|application| application.key_set == key_set);
+        sharing.fold(0, |sum, application| sum.saturating_add(application.half.key_limits().max_bytes))
     }
 }
 
@@ -344,159 +299,3 @@ impl Applications {
      '/', such as classify/spam"
 )]
 pub struct InvalidName(String);
-
-/// Loaded keys of any application.
-pub(crate) type AnyKeys = Arc<dyn Any + Send + Sync>;
-
-/// [`Application`] without its key type, so that one map can contain several.
-pub(crate) trait DynApplication: Send + Sync {
-    fn describe(&self) -> Vec<u8>;
-    fn limits(&self) -> ApplicationLimits;
-    fn check_ready(&self) -> Result<(), String>;
-    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
-    fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError>;
-    fn prepared_bytes(&self) -> u64;
-    fn working_bytes(&self) -> u64;
-    fn release_idle_memory(&self);
-    fn answer_with_progress(
-        &self,
-        client: ClientId,
-        keys: &AnyKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, ApplicationError>;
-    fn answer_with_helpers(
-        &self,
-        client: ClientId,
-        keys: &AnyKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-        helpers: &dyn AnswerHelpers,
-    ) -> Result<Vec<u8>, ApplicationError>;
-    fn compute_part(&self, keys: &AnyKeys, part: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
-    fn most_together(&self) -> usize;
-    fn waits_for_others(&self) -> bool;
-    fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError>;
-    fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Result<Vec<u8>, ApplicationError>>;
-}
-
-impl<A: Application> DynApplication for A {
-    fn describe(&self) -> Vec<u8> {
-        Application::describe(self)
-    }
-
-    fn limits(&self) -> ApplicationLimits {
-        Application::limits(self)
-    }
-
-    fn check_ready(&self) -> Result<(), String> {
-        Application::check_ready(self)
-    }
-
-    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
-        Application::loaded_key_bytes(self, header)
-    }
-
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError> {
-        Ok(Arc::new(Application::load_keys(self, bundle)?))
-    }
-
-    fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError> {
-        Application::check_keys(self, own_keys(keys)?)
-    }
-
-    fn prepared_bytes(&self) -> u64 {
-        Application::prepared_bytes(self)
-    }
-
-    fn working_bytes(&self) -> u64 {
-        Application::working_bytes(self)
-    }
-
-    fn release_idle_memory(&self) {
-        Application::release_idle_memory(self);
-    }
-
-    fn answer_with_progress(
-        &self,
-        client: ClientId,
-        keys: &AnyKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        Application::answer_with_progress(self, client, own_keys(keys)?, query, cancel, progress)
-    }
-
-    fn answer_with_helpers(
-        &self,
-        client: ClientId,
-        keys: &AnyKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-        helpers: &dyn AnswerHelpers,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        Application::answer_with_helpers(self, client, own_keys(keys)?, query, cancel, progress, helpers)
-    }
-
-    fn compute_part(&self, keys: &AnyKeys, part: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
-        Application::compute_part(self, own_keys(keys)?, part, cancel)
-    }
-
-    fn most_together(&self) -> usize {
-        Application::most_together(self)
-    }
-
-    fn waits_for_others(&self) -> bool {
-        Application::waits_for_others(self)
-    }
-
-    fn group(&self, keys: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError> {
-        Ok(Application::group(self, own_keys(keys)?, query))
-    }
-
-    fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Result<Vec<u8>, ApplicationError>> {
-        let mut requests = Vec::with_capacity(parcels.len());
-        for Parcel { client, keys, query, .. } in parcels {
-            // Their groups were found with their keys, so these are of the right type.
-            match own_keys(keys) {
-                Ok(keys) => requests.push(Request { client: *client, keys, query }),
-                Err(_) => return Vec::new(),
-            }
-        }
-        Application::answer_together(self, &requests, cancel)
-    }
-}
-
-fn own_keys<K: 'static>(keys: &AnyKeys) -> Result<&K, ApplicationError> {
-    let other = || ApplicationError::Internal("keys of another type were passed: two key sets have one id".into());
-    keys.downcast_ref().ok_or_else(other)
-}
-
-/// The input that an application rejected.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientInput {
-    Keys,
-    Query,
-}
-
-impl ApplicationError {
-    /// The problem code that a client receives for this error.
-    pub(crate) fn code(&self, input: ClientInput) -> ProblemCode {
-        match (self, input) {
-            (Self::Malformed(_), ClientInput::Keys) => ProblemCode::MalformedKeys,
-            (Self::Malformed(_), ClientInput::Query) => ProblemCode::MalformedQuery,
-            (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
-            (Self::Refused { .. }, _) => ProblemCode::NotAllowed,
-            (Self::Busy(_), _) => ProblemCode::Overloaded,
-            (Self::Exhausted { .. }, _) => ProblemCode::TooManyRequests,
-            (Self::Cancelled, _) => ProblemCode::ShuttingDown,
-            (Self::Read(_), _) => ProblemCode::StorageFailed,
-            (Self::Internal(_), _) => ProblemCode::Internal,
-        }
-    }
-}

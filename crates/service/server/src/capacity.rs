@@ -1,6 +1,6 @@
 //! What a service can do at once with its memory and its file descriptors. Computed when it starts.
 
-use crate::application::Applications;
+use crate::application::{Application, Applications};
 use crate::config::ServerConfig;
 use crate::connection::{CONNECTION_BYTES, TLS_BYTES};
 use crate::routes::UPLOAD_BYTES;
@@ -85,22 +85,24 @@ impl Capacity {
         let connection_bytes = each.saturating_mul(connections as u64);
         let bundles = config.limits.bundles;
         let bundle_bytes = ENTRY_BYTES.saturating_mul(bundles as u64);
-        let offers = || applications.iter().map(|(_, offer)| offer);
-        let prepared = offers().map(|offer| offer.prepared_bytes()).fold(0, u64::saturating_add);
-        let largest_query = offers().map(|offer| offer.limits().max_query_bytes as u64).max().unwrap_or(0);
+        let prepared = applications.iter().map(Application::prepared_bytes).fold(0, u64::saturating_add);
+        let largest_query =
+            applications.iter().map(|offer| offer.half().limits().query_bytes as u64).max().unwrap_or(0);
         let largest_body = largest_query.max(UPLOAD_BYTES);
         let fixed = [connection_bytes, bundle_bytes, page].into_iter().fold(prepared, u64::saturating_add);
 
         let mut largest_worker = 1;
-        for (name, offer) in applications.iter() {
-            let worker = offer.work_bytes().saturating_add(offer.limits().key_memory_bytes);
+        for offer in applications.iter() {
+            let keys = offer.half().key_limits().memory_bytes;
+            let worker = offer.work_bytes().saturating_add(keys);
             let needed = fixed.saturating_add(largest_body).saturating_add(worker);
             if needed > limit {
+                let limits = offer.half().limits();
                 return Err(CapacityError::Memory {
-                    name: name.into(),
-                    answer: offer.limits().max_answer_bytes as u64,
-                    working: offer.application.working_bytes(),
-                    keys: offer.limits().key_memory_bytes,
+                    name: offer.name().into(),
+                    answer: limits.answer_bytes as u64,
+                    working: limits.working_bytes,
+                    keys,
                     bodies: largest_body,
                     connections,
                     connection_bytes,

@@ -11,19 +11,19 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use unspoken_protocol::{AnswerProgress, ClientId};
+use unspoken_protocol::{AnswerProgress, ClientId, ErrorKind, PlainError};
 use unspoken_wire::ProblemCode;
 
-use crate::application::{AnyKeys, ApplicationError, ClientInput, RegisteredApplication};
+use crate::application::{Application, LoadedKeys};
 use crate::arriving::{ArrivingMemory, BodyMemory};
 use crate::auth::ClientName;
 use crate::budget::Reservation;
-use crate::gather::Parcel;
+use crate::gather::OwnedRequest;
 use crate::memory::{CountedBytes, JobMemory, KeyCache, KeyMemory, KeysInUse};
 use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::queue::FairQueue;
-use crate::refusal::Refusal;
+use crate::refusal::{ClientInput, Refusal};
 use crate::service::blocking;
 use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
 
@@ -56,13 +56,14 @@ impl Engine {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         (client, network): (&ClientName, Option<Network>),
-        (name, offer): (&str, &RegisteredApplication),
+        offer: &Application,
         entry: Arc<Entry>,
         query: Query,
         progress: Arc<AnswerProgress>,
     ) -> Result<Bytes, Refusal> {
         let id = client_id(client, network, entry.id);
-        let (work, queue) = (offer.work_bytes(), self.gathering_queues.get(name).unwrap_or(&self.queue));
+        let (name, work) = (offer.name(), offer.work_bytes());
+        let queue = self.gathering_queues.get(name).unwrap_or(&self.queue);
         self.work(queue, client, (name, offer), entry, work, move |job, memory| {
             let JobMemory { keys, work } = memory;
             let keys = job.load(keys)?;
@@ -76,7 +77,7 @@ impl Engine {
     pub(crate) async fn complete(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &RegisteredApplication,
+        offer: &Application,
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
@@ -110,7 +111,7 @@ impl Engine {
         self: &Arc<Self>,
         queue: &FairQueue,
         client: &ClientName,
-        (name, offer): (&str, &RegisteredApplication),
+        (name, offer): (&str, &Application),
         entry: Arc<Entry>,
         work_bytes: u64,
         work: impl FnOnce(&Job, JobMemory) -> Result<T, Refusal> + Send + 'static,
@@ -164,12 +165,10 @@ impl Engine {
     }
 
     /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
-    pub(crate) fn check_header(&self, offer: &RegisteredApplication, entry: &Entry) -> Result<u64, Refusal> {
-        let header = self.store.read_header(entry, offer.limits().header_bytes)?;
-        offer
-            .application
-            .loaded_key_bytes(&header)
-            .map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
+    pub(crate) fn check_header(&self, offer: &Application, entry: &Entry) -> Result<u64, Refusal> {
+        let header = self.store.read_header(entry, offer.half().key_limits().front_bytes)?;
+        let bytes = offer.half().loaded_key_bytes(&header);
+        bytes.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
     }
 
     /// Estimate of the waiting time in the queue, for `Retry-After`.
@@ -216,7 +215,7 @@ struct Job {
     engine: Arc<Engine>,
     /// Name of the application that is asked, which may be another than that of the bundle.
     name: String,
-    offer: RegisteredApplication,
+    offer: Application,
     entry: Arc<Entry>,
     cancel: Arc<AtomicBool>,
 }
@@ -258,17 +257,15 @@ impl Job {
             cache.remove(self.entry.id);
         }
         // Another application may have loaded them.
-        let checked = self.offer.application.check_keys(loaded.keys().ok_or_else(internal)?);
+        let checked = self.offer.half().check_keys(loaded.keys().ok_or_else(internal)?);
         checked.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))?;
         Ok(loaded)
     }
 
     /// Lets the application parse the bundle while its checksum is computed.
-    fn load_checked(&self) -> Result<AnyKeys, Refusal> {
+    fn load_checked(&self) -> Result<LoadedKeys, Refusal> {
         let mut reader = HashingReader::new(self.engine.store.open(&self.entry)?, &self.cancel);
-        let in_use = self.offer.in_use();
-        let loaded = self.offer.application.load_keys(&mut reader);
-        drop(in_use);
+        let loaded = self.offer.load_keys(&mut reader);
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Refusal::shutting_down());
         }
@@ -289,28 +286,19 @@ impl Job {
         memory: Reservation,
         progress: &AnswerProgress,
     ) -> Result<Bytes, Refusal> {
-        let (name, limit) = (&self.name, self.offer.limits().max_answer_bytes);
+        let (name, limits) = (&self.name, self.offer.half().limits());
         let start = Instant::now();
-        let keys = keys.keys().ok_or_else(internal)?;
-        let in_use = self.offer.in_use();
-        let application = &self.offer.application;
-        let answer = match &self.offer.gathering {
-            None => application.answer_with_progress(client, keys, query.bytes(), &self.cancel, progress),
-            Some(gathering) => {
-                let (keys, query) = (Arc::clone(keys), query.bytes().clone());
-                let parcel = Parcel { client, keys, query, cancel: Arc::clone(&self.cancel) };
-                let observe = |requests| self.engine.metrics.answered_together(name, requests);
-                let limit = if application.waits_for_others() { usize::MAX } else { self.engine.workers };
-                gathering.answer(application.as_ref(), limit, parcel, observe)
-            }
-        };
-        let answer = answer.map_err(|error| {
+        let (keys, query) = (keys.keys().ok_or_else(internal)?.clone(), query.bytes().clone());
+        let request = OwnedRequest { client, keys, query, cancel: Arc::clone(&self.cancel) };
+        let computations = if limits.waits_for_others { usize::MAX } else { self.engine.workers };
+        let observe = |requests| self.engine.metrics.answered_together(name, requests);
+        let answer = self.offer.answer(request, progress, None, computations, observe).map_err(|error| {
             log_internal(name, &error);
             Refusal::from_application(&error, ClientInput::Query)
         })?;
-        drop(in_use);
         self.engine.metrics.answered(name, start.elapsed());
-        if answer.len() > limit {
+        if answer.len() > limits.answer_bytes {
+            let limit = limits.answer_bytes;
             tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");
             return Err(internal());
         }
@@ -365,9 +353,9 @@ pub(crate) fn internal() -> Refusal {
     Refusal::new(ProblemCode::Internal, "the service failed", "report the request id to the service owner")
 }
 
-fn log_internal(application: &str, error: &ApplicationError) {
-    if let ApplicationError::Internal(reason) = error {
-        tracing::error!(application, reason, "application failed");
+fn log_internal(application: &str, error: &PlainError) {
+    if matches!(error.kind, ErrorKind::Unreadable | ErrorKind::Internal) {
+        tracing::error!(application, reason = error.text, "application failed");
     }
 }
 

@@ -12,24 +12,33 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use unspoken_protocol::{ClientId, Group};
+use unspoken_protocol::{Call, ClientId, ErrorKind, Group, PlainError, Request};
 
-use crate::application::{AnyKeys, ApplicationError, DynApplication};
+use crate::application::{AnyServerHalf, LoadedKeys};
 
 /// Interval at which waiting threads look whether clients are gone.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A request with all that computing its answer needs.
+/// A request that may wait: it owns all that computing its answer needs.
 #[derive(Clone)]
-pub(crate) struct Parcel {
-    pub(crate) client: ClientId,
-    pub(crate) keys: AnyKeys,
-    pub(crate) query: Bytes,
-    /// Set when the client is gone.
-    pub(crate) cancel: Arc<AtomicBool>,
+pub struct OwnedRequest {
+    /// The client.
+    pub client: ClientId,
+    /// Its keys.
+    pub keys: LoadedKeys,
+    /// The untrusted bytes of its query.
+    pub query: Bytes,
+    /// Set when the client is gone: the answer then ends soon with [`ErrorKind::Cancelled`].
+    pub cancel: Arc<AtomicBool>,
 }
 
-type Answer = Result<Vec<u8>, ApplicationError>;
+impl OwnedRequest {
+    pub(crate) fn borrowed(&self) -> Request<'_, LoadedKeys> {
+        Request::new(self.client, &self.keys, &self.query)
+    }
+}
+
+type Answer = Result<Vec<u8>, PlainError>;
 
 /// The waiting requests of one application.
 #[derive(Default)]
@@ -52,7 +61,7 @@ struct State {
 struct Waiting {
     number: u64,
     group: Group,
-    parcel: Parcel,
+    request: OwnedRequest,
 }
 
 /// A computation that is running. Its number is that of its first request.
@@ -77,28 +86,28 @@ impl Gathering {
     /// of requests of each computation. Blocks.
     pub(crate) fn answer(
         &self,
-        application: &dyn DynApplication,
+        half: &AnyServerHalf,
         limit: usize,
-        parcel: Parcel,
+        request: OwnedRequest,
         observe: impl Fn(usize),
     ) -> Answer {
-        let group = application.group(&parcel.keys, &parcel.query)?;
-        let cancel = Arc::clone(&parcel.cancel);
+        let group = half.group(&request.borrowed());
+        let cancel = Arc::clone(&request.cancel);
         let mut state = self.lock();
-        let number = state.arrive(group, parcel);
+        let number = state.arrive(group, request);
         loop {
             if let Some(answer) = state.take_finished(number) {
                 return answer;
             }
             if cancel.load(Ordering::Relaxed) && state.leave(number) {
-                return Err(ApplicationError::Cancelled);
+                return Err(PlainError::new(ErrorKind::Cancelled, "cancelled"));
             }
             state.pass_on_cancellation();
             state = match state.next_batch(limit) {
                 Some(batch) => {
                     drop(state);
                     observe(batch.requests.len());
-                    self.compute(application, batch);
+                    self.compute(half, batch);
                     self.lock()
                 }
                 None => self.ended.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0,
@@ -108,14 +117,14 @@ impl Gathering {
 
     /// Computes the answers of a batch. If the application panics, they are internal errors. The requests are dropped
     /// before their threads give back the memory that covers them.
-    fn compute(&self, application: &dyn DynApplication, batch: Batch) {
+    fn compute(&self, half: &AnyServerHalf, batch: Batch) {
         let Batch { number, requests, cancel } = batch;
-        let parcels: Vec<&Parcel> = requests.iter().map(|waiting| &waiting.parcel).collect();
-        let answers = catch_unwind(AssertUnwindSafe(|| application.answer_together(&parcels, &cancel)));
+        let borrowed: Vec<_> = requests.iter().map(|waiting| waiting.request.borrowed()).collect();
+        let answers = catch_unwind(AssertUnwindSafe(|| half.answer_together(&borrowed, &Call::new(&cancel))));
         let numbers: Vec<u64> = requests.iter().map(|waiting| waiting.number).collect();
         drop(requests);
         let mut answers = answers.unwrap_or_default().into_iter();
-        let failed = || Err(ApplicationError::Internal("the computation of several answers failed".into()));
+        let failed = || Err(PlainError::new(ErrorKind::Internal, "the computation of several answers failed"));
         let mut state = self.lock();
         for request in numbers {
             state.finished.push((request, answers.next().unwrap_or_else(failed)));
@@ -131,10 +140,10 @@ impl Gathering {
 }
 
 impl State {
-    fn arrive(&mut self, group: Group, parcel: Parcel) -> u64 {
+    fn arrive(&mut self, group: Group, request: OwnedRequest) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.waiting.push_back(Waiting { number, group, parcel });
+        self.waiting.push_back(Waiting { number, group, request });
         number
     }
 
@@ -167,7 +176,7 @@ impl State {
         let busy = |group: Group| group.most > 1 && self.computing.iter().any(|other| other.group == group.id);
         let group = self.waiting.iter().map(|waiting| waiting.group).find(|&group| !busy(group))?;
         let requests = self.take_turns(group);
-        let clients: Vec<_> = requests.iter().map(|waiting: &Waiting| Arc::clone(&waiting.parcel.cancel)).collect();
+        let clients: Vec<_> = requests.iter().map(|waiting: &Waiting| Arc::clone(&waiting.request.cancel)).collect();
         let cancel = match clients.as_slice() {
             [one] => Arc::clone(one),
             _ => Arc::default(),
@@ -183,7 +192,7 @@ impl State {
         let mut taken: HashMap<ClientId, usize> = HashMap::new();
         let mut turns: Vec<(usize, u64, usize)> = Vec::new();
         for waiting in self.waiting.iter().filter(|waiting| waiting.group.id == group.id) {
-            let turn = taken.entry(waiting.parcel.client).or_default();
+            let turn = taken.entry(waiting.request.client).or_default();
             turns.push((*turn, waiting.number, waiting.group.weight));
             *turn += 1;
         }
@@ -208,10 +217,9 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
-    use unspoken_protocol::{AnswerHelpers, AnswerProgress};
+    use unspoken_protocol::{KeyLimits, KeyLoader, KeySetId, Limits, ServerHalf};
 
     use super::*;
-    use crate::application::ApplicationLimits;
 
     /// Answers with the query reversed, once `open` is set; a query of fives panics, one whose second byte is one is
     /// malformed. The first byte of a query is its group.
@@ -223,90 +231,71 @@ mod tests {
         most_running: AtomicUsize,
     }
 
-    impl DynApplication for Mirror {
-        fn describe(&self) -> Vec<u8> {
-            Vec::new()
-        }
-        fn limits(&self) -> ApplicationLimits {
+    impl KeyLoader for Mirror {
+        type Keys = LoadedKeys;
+        type KeyError = PlainError;
+
+        fn key_set(&self) -> KeySetId {
             unreachable!()
         }
-        fn check_ready(&self) -> Result<(), String> {
-            Ok(())
-        }
-        fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
-            Ok(0)
-        }
-        fn load_keys(&self, _: &mut dyn Read) -> Result<AnyKeys, ApplicationError> {
-            Ok(Arc::new(()))
-        }
-        fn check_keys(&self, _: &AnyKeys) -> Result<(), ApplicationError> {
-            Ok(())
-        }
-        fn prepared_bytes(&self) -> u64 {
-            0
-        }
-        fn working_bytes(&self) -> u64 {
-            0
-        }
-        fn release_idle_memory(&self) {}
-        fn answer_with_progress(
-            &self,
-            _: ClientId,
-            _: &AnyKeys,
-            _: &[u8],
-            _: &AtomicBool,
-            _: &AnswerProgress,
-        ) -> Result<Vec<u8>, ApplicationError> {
+        fn key_limits(&self) -> KeyLimits {
             unreachable!()
         }
-        fn answer_with_helpers(
-            &self,
-            _: ClientId,
-            _: &AnyKeys,
-            _: &[u8],
-            _: &AtomicBool,
-            _: &AnswerProgress,
-            _: &dyn AnswerHelpers,
-        ) -> Result<Vec<u8>, ApplicationError> {
+        fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, PlainError> {
             unreachable!()
         }
-        fn compute_part(&self, _: &AnyKeys, _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        fn load_keys(&self, _: &mut dyn Read) -> Result<LoadedKeys, PlainError> {
             unreachable!()
         }
-        fn most_together(&self) -> usize {
-            4
-        }
-        fn waits_for_others(&self) -> bool {
-            false
-        }
-        fn group(&self, _: &AnyKeys, query: &[u8]) -> Result<Group, ApplicationError> {
-            Ok(Group {
-                id: query[0].into(),
-                weight: usize::from(query[0] == 7) * 3 + 1,
-                most: if query[0] == 9 { 1 } else { 4 },
-            })
-        }
-        fn answer_together(&self, parcels: &[&Parcel], cancel: &AtomicBool) -> Vec<Answer> {
-            self.started.fetch_add(1, Ordering::SeqCst);
-            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
-            self.most_running.fetch_max(running, Ordering::SeqCst);
-            while !self.open.load(Ordering::SeqCst) && !cancel.load(Ordering::SeqCst) {
-                thread::sleep(Duration::from_millis(1));
-            }
-            self.running.fetch_sub(1, Ordering::SeqCst);
-            assert!(parcels.iter().all(|parcel| parcel.query != [5; 3][..]), "a query that panics");
-            let answer = |parcel: &&Parcel| match parcel.query[1] {
-                _ if cancel.load(Ordering::SeqCst) => Err(ApplicationError::Cancelled),
-                1 => Err(ApplicationError::Malformed("ones".into())),
-                _ => Ok(parcel.query.iter().rev().copied().collect()),
-            };
-            parcels.iter().map(answer).collect()
+        fn check_keys(&self, _: &LoadedKeys) -> Result<(), PlainError> {
+            unreachable!()
         }
     }
 
-    fn parcel(query: [u8; 3]) -> Parcel {
-        let (client, keys) = (ClientId::new([0; 16]), Arc::new(()) as AnyKeys);
-        Parcel { client, keys, query: Bytes::copy_from_slice(&query), cancel: Arc::default() }
+    impl ServerHalf for Mirror {
+        type Error = PlainError;
+
+        fn describe(&self) -> Vec<u8> {
+            unreachable!()
+        }
+        fn limits(&self) -> Limits {
+            unreachable!()
+        }
+        fn prepared_bytes(&self) -> u64 {
+            unreachable!()
+        }
+        fn answer(&self, _: &Request<'_, LoadedKeys>, _: &Call<'_>) -> Answer {
+            unreachable!()
+        }
+        fn group(&self, request: &Request<'_, LoadedKeys>) -> Group {
+            let id = request.query[0];
+            Group { id: id.into(), weight: usize::from(id == 7) * 3 + 1, most: if id == 9 { 1 } else { 4 } }
+        }
+        fn answer_together(&self, requests: &[Request<'_, LoadedKeys>], call: &Call<'_>) -> Vec<Answer> {
+            self.started.fetch_add(1, Ordering::SeqCst);
+            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most_running.fetch_max(running, Ordering::SeqCst);
+            while !self.open.load(Ordering::SeqCst) && !call.is_cancelled() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            assert!(requests.iter().all(|request| request.query != [5; 3]), "a query that panics");
+            let answer = |request: &Request<'_, _>| match request.query[1] {
+                _ if call.is_cancelled() => Err(PlainError::new(ErrorKind::Cancelled, "cancelled")),
+                1 => Err(PlainError::new(ErrorKind::Malformed, "ones")),
+                _ => Ok(request.query.iter().rev().copied().collect()),
+            };
+            requests.iter().map(answer).collect()
+        }
+    }
+
+    fn request(query: [u8; 3]) -> OwnedRequest {
+        let (client, keys) = (ClientId::new([0; 16]), LoadedKeys::new(()));
+        OwnedRequest { client, keys, query: Bytes::copy_from_slice(&query), cancel: Arc::default() }
+    }
+
+    fn is_cancelled(answer: &Answer) -> bool {
+        answer.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled)
     }
 
     fn wait_until(reached: impl Fn() -> bool) {
@@ -319,7 +308,7 @@ mod tests {
     /// sizes of the computations.
     fn held_up(limit: usize, queries: &[[u8; 3]]) -> (Mirror, Vec<Answer>, Vec<usize>) {
         let (mirror, gathering, sizes) = (Mirror::default(), Gathering::default(), Mutex::new(Vec::new()));
-        let ask = |query| gathering.answer(&mirror, limit, parcel(query), |size| sizes.lock().unwrap().push(size));
+        let ask = |query| gathering.answer(&mirror, limit, request(query), |size| sizes.lock().unwrap().push(size));
         let answers = thread::scope(|scope| {
             let mut threads = Vec::new();
             for (number, &query) in queries.iter().enumerate() {
@@ -354,9 +343,8 @@ mod tests {
         let asked = [([2, 0, 1], 1), ([2, 0, 2], 1), ([2, 0, 3], 1), ([2, 0, 4], 1), ([2, 0, 5], 2), ([2, 0, 6], 3)];
         let mut state = gathering.lock();
         for (query, client) in asked {
-            let of = Parcel { client: ClientId::new([client; 16]), ..parcel(query) };
-            let group = DynApplication::group(&mirror, &of.keys, &of.query).unwrap();
-            state.arrive(group, of);
+            let of = OwnedRequest { client: ClientId::new([client; 16]), ..request(query) };
+            state.arrive(mirror.group(&of.borrowed()), of);
         }
         let numbers = |batch: Option<Batch>| batch.unwrap().requests.iter().map(|one| one.number).collect::<Vec<_>>();
         assert_eq!(numbers(state.next_batch(9)), [0, 1, 4, 5]);
@@ -365,9 +353,8 @@ mod tests {
         state.computing.clear();
         // Requests that fill a computation each, and one that is heavier than the most is taken alone.
         for query in [[7, 0, 1], [7, 0, 2]] {
-            let of = parcel(query);
-            let group = DynApplication::group(&mirror, &of.keys, &of.query).unwrap();
-            state.arrive(Group { most: 3, ..group }, of);
+            let of = request(query);
+            state.arrive(Group { most: 3, ..mirror.group(&of.borrowed()) }, of);
         }
         assert_eq!(numbers(state.next_batch(9)), [6]);
     }
@@ -387,7 +374,7 @@ mod tests {
             .iter()
             .map(|answer| match answer {
                 Ok(_) => "answer",
-                Err(ApplicationError::Malformed(_)) => "malformed",
+                Err(error) if error.kind == ErrorKind::Malformed => "malformed",
                 Err(_) => "internal",
             })
             .collect();
@@ -398,29 +385,29 @@ mod tests {
     #[test]
     fn a_client_that_is_gone_gives_up_its_place_and_stops_a_computation_that_nobody_wants() {
         let (mirror, gathering) = (Mirror::default(), Gathering::default());
-        let parcels = [[2, 0, 1], [2, 0, 2], [2, 0, 3], [3, 0, 4]].map(parcel);
+        let requests = [[2, 0, 1], [2, 0, 2], [2, 0, 3], [3, 0, 4]].map(request);
         thread::scope(|scope| {
-            let ask = |parcel: &Parcel| {
-                let parcel = parcel.clone();
-                scope.spawn(|| gathering.answer(&mirror, 1, parcel, |_| ()))
+            let ask = |request: &OwnedRequest| {
+                let request = request.clone();
+                scope.spawn(|| gathering.answer(&mirror, 1, request, |_| ()))
             };
-            let first = ask(&parcels[0]);
+            let first = ask(&requests[0]);
             wait_until(|| mirror.started.load(Ordering::SeqCst) == 1);
-            let others: Vec<_> = parcels[1..].iter().map(ask).collect();
+            let others: Vec<_> = requests[1..].iter().map(ask).collect();
             wait_until(|| gathering.lock().waiting.len() == 3);
             // One that waits leaves at once; one that is computed alone is told to stop.
-            parcels[3].cancel.store(true, Ordering::SeqCst);
+            requests[3].cancel.store(true, Ordering::SeqCst);
             wait_until(|| gathering.lock().waiting.len() == 2);
-            parcels[0].cancel.store(true, Ordering::SeqCst);
-            assert!(matches!(first.join().unwrap(), Err(ApplicationError::Cancelled)));
+            requests[0].cancel.store(true, Ordering::SeqCst);
+            assert!(is_cancelled(&first.join().unwrap()));
             // Of two that are computed together, both must be gone.
             wait_until(|| mirror.started.load(Ordering::SeqCst) == 2);
-            parcels[1].cancel.store(true, Ordering::SeqCst);
+            requests[1].cancel.store(true, Ordering::SeqCst);
             thread::sleep(3 * LOOK);
             assert_eq!(mirror.running.load(Ordering::SeqCst), 1);
-            parcels[2].cancel.store(true, Ordering::SeqCst);
+            requests[2].cancel.store(true, Ordering::SeqCst);
             for other in others {
-                assert!(matches!(other.join().unwrap(), Err(ApplicationError::Cancelled)));
+                assert!(is_cancelled(&other.join().unwrap()));
             }
         });
     }

@@ -1,7 +1,7 @@
 //! The service: keys, requests, limits and metrics over HTTP.
 //!
-//! Start a [`Server`] from a [`ServerConfig`] and [`Applications`]. An [`Application`] computes the answers; everything
-//! else is in this crate. The protocol is that of `unspoken-wire`.
+//! Start a [`Server`] from a [`ServerConfig`] and [`Applications`]. A [`ServerHalf`](unspoken_protocol::ServerHalf)
+//! computes the answers; everything else is in this crate. The protocol is that of `unspoken-wire`.
 
 mod application;
 mod arriving;
@@ -16,7 +16,6 @@ mod descriptors;
 mod disk;
 mod engine;
 mod gather;
-mod hosted;
 mod listen;
 mod logging;
 mod memory;
@@ -26,7 +25,6 @@ mod observe;
 mod offer;
 mod origin;
 mod page;
-mod protocol_application;
 mod queue;
 mod refusal;
 mod renewal;
@@ -38,18 +36,17 @@ mod steps;
 mod store;
 mod tls;
 
-pub use application::{Application, ApplicationError, ApplicationLimits, Applications, InvalidName};
+pub use application::{AnyServerHalf, Application, Applications, InvalidName, LoadedKeys};
 pub use auth::{NewToken, TokenError, make_token};
 pub use capacity::CapacityError;
 pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
 pub use disk::{Disk, LocalDisk};
-pub use hosted::{Hosted, HostedKeys};
+pub use gather::OwnedRequest;
 pub use listen::{ListenAddressError, resolve_listen_address};
 pub use logging::{LogError, LogFormat, init_logging};
 pub use offer::{OfferConfig, OfferSyntaxError};
 pub use origin::{AllowedOrigin, OriginError};
 pub use page::PageError;
-pub use protocol_application::ProtocolApplication;
 pub use renewal::ReloadSignal;
 pub use routes::openapi;
 pub use serve::{ServeError, Server, shutdown_signal};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use crate::application::AnyKeys;
+use crate::application::LoadedKeys;
 use crate::budget::{Budget, MemoryFull, Reservation};
 use crate::refusal::Refusal;
 use crate::service::blocking;
@@ -31,20 +31,20 @@ impl AsRef<[u8]> for CountedBytes {
 }
 
 /// Keys in memory. They count against the budget until the last user drops them.
-struct LoadedKeys {
-    keys: AnyKeys,
+struct CountedKeys {
+    keys: LoadedKeys,
     // Dropped after the keys.
     memory: Reservation,
 }
 
 /// Loaded keys in use by a job. They are not evicted before it is dropped.
 pub(crate) struct KeysInUse {
-    loaded: Option<Arc<LoadedKeys>>,
+    loaded: Option<Arc<CountedKeys>>,
     budget: Arc<Budget>,
 }
 
 impl KeysInUse {
-    pub(crate) fn keys(&self) -> Option<&AnyKeys> {
+    pub(crate) fn keys(&self) -> Option<&LoadedKeys> {
         self.loaded.as_deref().map(|loaded| &loaded.keys)
     }
 
@@ -94,7 +94,7 @@ struct State {
 /// Place of one bundle. Its lock is held while the bundle is loaded, so that it is loaded only once.
 #[derive(Clone)]
 struct CacheSlot {
-    keys: Arc<Mutex<Option<Arc<LoadedKeys>>>>,
+    keys: Arc<Mutex<Option<Arc<CountedKeys>>>>,
     used: u64,
 }
 
@@ -174,7 +174,7 @@ impl KeyCache {
         &self,
         id: KeyId,
         memory: Reservation,
-        load: impl FnOnce() -> Result<AnyKeys, E>,
+        load: impl FnOnce() -> Result<LoadedKeys, E>,
     ) -> Result<KeysInUse, E> {
         let slot = {
             let mut state = self.lock();
@@ -188,12 +188,12 @@ impl KeyCache {
         if let Some(keys) = &*place {
             return Ok(self.in_use(keys));
         }
-        let loaded = Arc::new(LoadedKeys { keys: load()?, memory });
+        let loaded = Arc::new(CountedKeys { keys: load()?, memory });
         *place = Some(loaded.clone());
         Ok(self.in_use(&loaded))
     }
 
-    fn in_use(&self, keys: &Arc<LoadedKeys>) -> KeysInUse {
+    fn in_use(&self, keys: &Arc<CountedKeys>) -> KeysInUse {
         KeysInUse { loaded: Some(keys.clone()), budget: self.budget.clone() }
     }
 
@@ -266,7 +266,7 @@ mod tests {
             return Ok(keys);
         }
         let memory = cache.reserve(bytes)?;
-        cache.get_or_load(id(number), memory, || Ok(Arc::new(number)))
+        cache.get_or_load(id(number), memory, || Ok(LoadedKeys::new(number)))
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
                     let loaded = cache.get_or_load::<MemoryFull>(id(1), memory, || {
                         loads.fetch_add(1, Ordering::Relaxed);
                         std::thread::sleep(Duration::from_millis(20));
-                        Ok(Arc::new(1u8))
+                        Ok(LoadedKeys::new(1u8))
                     });
                     assert!(loaded.is_ok());
                 });

@@ -6,11 +6,11 @@ use std::io;
 use axum::response::{IntoResponse, Response};
 use http_body_util::Full;
 use hyper::{HeaderMap, StatusCode, header};
+use unspoken_protocol::{ErrorKind, PlainError};
 use unspoken_wire::http::{JSON, PROTOBUF};
 use unspoken_wire::v1::Problem;
 use unspoken_wire::{Message, ProblemCode, WireError};
 
-use crate::application::{ApplicationError, ClientInput};
 use crate::budget::MemoryFull;
 use crate::descriptors;
 use crate::queue::QueueFull;
@@ -18,6 +18,13 @@ use crate::store::StoreError;
 
 /// Seconds after which bundles that are arriving now may give way.
 const PAUSE_SECONDS: u32 = 60;
+
+/// The input that an application rejected.
+#[derive(Clone, Copy)]
+pub(crate) enum ClientInput {
+    Keys,
+    Query,
+}
 
 /// Why a request is refused. The middleware in `observe` renders it as a body in the format that the client accepts.
 #[derive(Clone, Debug)]
@@ -66,27 +73,37 @@ impl Refusal {
         Self::new(ProblemCode::ShuttingDown, "the service is shutting down", "ask again later").retry_after(5)
     }
 
-    pub(crate) fn from_application(error: &ApplicationError, input: ClientInput) -> Self {
-        let code = error.code(input);
-        let (message, remedy) = match error {
-            ApplicationError::Malformed(text) => (text.clone(), "send what the application's description asks for"),
-            ApplicationError::DoesNotFit(text) => {
-                (text.clone(), "read the application's description again and make keys and query for it")
+    /// The text of an internal error is only logged; those about the client's own bytes are sent.
+    pub(crate) fn from_application(error: &PlainError, input: ClientInput) -> Self {
+        let (code, remedy) = match &error.kind {
+            ErrorKind::Malformed => {
+                let code = match input {
+                    ClientInput::Keys => ProblemCode::MalformedKeys,
+                    ClientInput::Query => ProblemCode::MalformedQuery,
+                };
+                (code, "send what the application's description asks for".into())
             }
-            ApplicationError::Refused { text, remedy } => return Self::new(code, text.clone(), remedy.clone()),
-            ApplicationError::Busy(text) => {
-                return Self::new(code, text.clone(), "ask again later").retry_after(1);
+            ErrorKind::Mismatch => {
+                let remedy = "read the application's description again and make keys and query for it";
+                (ProblemCode::DoesNotFit, remedy.into())
             }
-            ApplicationError::Exhausted { text, wait_seconds } => {
-                return Self::new(code, text.clone(), "ask again later").retry_after(*wait_seconds);
+            ErrorKind::Refused { remedy } => (ProblemCode::NotAllowed, remedy.clone()),
+            ErrorKind::Busy => {
+                return Self::new(ProblemCode::Overloaded, &error.text, "ask again later").retry_after(1);
             }
-            ApplicationError::Cancelled => return Self::shutting_down(),
-            ApplicationError::Read(source) => return Self::from_io(source),
-            ApplicationError::Internal(_) => {
-                ("the application failed".to_owned(), "report the request id to the service owner")
+            ErrorKind::Exhausted { wait_seconds } => {
+                let refusal = Self::new(ProblemCode::TooManyRequests, &error.text, "ask again later");
+                return refusal.retry_after(*wait_seconds);
+            }
+            ErrorKind::Cancelled => return Self::shutting_down(),
+            ErrorKind::Io(kind) => return Self::from_io(&(*kind).into()),
+            // Only clients decrypt.
+            ErrorKind::Unreadable | ErrorKind::Internal => {
+                let remedy = "report the request id to the service owner";
+                return Self::new(ProblemCode::Internal, "the application failed", remedy);
             }
         };
-        Self::new(code, message, remedy)
+        Self::new(code, &error.text, remedy)
     }
 
     fn from_io(error: &io::Error) -> Self {

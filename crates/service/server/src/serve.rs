@@ -316,18 +316,18 @@ fn engine(
         bundles: limits.bundles,
         bundles_per_token: config.bundles_per_token(),
         bundles_per_address: config.bundles_per_address(),
-        key_sets: applications.iter().map(|(_, offer)| offer.key_set.to_string()).collect(),
+        key_sets: applications.iter().map(|offer| offer.key_set.to_string()).collect(),
         upload_lifetime: config.timeouts.upload_lifetime,
         key_lifetime: config.timeouts.key_lifetime,
     };
     let store = Store::open_at(disk, &config.data_dir, policy)
         .map_err(|source| ServeError::Store { path: config.data_dir.display().to_string(), source })?;
     let workers = capacity.workers;
-    let gathering = applications.iter().filter(|(_, offer)| offer.gathering.is_some()).map(|(name, offer)| {
+    let gathering = applications.iter().filter(|offer| offer.gathering.is_some()).map(|offer| {
         // At most half of the memory for those who wait, so that other applications have some.
         let fitting = (capacity.job_bytes / 2 / offer.work_bytes().max(1)) as usize;
-        let slots = offer.application.most_together().min(fitting).max(workers);
-        (name.to_owned(), FairQueue::new(slots, limits.queue, limits.queue_per_client))
+        let slots = offer.half().limits().most_together.min(fitting).max(workers);
+        (offer.name().to_owned(), FairQueue::new(slots, limits.queue, limits.queue_per_client))
     });
     Ok(Engine {
         store,

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 use unspoken_wire::ProblemCode;
 
-use crate::application::{Applications, RegisteredApplication};
+use crate::application::{Application, Applications};
 use crate::auth::{Authenticator, ClientName};
 use crate::body::BodyDeadlines;
 use crate::concurrency::ConcurrencyLimit;
@@ -41,7 +41,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn application(&self, name: &str) -> Result<&RegisteredApplication, Refusal> {
+    pub(crate) fn application(&self, name: &str) -> Result<&Application, Refusal> {
         self.applications.get(name).ok_or_else(Refusal::application_not_found)
     }
 
@@ -51,10 +51,10 @@ impl Service {
     }
 
     /// An application that can use a bundle: the one for which it was declared, or another of its key set.
-    pub(crate) fn application_of(&self, bundle: &Meta) -> Result<&RegisteredApplication, Refusal> {
-        let can_use = |offer: &&RegisteredApplication| offer.key_set.to_string() == bundle.key_set;
+    pub(crate) fn application_of(&self, bundle: &Meta) -> Result<&Application, Refusal> {
+        let can_use = |offer: &&Application| offer.key_set.to_string() == bundle.key_set;
         let declared = self.applications.get(&bundle.application).filter(can_use);
-        let other = || self.applications.iter().map(|(_, offer)| offer).find(can_use);
+        let other = || self.applications.iter().find(can_use);
         declared.or_else(other).ok_or_else(Refusal::application_not_found)
     }
 }

@@ -12,7 +12,7 @@ use unspoken_arrays::PlanCache;
 use unspoken_ckks::CkksParameters;
 use unspoken_device::Device;
 use unspoken_protocol::ServerHalf;
-use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
+use unspoken_server::{Applications, OfferConfig};
 use unspoken_wire::is_application_name;
 
 use crate::kinds::{KINDS, Kind};
@@ -110,7 +110,7 @@ impl Offer {
 
     /// Adds the application under the offer's name.
     pub fn add(&self, half: impl ServerHalf, applications: Applications) -> anyhow::Result<Applications> {
-        Ok(applications.with(ProtocolApplication::new(self.name.as_str(), half))?)
+        Ok(applications.with(&self.name, half)?)
     }
 
     /// Loads the application. The log says that it does, every few seconds that it still does, and how long it took.

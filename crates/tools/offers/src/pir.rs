@@ -51,8 +51,8 @@ pub(crate) fn check_device_memory(
     server: &impl ServerHalf,
     (tables, table_bytes): (&Tables, u64),
 ) -> anyhow::Result<()> {
-    let answer = server.working_bytes();
-    offer.check_device_memory((answer + tables.part_bytes(), answer + table_bytes + server.key_memory_bytes()))
+    let (answer, keys) = (server.limits().working_bytes, server.key_limits().memory_bytes);
+    offer.check_device_memory((answer + tables.part_bytes(), answer + table_bytes + keys))
 }
 
 /// Loads the versions that other processes commit, as long as the database is served.

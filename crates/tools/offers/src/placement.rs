@@ -98,9 +98,9 @@ fn first() -> Result<Device, DeviceError> {
 /// Refuses applications on a device and on the processor for which clients use one bundle of keys: it is loaded for one
 /// of both places.
 pub(crate) fn check(applications: &Applications, is_placed: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    let (placed, others): (Vec<_>, Vec<_>) = applications.hosted().into_iter().partition(|one| is_placed(one.name()));
+    let (placed, others): (Vec<_>, Vec<_>) = applications.iter().partition(|one| is_placed(one.name()));
     for one in &placed {
-        if let Some(other) = others.iter().find(|other| other.key_set() == one.key_set()) {
+        if let Some(other) = others.iter().find(|other| other.half().key_set() == one.half().key_set()) {
             bail!(
                 "{} computes on the device and {} on the processor, and clients would use one bundle of keys for both; \
                  give one of them another preset, or serve them by two services",
@@ -117,7 +117,6 @@ mod tests {
     use unspoken_ckks::Preset;
     use unspoken_digits::DigitsServer;
     use unspoken_digits_model::{Network, Shape, TrainingRecord};
-    use unspoken_server::ProtocolApplication;
 
     use super::*;
 
@@ -160,7 +159,7 @@ mod tests {
         let network = Network::new(Shape::LITE, parameters, TrainingRecord::default()).unwrap();
         let named = |applications: Applications, name: &str, parameters: &CkksParameters| {
             let server = DigitsServer::new(&network, parameters, None).unwrap();
-            applications.with(ProtocolApplication::new(name, server)).unwrap()
+            applications.with(name, server).unwrap()
         };
         let there = placement.place(&host).unwrap();
         let both = named(named(Applications::new(), "digits/one", &there), "digits/two", &there);

@@ -43,8 +43,8 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<exact_pool::ExactPool>()?;
     module.add_class::<connections::LayerConnection>()?;
     module.add_class::<head::Head>()?;
-    module.add_class::<hosting::HostedApplication>()?;
-    module.add_class::<hosting::HostedKeys>()?;
+    module.add_class::<hosting::LoadedKeys>()?;
+    module.add_class::<hosting::LocalApplication>()?;
     module.add_class::<hosting::ServiceGateway>()?;
     module.add_class::<hosting::Work>()?;
     module.add_class::<llama::LlamaConnection>()?;

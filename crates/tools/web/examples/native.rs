@@ -16,7 +16,7 @@ use unspoken_digits::{DigitsClient, DigitsServer};
 use unspoken_digits_model::{Image, Network};
 use unspoken_fasttext::{Encoder, ScoreTables};
 use unspoken_pir::Mode;
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, NoCounters, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, NoCounters, Request, ServerHalf};
 use unspoken_query::QueryForm;
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 
@@ -71,7 +71,8 @@ fn measure<S: ServerHalf, C: ClientHalf>(
         let encoded = client.encode(&[question])?;
         let query = client.query(&encoded)?;
         encrypt.push(start.elapsed().as_secs_f64());
-        let answer = server.answer(ClientId::new([number as u8; 16]), &loaded, &query, &cancel)?;
+        let answer =
+            server.answer(&Request::new(ClientId::new([number as u8; 16]), &loaded, &query), &Call::new(&cancel))?;
         let start = Instant::now();
         client.read(&answer, &encoded)?;
         decrypt.push(start.elapsed().as_secs_f64());

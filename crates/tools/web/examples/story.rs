@@ -11,7 +11,7 @@ use unspoken_chat::{LlamaServer, ServedModel, ServerOptions};
 use unspoken_ckks::Preset;
 use unspoken_llama::Preparation;
 use unspoken_llama_model::TamedModel;
-use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, shutdown_signal};
+use unspoken_server::{Applications, Server, ServerConfig, shutdown_signal};
 use unspoken_wire::v1::{ModelFile, PublishedModel};
 
 const NAME: &str = "llama/stories";
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(ModelFile { name, content: std::fs::read(directory.join(path))? })
     };
     let model = PublishedModel { files: FILES.into_iter().map(file).collect::<Result<_, _>>()? };
-    let applications = Applications::new().with(ProtocolApplication::new(NAME, half))?.publish(NAME, &model);
+    let applications = Applications::new().with(NAME, half)?.publish(NAME, &model);
     let config = ServerConfig {
         listen: "127.0.0.1:0".parse()?,
         data_dir: data.into(),

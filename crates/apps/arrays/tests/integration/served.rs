@@ -10,8 +10,8 @@ use unspoken_arrays::{
 };
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyGenerator, KeyLoader,
-    ServerHalf, append_description_checksum,
+    ApplicationDescription, ApplicationError, Call, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyGenerator,
+    KeyLoader, Request, ServerHalf, append_description_checksum,
 };
 use unspoken_rlwe::EvaluationKeys;
 
@@ -65,7 +65,7 @@ fn keys(server: &MatrixServer, client: &MatrixClient) -> EvaluationKeys {
     let mut bundle = Vec::new();
     client.write_keys(&mut bundle, |_, _| {}, &GO).unwrap();
     assert_eq!(bundle.len() as u64, client.key_bytes());
-    assert!(server.loaded_key_bytes(&bundle[..server.key_front_bytes()]).unwrap() > 0);
+    assert!(server.loaded_key_bytes(&bundle[..server.key_limits().front_bytes]).unwrap() > 0);
     server.load_keys(&mut bundle.as_slice()).unwrap()
 }
 
@@ -88,9 +88,9 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     let inputs = inputs(batch);
     let encoded = encode(&client, &inputs);
     let query = client.query(&encoded).unwrap();
-    assert!(query.len() <= server.query_bytes());
-    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
-    assert!(answer.len() <= server.answer_bytes() && answer.len() <= client.answer_bytes(1));
+    assert!(query.len() <= server.limits().query_bytes);
+    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    assert!(answer.len() <= server.limits().answer_bytes && answer.len() <= client.answer_bytes(1));
     let predicted = [client.query_bytes(1), client.expected_answer_bytes(1)];
     for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
         assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
@@ -191,13 +191,13 @@ fn what_does_not_fit_is_refused() {
         // The query is sent, with zeros.
         let encoded = client.encode(&[unfit]).unwrap();
         let query = client.query(&encoded).unwrap();
-        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
         assert!(client.read(&answer, &encoded).is_err(), "{value}");
     }
 
     let encoded = encode(&client, &inputs);
     let query = client.query(&encoded).unwrap();
-    let kind = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap_err().kind();
+    let kind = |query: &[u8]| server.answer(&Request::new(CLIENT, &keys, query), &Call::default()).unwrap_err().kind();
     assert_eq!(kind(&query[..query.len() - 1]), ErrorKind::Malformed);
     let header = server.header();
     let mut vectors = header.unpack("query", &query, query.len(), usize::MAX).unwrap();
@@ -208,8 +208,11 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(kind(&header.pack(vectors.clone())), ErrorKind::Mismatch);
     vectors.pop();
     vectors.push(last);
-    assert!(server.answer(CLIENT, &keys, &header.pack(vectors), &GO).is_ok(), "the same query again");
-    let error = server.answer(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
+    assert!(
+        server.answer(&Request::new(CLIENT, &keys, &header.pack(vectors)), &Call::default()).is_ok(),
+        "the same query again"
+    );
+    let error = server.answer(&Request::new(CLIENT, &keys, &query), &Call::new(&AtomicBool::new(true))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 
     let path = std::env::temp_dir().join(format!("unspoken-matrix-large-{}.program", std::process::id()));
@@ -238,7 +241,7 @@ fn descriptions_are_checked() {
     // The description's bound of the result includes its error.
     assert!(read.signature().magnitude() >= server.program().signature().magnitude());
     assert_eq!(read.signature().largest(), server.program().signature().largest());
-    assert!(server.working_bytes() > server.program().working_bytes());
+    assert!(server.limits().working_bytes > server.program().working_bytes());
     // However the fields change, an accepted description is that of a possible program.
     let mut accepted = 0;
     let fields = bytes.len() - 34;
@@ -263,11 +266,13 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let keys = keys(&server, &client);
     let encoded = encode(&client, &inputs(1));
     let query = client.query(&encoded).unwrap();
-    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     let text = |error: ArraysError| error.to_string();
     crate::damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| Description::insecure_from_bytes(bytes).map(drop).map_err(text)),
-        ("query", query, &|bytes| server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(text)),
+        ("query", query, &|bytes| {
+            server.answer(&Request::new(CLIENT, &keys, bytes), &Call::default()).map(drop).map_err(text)
+        }),
         ("answer", answer, &|bytes| client.read(bytes, &encoded).map(drop).map_err(text)),
     ]);
 }

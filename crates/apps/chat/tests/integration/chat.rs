@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{CHUNK, CHUNKS, CLIENT, GO, Party, bundle, client, options, server, setting, shared, whole};
+use crate::common::{CHUNK, CHUNKS, CLIENT, Party, bundle, client, options, server, setting, shared, whole};
 use unspoken_chat::{
     Answer, ChatError, Description, End, LlamaClient, LlamaServer, Logits, PassInput, Question, ServerOptions,
     SessionId,
 };
 use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_protocol::{
-    AnswerProgress, ApplicationDescription, ApplicationError, CkksDescription, ClientHalf, ClientId, ErrorKind,
-    KeyGenerator, KeyLoader, ServerHalf,
+    AnswerProgress, ApplicationDescription, ApplicationError, Call, CkksDescription, ClientHalf, ClientId, ErrorKind,
+    KeyGenerator, KeyLoader, Request, ServerHalf,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyStorage, SecretKey};
@@ -145,13 +145,15 @@ fn a_cancelled_pass_leaves_the_session_as_it_was() {
     let (cancel, progress) = (AtomicBool::new(false), AnswerProgress::new());
     let query = party.query(&pass(1, second));
     let (begun, layers) = (&party, setting().model.config.layers as u32);
+    let (request, call) =
+        (Request::new(CLIENT, &begun.keys, &query), Call { progress: Some(&progress), ..Call::new(&cancel) });
     std::thread::scope(|scope| {
-        let answer = scope.spawn(|| server.answer_with_progress(CLIENT, &begun.keys, &query, &cancel, &progress));
+        let answer = scope.spawn(|| server.answer(&request, &call));
         while progress.newest().is_none_or(|(done, _)| done < 1) {
             std::thread::sleep(Duration::from_millis(1));
         }
         // Meanwhile no other query may use the session.
-        let busy = server.answer(CLIENT, &begun.keys, &query, &GO).unwrap_err().to_string();
+        let busy = server.answer(&request, &Call::default()).unwrap_err().to_string();
         assert!(busy.contains("another query is using"), "{busy}");
         cancel.store(true, Ordering::Relaxed);
         assert!(answer.join().unwrap().unwrap_err().is_cancelled());
@@ -188,9 +190,11 @@ fn tokens_are_sent_as_compact_queries_where_the_service_looks_them_up() {
     let mut vectors = header.unpack("query", &query, usize::MAX, usize::MAX).unwrap();
     assert_eq!(vectors[1].len(), 16 + 4 * CHUNK);
     party.ask(&begin(public)).unwrap();
-    server.answer(party.id, &party.keys, &query, &GO).unwrap();
+    server.answer(&Request::new(party.id, &party.keys, &query), &Call::default()).unwrap();
     vectors[1][17] ^= 1;
-    let answer = |vectors: Vec<Vec<u8>>| message(server.answer(party.id, &party.keys, &header.pack(vectors), &GO));
+    let answer = |vectors: Vec<Vec<u8>>| {
+        message(server.answer(&Request::new(party.id, &party.keys, &header.pack(vectors)), &Call::default()))
+    };
     assert!(answer(vectors.clone()).contains("a fresh seed"));
     vectors[1].pop();
     assert!(answer(vectors.clone()).contains("compact query"));
@@ -253,7 +257,7 @@ fn too_few_public_tokens_are_refused_by_the_client_and_by_the_service() {
     let mut other = client(shared());
     let encoded = other.encode(&[begin(&[5, 6])]).unwrap();
     let query = other.query(&encoded).unwrap();
-    let error = message(server.answer(party.id, &party.keys, &query, &GO));
+    let error = message(server.answer(&Request::new(party.id, &party.keys, &query), &Call::default()));
     assert!(error.contains("found 2 tokens, needed 3 to 63"), "{error}");
 }
 
@@ -262,11 +266,11 @@ fn keys_are_checked_before_work_starts() {
     let server = shared();
     let (first, stranger) = (client(server), client(server));
     let bundle = bundle(&first);
-    let front = &bundle[..server.key_front_bytes().min(bundle.len())];
+    let front = &bundle[..server.key_limits().front_bytes.min(bundle.len())];
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     server.check_keys(&keys).unwrap();
-    assert_eq!(server.max_key_bytes(), bundle.len() as u64);
-    assert_eq!(server.loaded_key_bytes(front).unwrap(), server.key_memory_bytes());
+    assert_eq!(server.key_limits().max_bytes, bundle.len() as u64);
+    assert_eq!(server.loaded_key_bytes(front).unwrap(), server.key_limits().memory_bytes);
     assert!(first.is_covered_by(&first.bundle_contents()));
     for length in [0, 10, bundle.len() / 2, bundle.len() - 1] {
         assert!(server.load_keys(&mut &bundle[..length]).is_err(), "{length}");
@@ -309,7 +313,7 @@ fn a_client_that_refused_the_content_of_an_answer_asks_nothing_more() {
     let encoded = party.client.encode(&[&question]).unwrap();
     // An answer of another kind depends on no secret: the question can be asked again.
     let query = party.query(&begin(&[5]));
-    let begun = server.answer(party.id, &party.keys, &query, &GO).unwrap();
+    let begun = server.answer(&Request::new(party.id, &party.keys, &query), &Call::default()).unwrap();
     assert_eq!(party.client.read(&begun, &encoded).unwrap_err().kind(), ErrorKind::Mismatch);
     party.client.encode(&[&question]).unwrap();
 
@@ -346,7 +350,7 @@ fn keys_that_one_application_has_loaded_serve_another_one() {
 #[test]
 fn seeded_keys_take_less_memory() {
     let seeded = server(&ServerOptions { storage: KeyStorage::Seeded, ..options() });
-    assert!(seeded.key_memory_bytes() < shared().key_memory_bytes());
+    assert!(seeded.key_limits().memory_bytes < shared().key_limits().memory_bytes);
     assert_eq!(seeded.key_set(), shared().key_set());
     assert_eq!(shared().key_set(), client(shared()).description().key_set());
 }
@@ -359,7 +363,7 @@ fn malformed_queries_are_refused() {
     let question = pass(0, &[5; CHUNK]);
     let query = party.query(&question);
     let end = party.query(&Question::End { session: SESSION });
-    let answer = |query: &[u8]| server.answer(party.id, &party.keys, query, &GO);
+    let answer = |query: &[u8]| server.answer(&Request::new(party.id, &party.keys, query), &Call::default());
     for length in [0, 1, 40, query.len() / 2, query.len() - 1] {
         assert!(answer(&query[..length]).is_err(), "{length}");
     }
@@ -397,14 +401,17 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     party.ask(&begin(&[5])).unwrap();
     let question = begin(&[5, 6]);
     let query = party.query(&question);
-    let answer = server.answer(party.id, &party.keys, &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(party.id, &party.keys, &query), &Call::default()).unwrap();
     let encoded = party.client.encode(&[question]).unwrap();
     crate::damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
         ("query", query, &|bytes| {
-            server.answer(party.id, &party.keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+            server
+                .answer(&Request::new(party.id, &party.keys, bytes), &Call::default())
+                .map(drop)
+                .map_err(|error| error.to_string())
         }),
         ("answer", answer, &|bytes| party.client.read(bytes, &encoded).map(drop).map_err(|error| error.to_string())),
     ]);
@@ -415,7 +422,7 @@ fn answers_to_other_questions_are_refused() {
     let server = shared();
     let mut party = Party::new(server, ClientId::new([11; 16]));
     let query = party.query(&begin(&[5]));
-    let answer = server.answer(party.id, &party.keys, &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(party.id, &party.keys, &query), &Call::default()).unwrap();
     for question in [begin(&[5, 6]), pass(0, &[5; CHUNK]), Question::End { session: SESSION }] {
         let encoded = party.client.encode(&[question]).unwrap();
         assert!(message(party.client.read(&answer, &encoded)).starts_with("answer"));

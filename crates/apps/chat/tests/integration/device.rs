@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::common::{CHUNK, CLIENT, GO, PRESET, Party, Setting, bundle, one_layer, options};
+use crate::common::{CHUNK, CLIENT, PRESET, Party, Setting, bundle, one_layer, options};
 use unspoken_chat::{Answer, LlamaServer, Question, SessionId};
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_protocol::{ApplicationError, ClientHalf, ErrorKind, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationError, Call, ClientHalf, ErrorKind, KeyLoader, Request, ServerHalf};
 use unspoken_ring::Device;
 use zeroize::Zeroizing;
 
@@ -52,7 +52,10 @@ fn answers_from_a_device_have_the_same_bytes() {
     for question in questions() {
         let query = party.query(&question);
         let before = ring.fetched_polynomials();
-        let answers = [host.answer(CLIENT, &party.keys, &query, &GO), device.answer(CLIENT, &keys, &query, &GO)];
+        let answers = [
+            host.answer(&Request::new(CLIENT, &party.keys, &query), &Call::default()),
+            device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()),
+        ];
         let [wanted, found] = answers.map(Result::unwrap);
         assert!(found == wanted, "answers of {} bytes differ", found.len());
         fetched.push(ring.fetched_polynomials() - before);
@@ -109,25 +112,28 @@ fn the_processor_takes_the_place_of_a_device_that_fails() {
     let [begin, pass] = questions();
     for question in [&begin, &pass] {
         let query = party.query(question);
-        device.answer(CLIENT, &keys, &query, &GO).unwrap();
+        device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     }
     kernels_left.store(500, Ordering::Relaxed);
     let next = Question::Pass { session: SESSION, chunk: 1, tokens: Zeroizing::new(vec![1; CHUNK]) };
     let query = party.query(&next);
-    let error = device.answer(CLIENT, &keys, &query, &GO).unwrap_err();
+    let error = device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     assert!(error.to_string().contains("the processor computes from now on: ask again"), "{error}");
     device.check_ready().unwrap();
     // The session is lost, which clients know to begin again.
     let query = party.query(&next);
-    let answer = device.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let answer = device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     let encoded = party.client.encode(&[&next]).unwrap();
     assert!(matches!(party.client.read(&answer, &encoded).unwrap().remove(0), Answer::Unknown));
     // A question that does not fit the new session does not end it.
     let wrong = Question::Pass { session: SESSION, chunk: 2, tokens: Zeroizing::new(vec![1; CHUNK]) };
     for question in [begin, wrong, pass] {
         let query = party.query(&question);
-        let answers = [host.answer(CLIENT, &party.keys, &query, &GO), device.answer(CLIENT, &keys, &query, &GO)];
+        let answers = [
+            host.answer(&Request::new(CLIENT, &party.keys, &query), &Call::default()),
+            device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()),
+        ];
         match answers {
             [Ok(wanted), Ok(found)] => assert!(found == wanted, "answers of {} bytes differ", found.len()),
             [Err(wanted), Err(found)] => {

@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use crate::common::{CLIENT, GO, Setting, bundle, many_heads, options, server, setting, shared};
+use crate::common::{CLIENT, Setting, bundle, many_heads, options, server, setting, shared};
 use prost::Message;
 use unspoken_chat::{Answer, ChatError, LlamaKeys, LlamaServer, Logits, Question, SessionId};
 use unspoken_protocol::{
-    AnswerHelpers, AnswerProgress, ApplicationError, ClientHalf, ErrorKind, KeyLoader, ServerHalf,
+    AnswerHelpers, AnswerProgress, ApplicationError, Call, ClientHalf, ErrorKind, KeyLoader, Request, ServerHalf,
 };
 
 /// Another server with the keys of the same client. It computes every second part, and of the others damages the
@@ -20,7 +20,7 @@ struct Other<'a> {
 
 impl Other<'_> {
     fn part(&self, part: &[u8]) -> Result<Vec<u8>, ChatError> {
-        self.server.compute_part(&self.keys, part, &GO).unwrap()
+        self.server.compute_part(&self.keys, part, &Call::default()).unwrap()
     }
 }
 
@@ -73,10 +73,8 @@ impl<'a> Passes<'a> {
             let encoded = client.encode(&[question]).unwrap();
             let query = client.query(&encoded).unwrap();
             let progress = AnswerProgress::new();
-            let answer = match helpers {
-                None => first.answer_with_progress(CLIENT, &keys, &query, &GO, &progress),
-                Some(helpers) => first.answer_with_helpers(CLIENT, &keys, &query, &GO, &progress, helpers),
-            };
+            let call = Call { progress: Some(&progress), helpers, ..Call::default() };
+            let answer = first.answer(&Request::new(CLIENT, &keys, &query), &call);
             client.read(&answer.unwrap(), &encoded).unwrap().remove(0)
         };
         let [alone, helped] = [(7, None), (8, Some(&helper as &dyn AnswerHelpers))].map(|(id, helpers)| {
@@ -128,11 +126,11 @@ fn parts_of_passes_are_computed_by_another_server() {
 
     // What is no part, or not one of this service.
     let keys = &passes.helper.keys;
-    let refused = |bytes: &[u8]| other.compute_part(keys, bytes, &GO).unwrap().unwrap_err();
+    let refused = |bytes: &[u8]| other.compute_part(keys, bytes, &Call::default()).unwrap().unwrap_err();
     for bytes in [&[][..], &[1, 2, 3], &parts[0][..parts[0].len() - 1]] {
         assert!(matches!(refused(bytes).kind(), ErrorKind::Malformed | ErrorKind::Mismatch), "{:?}", refused(bytes));
     }
-    let cancelled = other.compute_part(keys, &parts[0], &AtomicBool::new(true)).unwrap().unwrap_err();
+    let cancelled = other.compute_part(keys, &parts[0], &Call::new(&AtomicBool::new(true))).unwrap().unwrap_err();
     assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{CHUNK, CLIENT, Party, options, server, setting};
 use unspoken_chat::{Answer, LlamaServer, PrivateGeneration, Question, ServerOptions, SessionStore};
-use unspoken_protocol::{AnswerProgress, ApplicationError, ClientId, ServerHalf};
+use unspoken_protocol::{AnswerProgress, ApplicationError, Call, ClientId, Request, ServerHalf};
 
 const OTHER: ClientId = ClientId::new([2; 16]);
 
@@ -113,8 +113,9 @@ fn a_session_continues_after_the_service_ended_in_the_middle_of_a_pass() {
     let question = generation.question().unwrap();
     let (cancel, progress) = (AtomicBool::new(false), AnswerProgress::new());
     let query = party.query(&question);
+    let call = Call { progress: Some(&progress), ..Call::new(&cancel) };
     std::thread::scope(|scope| {
-        let answer = scope.spawn(|| first.answer_with_progress(CLIENT, &party.keys, &query, &cancel, &progress));
+        let answer = scope.spawn(|| first.answer(&Request::new(CLIENT, &party.keys, &query), &call));
         while progress.newest().is_none_or(|(done, _)| done < 1) {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -10,8 +10,8 @@ use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{
-    ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, ErrorKind, KeyLoader, ProtocolError,
-    ServerHalf, WithKeyStorage,
+    ApplicationError, Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, ErrorKind, KeyLoader, ProtocolError,
+    Request, ServerHalf, WithKeyStorage,
 };
 use unspoken_query::QueryForm;
 use unspoken_rlwe::KeyStorage;
@@ -73,8 +73,6 @@ fn bundle(client: &ClassifyClient) -> Vec<u8> {
     bytes
 }
 
-static GO: AtomicBool = AtomicBool::new(false);
-
 /// More bytes than the descriptions of all keys at the start of a bundle.
 const FRONT: usize = 1000;
 
@@ -105,8 +103,8 @@ fn encrypted_scores_are_the_models_scores() {
         messages[4] = "win ".repeat(300);
         let query = encrypt(&mut client, &messages).unwrap();
         assert!(query.len() <= server.description().query_bytes());
-        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
-        assert!(answer.len() <= server.answer_bytes());
+        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        assert!(answer.len() <= server.limits().answer_bytes);
         for (message, classified) in messages.iter().zip(read(&client, &answer, &messages).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
@@ -126,7 +124,9 @@ fn tables_of_any_width_are_padded_on_both_sides() {
         let server = ClassifyServer::new(model.tables(), &parameters, &ClassifyOptions::default()).unwrap();
         let mut client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-        let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
+        let answer = server
+            .answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap()), &Call::default())
+            .unwrap();
         for (message, classified) in GOOD.iter().zip(read(&client, &answer, &GOOD).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
@@ -151,7 +151,7 @@ fn every_form_of_query_gives_the_models_scores() {
         let query = encrypt(&mut client, &GOOD).unwrap();
         assert!(query.len() <= server.description().query_bytes());
         assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len());
-        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
         // What the client says before it sends is what travels.
         let predicted = [client.query_bytes(GOOD.len()), client.expected_answer_bytes(GOOD.len())];
         for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -186,8 +186,8 @@ fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
         for group in messages.chunks(batch) {
             let query = encrypt(&mut client, group).unwrap();
             assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len(), "the length shows nothing");
-            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
-            assert!(answer.len() <= server.answer_bytes());
+            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            assert!(answer.len() <= server.limits().answer_bytes);
             let predicted = [client.query_bytes(group.len()), client.expected_answer_bytes(group.len())];
             for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
                 assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
@@ -203,7 +203,9 @@ fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
         let size = model.tables().score_bound();
         assert!(bound < size * 2f64.powi(-10), "{bound} {size}");
         let query = encrypt(&mut client, &GOOD[..1]).unwrap();
-        let found = read(&client, &server.answer(CLIENT, &keys, &query, &GO).unwrap(), &GOOD[..1]).unwrap();
+        let found =
+            read(&client, &server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap(), &GOOD[..1])
+                .unwrap();
         assert_ne!(client.share(&found, 4).unwrap(), found);
         assert!(encrypt(&mut client, &vec!["x"; batch + 1]).is_err());
     }
@@ -260,7 +262,8 @@ fn answers_computed_with_other_keys_are_noticed() {
     let server = server(&model, Plan::BabyGiant { babies: 16 });
     let (one, mut two) = (client(&model, &server), client(&model, &server));
     let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
-    let answer = server.answer(CLIENT, &keys, &encrypt(&mut two, &GOOD).unwrap(), &GO).unwrap();
+    let answer =
+        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut two, &GOOD).unwrap()), &Call::default()).unwrap();
     assert!(read(&two, &answer, &GOOD).unwrap_err().to_string().contains("secret key"));
 }
 
@@ -270,16 +273,16 @@ fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
     let expanded = server(&model, Plan::BabyGiant { babies: 16 });
     let mut client = client(&model, &expanded);
     let (bundle, query) = (bundle(&client), encrypt(&mut client, &GOOD).unwrap());
-    let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_memory_bytes());
+    let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_limits().memory_bytes);
     assert_eq!(expanded.loaded_key_bytes(&bundle[..FRONT]).unwrap(), announced);
-    let answer = expanded.answer(CLIENT, &whole, &query, &GO).unwrap();
+    let answer = expanded.answer(&Request::new(CLIENT, &whole, &query), &Call::default()).unwrap();
     let seeded = WithKeyStorage::new(expanded, KeyStorage::Seeded);
     let keys = seeded.load_keys(&mut bundle.as_slice()).unwrap();
     let loaded = seeded.loaded_key_bytes(&bundle[..FRONT]).unwrap();
-    assert!(keys.bytes() <= loaded && loaded == seeded.key_memory_bytes());
+    assert!(keys.bytes() <= loaded && loaded == seeded.key_limits().memory_bytes);
     assert!(2 * loaded < announced + announced / 2, "{loaded} bytes instead of {announced}");
     // The guard against replays knows the query, which came from this client.
-    let again = seeded.answer(ClientId::new([2; 16]), &keys, &query, &GO).unwrap();
+    let again = seeded.answer(&Request::new(ClientId::new([2; 16]), &keys, &query), &Call::default()).unwrap();
     assert_eq!(read(&client, &answer, &GOOD).unwrap().len(), read(&client, &again, &GOOD).unwrap().len());
     assert!(answer == again);
 }
@@ -314,10 +317,10 @@ fn halves_of_different_models_do_not_meet() {
     let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
     let query = encrypt(&mut client_two, &["x"]).unwrap();
     assert!(matches!(
-        server_one.answer(CLIENT, &keys, &query, &GO),
+        server_one.answer(&Request::new(CLIENT, &keys, &query), &Call::default()),
         Err(ClassifyError::Protocol(ProtocolError::Mismatch { .. }))
     ));
-    let answer = server_two.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let answer = server_two.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     assert!(read(&client(&one, &server_one), &answer, &["x"]).is_err());
 }
 
@@ -330,13 +333,13 @@ fn hostile_bytes_are_refused() {
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();
     for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(CLIENT, &keys, &query[..len], &GO).is_err(), "{len}");
+        assert!(server.answer(&Request::new(CLIENT, &keys, &query[..len]), &Call::default()).is_err(), "{len}");
     }
-    assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
+    assert!(server.answer(&Request::new(CLIENT, &keys, &vec![0; query.len() + 100]), &Call::default()).is_err());
     for position in [0, 5, 20, 40, 60, 70] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
+        assert!(server.answer(&Request::new(CLIENT, &keys, &damaged), &Call::default()).is_err(), "{position}");
     }
     assert!(server.loaded_key_bytes(&bundle[..FRONT]).is_ok());
     assert!(server.loaded_key_bytes(&bundle[..30]).is_err());
@@ -353,7 +356,7 @@ fn work_stops_when_asked() {
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();
     let stop = AtomicBool::new(true);
-    assert!(server.answer(CLIENT, &keys, &query, &stop).unwrap_err().is_cancelled());
+    assert!(server.answer(&Request::new(CLIENT, &keys, &query), &Call::new(&stop)).unwrap_err().is_cancelled());
     assert!(client.keyring().write_keys(&mut Vec::new(), |_, _| {}, &stop).unwrap_err().is_cancelled());
 }
 
@@ -363,7 +366,9 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
     let server = server(&model, Plan::BabyGiant { babies: 16 });
     let mut first = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
-    let answer = server.answer(CLIENT, &keys, &encrypt(&mut first, &["win free cash"]).unwrap(), &GO).unwrap();
+    let answer = server
+        .answer(&Request::new(CLIENT, &keys, &encrypt(&mut first, &["win free cash"]).unwrap()), &Call::default())
+        .unwrap();
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
     let again = ClassifyClient::open(
         description,
@@ -383,7 +388,7 @@ fn small_queries_have_the_scores_of_full_ones() {
     let keys = small.load_keys(&mut bundle(&client).as_slice()).unwrap();
     for messages in [&GOOD[..1], &BAD[..1], &BAD[..2], &[""], &["win ".repeat(300).as_str(), "lunch"]] {
         let query = encrypt(&mut client, messages).unwrap();
-        let answer = small.answer(CLIENT, &keys, &query, &GO).unwrap();
+        let answer = small.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
         // What the client says before it sends is what travels.
         let predicted = [client.query_bytes(messages.len()), client.expected_answer_bytes(messages.len())];
         for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -402,8 +407,14 @@ fn small_queries_have_the_scores_of_full_ones() {
         let last = changed[0].len() - 1;
         changed[0][last] ^= 1;
         let changed = client.description().header().pack(changed);
-        assert!(small.answer(CLIENT, &keys, &changed, &GO).unwrap_err().to_string().contains("used before"));
-        let error = full.answer(CLIENT, &keys, &query, &GO).unwrap_err().to_string();
+        assert!(
+            small
+                .answer(&Request::new(CLIENT, &keys, &changed), &Call::default())
+                .unwrap_err()
+                .to_string()
+                .contains("used before")
+        );
+        let error = full.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap_err().to_string();
         assert!(error.contains("a small one of period"), "{error}");
     }
     // Periods that nobody offers.
@@ -411,7 +422,9 @@ fn small_queries_have_the_scores_of_full_ones() {
     for log2_period in [0, 6, 10, 11, 63, 64, 255] {
         let mut vectors = client.description().header().unpack("query", &query, query.len(), 1).unwrap();
         vectors[0][0] = log2_period;
-        let error = small.answer(CLIENT, &keys, &client.description().header().pack(vectors), &GO).unwrap_err();
+        let error = small
+            .answer(&Request::new(CLIENT, &keys, &client.description().header().pack(vectors)), &Call::default())
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{log2_period}: {error}");
     }
 }
@@ -431,12 +444,14 @@ fn prepared_queries_are_asked_and_answered_like_others() {
         // The prepared encryptions have the queries' level: each vector is one of them and its scale.
         let framing = query.len() - vectors * (plan.sent_bytes + 8);
         assert!(framing < 200, "{framing}");
-        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
         assert_eq!(read(&client, &answer, &["x"]).unwrap()[0].label, model.predict(message));
     }
     // Too little memory for one vector.
     assert_eq!(client.prepare(Needs { burst: 2, memory_bytes: 1000 }).unwrap().zeros, 0);
-    assert!(server.answer(CLIENT, &keys, &encrypt(&mut client, &["x"]).unwrap(), &GO).is_ok());
+    assert!(
+        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &["x"]).unwrap()), &Call::default()).is_ok()
+    );
 }
 
 #[test]
@@ -445,7 +460,8 @@ fn shared_scores_have_noise_above_the_error() {
     let server = full_server(&model);
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-    let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
+    let answer =
+        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap()), &Call::default()).unwrap();
     let found = read(&client, &answer, &GOOD).unwrap();
     let bound = client.description().header().error_bound().unwrap();
     for (message, classified) in GOOD.iter().zip(&found) {
@@ -484,13 +500,16 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();
-    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     crate::damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
         ("query", query, &|bytes| {
-            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+            server
+                .answer(&Request::new(CLIENT, &keys, bytes), &Call::default())
+                .map(drop)
+                .map_err(|error| error.to_string())
         }),
         ("answer", answer, &|bytes| read(&client, bytes, &["x"]).map(drop).map_err(|error| error.to_string())),
     ]);

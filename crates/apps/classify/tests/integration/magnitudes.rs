@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use unspoken_ckks::Preset;
 use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyOptions, ClassifyServer, Description};
 use unspoken_fasttext::{Model, ScoreTables, TrainOptions, fit};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_query::QueryForm;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -90,7 +90,7 @@ fn asked(model: &Model, server: &ClassifyServer, messages: &[String]) -> (Classi
     for batch in messages.chunks(client.batch()) {
         let encoded = client.encode(batch).unwrap();
         let query = client.query(&encoded).unwrap();
-        let answer = server.answer(ClientId::new([1; 16]), &keys, &query, &GO).unwrap();
+        let answer = server.answer(&Request::new(ClientId::new([1; 16]), &keys, &query), &Call::default()).unwrap();
         found.extend(client.read(&answer, &encoded).unwrap());
     }
     (client, found)

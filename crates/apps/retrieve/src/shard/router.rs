@@ -2,11 +2,10 @@
 
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::dense::{DenseResponse, PartialResponse};
 use unspoken_pir::{KEY_FORMAT, KeyHeader, Mode, PirError, PirParameters, PlaneShape, PreparedKeys, SeededKeys};
-use unspoken_protocol::{ClientId, KeyLoader, KeySetId, ServerHalf};
+use unspoken_protocol::{Call, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf};
 
 use crate::error::RetrieveError;
 use crate::keys;
@@ -73,20 +72,9 @@ impl<A: ShardAccess> KeyLoader for RetrieveRouter<A> {
         KeySetId::new("private retrieval, passed on", &self.shards.agreed().database().parameters().fingerprint())
     }
 
-    fn key_format(&self) -> u32 {
-        KEY_FORMAT
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        KeyHeader::BYTES
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        bundle_bytes(self.shards.agreed().database().parameters())
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        self.max_key_bytes()
+    fn key_limits(&self) -> KeyLimits {
+        let bytes = bundle_bytes(self.shards.agreed().database().parameters());
+        KeyLimits { format: KEY_FORMAT, front_bytes: KeyHeader::BYTES, max_bytes: bytes, memory_bytes: bytes }
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
@@ -98,7 +86,7 @@ impl<A: ShardAccess> KeyLoader for RetrieveRouter<A> {
         }
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<ForwardedKeys, RetrieveError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<ForwardedKeys, RetrieveError> {
         let agreed = self.shards.agreed();
         let (parameters, mut bytes) = (agreed.database().parameters(), Vec::new());
         let read = bundle.take(bundle_bytes(parameters) + 1).read_to_end(&mut bytes);
@@ -135,32 +123,27 @@ impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
         }
     }
 
-    fn query_bytes(&self) -> usize {
-        message::most_request_bytes(self.shards.agreed().database())
-    }
-
-    fn answer_bytes(&self) -> usize {
+    /// Each request waits for its own answers alone. The shards answer those together that arrive together.
+    fn limits(&self) -> Limits {
         let agreed = self.shards.agreed();
-        agreed.database().answer_bytes(agreed.database().most_queries())
+        let (database, shards) = (agreed.database(), self.shards.count() as u64);
+        let (most, query_bytes) = (database.most_queries(), message::most_request_bytes(database));
+        // A copy of the query for each shard, its partial answer as bytes and read, and the sums. Loading keys prepares
+        // them once.
+        let passed_on = shards * (query_bytes as u64 + 4 * partial_answer_bytes(database, most) as u64);
+        let answer_bytes = database.answer_bytes(most);
+        let keys = PreparedKeys::memory_bytes(database.parameters(), Mode::Packed);
+        Limits {
+            query_bytes,
+            answer_bytes,
+            working_bytes: passed_on + 2 * answer_bytes as u64 + keys,
+            most_together: DENSE_WAITING,
+            waits_for_others: true,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         0
-    }
-
-    fn working_bytes(&self) -> u64 {
-        let agreed = self.shards.agreed();
-        let (database, shards) = (agreed.database(), self.shards.count() as u64);
-        // A copy of the query for each shard, its partial answer as bytes and read, and the sums. Loading keys prepares
-        // them once.
-        let partial = partial_answer_bytes(database, database.most_queries()) as u64;
-        let passed_on = shards * (message::most_request_bytes(database) as u64 + 4 * partial);
-        let answer = 2 * database.answer_bytes(database.most_queries()) as u64;
-        passed_on + answer + PreparedKeys::memory_bytes(database.parameters(), Mode::Packed)
-    }
-
-    fn waits_for_others(&self) -> bool {
-        true
     }
 
     fn release_idle_memory(&self) {
@@ -169,24 +152,13 @@ impl<A: ShardAccess> ServerHalf for RetrieveRouter<A> {
 
     /// All queries are answered from one version. A malformed request is not passed on, and none is while the shards
     /// are of different versions.
-    fn answer(
-        &self,
-        _client: ClientId,
-        keys: &ForwardedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, RetrieveError> {
+    fn answer(&self, request: &Request<'_, ForwardedKeys>, call: &Call<'_>) -> Result<Vec<u8>, RetrieveError> {
         let agreed = self.shards.agreed();
-        let queries = message::read_request(agreed.database(), query)?.len();
+        let queries = message::read_request(agreed.database(), request.query)?.len();
         if let Some(problem @ ShardProblem::Differs { .. }) = self.shards.problem() {
             return Err(problem.into());
         }
         let most = partial_answer_bytes(agreed.database(), queries);
-        merged(&agreed, queries, self.shards.ask_all(keys, query, most, cancel))
-    }
-
-    /// Each request waits for its own answers alone. The shards answer those together that arrive together.
-    fn most_together(&self) -> usize {
-        DENSE_WAITING
+        merged(&agreed, queries, self.shards.ask_all(request.keys, request.query, most, call.cancel))
     }
 }

@@ -4,8 +4,10 @@ use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::dense::{self, DenseQuery, PartialResponse};
-use unspoken_pir::{DatabaseShard, KEY_FORMAT, KeyHeader, PirParameters, PreparedKeys};
-use unspoken_protocol::{ApplicationDescription, ClientId, Group, KeyLoader, KeySetId, Request, ServerHalf};
+use unspoken_pir::{DatabaseShard, PirParameters, PreparedKeys};
+use unspoken_protocol::{
+    ApplicationDescription, Call, Group, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf,
+};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -78,28 +80,16 @@ impl<S: DatabaseShard> KeyLoader for ShardServer<S> {
         self.description.key_set()
     }
 
-    fn key_format(&self) -> u32 {
-        KEY_FORMAT
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        KeyHeader::BYTES
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        keys::most_bundle_bytes(self.parameters())
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        keys::most_memory_bytes(self.parameters())
+    fn key_limits(&self) -> KeyLimits {
+        keys::limits(self.parameters())
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         keys::memory_bytes(self.parameters(), front)
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
-        keys::load(self.parameters(), bundle)
+    fn load_keys(&self, mut bundle: &mut dyn Read) -> Result<PreparedKeys, RetrieveError> {
+        keys::load(self.parameters(), &mut bundle)
     }
 
     fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
@@ -119,57 +109,45 @@ impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
         check_device(self.parameters())
     }
 
-    fn query_bytes(&self) -> usize {
-        message::most_request_bytes(self.description.database())
-    }
-
-    fn answer_bytes(&self) -> usize {
+    fn limits(&self) -> Limits {
         let database = self.description.database();
-        partial_answer_bytes(database, database.most_queries())
+        let answer_bytes = partial_answer_bytes(database, database.most_queries());
+        let each = dense::answer_memory_bytes(self.parameters(), self.shard.part().shape());
+        Limits {
+            query_bytes: message::most_request_bytes(database),
+            answer_bytes,
+            // Partial responses are in memory before they are written.
+            working_bytes: database.most_queries() as u64 * each + 2 * answer_bytes as u64,
+            most_together: DENSE_WAITING,
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.shard.resident_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        let shape = self.shard.part().shape();
-        let each = dense::answer_memory_bytes(self.parameters(), shape);
-        // Partial responses are in memory before they are written.
-        self.description.database().most_queries() as u64 * each + 2 * self.answer_bytes() as u64
-    }
-
     fn release_idle_memory(&self) {
         self.parameters().release_idle();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &PreparedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, RetrieveError> {
-        together::only(self.answer_together(&[Request { client, keys, query }], cancel))
-    }
-
-    fn most_together(&self) -> usize {
-        DENSE_WAITING
+    fn answer(&self, request: &Request<'_, PreparedKeys>, call: &Call<'_>) -> Result<Vec<u8>, RetrieveError> {
+        together::only(self.answer_together(std::slice::from_ref(request), call))
     }
 
     /// Requests are answered together, as many as have the queries of one pass.
-    fn group(&self, _keys: &PreparedKeys, query: &[u8]) -> Group {
-        message::dense_group(self.description.database(), query)
+    fn group(&self, request: &Request<'_, PreparedKeys>) -> Group {
+        message::dense_group(self.description.database(), request.query)
     }
 
     fn answer_together(
         &self,
         requests: &[Request<'_, PreparedKeys>],
-        cancel: &AtomicBool,
+        call: &Call<'_>,
     ) -> Vec<Result<Vec<u8>, RetrieveError>> {
         let read = |request: &Request<'_, _>| self.read(request.query);
         together::answer_readable(requests, read, |some| {
-            together::answer_all_or_each(some, &|some| self.respond(some, cancel))
+            together::answer_all_or_each(some, &|some| self.respond(some, call.cancel))
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::{DatabaseVersion, EMPTY_VERSION, PreparedKeys, UploadedDatabase, VersionedDatabase};
-use unspoken_protocol::{ApplicationDescription, ClientId, KeyLoader, KeySetId, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, KeyLimits, KeyLoader, KeySetId, Limits, Request, ServerHalf};
 
 use super::message::{self, UploadRequest};
 use crate::description::Description;
@@ -54,27 +54,15 @@ impl<D: UploadedDatabase> KeyLoader for EncryptedServer<D> {
         self.description.key_set()
     }
 
-    fn key_format(&self) -> u32 {
-        self.reads.key_format()
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        self.reads.key_front_bytes()
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        self.reads.max_key_bytes()
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        self.reads.key_memory_bytes()
+    fn key_limits(&self) -> KeyLimits {
+        self.reads.key_limits()
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         self.reads.loaded_key_bytes(front)
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<PreparedKeys, RetrieveError> {
         self.reads.load_keys(bundle)
     }
 
@@ -95,39 +83,32 @@ impl<D: UploadedDatabase> ServerHalf for EncryptedServer<D> {
         self.reads.check_ready()
     }
 
-    fn query_bytes(&self) -> usize {
-        let tables = self.description.tables();
-        self.reads.query_bytes().max(message::request_bytes(tables, message::most_entries(tables)))
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.reads.answer_bytes().max(message::REPLY_BYTES)
+    /// An upload needs less memory than a query: a copy of its chunk.
+    fn limits(&self) -> Limits {
+        let (reads, tables) = (self.reads.limits(), self.description.tables());
+        let query_bytes = reads.query_bytes.max(message::request_bytes(tables, message::most_entries(tables)));
+        Limits {
+            query_bytes,
+            answer_bytes: reads.answer_bytes.max(message::REPLY_BYTES),
+            working_bytes: reads.working_bytes.max(3 * query_bytes as u64),
+            most_together: 1,
+            waits_for_others: false,
+        }
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.reads.prepared_bytes()
     }
 
-    /// An upload needs less than a query: a copy of its chunk.
-    fn working_bytes(&self) -> u64 {
-        self.reads.working_bytes().max(3 * self.query_bytes() as u64)
-    }
-
     fn release_idle_memory(&self) {
         self.reads.release_idle_memory();
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &PreparedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, RetrieveError> {
-        match message::is_upload(query) {
-            true => self.store(query, cancel),
+    fn answer(&self, request: &Request<'_, PreparedKeys>, call: &Call<'_>) -> Result<Vec<u8>, RetrieveError> {
+        match message::is_upload(request.query) {
+            true => self.store(request.query, call.cancel),
             false if self.database.current().version() == EMPTY_VERSION => Err(RetrieveError::NotUploaded),
-            false => self.reads.answer(client, keys, query, cancel),
+            false => self.reads.answer(request, call),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use unspoken_database::{Builder, Database, Record, Shard, Split, Writer};
 use unspoken_pir::{DatabaseVersion, Mode, PreparedKeys, Preset, TableKind, VersionedDatabase};
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, ClientHalf, ClientId, ErrorKind, KeyGenerator, KeyLoader, NoCounters,
-    Request, ServerHalf,
+    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, ErrorKind, KeyGenerator, KeyLoader,
+    NoCounters, Request, ServerHalf,
 };
 use unspoken_retrieve::{
     Description, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer, ShardServer,
@@ -58,7 +58,7 @@ impl Served {
     }
 
     fn answer(&self, which: usize, query: &[u8]) -> Result<Vec<u8>, RetrieveError> {
-        self.servers[which].answer(CLIENT, &self.keys[which], query, &GO)
+        self.servers[which].answer(&Request::new(CLIENT, &self.keys[which], query), &Call::default())
     }
 
     /// Asks both, compares the bytes of their answers, and reads one. Returns the polynomials that were fetched.
@@ -165,7 +165,7 @@ fn clients_share_a_pass_on_a_device() {
         let requests = all.iter().zip(&queries);
         let requests: Vec<Request<'_, PreparedKeys>> =
             requests.map(|(served, query)| Request { client: CLIENT, keys: &served.keys[which], query }).collect();
-        let answers = all[0].servers[which].answer_together(&requests, &GO);
+        let answers = all[0].servers[which].answer_together(&requests, &Call::default());
         answers.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     });
     assert!(wanted == found);
@@ -191,7 +191,7 @@ fn shards_on_a_device_give_the_same_partial_answers() {
             let server = ShardServer::new(Shard::open_on(&dir, device).unwrap()).unwrap();
             let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
             server.check_ready().unwrap();
-            server.answer(CLIENT, &keys, &query, &GO).unwrap()
+            server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap()
         });
         assert!(wanted == found, "shard {number}");
     }

@@ -9,7 +9,7 @@ use unspoken_pir::{
     Database, DatabaseVersion, Layout, Mode, PirParameters, Planes, Preset, TableKind, Tables, VersionedDatabase,
 };
 use unspoken_protocol::{
-    ApplicationDescription, ClientHalf, ClientId, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
+    ApplicationDescription, Call, ClientHalf, ClientId, DurableCounters, KeyGenerator, KeyLoader, Request, ServerHalf,
 };
 use unspoken_retrieve::{Description, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_ring::SecretRng;
@@ -86,7 +86,7 @@ fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>;
         let encoded = client.encode(std::slice::from_ref(&questions[kind])).unwrap();
         let query = client.query(&encoded).unwrap();
         let started = Instant::now();
-        server.answer(ClientId::new([0; 16]), &keys, &query, &cancel).unwrap();
+        server.answer(&Request::new(ClientId::new([0; 16]), &keys, &query), &Call::new(&cancel)).unwrap();
         seconds[kind].push(started.elapsed().as_secs_f64());
     }
     seconds

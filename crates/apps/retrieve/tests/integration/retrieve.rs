@@ -12,7 +12,7 @@ use unspoken_pir::{
     Preset, Staleness, TableKind, Tables, VersionedDatabase,
 };
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
+    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
     KeyLoader, Request, ServerHalf,
 };
 use unspoken_retrieve::{
@@ -160,16 +160,16 @@ impl Pair {
         let mut bundle = Vec::new();
         client.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
         assert_eq!(bundle.len() as u64, client.key_bytes());
-        assert!(bundle.len() as u64 <= server.max_key_bytes());
-        assert!(server.loaded_key_bytes(&bundle[..server.key_front_bytes()]).unwrap() > 0);
+        assert!(bundle.len() as u64 <= server.key_limits().max_bytes);
+        assert!(server.loaded_key_bytes(&bundle[..server.key_limits().front_bytes]).unwrap() > 0);
         let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
         (Pair { server, client, keys, bundle }, database)
     }
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
-        assert!(query.len() <= self.server.query_bytes());
-        let answer = self.server.answer(CLIENT, &self.keys, query, &AtomicBool::new(false)).unwrap();
-        assert!(answer.len() <= self.server.answer_bytes());
+        assert!(query.len() <= self.server.limits().query_bytes);
+        let answer = self.server.answer(&Request::new(CLIENT, &self.keys, query), &Call::default()).unwrap();
+        assert!(answer.len() <= self.server.limits().answer_bytes);
         answer
     }
 
@@ -289,7 +289,8 @@ fn a_server_follows_its_database_into_another_layout() {
     let (layout, mut cells) = by_index();
     let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
     assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
-    let (described, limits) = (pair.server.describe(), (pair.server.query_bytes(), pair.server.answer_bytes()));
+    let (described, limits) =
+        (pair.server.describe(), (pair.server.limits().query_bytes, pair.server.limits().answer_bytes));
 
     // Longer records, and more of them: the limits of queries and answers change.
     let larger = Layout::Index { records: 1100, length: Length::Variable { max: 1200 } };
@@ -297,12 +298,12 @@ fn a_server_follows_its_database_into_another_layout() {
     *database.current.lock().unwrap() = Cells::new(&parameters(), larger, 4, &cells);
     assert_ne!(pair.server.describe(), described);
     // Both layouts have one row of cells, so queries keep their size.
-    assert_eq!(pair.server.query_bytes(), limits.0);
-    assert!(pair.server.answer_bytes() > limits.1);
+    assert_eq!(pair.server.limits().query_bytes, limits.0);
+    assert!(pair.server.limits().answer_bytes > limits.1);
     pair.server.check_ready().unwrap();
     // A query of a client that has the old description is refused, or its answer is.
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    let answer = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false));
+    let answer = pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default());
     let error = answer.and_then(|answer| pair.read(&answer, &[Question::Index(1)])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
     // With the new description and the same secret and keys it is answered.
@@ -333,7 +334,7 @@ fn a_server_whose_database_is_stale_says_so() {
     // A database that is no longer there is not served.
     *database.staleness.lock().unwrap() = Some(Staleness::Replaced);
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    let refused = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false)).unwrap_err();
+    let refused = pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default()).unwrap_err();
     for error in [refused, pair.server.check_ready().unwrap_err()] {
         assert!(error.to_string().contains("restart of the service"), "{error}");
         assert_eq!(error.kind(), ErrorKind::Mismatch, "the client is told");
@@ -352,7 +353,7 @@ fn answers_for_another_layout_are_not_read() {
     let (rebuilt, _) = Pair::new(Cells::new(&parameters(), other, 1, &longer), options(Mode::Packed));
     let query = pair.query(&[Question::Index(1)]).unwrap();
     let keys = rebuilt.server.load_keys(&mut pair.bundle.as_slice()).unwrap();
-    let answer = rebuilt.server.answer(CLIENT, &keys, &query, &AtomicBool::new(false)).unwrap();
+    let answer = rebuilt.server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     let error = pair.read(&answer, &[Question::Index(1)]).unwrap_err().to_string();
     assert!(error.contains("connect again"), "{error}");
     let answer = pair.answer(&query);
@@ -397,12 +398,12 @@ fn session_numbers_that_come_again_are_refused() {
     assert_eq!(pair.answer(&first), pair.answer(&first));
     *numbers.0.lock().unwrap() = 1;
     let again = pair.query(&[Question::Index(5)]).unwrap();
-    let refused = pair.server.answer(CLIENT, &pair.keys, &again, &AtomicBool::new(false)).unwrap_err();
+    let refused = pair.server.answer(&Request::new(CLIENT, &pair.keys, &again), &Call::default()).unwrap_err();
     assert!(refused.to_string().contains("never used"), "{refused}");
     *numbers.0.lock().unwrap() = u32::MAX - 1;
     let last = pair.query(&[Question::Index(1)]).unwrap();
     let overflowing = with_checksum(Mode::Session, [&last[..last.len() - 8], &[0; 8]].concat());
-    let refused = pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).unwrap_err();
+    let refused = pair.server.answer(&Request::new(CLIENT, &pair.keys, &overflowing), &Call::default()).unwrap_err();
     assert!(refused.to_string().contains("numbers below 2^32"), "{refused}");
 }
 
@@ -414,11 +415,12 @@ fn what_does_not_fit_is_named() {
     let queries = &query[..query.len() - 8];
     for wrong in [queries[1..].to_vec(), vec![], queries.repeat(17)] {
         let wrong = with_checksum(Mode::Packed, wrong);
-        let error = pair.server.answer(CLIENT, &pair.keys, &wrong, &AtomicBool::new(false)).unwrap_err();
+        let error = pair.server.answer(&Request::new(CLIENT, &pair.keys, &wrong), &Call::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
         assert!(error.to_string().contains("packed queries"), "{error}");
     }
-    let stopped = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(true)).unwrap_err();
+    let stopped =
+        pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::new(&AtomicBool::new(true))).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     let secure = Preset::N11.build().unwrap();
     let theirs =
@@ -524,7 +526,7 @@ fn one_client_cannot_use_up_the_session_numbers_of_another() {
     // A client with the same public seed sends the largest number possible, and another query under the victim's
     // number.
     let attacker = ClientId::new([2; 16]);
-    let answer = |client, query: &[u8]| pair.server.answer(client, &pair.keys, query, &AtomicBool::new(false));
+    let answer = |client, query: &[u8]| pair.server.answer(&Request::new(client, &pair.keys, query), &Call::default());
     answer(attacker, &with_checksum(Mode::Session, [&query[..4], &[9; 4]].concat())).unwrap();
     answer(attacker, &with_checksum(Mode::Session, vec![255, 255, 255, 255, 0, 0, 0, 0])).unwrap();
     answer(CLIENT, &query).unwrap();
@@ -544,7 +546,7 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
                 Description::read(bytes, true).map(drop).map_err(|error| error.to_string())
             }),
             ("request", request, &|bytes| {
-                let answer = pair.server.answer(CLIENT, &pair.keys, bytes, &AtomicBool::new(false));
+                let answer = pair.server.answer(&Request::new(CLIENT, &pair.keys, bytes), &Call::default());
                 answer.map(drop).map_err(|error| error.to_string())
             }),
             ("answer", answer, &|bytes| pair.read(bytes, &question).map(drop).map_err(|error| error.to_string())),
@@ -589,7 +591,7 @@ fn answers_from_tables_with_other_masks_are_refused() {
     let (other, _) = Pair::new(of(10), options(Mode::Packed));
     let questions = [Question::Index(4)];
     let query = pair.query(&questions).unwrap();
-    let answer = other.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false)).unwrap();
+    let answer = other.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default()).unwrap();
     let error = pair.read(&answer, &questions).unwrap_err().to_string();
     assert!(error.contains("layout"), "{error}");
 }
@@ -612,7 +614,7 @@ fn records_are_found_in_dense_tables() {
         assert!(error.contains("packed: the database has dense tables"), "{error}");
         // A request of another kind of queries.
         let other = with_checksum(Mode::Compact, vec![1; 36]);
-        let error = pair.server.answer(CLIENT, &pair.keys, &other, &AtomicBool::new(false)).unwrap_err();
+        let error = pair.server.answer(&Request::new(CLIENT, &pair.keys, &other), &Call::default()).unwrap_err();
         assert!(error.to_string().contains("dense tables"), "{error}");
     }
 }
@@ -634,17 +636,17 @@ fn requests_that_are_answered_together_do_not_disturb_each_other() {
         Request { client: CLIENT, keys: &first.keys, query: &query[1..] },
         Request { client: ClientId::new([2; 16]), keys: &keys, query: &their_query },
     ];
-    assert!(first.server.most_together() > 16);
-    let answers = first.server.answer_together(&requests, &AtomicBool::new(false));
+    assert!(first.server.limits().most_together > 16);
+    let answers = first.server.answer_together(&requests, &Call::default());
     let [ours, damaged, their] = &answers[..] else { panic!("{} answers", answers.len()) };
     assert_eq!(first.read(ours.as_ref().unwrap(), &[Question::Index(4)]).unwrap()[0], found(&[4; 48], 9));
     assert!(matches!(damaged, Err(RetrieveError::Protocol(_))), "{damaged:?}");
     let their = second.read(their.as_ref().unwrap(), &theirs).unwrap();
     assert_eq!(their, [found(&[2; 24], 9), found(&[5; 60], 9)]);
-    let stopped = first.server.answer_together(&requests[..1], &AtomicBool::new(true));
+    let stopped = first.server.answer_together(&requests[..1], &Call::new(&AtomicBool::new(true)));
     assert_eq!(stopped[0].as_ref().unwrap_err().kind(), ErrorKind::Cancelled);
     *database.staleness.lock().unwrap() = Some(Staleness::Replaced);
-    assert!(first.server.answer_together(&requests, &AtomicBool::new(false)).iter().all(Result::is_err));
+    assert!(first.server.answer_together(&requests, &Call::default()).iter().all(Result::is_err));
 }
 
 #[test]
@@ -665,7 +667,7 @@ fn keys_serve_the_smaller_kinds_of_queries_too() {
         assert_eq!(pair.client.is_covered_by(&contents), serve, "{held} {asked}");
         let question = [Question::Index(4)];
         let query = pair.query(&question).unwrap();
-        let answer = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false));
+        let answer = pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default());
         match serve {
             true => assert_eq!(pair.read(&answer.unwrap(), &question).unwrap()[0], found(&[4; 48], 9)),
             // A bundle of the larger kind replaces the other one.

@@ -13,8 +13,8 @@ use unspoken_pir::{
     DatabaseShard, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, SeededKeys, ShardId, TableKind, Tables,
 };
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, Group, KeyGenerator,
-    KeyLoader, Request, ServerHalf,
+    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, DurableCounters, ErrorKind, Group,
+    KeyGenerator, KeyLoader, Request, ServerHalf,
 };
 use unspoken_retrieve::{
     Description, ForwardedKeys, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveRouter, ShardAccess,
@@ -156,8 +156,10 @@ impl ShardAccess for Address {
         match self.behind() {
             Behind::Shard(server) => {
                 let keys: PreparedKeys = server.load_keys(&mut keys.bundle()).unwrap();
-                let answer = server.answer(CLIENT, &keys, query, cancel).map_err(|_| ShardFailure::NoAnswer)?;
-                assert!(answer.len() <= most && most <= server.answer_bytes());
+                let answer = server
+                    .answer(&Request::new(CLIENT, &keys, query), &Call::new(cancel))
+                    .map_err(|_| ShardFailure::NoAnswer)?;
+                assert!(answer.len() <= most && most <= server.limits().answer_bytes);
                 Ok(answer)
             }
             Behind::Liar(_, bytes) | Behind::Bytes(bytes) => Ok(bytes),
@@ -216,7 +218,7 @@ impl Scene {
         let questions: Vec<Question> = indices.iter().map(|&index| Question::Index(index)).collect();
         let encoded = self.client.encode(&questions).unwrap();
         let query = self.client.query(&encoded).unwrap();
-        let answer = self.router.answer(CLIENT, &self.keys, &query, &GO)?;
+        let answer = self.router.answer(&Request::new(CLIENT, &self.keys, &query), &Call::default())?;
         let answers = self.client.read(&answer, &encoded).unwrap();
         let version = answers[0].version;
         Ok((answers.into_iter().map(|answer| answer.record.unwrap().to_vec()).collect(), version))
@@ -253,7 +255,7 @@ fn a_router_answers_as_the_whole_database_would() {
                 assert_eq!(*found, record(1, index), "{index} in {shards} shards");
             }
         }
-        assert_eq!(scene.router.answer_bytes(), whole.answer_bytes(whole.most_queries()));
+        assert_eq!(scene.router.limits().answer_bytes, whole.answer_bytes(whole.most_queries()));
         scene.router.check_ready().unwrap();
     }
 }
@@ -335,8 +337,8 @@ fn whatever_a_shard_answers_nothing_partial_is_returned() {
     let encoded = scene.client.encode(&[Question::Index(3)]).unwrap();
     let query = scene.client.query(&encoded).unwrap();
     let keys = honest.load_keys(&mut scene.keys.bundle()).unwrap();
-    let answer = honest.answer(CLIENT, &keys, &query, &GO).unwrap();
-    let other = scene.shard(1, 2).answer(CLIENT, &keys, &query, &GO).unwrap();
+    let answer = honest.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let other = scene.shard(1, 2).answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     // Well formed, whatever the query.
     scene.addresses[0].set(Behind::Liar(scene.shard(1, 2), other.clone()));
     let sealed = |content: &[u8]| [content, &blake3::hash(content).as_bytes()[..8]].concat();
@@ -373,7 +375,7 @@ fn a_malformed_request_among_others_is_not_passed_on() {
     bad[1000] ^= 1;
     let none = Vec::new();
     let requests = [&good, &bad, &good, &none].map(|query| Request { client: CLIENT, keys: &scene.keys, query });
-    let answers = scene.router.answer_together(&requests, &GO);
+    let answers = scene.router.answer_together(&requests, &Call::default());
     for (at, answer) in answers.iter().enumerate() {
         match (at, answer) {
             (0 | 2, Ok(answer)) => {
@@ -398,18 +400,21 @@ fn a_shard_answers_the_sound_requests_among_others() {
     let good = scene.client.query(&encoded).unwrap();
     let bad = [&good[..good.len() - 1], &[!good[good.len() - 1]]].concat();
     let requests = [&good, &bad, &good].map(|query| Request { client: CLIENT, keys: &keys, query });
-    let answers = shard.answer_together(&requests, &GO);
+    let answers = shard.answer_together(&requests, &Call::default());
     assert!(answers[0].is_ok() && answers[2].is_ok());
     assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Malformed);
-    let stopped = shard.answer_together(&requests[..1], &AtomicBool::new(true));
+    let stopped = shard.answer_together(&requests[..1], &Call::new(&AtomicBool::new(true)));
     assert!(stopped[0].as_ref().unwrap_err().is_cancelled());
     // A pass is filled by queries, not by requests. A router passes on as many as may wait at a shard, each alone: one
     // of a client whose keys must be sent first does not hold up the others.
-    let (two, forwarded) = (shard.group(&keys, &good), scene.router.group(&scene.keys, &good));
-    assert_eq!((two.weight, two.most, shard.most_together()), (2, 16, 32));
-    assert!(scene.router.waits_for_others());
-    assert_eq!((forwarded, scene.router.most_together()), (Group::ALONE, 32));
-    assert_eq!(shard.group(&keys, &[]).weight, 1);
+    let (two, forwarded) = (
+        shard.group(&Request::new(CLIENT, &keys, &good)),
+        scene.router.group(&Request::new(CLIENT, &scene.keys, &good)),
+    );
+    assert_eq!((two.weight, two.most, shard.limits().most_together), (2, 16, 32));
+    assert!(scene.router.limits().waits_for_others);
+    assert_eq!((forwarded, scene.router.limits().most_together), (Group::ALONE, 32));
+    assert_eq!(shard.group(&Request::new(CLIENT, &keys, &[])).weight, 1);
 }
 
 #[test]
@@ -445,7 +450,7 @@ fn a_router_takes_keys_for_packed_queries_alone_and_stops_when_told_to() {
             thread::sleep(Duration::from_millis(50));
             gone.store(true, Ordering::Relaxed);
         });
-        scene.router.answer(CLIENT, &scene.keys, &query, &gone).unwrap_err()
+        scene.router.answer(&Request::new(CLIENT, &scene.keys, &query), &Call::new(&gone)).unwrap_err()
     });
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 }

@@ -12,8 +12,8 @@ use unspoken_pir::{
     Tables, Upload, UploadError, UploadState, UploadedDatabase, VersionedDatabase, WRITE_KEY_BYTES,
 };
 use unspoken_protocol::{
-    ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
-    KeyLoader, ServerHalf,
+    ApplicationDescription, ApplicationError, Call, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
+    KeyLoader, Request, ServerHalf,
 };
 use unspoken_retrieve::{
     Description, EncryptedServer, Question, RetrieveClient, RetrieveError, RetrieveOptions, UploadClient,
@@ -161,9 +161,9 @@ impl Scene {
     }
 
     fn answer(&self, query: &[u8]) -> Result<Vec<u8>, RetrieveError> {
-        assert!(query.len() <= self.server.query_bytes());
-        let answer = self.server.answer(CLIENT, &self.keys, query, &GO_ON)?;
-        assert!(answer.len() <= self.server.answer_bytes());
+        assert!(query.len() <= self.server.limits().query_bytes);
+        let answer = self.server.answer(&Request::new(CLIENT, &self.keys, query), &Call::default())?;
+        assert!(answer.len() <= self.server.limits().answer_bytes);
         Ok(answer)
     }
 
@@ -293,7 +293,7 @@ fn damaged_and_oversized_uploads_are_refused() {
     let many: Vec<_> = entries.iter().cycle().take(most + 1).cloned().collect();
     let large = scene.owner.query(&[UploadQuestion::Chunk { upload, chunk: 0, entries: many }]).unwrap();
     assert!(large.len() > scene.owner.query_bytes(1));
-    let error = scene.server.answer(CLIENT, &scene.keys, &large, &GO_ON).unwrap_err();
+    let error = scene.server.answer(&Request::new(CLIENT, &scene.keys, &large), &Call::default()).unwrap_err();
     assert!(error.to_string().contains(&format!("up to {most} entries")), "{error}");
     assert_eq!(scene.database.upload_state().unwrap().chunks, 0);
     assert!(scene.operate(UploadQuestion::Commit { upload, chunks: 1 }).is_err());

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, Request, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
     Description, Receipt, SumStore, Sums, SumsCollector, SumsContributor, SumsError, SumsServer, Trust, Zeros,
@@ -156,7 +156,7 @@ impl Scene {
     }
 
     pub fn send(&self, contributions: &[Contribution]) -> Result<Vec<Receipt>, SumsError> {
-        let answer = self.server.answer(CLIENT, &(), &self.query(contributions), &GO)?;
+        let answer = self.server.answer(&Request::new(CLIENT, &(), &self.query(contributions)), &Call::default())?;
         let client = contributor(&self.server);
         assert_eq!(answer.len(), client.answer_bytes(contributions.len()));
         client.check_answer(&answer, contributions.len())?;
@@ -172,8 +172,8 @@ impl Scene {
         let mut client = self.collector();
         let query = client.query(&[question])?;
         assert_eq!(query.len(), client.query_bytes(1));
-        let answer = self.server.answer(CLIENT, &(), &query, &GO)?;
-        assert!(answer.len() <= client.answer_bytes(1) && answer.len() <= self.server.answer_bytes());
+        let answer = self.server.answer(&Request::new(CLIENT, &(), &query), &Call::default())?;
+        assert!(answer.len() <= client.answer_bytes(1) && answer.len() <= self.server.limits().answer_bytes);
         client.check_answer(&answer, 1)?;
         Ok(client.read(&answer, &[question])?.remove(0))
     }

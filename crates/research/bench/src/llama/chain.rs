@@ -14,7 +14,7 @@ use unspoken_chat::{
 };
 use unspoken_ckks::Preset;
 use unspoken_llama_model::{ClientModel, Generation, Model};
-use unspoken_protocol::{AnswerProgress, ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_protocol::{AnswerProgress, Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Request, ServerHalf};
 use unspoken_rlwe::RlweError;
 
 use super::agreement::Agreement;
@@ -130,9 +130,10 @@ impl Party {
         let (begin, cpu) = (Instant::now(), process_seconds());
         let answer = std::thread::scope(|scope| {
             let (done, waiting) = channel();
-            let (server, keys, query, progress) = (&self.server, &self.keys, &query, &progress);
+            let (server, request) = (&self.server, Request::new(CLIENT, &self.keys, &query));
+            let call = Call { progress: Some(&progress), ..Call::default() };
             let answering = scope.spawn(move || {
-                let answer = pool.install(|| server.answer_with_progress(CLIENT, keys, query, &GO, progress));
+                let answer = pool.install(|| server.answer(&request, &call));
                 drop(done);
                 answer
             });

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
 use unspoken_classify::{ClassifyClient, ClassifyOptions, ClassifyServer, Description, StageSeconds};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader};
+use unspoken_protocol::{Call, CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader, Request};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -171,7 +171,8 @@ impl ClassifierFixture {
         let (server, keys, never) = (&self.server, &self.keys, AtomicBool::new(false));
         let client = ClientId::new([0; 16]);
         let answer = || {
-            let (answer, wall_seconds) = Clock::Wall.time(|| server.timed_answer(client, keys, &query, &never));
+            let (answer, wall_seconds) =
+                Clock::Wall.time(|| server.timed_answer(&Request::new(client, keys, &query), &Call::new(&never)));
             answer.map(|answer| (answer, wall_seconds))
         };
         let (((answer, stages), wall_seconds), seconds) = stopwatch.time(answer)?;

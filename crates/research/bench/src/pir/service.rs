@@ -13,7 +13,7 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
 use unspoken_pir::{Mode, Preset, TableKind};
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
-use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, ServiceLimits};
+use unspoken_server::{Applications, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
 use crate::clock::median;
@@ -105,8 +105,8 @@ impl Service {
         Builder { tables, ..Builder::new(preset) }.build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let application = ProtocolApplication::new(APPLICATION, RetrieveServer::new(database)?);
-        let applications = Applications::new().with(application).map_err(unavailable)?;
+        let applications =
+            Applications::new().with(APPLICATION, RetrieveServer::new(database)?).map_err(unavailable)?;
         let (queue, connections) = ((2 * most).max(256), (4 * most).max(1024));
         let limits = ServiceLimits {
             memory_bytes: MEMORY_BYTES,

@@ -1,7 +1,7 @@
 //! The client of an application in this process, and the service that answers all clients with its secret.
 
 use serde_json::{Value, json};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, KeyLoader, Request, ServerHalf};
 
 use super::{GO, failed};
 use crate::clock::Clock;
@@ -51,7 +51,9 @@ impl<'a, S: ServerHalf, C: ClientHalf> Native<'a, S, C> {
     pub(super) fn answer(&mut self, query: &[u8]) -> Result<Vec<u8>, BenchError> {
         // Each query is another client's: services refuse what they have answered.
         self.answered += 1;
-        self.server.answer(ClientId::new([self.answered; 16]), &self.keys, query, &GO).map_err(failed)
+        self.server
+            .answer(&Request::new(ClientId::new([self.answered; 16]), &self.keys, query), &Call::default())
+            .map_err(failed)
     }
 
     /// Asks the question, for the decryptions that follow; what the answer says.

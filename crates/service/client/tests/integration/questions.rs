@@ -13,13 +13,13 @@ use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, Progress, ServiceClient, StateDir};
 use unspoken_pir::{Mode, PreparedKeys};
 use unspoken_protocol::{
-    AnswerProgress, ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, KeySetId, Protocol,
+    ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLimits, KeyLoader, KeySetId, Limits, Protocol, Request,
     ServerHalf,
 };
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
 };
-use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
+use unspoken_server::{Applications, Server, ServerConfig};
 use zeroize::Zeroizing;
 
 const APPLICATION: &str = "pir/test";
@@ -55,27 +55,15 @@ impl KeyLoader for Watched {
         self.lock().0.key_set()
     }
 
-    fn key_format(&self) -> u32 {
-        self.lock().0.key_format()
-    }
-
-    fn key_front_bytes(&self) -> usize {
-        self.lock().0.key_front_bytes()
-    }
-
-    fn max_key_bytes(&self) -> u64 {
-        self.lock().0.max_key_bytes()
-    }
-
-    fn key_memory_bytes(&self) -> u64 {
-        self.lock().0.key_memory_bytes()
+    fn key_limits(&self) -> KeyLimits {
+        self.lock().0.key_limits()
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         self.lock().0.loaded_key_bytes(front)
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<PreparedKeys, RetrieveError> {
         self.lock().0.load_keys(bundle)
     }
 
@@ -93,48 +81,23 @@ impl ServerHalf for Watched {
         own.0.describe()
     }
 
-    fn query_bytes(&self) -> usize {
-        self.lock().0.query_bytes()
-    }
-
-    fn answer_bytes(&self) -> usize {
-        self.lock().0.answer_bytes()
+    fn limits(&self) -> Limits {
+        self.lock().0.limits()
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.lock().0.prepared_bytes()
     }
 
-    fn working_bytes(&self) -> u64 {
-        self.lock().0.working_bytes()
-    }
-
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &PreparedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, RetrieveError> {
-        let mut own = self.lock();
-        own.1.push("query");
-        own.0.answer(client, keys, query, cancel)
-    }
-
-    fn answer_with_progress(
-        &self,
-        client: ClientId,
-        keys: &PreparedKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, RetrieveError> {
+    fn answer(&self, request: &Request<'_, PreparedKeys>, call: &Call<'_>) -> Result<Vec<u8>, RetrieveError> {
         let steps = self.1.load(Ordering::Relaxed);
         for done in 1..=steps {
-            progress.report(done, steps);
+            call.report(done, steps);
             std::thread::sleep(Duration::from_millis(600));
         }
-        self.answer(client, keys, query, cancel)
+        let mut own = self.lock();
+        own.1.push("query");
+        own.0.answer(request, call)
     }
 }
 
@@ -148,7 +111,7 @@ impl Service {
     fn start(watched: &Watched) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let applications = Applications::new().with(ProtocolApplication::new(APPLICATION, watched.clone())).unwrap();
+        let applications = Applications::new().with(APPLICATION, watched.clone()).unwrap();
         let listen = ([127, 0, 0, 1], 0).into();
         let config = ServerConfig { listen, data_dir: folder.path().join("data"), ..ServerConfig::default() };
         let server = runtime.block_on(Server::bind(config, applications)).unwrap();

@@ -22,7 +22,7 @@ use unspoken_matrix::{Graph, Operation};
 use unspoken_pir::Mode;
 use unspoken_protocol::ClientHalf;
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
-use unspoken_server::{Applications, CapacityError, ProtocolApplication, ServeError, Server, ServerConfig};
+use unspoken_server::{Applications, CapacityError, ServeError, Server, ServerConfig};
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -76,13 +76,12 @@ impl Models {
         let real = parameters("insecure_n11_real_depth17_scale30");
         let digits = DigitsServer::new(&network(), &real, Some(2)).unwrap();
         let mut applications = Applications::new()
-            .with(ProtocolApplication::new("classify/spam", classify))
-            .and_then(|all| all.with(ProtocolApplication::new("embed/words", embed)))
-            .and_then(|all| all.with(ProtocolApplication::new("digits/mnist", digits)))
+            .with("classify/spam", classify)
+            .and_then(|all| all.with("embed/words", embed))
+            .and_then(|all| all.with("digits/mnist", digits))
             .unwrap();
         for name in &DATABASES[..self.databases] {
-            let database = ProtocolApplication::new(*name, half(Cells::new(100, &[])));
-            applications = applications.with(database).unwrap();
+            applications = applications.with(name, half(Cells::new(100, &[]))).unwrap();
         }
         applications
     }
@@ -307,10 +306,7 @@ fn moving_applications() -> Applications {
         let source = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
         MatrixServer::new(Program::plan(source).unwrap()).unwrap()
     };
-    Applications::new()
-        .with(ProtocolApplication::new("matrix/one", moving(1)))
-        .and_then(|all| all.with(ProtocolApplication::new("matrix/two", moving(2))))
-        .unwrap()
+    Applications::new().with("matrix/one", moving(1)).and_then(|all| all.with("matrix/two", moving(2))).unwrap()
 }
 
 /// Clients of both applications, who share a state directory.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use unspoken_protocol::{
-    ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, Protocol, ServerHalf,
+    ApplicationDescription, Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Protocol, Request, ServerHalf,
     append_description_checksum,
 };
 
@@ -316,7 +316,7 @@ fn make<K: Known>(plan: Plan) -> Case {
     case.bundle_contents = Bytes(client.bundle_contents());
     case.query = Bytes(new_query::<K>(&case, &mut client));
     let keys = loaded_keys::<K>(&server, &client);
-    let answer = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap();
+    let answer = |query: &[u8]| server.answer(&Request::new(CLIENT, &keys, query), &Call::default()).unwrap();
     if let Some([begin, end]) = K::session(&case.questions[0]) {
         let begin = exchange::<K>(&mut client, &begin, answer);
         case.answer = Bytes(answer(&case.query.0));
@@ -377,7 +377,7 @@ fn check_case<K: Known>(case: &Case) {
     let keys = loaded_keys::<K>(&server, &client);
     let fresh = new_query::<K>(case, &mut client);
     assert_eq!(fresh.len(), case.query.0.len(), "{name}");
-    let answer_to = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap();
+    let answer_to = |query: &[u8]| server.answer(&Request::new(CLIENT, &keys, query), &Call::default()).unwrap();
     let session = case.session.as_ref().zip(K::session(&case.questions[0]));
     assert_eq!(session.is_some(), case.session.is_some(), "{name}");
     for query in [&case.query.0, &fresh] {
@@ -404,7 +404,9 @@ fn check_case<K: Known>(case: &Case) {
                 let opened = open::<K>(case, &description.0, Some(&refused.input(secret)));
                 refused.check(opened.and_then(|other| read_answer::<K>(case, &other, &answer.0)).map(drop));
             }
-            "query" => refused.check(server.answer(CLIENT, &keys, &refused.input(&case.query), &GO).map(drop)),
+            "query" => refused.check(
+                server.answer(&Request::new(CLIENT, &keys, &refused.input(&case.query)), &Call::default()).map(drop),
+            ),
             "answer" => refused.check(read_answer::<K>(case, &client, &refused.input(answer)).map(drop)),
             other => panic!("{name}: no field {other}"),
         }

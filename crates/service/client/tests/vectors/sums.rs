@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, Request, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, Contribution, ContributionEncryptor,
     Description, Receipt, Sums, SumsCollector, SumsContributor, SumsServer, Trust, Zeros, create_with_preset,
 };
 
-use crate::case::{Bytes, CLIENT, GO, Refused, is_to_be_written, other_kind, read, write};
+use crate::case::{Bytes, CLIENT, Refused, is_to_be_written, other_kind, read, write};
 
 const NAME: &str = "sums";
 const ABOUT: &str =
@@ -90,7 +90,7 @@ fn make() -> Case {
     let contributions: Vec<Vec<i64>> = [[20, -5], [0, 0], [7, 5], [1, -4]].map(Vec::from).into();
     let query = contributor(&description).query(&encrypted(&description, &contributions)).unwrap();
     let server = service(&description);
-    let answered = |query: &[u8]| Bytes(server.answer(CLIENT, &(), query, &GO).unwrap());
+    let answered = |query: &[u8]| Bytes(server.answer(&Request::new(CLIENT, &(), query), &Call::default()).unwrap());
     let answer = answered(&query);
     let mut collector = collector(&description, &key).unwrap();
     let mut ask = |question| {
@@ -154,7 +154,7 @@ fn check(case: &Case) {
     assert!(collector.query(&[CollectorQuestion::Close]).unwrap() == case.close_query.0);
     // The service adds the stored contributions to the same bytes, and counts them once.
     let server = service(description);
-    let answer = |query: &Bytes| server.answer(CLIENT, &(), &query.0, &GO).unwrap();
+    let answer = |query: &Bytes| server.answer(&Request::new(CLIENT, &(), &query.0), &Call::default()).unwrap();
     assert_eq!(answer(&case.query), case.answer.0);
     assert!(added(case, &answer(&case.query)).unwrap().iter().all(|added| !added));
     assert_eq!(answer(&case.count_query), case.count_answer.0);
@@ -163,8 +163,11 @@ fn check(case: &Case) {
     let server = service(description);
     let query = contributor(description).query(&encrypted(description, &case.contributions)).unwrap();
     assert_eq!(query.len(), case.query.0.len());
-    assert_eq!(added(case, &server.answer(CLIENT, &(), &query, &GO).unwrap()).unwrap(), case.added);
-    let closed = server.answer(CLIENT, &(), &case.close_query.0, &GO).unwrap();
+    assert_eq!(
+        added(case, &server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap()).unwrap(),
+        case.added
+    );
+    let closed = server.answer(&Request::new(CLIENT, &(), &case.close_query.0), &Call::default()).unwrap();
     assert_eq!(asked(case, CollectorQuestion::Close, &closed).unwrap(), case.sums);
 
     let other = service(description);
@@ -173,7 +176,10 @@ fn check(case: &Case) {
         refused.check(match refused.field.as_str() {
             "description" => described(&input).map(drop),
             "private" => self::collector(description, &input).map(drop),
-            "query" => other.answer(CLIENT, &(), &input, &GO).map(drop).map_err(|error| error.to_string()),
+            "query" => other
+                .answer(&Request::new(CLIENT, &(), &input), &Call::default())
+                .map(drop)
+                .map_err(|error| error.to_string()),
             "answer" => added(case, &input).map(drop),
             "count_answer" => asked(case, CollectorQuestion::Count, &input).map(drop),
             _ => asked(case, CollectorQuestion::Close, &input).map(drop),

@@ -7,7 +7,7 @@ use rand_core_of_voprf::{CryptoRng, RngCore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use unspoken_protocol::{
-    ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf, append_checksum, checked,
+    ApplicationDescription, Call, ClientHalf, KeyGenerator, KeyLoader, Request, ServerHalf, append_checksum, checked,
 };
 use unspoken_sealed::{Name, RecordKey, SealedError, ServiceKey};
 use unspoken_unseal::{Allowance, Description, Question, UnsealClient, UnsealServer};
@@ -229,7 +229,9 @@ fn make() -> Case {
     case.secret = Bytes(client.secret_bytes().unwrap().to_vec());
     case.bundle_contents = Bytes(client.bundle_contents());
     case.query = Bytes(Reader::new(&case).query());
-    let answer = |private: &[u8]| service(&case.server, private).answer(CLIENT, &(), &case.query.0, &GO).unwrap();
+    let answer = |private: &[u8]| {
+        service(&case.server, private).answer(&Request::new(CLIENT, &(), &case.query.0), &Call::default()).unwrap()
+    };
     let others = answer(&ServiceKey::generate(case.server.record_bytes).unwrap().to_bytes());
     case.answer = Bytes(answer(&private));
     case.answers = Reader::new(&case).read(&case.answer.0).unwrap();
@@ -298,14 +300,16 @@ fn check(case: &Case) {
     assert!(server.describe() == case.description.0, "the server half describes itself otherwise; write the file");
     server.load_keys(&mut bundle.as_slice()).unwrap();
     // Only the proof is random.
-    let answer = server.answer(CLIENT, &(), &case.query.0, &GO).unwrap();
+    let answer = server.answer(&Request::new(CLIENT, &(), &case.query.0), &Call::default()).unwrap();
     assert_eq!(answer.len(), case.answer.0.len());
     assert_eq!(answer[..count * ELEMENT_BYTES], case.answer.0[..count * ELEMENT_BYTES]);
     assert_eq!(reader.read(&answer).unwrap(), case.answers);
     let encoded = client.encode(&case.questions.iter().map(named).collect::<Vec<_>>()).unwrap();
     let query = client.query(&encoded).unwrap();
     assert_eq!(query.len(), case.query.0.len());
-    opens(&client.read(&server.answer(CLIENT, &(), &query, &GO).unwrap(), &encoded).unwrap());
+    opens(
+        &client.read(&server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap(), &encoded).unwrap(),
+    );
 
     for refused in &case.refused {
         let input = refused.input(field_of(case, &refused.field));
@@ -313,7 +317,7 @@ fn check(case: &Case) {
             "description" => refused.check(described(&input).map(drop)),
             "private" => refused.check(self::owner(&input).map(drop)),
             "secret" => refused.check(self::client(case, Some(&input)).map(drop)),
-            "query" => refused.check(server.answer(CLIENT, &(), &input, &GO).map(drop)),
+            "query" => refused.check(server.answer(&Request::new(CLIENT, &(), &input), &Call::default()).map(drop)),
             "answer" => {
                 refused.check(reader.read(&input).map(drop));
                 assert!(client.read(&input, &encoded).is_err());

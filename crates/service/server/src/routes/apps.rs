@@ -12,7 +12,7 @@ use unspoken_wire::http::{BYTES, PROGRESS, PROTOBUF};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
 use super::described::{Description, bytes_of, message, pattern, progress_content};
-use crate::application::RegisteredApplication;
+use crate::application::Application;
 use crate::auth::ClientName;
 use crate::body::read_all;
 use crate::concurrency::ConcurrencyPermit;
@@ -25,7 +25,7 @@ use crate::steps::{AnswerSteps, Step};
 use crate::store::{Entry, KeyId, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
-    let names = service.applications.iter().map(|(name, _)| name.to_owned()).collect();
+    let names = service.applications.iter().map(|offer| offer.name().to_owned()).collect();
     message_response(&ApplicationList { names }, wants_json(&headers))
 }
 
@@ -37,13 +37,13 @@ pub(super) async fn describe(
 ) -> Result<Response, Refusal> {
     let offer = service.application(&name)?;
     // First: the limits may change with it.
-    let description = offer.application.describe();
-    let limits = offer.limits();
+    let description = offer.half().describe();
+    let limits = offer.half().limits();
     let limits = Limits {
-        key_format: limits.key_format,
+        key_format: offer.half().key_limits().format,
         max_key_bytes: service.applications.max_key_bytes(offer.key_set),
-        max_query_bytes: limits.max_query_bytes as u64,
-        max_answer_bytes: limits.max_answer_bytes as u64,
+        max_query_bytes: limits.query_bytes as u64,
+        max_answer_bytes: limits.answer_bytes as u64,
     };
     let message = ApplicationDescription { name, limits: Some(limits), description };
     Ok(message_response(&message, wants_json(&headers)))
@@ -55,7 +55,7 @@ pub(super) async fn model(
     _: KnownClient,
     Path(name): Path<String>,
 ) -> Result<Response, Refusal> {
-    let published = service.application(&name)?.published.clone().ok_or_else(|| {
+    let published = service.application(&name)?.published().cloned().ok_or_else(|| {
         let remedy = "get the client's half of the model from the owner of the service";
         Refusal::new(ProblemCode::NotFound, format!("{name} publishes no model"), remedy)
     })?;
@@ -76,21 +76,21 @@ pub(super) async fn ask(
     let entry = service.engine.store.find(&client, id)?;
     entry.mark_used();
     check_usable(&service, &entry)?;
-    check_key(offer, &name, &entry)?;
+    check_key(offer, &entry)?;
 
     let turn = turn_name(&client, id);
     let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
     let network = parts.extensions.get::<Network>().copied();
     let mut memory = service.engine.bodies.arriving();
-    let limit = offer.limits().max_query_bytes;
+    let limit = offer.half().limits().query_bytes;
     let bytes = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
     let query = Query::new(bytes, memory);
 
     let (engine, offer, progress) = (service.engine.clone(), offer.clone(), Arc::new(AnswerProgress::new()));
     let reported = progress.clone();
     let answer = async move {
-        let bytes = engine.answer((&client, network), (&name, &offer), entry, query, reported).await?;
+        let bytes = engine.answer((&client, network), &offer, entry, query, reported).await?;
         Ok(Bytes::from_owner(AnswerBytes { bytes, _permit: permit }))
     };
     if !accepts(&parts.headers, &[PROGRESS]) {
@@ -190,10 +190,10 @@ pub(super) fn check_usable(service: &Service, entry: &Entry) -> Result<(), Refus
     service.application_of(&entry.meta).map(drop).map_err(|_| Refusal::key_not_found())
 }
 
-fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result<(), Refusal> {
+fn check_key(offer: &Application, entry: &Entry) -> Result<(), Refusal> {
     if entry.meta.key_set != offer.key_set.to_string() {
-        let found = &entry.meta.application;
-        let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {name:?}");
+        let (found, needed) = (&entry.meta.application, offer.name());
+        let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {needed:?}");
         let remedy = "upload keys for this application";
         return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
     }
@@ -204,8 +204,8 @@ fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result
     Ok(())
 }
 
-pub(super) fn check_format(offer: &RegisteredApplication, found: u32) -> Result<(), Refusal> {
-    let needed = offer.limits().key_format;
+pub(super) fn check_format(offer: &Application, found: u32) -> Result<(), Refusal> {
+    let needed = offer.half().key_limits().format;
     if found != needed {
         return Err(Refusal::new(
             ProblemCode::UnsupportedFormat,

@@ -12,7 +12,7 @@ use unspoken_wire::http::UPLOAD_OFFSET;
 
 use super::described::{Description, count, key_status};
 use super::keys::{described_id, parse_id, status_response};
-use crate::application::RegisteredApplication;
+use crate::application::Application;
 use crate::body::{BodyPieces, cover, declared_length};
 use crate::engine::{Engine, is_final_rejection};
 use crate::refusal::Refusal;
@@ -92,7 +92,7 @@ fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
 /// even if the client disconnects.
 struct Writer {
     engine: Arc<Engine>,
-    offer: RegisteredApplication,
+    offer: Application,
     entry: Arc<Entry>,
     _guard: WriteGuard,
 }
@@ -113,7 +113,7 @@ impl Writer {
 
     /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
-        let header_end = (self.offer.limits().header_bytes as u64).min(self.entry.meta.length);
+        let header_end = (self.offer.half().key_limits().front_bytes as u64).min(self.entry.meta.length);
         let end = self.entry.offset();
         if end < header_end || end - just_written >= header_end {
             return Ok(());

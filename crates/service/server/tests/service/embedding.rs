@@ -8,7 +8,7 @@ use unspoken_client::transport::{Cancel, UploadProgress};
 use unspoken_client::{Progress, ServiceClient, StateDir};
 use unspoken_embed::{EmbedClient, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
-use unspoken_server::{Applications, ProtocolApplication};
+use unspoken_server::Applications;
 
 use crate::support::*;
 
@@ -21,8 +21,7 @@ fn tokens_are_looked_up_through_the_service() {
     let table = compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
     let embedder = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).unwrap();
-    let application = ProtocolApplication::new("embed/words", embedder);
-    let service = Setup::new().start_beside(Applications::new().with(application).unwrap());
+    let service = Setup::new().start_beside(Applications::new().with("embed/words", embedder).unwrap());
     let (state, cancel) = (tempfile::tempdir().unwrap(), Cancel::new());
     let state = StateDir::open(state.path(), "http://127.0.0.1", "embed/words").unwrap();
     let connect = |steps: &mut Vec<Progress>| {

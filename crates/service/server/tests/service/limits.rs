@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error};
-use unspoken_protocol::ClientId;
-use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
+use unspoken_protocol::{Call, Limits, PlainError, Request, ServerHalf};
+use unspoken_server::Applications;
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -75,53 +75,32 @@ struct Zeros;
 
 const ZEROS: usize = 48 << 20;
 
-impl Application for Zeros {
-    type Keys = ();
+takes_any_keys!(Zeros);
 
-    fn name(&self) -> &str {
-        "test/zeros"
-    }
+impl ServerHalf for Zeros {
+    type Error = PlainError;
 
     fn describe(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    fn limits(&self) -> ApplicationLimits {
-        ApplicationLimits {
-            key_format: 1,
-            header_bytes: 0,
-            max_key_bytes: 100,
-            key_memory_bytes: 100,
-            max_query_bytes: ZEROS,
-            max_answer_bytes: 2 * ZEROS,
-        }
-    }
-
-    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
-        Ok(5)
-    }
-
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<(), ApplicationError> {
-        std::io::copy(bundle, &mut std::io::sink())?;
-        Ok(())
+    fn limits(&self) -> Limits {
+        let (query_bytes, answer_bytes) = (ZEROS, 2 * ZEROS);
+        Limits { query_bytes, answer_bytes, working_bytes: 1000, most_together: 1, waits_for_others: false }
     }
 
     fn prepared_bytes(&self) -> u64 {
         0
     }
 
-    fn working_bytes(&self) -> u64 {
-        1000
-    }
-
-    fn answer(&self, _: ClientId, _: &(), _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(&self, _: &Request<'_, ()>, _: &Call<'_>) -> Result<Vec<u8>, PlainError> {
         Ok(vec![0; ZEROS])
     }
 }
 
 #[test]
 fn queries_and_answers_count_as_memory_while_they_are_held() {
-    let service = Setup::new().start_beside(Applications::new().with(Zeros).unwrap());
+    let service = Setup::new().start_beside(Applications::new().with("test/zeros", Zeros).unwrap());
     let client = service.client(None);
     let mut bundle = std::io::Cursor::new(b"keys");
     let key = client.upload_keys("test/zeros", 1, &mut bundle, |_| {}, &Cancel::new()).unwrap();

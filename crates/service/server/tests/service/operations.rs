@@ -162,7 +162,7 @@ fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
         setup.config.limits.bundles = 64;
         setup.app.prepared_bytes = prepared_bytes;
         setup.app.max_key_bytes = 5000;
-        let apps = unspoken_server::Applications::new().with(setup.app).unwrap();
+        let apps = unspoken_server::Applications::new().with(APP, setup.app).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(Server::bind(setup.config, apps)).map(drop)
     };

@@ -1,24 +1,24 @@
 //! The memory of the process under load: the limit holds for what the operating system counts.
 
 use std::io::{Cursor, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use unspoken_client::transport::Cancel;
-use unspoken_protocol::ClientId;
-use unspoken_server::{Application, ApplicationError, ApplicationLimits};
+use unspoken_protocol::{Call, KeyLimits, KeyLoader, KeySetId, Limits, PlainError, Request, ServerHalf};
 
 use crate::process::Process;
 use crate::support::*;
 
 const MIB: u64 = 1 << 20;
-const NAME: &str = "test/buffers";
+pub const NAME: &str = "test/buffers";
 const KEY_BYTES: u64 = 12 * MIB;
 const QUERY_BYTES: usize = 1 << 20;
 const ANSWER_BYTES: usize = 1 << 18;
 const WORKING_BYTES: u64 = 24 * MIB;
 
-/// An application that uses the memory that it declares, in buffers of the sizes of ciphertexts, on several threads.
+/// An application that uses the memory that it declares, in buffers of the sizes of ciphertexts, on several threads of
+/// its own, for which it waits.
 pub struct Buffers;
 
 /// Buffers of `bytes` bytes in all, written to.
@@ -36,52 +36,54 @@ fn buffers(bytes: u64, sizes: &[usize]) -> Vec<Vec<u8>> {
     buffers
 }
 
-impl Application for Buffers {
+impl KeyLoader for Buffers {
     type Keys = Vec<Vec<u8>>;
+    type KeyError = PlainError;
 
-    fn name(&self) -> &str {
-        NAME
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new(NAME, &[0; 16])
     }
+
+    fn key_limits(&self) -> KeyLimits {
+        KeyLimits { format: 1, front_bytes: 0, max_bytes: MIB, memory_bytes: KEY_BYTES }
+    }
+
+    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, PlainError> {
+        Ok(KEY_BYTES)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<Vec<u8>>, PlainError> {
+        std::io::copy(bundle, &mut std::io::sink())?;
+        Ok(buffers(KEY_BYTES, &[96 << 10, 60 << 10]))
+    }
+
+    fn check_keys(&self, _: &Vec<Vec<u8>>) -> Result<(), PlainError> {
+        Ok(())
+    }
+}
+
+impl ServerHalf for Buffers {
+    type Error = PlainError;
 
     fn describe(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    fn limits(&self) -> ApplicationLimits {
-        ApplicationLimits {
-            key_format: 1,
-            header_bytes: 0,
-            max_key_bytes: MIB,
-            key_memory_bytes: KEY_BYTES,
-            max_query_bytes: QUERY_BYTES,
-            max_answer_bytes: ANSWER_BYTES,
+    fn limits(&self) -> Limits {
+        Limits {
+            query_bytes: QUERY_BYTES,
+            answer_bytes: ANSWER_BYTES,
+            working_bytes: WORKING_BYTES,
+            most_together: 1,
+            waits_for_others: true,
         }
-    }
-
-    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
-        Ok(KEY_BYTES)
-    }
-
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<Vec<u8>>, ApplicationError> {
-        std::io::copy(bundle, &mut std::io::sink())?;
-        Ok(buffers(KEY_BYTES, &[96 << 10, 60 << 10]))
     }
 
     fn prepared_bytes(&self) -> u64 {
         0
     }
 
-    fn working_bytes(&self) -> u64 {
-        WORKING_BYTES
-    }
-
-    fn answer(
-        &self,
-        _: ClientId,
-        keys: &Vec<Vec<u8>>,
-        query: &[u8],
-        _: &AtomicBool,
-    ) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(&self, request: &Request<'_, Vec<Vec<u8>>>, _: &Call<'_>) -> Result<Vec<u8>, PlainError> {
         let sizes = [[1000, 33_000, 260_000], [5000, 130_000, 1_100_000]];
         let used: usize = std::thread::scope(|scope| {
             let threads = sizes.each_ref().map(|sizes| {
@@ -93,7 +95,7 @@ impl Application for Buffers {
             });
             threads.map(|thread| thread.join().unwrap_or(0)).iter().sum()
         });
-        Ok(vec![query[0] ^ (used > 0 && !keys.is_empty()) as u8; ANSWER_BYTES])
+        Ok(vec![request.query[0] ^ (used > 0 && !request.keys.is_empty()) as u8; ANSWER_BYTES])
     }
 }
 

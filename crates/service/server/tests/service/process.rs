@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use unspoken_server::{Applications, Server, ServerConfig, shutdown_signal};
 
-use crate::peak::Buffers;
+use crate::peak::{Buffers, NAME};
 use crate::support::*;
 
 /// The configuration of the service process, as TOML.
@@ -28,7 +28,7 @@ fn service_process() {
         setrlimit(Resource::Nofile, limits).unwrap();
     }
     let config = ServerConfig::from_toml(&config).unwrap();
-    let apps = Applications::new().with(Xor::new()).unwrap().with(Buffers).unwrap();
+    let apps = Applications::new().with(APP, Xor::new()).unwrap().with(NAME, Buffers).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let server = Server::bind(config, apps).await.unwrap();

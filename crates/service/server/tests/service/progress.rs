@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, KeyId};
-use unspoken_protocol::{AnswerProgress, ClientId};
-use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
+use unspoken_protocol::{Call, Limits, PlainError, Request, ServerHalf};
+use unspoken_server::Applications;
 use unspoken_wire::{AnswerFrame, AnswerReader, ProblemCode};
 
 use crate::support::*;
@@ -199,65 +199,34 @@ fn a_shutdown_finishes_an_answer_in_steps_or_says_why_not() {
 }
 
 /// Reports a million steps in a second and answers with so many zeros that they do not fit in the sockets' buffers.
+/// Takes no thread of the pool, which other tests use.
 struct Busy;
 
 const STEPS_OF_BUSY: u32 = 1_000_000;
 const ZEROS: usize = 48 << 20;
 
-impl Application for Busy {
-    type Keys = ();
+takes_any_keys!(Busy);
 
-    fn name(&self) -> &str {
-        "test/busy"
-    }
+impl ServerHalf for Busy {
+    type Error = PlainError;
 
     fn describe(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    fn limits(&self) -> ApplicationLimits {
-        ApplicationLimits {
-            key_format: 1,
-            header_bytes: 0,
-            max_key_bytes: 100,
-            key_memory_bytes: 100,
-            max_query_bytes: 100,
-            max_answer_bytes: ZEROS,
-        }
-    }
-
-    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
-        Ok(5)
-    }
-
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<(), ApplicationError> {
-        std::io::copy(bundle, &mut std::io::sink())?;
-        Ok(())
+    fn limits(&self) -> Limits {
+        let (query_bytes, answer_bytes) = (100, ZEROS);
+        Limits { query_bytes, answer_bytes, working_bytes: 1000, most_together: 1, waits_for_others: true }
     }
 
     fn prepared_bytes(&self) -> u64 {
         0
     }
 
-    fn working_bytes(&self) -> u64 {
-        1000
-    }
-
-    fn answer(&self, _: ClientId, _: &(), _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
-        Err(ApplicationError::Internal("asked without progress".into()))
-    }
-
-    fn answer_with_progress(
-        &self,
-        _: ClientId,
-        _: &(),
-        _: &[u8],
-        _: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(&self, _: &Request<'_, ()>, call: &Call<'_>) -> Result<Vec<u8>, PlainError> {
         let start = Instant::now();
         for done in 0..STEPS_OF_BUSY {
-            progress.report(done, STEPS_OF_BUSY);
+            call.report(done, STEPS_OF_BUSY);
             while start.elapsed() < Duration::from_micros(done.into()) {
                 std::hint::spin_loop();
             }
@@ -270,7 +239,7 @@ impl Application for Busy {
 fn a_slow_reader_holds_up_its_answer_and_no_computation() {
     let mut setup = Setup::new();
     setup.config.timeouts.stall = Duration::from_secs(3);
-    let service = setup.start_beside(Applications::new().with(Busy).unwrap());
+    let service = setup.start_beside(Applications::new().with("test/busy", Busy).unwrap());
     let client = service.client(None);
     let mut bundle = std::io::Cursor::new(b"keys");
     let key = client.upload_keys("test/busy", 1, &mut bundle, |_| {}, &Cancel::new()).unwrap();
@@ -305,7 +274,7 @@ fn a_slow_reader_holds_up_its_answer_and_no_computation() {
 
 #[test]
 fn memory_counts_until_a_computation_has_ended_although_its_client_is_gone() {
-    let service = Setup::new().start_beside(Applications::new().with(Busy).unwrap());
+    let service = Setup::new().start_beside(Applications::new().with("test/busy", Busy).unwrap());
     let client = service.client(None);
     let mut bundle = std::io::Cursor::new(b"keys");
     let key = client.upload_keys("test/busy", 1, &mut bundle, |_| {}, &Cancel::new()).unwrap();

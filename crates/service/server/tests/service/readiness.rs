@@ -1,12 +1,11 @@
 //! Applications whose data changes while they are served.
 
-use std::io::Read;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use unspoken_client::transport::{Cancel, Error};
-use unspoken_protocol::ClientId;
-use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
+use unspoken_protocol::{Call, ErrorKind, Limits, PlainError, Request, ServerHalf};
+use unspoken_server::Applications;
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -21,51 +20,31 @@ struct State {
 
 struct Changing(Arc<State>);
 
-impl Application for Changing {
-    type Keys = ();
+takes_any_keys!(Changing);
 
-    fn name(&self) -> &str {
-        "test/changing"
-    }
+impl ServerHalf for Changing {
+    type Error = PlainError;
 
     fn describe(&self) -> Vec<u8> {
         self.0.bytes.load(Ordering::SeqCst).to_string().into()
     }
 
-    fn limits(&self) -> ApplicationLimits {
+    fn limits(&self) -> Limits {
         let bytes = self.0.bytes.load(Ordering::SeqCst);
-        ApplicationLimits {
-            key_format: 1,
-            header_bytes: 0,
-            max_key_bytes: 100,
-            key_memory_bytes: 100,
-            max_query_bytes: bytes,
-            max_answer_bytes: bytes,
-        }
-    }
-
-    fn check_ready(&self) -> Result<(), String> {
-        self.0.trouble.lock().unwrap().clone().map_or(Ok(()), Err)
-    }
-
-    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
-        Ok(5)
-    }
-
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<(), ApplicationError> {
-        std::io::copy(bundle, &mut std::io::sink())?;
-        Ok(())
+        let (most_together, waits_for_others) = (1, false);
+        Limits { query_bytes: bytes, answer_bytes: bytes, working_bytes: 1000, most_together, waits_for_others }
     }
 
     fn prepared_bytes(&self) -> u64 {
         0
     }
 
-    fn working_bytes(&self) -> u64 {
-        1000
+    fn check_ready(&self) -> Result<(), PlainError> {
+        let trouble = self.0.trouble.lock().unwrap().clone();
+        trouble.map_or(Ok(()), |text| Err(PlainError::new(ErrorKind::Internal, text)))
     }
 
-    fn answer(&self, _: ClientId, _: &(), _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(&self, _: &Request<'_, ()>, _: &Call<'_>) -> Result<Vec<u8>, PlainError> {
         Ok(vec![7; self.0.bytes.load(Ordering::SeqCst)])
     }
 }
@@ -73,7 +52,8 @@ impl Application for Changing {
 #[test]
 fn limits_follow_the_description_and_readiness_says_what_is_stale() {
     let state = Arc::new(State { bytes: 100.into(), ..State::default() });
-    let service = Setup::new().start_beside(Applications::new().with(Changing(state.clone())).unwrap());
+    let service =
+        Setup::new().start_beside(Applications::new().with("test/changing", Changing(state.clone())).unwrap());
     let client = service.client(None);
     let mut bundle = std::io::Cursor::new(b"keys");
     let key = client.upload_keys("test/changing", 1, &mut bundle, |_| {}, &Cancel::new()).unwrap();

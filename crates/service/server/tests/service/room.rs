@@ -1,12 +1,12 @@
 //! Room for key bundles: whose give way, in which order, and whose do not.
 
 use std::io::{Cursor, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use unspoken_client::transport::{Cancel, Error, KeyId, Transport};
-use unspoken_protocol::{ClientId, KeySetId};
-use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
+use unspoken_protocol::{Call, ErrorKind, KeyLimits, KeyLoader, KeySetId, Limits, PlainError, Request, ServerHalf};
+use unspoken_server::Applications;
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -24,69 +24,56 @@ struct Other {
     waits: usize,
 }
 
-impl Application for Other {
+impl KeyLoader for Other {
     type Keys = Vec<u8>;
-
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn describe(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn limits(&self) -> ApplicationLimits {
-        self.app.limits()
-    }
+    type KeyError = PlainError;
 
     fn key_set(&self) -> KeySetId {
         if self.shares { self.app.key_set() } else { KeySetId::new(self.name, &[1; 16]) }
     }
 
-    fn check_keys(&self, keys: &Vec<u8>) -> Result<(), ApplicationError> {
+    fn key_limits(&self) -> KeyLimits {
+        self.app.key_limits()
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, PlainError> {
+        self.app.loaded_key_bytes(front)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<u8>, PlainError> {
+        self.app.load_keys(bundle)
+    }
+
+    fn check_keys(&self, keys: &Vec<u8>) -> Result<(), PlainError> {
         if self.shares && keys[0].is_multiple_of(2) {
-            return Err(ApplicationError::DoesNotFit("key 7 is missing".into()));
+            return Err(PlainError::new(ErrorKind::Mismatch, "key 7 is missing"));
         }
         Ok(())
     }
+}
 
-    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
-        self.app.loaded_key_bytes(header)
+impl ServerHalf for Other {
+    type Error = PlainError;
+
+    fn describe(&self) -> Vec<u8> {
+        Vec::new()
     }
 
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<u8>, ApplicationError> {
-        self.app.load_keys(bundle)
+    fn limits(&self) -> Limits {
+        Limits { most_together: self.waits, ..self.app.limits() }
     }
 
     fn prepared_bytes(&self) -> u64 {
         0
     }
 
-    fn working_bytes(&self) -> u64 {
-        1000
-    }
-
-    fn answer(
-        &self,
-        client: ClientId,
-        keys: &Vec<u8>,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        self.app.answer(client, keys, query, cancel)
-    }
-
-    fn most_together(&self) -> usize {
-        self.waits
-    }
-
-    fn waits_for_others(&self) -> bool {
-        self.waits > 1
+    fn answer(&self, request: &Request<'_, Vec<u8>>, call: &Call<'_>) -> Result<Vec<u8>, PlainError> {
+        self.app.answer(request, call)
     }
 }
 
 fn beside(name: &'static str, shares: bool) -> Applications {
-    Applications::new().with(Other { app: Xor::new(), name, shares, waits: 1 }).unwrap()
+    Applications::new().with(name, Other { app: Xor::new(), name, shares, waits: 1 }).unwrap()
 }
 
 /// A service with room for `bundles` bundles.
@@ -286,7 +273,7 @@ fn applications_of_a_key_set_share_bundles_and_loaded_keys() {
 fn answers_that_are_waited_for_do_not_wait_for_each_other() {
     let waiting = Other { app: Xor::new(), name: "test/waiting", shares: true, waits: 6 };
     let seen = waiting.app.seen.clone();
-    let service = Setup::new().start_beside(Applications::new().with(waiting).unwrap());
+    let service = Setup::new().start_beside(Applications::new().with("test/waiting", waiting).unwrap());
     let odd = (0..).find(|&seed| !bundle(seed, BYTES, 10)[20].is_multiple_of(2)).unwrap();
     let id = put(&service.client(None), odd).unwrap();
     std::thread::scope(|scope| {

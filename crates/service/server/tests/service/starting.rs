@@ -39,7 +39,7 @@ fn clients_wait_while_a_service_loads_and_are_told_how_far_it_is() {
     });
     let said = tells.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(said.contains("the service is starting: loading test/xor (1 of 2) (starting); giving up in"), "{said}");
-    let applications = Applications::new().with(Xor::new()).unwrap();
+    let applications = Applications::new().with(APP, Xor::new()).unwrap();
     let server = runtime.block_on(Server::bind_after(starting, config, applications)).unwrap();
     assert_eq!(server.local_addr().unwrap(), address);
     runtime.spawn(server.run(std::future::pending()));

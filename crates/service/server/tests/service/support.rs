@@ -4,16 +4,14 @@ use std::io::{Cursor, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use unspoken_client::transport::{Cancel, Error, KeyId, RetryPolicy, Transport, TransportConfig};
-use unspoken_protocol::{AnswerProgress, ClientId};
-use unspoken_server::{
-    Application, ApplicationError, ApplicationLimits, Applications, Disk, LocalDisk, Server, ServerConfig, make_token,
-};
+use unspoken_protocol::{Call, ErrorKind, KeyLimits, KeyLoader, KeySetId, Limits, PlainError, Request, ServerHalf};
+use unspoken_server::{Applications, Disk, LocalDisk, Server, ServerConfig, make_token};
 
 pub const APP: &str = "test/xor";
 pub const FORMAT: u32 = 7;
@@ -37,7 +35,8 @@ pub struct Seen {
 ///
 /// A bundle is `b"XORK"`, the bytes of memory that it claims (u64), the payload length (u64), and the payload. A query
 /// is the milliseconds that the answer takes (u32), then the bytes. The milliseconds are the steps that it reports. The
-/// bytes `panic`, `long`, `busy`, `misfit` and `internal` cause the error that they name, after this time.
+/// bytes `panic`, `long`, `busy`, `misfit` and `internal` cause the error that they name, after this time. It must not
+/// take threads of the pool, because it sleeps.
 pub struct Xor {
     pub prepared_bytes: u64,
     pub working_bytes: u64,
@@ -51,43 +50,37 @@ impl Xor {
     }
 }
 
-fn header_fields(header: &[u8]) -> Result<(u64, u64), ApplicationError> {
-    let bad = |text: &str| ApplicationError::Malformed(text.into());
-    let header: [u8; 20] = header.try_into().map_err(|_| bad("the header is cut off"))?;
+fn malformed(text: &str) -> PlainError {
+    PlainError::new(ErrorKind::Malformed, text)
+}
+
+fn header_fields(header: &[u8]) -> Result<(u64, u64), PlainError> {
+    let header: [u8; 20] = header.try_into().map_err(|_| malformed("the header is cut off"))?;
     if &header[..4] != b"XORK" {
-        return Err(bad("not a bundle of XOR keys"));
+        return Err(malformed("not a bundle of XOR keys"));
     }
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
     Ok((number(4), number(12)))
 }
 
-impl Application for Xor {
+impl KeyLoader for Xor {
     type Keys = Vec<u8>;
+    type KeyError = PlainError;
 
-    fn name(&self) -> &str {
-        APP
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new(APP, &[0; 16])
     }
 
-    fn describe(&self) -> Vec<u8> {
-        b"xor".to_vec()
+    fn key_limits(&self) -> KeyLimits {
+        let bytes = self.max_key_bytes;
+        KeyLimits { format: FORMAT, front_bytes: 20, max_bytes: bytes, memory_bytes: bytes }
     }
 
-    fn limits(&self) -> ApplicationLimits {
-        ApplicationLimits {
-            key_format: FORMAT,
-            header_bytes: 20,
-            max_key_bytes: self.max_key_bytes,
-            key_memory_bytes: self.max_key_bytes,
-            max_query_bytes: 1 << 20,
-            max_answer_bytes: 1 << 20,
-        }
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, PlainError> {
+        Ok(header_fields(front)?.0)
     }
 
-    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
-        Ok(header_fields(header)?.0)
-    }
-
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<u8>, ApplicationError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<u8>, PlainError> {
         self.seen.loads.fetch_add(1, Ordering::SeqCst);
         let mut header = Vec::new();
         bundle.take(20).read_to_end(&mut header)?;
@@ -96,70 +89,97 @@ impl Application for Xor {
         bundle.take(32).read_to_end(&mut mask)?;
         let rest = std::io::copy(bundle, &mut std::io::sink())?;
         if mask.len() as u64 + rest != length {
-            return Err(ApplicationError::Malformed("the payload is cut off".into()));
+            return Err(malformed("the payload is cut off"));
         }
         Ok(mask)
+    }
+
+    fn check_keys(&self, _: &Vec<u8>) -> Result<(), PlainError> {
+        Ok(())
+    }
+}
+
+impl ServerHalf for Xor {
+    type Error = PlainError;
+
+    fn describe(&self) -> Vec<u8> {
+        b"xor".to_vec()
+    }
+
+    fn limits(&self) -> Limits {
+        let working_bytes = self.working_bytes;
+        Limits { query_bytes: 1 << 20, answer_bytes: 1 << 20, working_bytes, most_together: 1, waits_for_others: true }
     }
 
     fn prepared_bytes(&self) -> u64 {
         self.prepared_bytes
     }
 
-    fn working_bytes(&self) -> u64 {
-        self.working_bytes
-    }
-
     fn release_idle_memory(&self) {
         self.seen.released.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn answer(
-        &self,
-        client: ClientId,
-        mask: &Vec<u8>,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, ApplicationError> {
-        self.answer_with_progress(client, mask, query, cancel, &AnswerProgress::new())
-    }
-
-    fn answer_with_progress(
-        &self,
-        _client: ClientId,
-        mask: &Vec<u8>,
-        query: &[u8],
-        cancel: &AtomicBool,
-        progress: &AnswerProgress,
-    ) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(&self, request: &Request<'_, Vec<u8>>, call: &Call<'_>) -> Result<Vec<u8>, PlainError> {
         let seen = &self.seen;
-        let (millis, bytes) = query
-            .split_first_chunk::<4>()
-            .ok_or_else(|| ApplicationError::Malformed("the query has no first word".into()))?;
+        let (millis, bytes) =
+            request.query.split_first_chunk::<4>().ok_or_else(|| malformed("the query has no first word"))?;
         let millis = u32::from_le_bytes(*millis);
         let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
         seen.most_running.fetch_max(running, Ordering::SeqCst);
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(millis.into()) && !cancel.load(Ordering::SeqCst) {
-            progress.report(start.elapsed().as_millis() as u32, millis);
+        while start.elapsed() < Duration::from_millis(millis.into()) && !call.is_cancelled() {
+            call.report(start.elapsed().as_millis() as u32, millis);
             std::thread::sleep(Duration::from_millis(2));
         }
         seen.running.fetch_sub(1, Ordering::SeqCst);
-        if cancel.load(Ordering::SeqCst) {
+        if call.is_cancelled() {
             seen.cancelled.fetch_add(1, Ordering::SeqCst);
-            return Err(ApplicationError::Cancelled);
+            return Err(PlainError::new(ErrorKind::Cancelled, "cancelled"));
         }
         match bytes {
             b"panic" => panic!("as the query asks"),
             b"long" => return Ok(vec![0; (1 << 20) + 1]),
-            b"busy" => return Err(ApplicationError::Busy("a session in use".into())),
-            b"misfit" => return Err(ApplicationError::DoesNotFit("another model".into())),
-            b"internal" => return Err(ApplicationError::Internal("secret reason".into())),
+            b"busy" => return Err(PlainError::new(ErrorKind::Busy, "a session in use")),
+            b"misfit" => return Err(PlainError::new(ErrorKind::Mismatch, "another model")),
+            b"internal" => return Err(PlainError::new(ErrorKind::Internal, "secret reason")),
             _ => {}
         }
         seen.answers.fetch_add(1, Ordering::SeqCst);
-        Ok(bytes.iter().zip(mask.iter().cycle()).map(|(a, b)| a ^ b).collect())
+        Ok(bytes.iter().zip(request.keys.iter().cycle()).map(|(a, b)| a ^ b).collect())
     }
 }
+
+/// Makes these the server halves of clients with any bundle: loaded keys take five bytes.
+macro_rules! takes_any_keys {
+    ($half:ty) => {
+        impl unspoken_protocol::KeyLoader for $half {
+            type Keys = ();
+            type KeyError = unspoken_protocol::PlainError;
+
+            fn key_set(&self) -> unspoken_protocol::KeySetId {
+                unspoken_protocol::KeySetId::new(stringify!($half), &[0; 16])
+            }
+
+            fn key_limits(&self) -> unspoken_protocol::KeyLimits {
+                unspoken_protocol::KeyLimits { format: 1, front_bytes: 0, max_bytes: 100, memory_bytes: 100 }
+            }
+
+            fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, unspoken_protocol::PlainError> {
+                Ok(5)
+            }
+
+            fn load_keys(&self, bundle: &mut dyn std::io::Read) -> Result<(), unspoken_protocol::PlainError> {
+                std::io::copy(bundle, &mut std::io::sink())?;
+                Ok(())
+            }
+
+            fn check_keys(&self, (): &()) -> Result<(), unspoken_protocol::PlainError> {
+                Ok(())
+            }
+        }
+    };
+}
+pub(crate) use takes_any_keys;
 
 /// A bundle of `length` bytes (at least 60) that claims `memory` bytes.
 pub fn bundle(seed: u8, length: usize, memory: u64) -> Vec<u8> {
@@ -247,7 +267,7 @@ impl Setup {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();
         let (seen, dir) = (self.app.seen.clone(), self.dir);
-        let apps = others.with(self.app).unwrap();
+        let apps = others.with(APP, self.app).unwrap();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {

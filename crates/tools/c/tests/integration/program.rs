@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_database::{Builder, Database, Record, Writer};
 use unspoken_pir::{KEY_FORMAT, PreparedKeys, Preset};
-use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{Call, ClientId, KeyLoader, Request, ServerHalf};
 use unspoken_retrieve::RetrieveServer;
 use unspoken_wire::v1::KeyDeclaration;
 
@@ -104,7 +104,7 @@ impl Service {
 
     fn answer(&self, keys: &PreparedKeys, exchanged: &Path) -> Vec<u8> {
         let request = fs::read(exchanged.join("request")).unwrap();
-        self.server.answer(CLIENT, keys, &request, &AtomicBool::new(false)).unwrap()
+        self.server.answer(&Request::new(CLIENT, keys, &request), &Call::default()).unwrap()
     }
 }
 

@@ -11,8 +11,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_offers::{Placement, Resources};
-use unspoken_protocol::AnswerProgress;
-use unspoken_server::{ApplicationError, Hosted, HostedKeys as Loaded, OfferConfig};
+use unspoken_protocol::{AnswerHelpers, AnswerProgress, Call, ErrorKind, PlainError, ServerHalf};
+use unspoken_server::{Application, OfferConfig, OwnedRequest};
 
 use super::client;
 use super::helpers::Helpers;
@@ -21,17 +21,17 @@ use crate::plan_cache::plan_cache;
 
 /// The server half of one application, with its model, in this process.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct HostedApplication(Hosted);
+pub(crate) struct LocalApplication(Application);
 
 /// The loaded keys of a client.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct HostedKeys {
-    keys: Loaded,
+pub(crate) struct LoadedKeys {
+    keys: unspoken_server::LoadedKeys,
     bytes: u64,
 }
 
 #[pymethods]
-impl HostedKeys {
+impl LoadedKeys {
     /// Bytes of memory that they need.
     #[getter]
     fn bytes(&self) -> u64 {
@@ -47,7 +47,7 @@ pub(crate) struct Work {
     progress: AnswerProgress,
 }
 
-fn as_bytes(py: Python<'_>, result: Result<Vec<u8>, ApplicationError>) -> (&'static str, Py<PyBytes>, u32) {
+fn as_bytes(py: Python<'_>, result: Result<Vec<u8>, PlainError>) -> (&'static str, Py<PyBytes>, u32) {
     let (name, bytes, wait) = outcome(result);
     (name, PyBytes::new(py, &bytes).unbind(), wait)
 }
@@ -78,7 +78,7 @@ impl Work {
 }
 
 #[pymethods]
-impl HostedApplication {
+impl LocalApplication {
     /// Loads an application: what `unspoken serve --offer` takes, on a device if one is named.
     #[staticmethod]
     #[pyo3(signature = (kind, path, name=None, options=BTreeMap::new(), device=None))]
@@ -96,46 +96,49 @@ impl HostedApplication {
             unspoken_offers::load(vec![config], &Resources { plans: plan_cache(), placement }, |_| {})
         });
         let applications = loaded.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
-        let hosted = applications.hosted().into_iter().next();
-        hosted.map(HostedApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))
+        let application = applications.iter().next().cloned();
+        application.map(LocalApplication).ok_or_else(|| PyValueError::new_err("the offer has no application"))
     }
 
     /// What a service must know of it.
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (facts, limits) = (PyDict::new(py), self.0.limits());
+        let (facts, half) = (PyDict::new(py), self.0.half());
+        // First: the limits may change with it.
+        let description = half.describe();
+        let (keys, limits) = (half.key_limits(), half.limits());
         facts.set_item("name", self.0.name())?;
-        facts.set_item("description", PyBytes::new(py, &self.0.describe()))?;
-        facts.set_item("key_set", self.0.key_set().to_string())?;
-        facts.set_item("key_format", limits.key_format)?;
-        facts.set_item("header_bytes", limits.header_bytes)?;
-        facts.set_item("max_key_bytes", limits.max_key_bytes)?;
-        facts.set_item("most_together", self.0.most_together())?;
-        facts.set_item("max_query_bytes", limits.max_query_bytes)?;
-        facts.set_item("max_answer_bytes", limits.max_answer_bytes)?;
+        facts.set_item("description", PyBytes::new(py, &description))?;
+        facts.set_item("key_set", half.key_set().to_string())?;
+        facts.set_item("key_format", keys.format)?;
+        facts.set_item("header_bytes", keys.front_bytes)?;
+        facts.set_item("max_key_bytes", keys.max_bytes)?;
+        facts.set_item("most_together", limits.most_together)?;
+        facts.set_item("max_query_bytes", limits.query_bytes)?;
+        facts.set_item("max_answer_bytes", limits.answer_bytes)?;
         Ok(facts)
     }
 
     /// The model that its owner publishes, the bytes of a `PublishedModel`.
     fn published<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.0.published().map(|model| PyBytes::new(py, &model))
+        self.0.published().map(|model| PyBytes::new(py, model))
     }
 
     /// Why answers may be old, if they may.
     fn complaint(&self) -> Option<String> {
-        self.0.check_ready().err()
+        self.0.half().check_ready().err().map(|error| error.text)
     }
 
     /// Whether the first bytes of a bundle are those of keys for this application: `("answer", b"", 0)`, or an error.
     fn check_header(&self, header: &[u8]) -> Outcome {
-        outcome(self.0.loaded_key_bytes(header).map(|_| Vec::new()))
+        outcome(self.0.half().loaded_key_bytes(header).map(|_| Vec::new()))
     }
 
     /// Parses a bundle, which is not copied: the keys, or an error.
-    fn load_keys(&self, py: Python<'_>, bundle: PyReadonlyArray1<'_, u8>) -> PyResult<(Option<HostedKeys>, Outcome)> {
+    fn load_keys(&self, py: Python<'_>, bundle: PyReadonlyArray1<'_, u8>) -> PyResult<(Option<LoadedKeys>, Outcome)> {
         let mut bundle = bundle.as_slice()?;
-        let header = &bundle[..self.0.limits().header_bytes.min(bundle.len())];
-        let bytes = self.0.loaded_key_bytes(header);
-        let loaded = py.detach(|| Ok(HostedKeys { bytes: bytes?, keys: self.0.load_keys(&mut bundle)? }));
+        let half = self.0.half();
+        let bytes = half.loaded_key_bytes(&bundle[..half.key_limits().front_bytes.min(bundle.len())]);
+        let loaded = py.detach(|| Ok(LoadedKeys { bytes: bytes?, keys: self.0.load_keys(&mut bundle)? }));
         Ok(match loaded {
             Ok(keys) => (Some(keys), outcome(Ok(Vec::new()))),
             Err(error) => (None, outcome(Err(error))),
@@ -150,7 +153,7 @@ impl HostedApplication {
         &self,
         py: Python<'_>,
         client: &[u8],
-        keys: &HostedKeys,
+        keys: &LoadedKeys,
         query: &[u8],
         work: &Work,
         helpers: Option<Py<PyAny>>,
@@ -159,31 +162,31 @@ impl HostedApplication {
         let client = client::from_bytes(client).ok_or_else(|| {
             PyValueError::new_err(format!("answer: found a client's id of {found} bytes, needed 16 or 24"))
         })?;
-        let query = Bytes::copy_from_slice(query);
+        let (query, cancel) = (Bytes::copy_from_slice(query), Arc::clone(&work.cancel));
+        let request = OwnedRequest { client, keys: keys.keys.clone(), query, cancel };
         let helpers = helpers.map(|object| Helpers::new(py, object)).transpose()?;
-        let answer = py.detach(|| match &helpers {
-            None => self.0.answer(client, &keys.keys, query, &work.cancel, &work.progress),
-            Some(helpers) => {
-                let of = (client, &keys.keys);
-                self.0.answer_with_helpers(of, &query, &work.cancel, &work.progress, helpers)
-            }
-        });
-        Ok(as_bytes(py, answer))
+        let helpers = helpers.as_ref().map(|helpers| helpers as &dyn AnswerHelpers);
+        Ok(as_bytes(py, py.detach(|| self.0.answer(request, &work.progress, helpers, 1, |_| ()))))
     }
 
     /// Gives back the memory that parts left behind for the next ones.
     fn release_idle_memory(&self, py: Python<'_>) {
-        py.detach(|| self.0.release_idle_memory());
+        py.detach(|| self.0.half().release_idle_memory());
     }
 
     /// Computes a part of an answer of another process.
     fn compute_part(
         &self,
         py: Python<'_>,
-        keys: &HostedKeys,
+        keys: &LoadedKeys,
         part: &[u8],
         work: &Work,
     ) -> (&'static str, Py<PyBytes>, u32) {
-        as_bytes(py, py.detach(|| self.0.compute_part(&keys.keys, part, &work.cancel)))
+        let none = || {
+            let text = format!("found a part of an answer of {}, which has none", self.0.name());
+            Err(PlainError::new(ErrorKind::Internal, text))
+        };
+        let call = Call::new(&work.cancel);
+        as_bytes(py, py.detach(|| self.0.half().compute_part(&keys.keys, part, &call).unwrap_or_else(none)))
     }
 }

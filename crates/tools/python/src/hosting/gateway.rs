@@ -9,12 +9,12 @@ use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use unspoken_server::{Application, Applications, Disk, LocalDisk, LogFormat, Server, ServerConfig, init_logging};
+use unspoken_server::{Applications, Disk, LocalDisk, LogFormat, Server, ServerConfig, init_logging};
 use unspoken_wire::decode;
 use unspoken_wire::v1::PublishedModel;
 
 use super::disk::MirroredDisk;
-use super::elsewhere::Elsewhere;
+use super::elsewhere::{Elsewhere, field};
 use super::shard::{ShardElsewhere, SharedKeys};
 
 /// Time that a gateway waits for work which does not stop when it is asked to.
@@ -59,9 +59,9 @@ impl ServiceGateway {
         }
         let mut offered = Applications::new();
         for (facts, published, host) in applications {
+            let name: String = field(&facts, "name")?.extract()?;
             let application = Elsewhere::new(&facts, host)?;
-            let name = application.name().to_owned();
-            offered = offered.with(application).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            offered = offered.with(&name, application).map_err(|error| PyValueError::new_err(error.to_string()))?;
             if let Some(bytes) = published {
                 let model = decode::<PublishedModel>(&bytes, bytes.len());
                 offered = offered.publish(&name, &model.map_err(|error| PyValueError::new_err(error.to_string()))?);

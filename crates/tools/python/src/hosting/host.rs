@@ -1,12 +1,9 @@
 //! Calls of the Python object that passes keys and queries on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use unspoken_protocol::{AnswerProgress, ClientId};
-use unspoken_server::ApplicationError;
+use unspoken_protocol::{Call, ErrorKind, PlainError, Request};
 
 use super::client;
 use super::outcome::{FarOutcome, of_outcome};
@@ -25,12 +22,12 @@ enum Waited {
 }
 
 /// What the Python object raises is an error inside the service.
-pub(super) fn raised(error: PyErr) -> ApplicationError {
-    ApplicationError::Internal(error.to_string())
+pub(super) fn raised(error: PyErr) -> PlainError {
+    PlainError::new(ErrorKind::Internal, error.to_string())
 }
 
 /// Puts a bundle where replicas find it, and lets one of them load it.
-pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewhere, ApplicationError> {
+pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewhere, PlainError> {
     let (keys, outcome) = Python::attach(|py| {
         let put = host.call_method1(py, "put_keys", (PyArray1::from_vec(py, bundle),))?;
         put.extract::<(Py<PyAny>, FarOutcome)>(py)
@@ -43,22 +40,22 @@ pub(super) fn put_keys(host: &Py<PyAny>, bundle: Vec<u8>) -> Result<KeysElsewher
 /// Passes a query on, and waits for the answer or until it is cancelled.
 pub(super) fn asked(
     host: &Py<PyAny>,
-    (id, keys, query): (ClientId, &KeysElsewhere, &[u8]),
-    cancel: &AtomicBool,
-    progress: &AnswerProgress,
-) -> Result<Vec<u8>, ApplicationError> {
+    request: &Request<'_, KeysElsewhere>,
+    call: &Call<'_>,
+) -> Result<Vec<u8>, PlainError> {
     Python::attach(|py| {
-        let arguments = (PyBytes::new(py, &client::to_bytes(id)), keys.0.clone_ref(py), PyBytes::new(py, query));
+        let client = PyBytes::new(py, &client::to_bytes(request.client));
+        let arguments = (client, request.keys.0.clone_ref(py), PyBytes::new(py, request.query));
         let asked = host.bind(py).call_method1("ask", arguments).map_err(raised)?;
-        while !cancel.load(Ordering::Relaxed) {
+        while !call.is_cancelled() {
             let waited = asked.call_method1("wait", (LOOK_SECONDS,));
             match waited.and_then(|waited| waited.extract::<Option<Waited>>()).map_err(raised)? {
                 Some(Waited::Ended(name, bytes, wait)) => return of_outcome((name, bytes, wait)),
-                Some(Waited::Reached(done, total)) => progress.report(done, total),
+                Some(Waited::Reached(done, total)) => call.report(done, total),
                 None => {}
             }
         }
         asked.call_method0("cancel").map_err(raised)?;
-        Err(ApplicationError::Cancelled)
+        Err(PlainError::new(ErrorKind::Cancelled, "cancelled"))
     })
 }

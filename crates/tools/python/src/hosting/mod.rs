@@ -10,5 +10,5 @@ mod host;
 mod outcome;
 mod shard;
 
-pub(crate) use application::{HostedApplication, HostedKeys, Work};
+pub(crate) use application::{LoadedKeys, LocalApplication, Work};
 pub(crate) use gateway::ServiceGateway;

@@ -2,55 +2,54 @@
 
 use std::io;
 
-use unspoken_server::ApplicationError;
+use unspoken_protocol::{ErrorKind, PlainError};
 
 /// How a call ended that a client caused: the name, and the answer or the text of the error.
 pub(super) type Outcome = (&'static str, Vec<u8>, u32);
 
-pub(super) fn outcome(result: Result<Vec<u8>, ApplicationError>) -> Outcome {
-    let (name, wait) = match &result {
-        Ok(_) => ("answer", 0),
-        Err(ApplicationError::Malformed(_)) => ("malformed", 0),
-        Err(ApplicationError::DoesNotFit(_)) => ("does not fit", 0),
-        Err(ApplicationError::Refused { .. }) => ("refused", 0),
-        Err(ApplicationError::Busy(_)) => ("busy", 0),
-        Err(ApplicationError::Exhausted { wait_seconds, .. }) => ("exhausted", *wait_seconds),
-        Err(ApplicationError::Cancelled) => ("cancelled", 0),
-        Err(ApplicationError::Read(_)) => ("read", 0),
-        Err(_) => ("internal", 0),
+pub(super) fn outcome(result: Result<Vec<u8>, PlainError>) -> Outcome {
+    let PlainError { kind, text } = match result {
+        Ok(bytes) => return ("answer", bytes, 0),
+        Err(error) => error,
     };
-    let bytes = result.unwrap_or_else(|error| text_of(&error).into_bytes());
-    (name, bytes, wait)
-}
-
-/// The text of an error; for a refusal, the remedy in a line behind it.
-fn text_of(error: &ApplicationError) -> String {
-    match error {
-        ApplicationError::Refused { text, remedy } => format!("{text}\n{remedy}"),
-        other => other.to_string(),
-    }
+    let (name, text, wait) = match kind {
+        ErrorKind::Malformed => ("malformed", text, 0),
+        ErrorKind::Mismatch => ("does not fit", text, 0),
+        // The remedy is in a line behind the text.
+        ErrorKind::Refused { remedy } => ("refused", format!("{text}\n{remedy}"), 0),
+        ErrorKind::Busy => ("busy", text, 0),
+        ErrorKind::Exhausted { wait_seconds } => ("exhausted", text, wait_seconds),
+        ErrorKind::Cancelled => ("cancelled", "cancelled".to_owned(), 0),
+        ErrorKind::Io(_) => ("read", format!("read the key bundle: {text}"), 0),
+        ErrorKind::Unreadable | ErrorKind::Internal => ("internal", text, 0),
+    };
+    (name, text.into_bytes(), wait)
 }
 
 /// An [`Outcome`] from a Python object.
 pub(super) type FarOutcome = (String, Vec<u8>, u32);
 
 /// What [`outcome`] wrote, on the other side.
-pub(super) fn of_outcome((name, bytes, wait_seconds): FarOutcome) -> Result<Vec<u8>, ApplicationError> {
+pub(super) fn of_outcome((name, bytes, wait_seconds): FarOutcome) -> Result<Vec<u8>, PlainError> {
     if name == "answer" {
         return Ok(bytes);
     }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    Err(match name.as_str() {
-        "malformed" => ApplicationError::Malformed(text),
-        "does not fit" => ApplicationError::DoesNotFit(text),
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    let kind = match name.as_str() {
+        "malformed" => ErrorKind::Malformed,
+        "does not fit" => ErrorKind::Mismatch,
         "refused" => {
-            let (text, remedy) = text.rsplit_once('\n').unwrap_or((&text, "read what was found"));
-            ApplicationError::Refused { text: text.into(), remedy: remedy.into() }
+            let remedy = match text.rfind('\n') {
+                Some(end) => text.split_off(end)[1..].to_owned(),
+                None => "read what was found".to_owned(),
+            };
+            ErrorKind::Refused { remedy: remedy.into() }
         }
-        "busy" => ApplicationError::Busy(text),
-        "exhausted" => ApplicationError::Exhausted { text, wait_seconds },
-        "cancelled" => ApplicationError::Cancelled,
-        "read" => ApplicationError::Read(io::Error::other(text)),
-        _ => ApplicationError::Internal(text),
-    })
+        "busy" => ErrorKind::Busy,
+        "exhausted" => ErrorKind::Exhausted { wait_seconds },
+        "cancelled" => ErrorKind::Cancelled,
+        "read" => ErrorKind::Io(io::ErrorKind::Other),
+        _ => ErrorKind::Internal,
+    };
+    Err(PlainError { kind, text })
 }

@@ -5,9 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use unspoken_protocol::{AnswerProgress, ClientId};
+use unspoken_protocol::{Call, ClientId, ErrorKind, PlainError, Request};
 use unspoken_retrieve::{ForwardedKeys, ShardAccess, ShardFailure};
-use unspoken_server::ApplicationError;
 
 use super::host::{KeysElsewhere, asked, put_keys};
 
@@ -27,7 +26,7 @@ pub(super) type SharedKeys = Arc<Mutex<HashMap<[u8; 32], PutKeys>>>;
 pub(super) type PutKeys = Arc<Mutex<Option<Arc<KeysElsewhere>>>>;
 
 impl ShardElsewhere {
-    fn keys(&self, keys: &ForwardedKeys) -> Result<Arc<KeysElsewhere>, ApplicationError> {
+    fn keys(&self, keys: &ForwardedKeys) -> Result<Arc<KeysElsewhere>, PlainError> {
         let place = self.place(keys);
         // Other clients do not wait while they are put.
         let mut there = place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,10 +62,10 @@ impl ShardAccess for ShardElsewhere {
     ) -> Result<Vec<u8>, ShardFailure> {
         let keys = self.keys(keys).map_err(|_| ShardFailure::NoAnswer)?;
         // Shards do not know the clients of the router.
-        let client = ClientId::new([0; 16]);
-        match asked(&self.host, (client, &keys, query), cancel, &AnswerProgress::new()) {
+        let request = Request::new(ClientId::new([0; 16]), &*keys, query);
+        match asked(&self.host, &request, &Call::new(cancel)) {
             Ok(answer) if answer.len() <= most => Ok(answer),
-            Err(ApplicationError::Cancelled) => Err(ShardFailure::Cancelled),
+            Err(error) if error.kind == ErrorKind::Cancelled => Err(ShardFailure::Cancelled),
             _ => Err(ShardFailure::NoAnswer),
         }
     }

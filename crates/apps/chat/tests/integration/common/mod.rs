@@ -18,7 +18,7 @@ use unspoken_llama_files::{LoadedModel, load};
 use unspoken_llama_model::{
     ClientModel, Config, Generation, Model, TamedModel, TensorName, Tokenizer, Weights, rotate,
 };
-use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_protocol::{Call, ClientHalf, ClientId, KeyGenerator, KeyLoader, Request, ServerHalf};
 
 pub const PRESET: &str = "insecure_n11_boot_depth14_scale40";
 pub static GO: AtomicBool = AtomicBool::new(false);
@@ -224,7 +224,7 @@ impl<'a> Party<'a> {
     pub fn query(&mut self, question: &Question) -> Vec<u8> {
         let encoded = self.client.encode(&[question]).unwrap();
         let query = self.client.query(&encoded).unwrap();
-        assert!(query.len() <= self.client.query_bytes(1) && query.len() <= self.server.query_bytes());
+        assert!(query.len() <= self.client.query_bytes(1) && query.len() <= self.server.limits().query_bytes);
         query
     }
 
@@ -234,8 +234,8 @@ impl<'a> Party<'a> {
 
     pub fn ask_with(&mut self, question: &Question, cancel: &AtomicBool) -> Result<Answer, ChatError> {
         let query = self.query(question);
-        let answer = self.server.answer(self.id, &self.keys, &query, cancel)?;
-        assert!(answer.len() <= self.server.answer_bytes());
+        let answer = self.server.answer(&Request::new(self.id, &self.keys, &query), &Call::new(cancel))?;
+        assert!(answer.len() <= self.server.limits().answer_bytes);
         let encoded = self.client.encode(&[question]).unwrap();
         Ok(self.client.read(&answer, &encoded)?.remove(0))
     }

@@ -16,7 +16,7 @@ use unspoken_embedding::{CompressOptions, EmbeddingTable, LinearHead, TokenCodes
 use unspoken_fasttext::{Encoder, TrainOptions, fit};
 use unspoken_layer::{LayerClient, LayerModel, LayerOptions, LayerServer};
 use unspoken_matrix::{Graph, Operation};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyGenerator, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, KeyGenerator, Request, ServerHalf};
 
 use super::{secret_bytes, secret_numbers};
 use crate::constant_time::memcheck::mark_secret;
@@ -65,7 +65,7 @@ where
     let mut answer = Vec::new();
     for questions in questions.chunks(client.batch()) {
         let encoded = client.encode(questions)?;
-        answer = server.answer(CLIENT, &keys, &client.query(&encoded)?, &GO)?;
+        answer = server.answer(&Request::new(CLIENT, &keys, &client.query(&encoded)?), &Call::default())?;
         client.read(&answer, &encoded)?;
     }
     std::fs::write(directory.join("description"), described)?;

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{ClientHalf, ClientId, ServerHalf};
+use unspoken_protocol::{Call, ClientHalf, ClientId, Request, ServerHalf};
 use unspoken_sums::{
     CollectionOptions, CollectorAnswer, CollectorKey, CollectorQuestion, Column, ContributionEncryptor, MemoryStore,
     SumsCollector, SumsContributor, SumsServer, Trust, Zeros, create_with_preset,
@@ -15,7 +14,6 @@ use crate::constant_time::memcheck::{mark_public, mark_secret};
 const CLIENT: ClientId = ClientId::new([1; 16]);
 
 pub fn run(_: &Path) -> anyhow::Result<()> {
-    let go = AtomicBool::new(false);
     let columns = vec![Column::new("visits", 0, 20)?, Column::new("change", -5, 5)?];
     let options = CollectionOptions { columns, most_contributions: 10, least_contributions: 2 };
     let (description, key) = create_with_preset("insecure_n10_exact17", &options)?;
@@ -29,7 +27,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
         let mut query = contributor.query(&encoded)?;
         // A ciphertext, which the service gets.
         mark_public(&mut query);
-        server.answer(CLIENT, &(), &query, &go)?;
+        server.answer(&Request::new(CLIENT, &(), &query), &Call::default())?;
     }
     let mut private = key.to_bytes();
     // Behind the format and the fingerprint.
@@ -39,7 +37,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
     let mut query = collector.query(&[CollectorQuestion::Close])?;
     // The token, which the service gets.
     mark_public(&mut query);
-    let answer = server.answer(CLIENT, &(), &query, &go)?;
+    let answer = server.answer(&Request::new(CLIENT, &(), &query), &Call::default())?;
     let sums = collector.read(&answer, &[CollectorQuestion::Close])?;
     anyhow::ensure!(matches!(sums.as_slice(), [CollectorAnswer::Sums(_)]), "another answer");
     Ok(())

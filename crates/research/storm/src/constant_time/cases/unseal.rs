@@ -1,10 +1,9 @@
 //! A client that asks for the key of a sealed record, and opens the record.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, Call, ClientHalf, ClientId, Request, ServerHalf};
 use unspoken_sealed::{Name, ServiceKey};
 use unspoken_unseal::{Allowance, Description, Question, UnsealClient, UnsealServer};
 use zeroize::Zeroizing;
@@ -25,7 +24,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
     let mut query = client.query(&encoded)?;
     // Random elements, which the service gets.
     mark_public(&mut query);
-    let answer = server.answer(ClientId::new([1; 16]), &(), &query, &AtomicBool::new(false))?;
+    let answer = server.answer(&Request::new(ClientId::new([1; 16]), &(), &query), &Call::default())?;
     client.check_answer(&answer, 1)?;
     let keys = client.read(&answer, &encoded)?;
     let sealed = owner.record_key(Name::Key(NAME))?.seal(owner.sealing(), RECORD)?;

@@ -42,15 +42,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let accuracy = accuracy.transpose()?;
     let header = recogniser.header();
     let key_bytes = KeyBundle::byte_len(header.parameters().rlwe(), header.key_plan());
-    let description = recogniser.description();
+    let (description, limits) = (recogniser.description(), recogniser.limits());
     if arguments.json {
         let line = json!({
             "channels": shape.channels, "hidden": shape.hidden, "parameters": shape.parameters(),
             "training": record, "accuracy": accuracy.map(|(share, _)| share), "score_bound": header.bound(),
             "preset": arguments.preset, "batch": description.batch(), "levels": description.query_level(),
-            "query_bytes": recogniser.query_bytes(), "answer_bytes": recogniser.answer_bytes(),
+            "query_bytes": limits.query_bytes, "answer_bytes": limits.answer_bytes,
             "keys": header.key_plan().len(), "key_bytes": key_bytes,
-            "model_bytes": recogniser.prepared_bytes(), "working_bytes": recogniser.working_bytes(),
+            "model_bytes": recogniser.prepared_bytes(), "working_bytes": limits.working_bytes,
         });
         println!("{line}");
         return Ok(());
@@ -73,13 +73,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.preset,
         description.query_level()
     );
-    println!("query       {} bytes", recogniser.query_bytes());
-    println!("answer      {} bytes at most", recogniser.answer_bytes());
+    println!("query       {} bytes", limits.query_bytes);
+    println!("answer      {} bytes at most", limits.answer_bytes);
     println!("keys        {}, {key_bytes} bytes", header.key_plan().len());
     println!(
         "memory      {} MiB for the network, {} MiB for each query",
         recogniser.prepared_bytes() >> 20,
-        recogniser.working_bytes() >> 20
+        limits.working_bytes >> 20
     );
     Ok(())
 }
