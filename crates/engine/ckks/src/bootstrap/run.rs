@@ -105,10 +105,10 @@ impl Refresh for Simulator {
 pub(super) fn coeffs_to_slots<A: Refresh>(
     a: &A,
     sub_sum: &InnerSum,
-    coeffs_to_slots: &[A::Map],
+    maps: &[A::Map],
     raised: &A::Vector,
 ) -> Result<A::Vector, CkksError> {
-    coeffs_to_slots.iter().try_fold(sub_sum.apply(a, raised)?, |slots, map| a.transform(map, &slots))
+    maps.iter().try_fold(sub_sum.apply(a, raised)?, |slots, map| a.transform(map, &slots))
 }
 
 /// The exponentials of slots that contain half of each coefficient divided by the reduction's bound.
@@ -140,20 +140,15 @@ impl Bootstrap {
     }
 
     /// Maps slots to coefficients at level 0.
-    fn slots_to_coeffs<A: Refresh>(
-        &self,
-        a: &A,
-        slots_to_coeffs: &[A::Map],
-        slots: A::Vector,
-    ) -> Result<A::Vector, CkksError> {
-        slots_to_coeffs.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+    fn slots_to_coeffs<A: Refresh>(&self, a: &A, maps: &[A::Map], slots: A::Vector) -> Result<A::Vector, CkksError> {
+        maps.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
     }
 
     /// Maps one or two vectors of real slots to coefficients at level 0, as the parts of one vector.
     pub(super) fn slots_to_coeffs_of_parts<A: Refresh>(
         &self,
         a: &A,
-        slots_to_coeffs: &[A::Map],
+        maps: &[A::Map],
         parts: &[&A::Vector],
     ) -> Result<A::Vector, CkksError> {
         let slots = match parts {
@@ -163,7 +158,7 @@ impl Bootstrap {
             }
             _ => self.lowest_input(a, parts[0])?,
         };
-        self.slots_to_coeffs(a, slots_to_coeffs, slots)
+        self.slots_to_coeffs(a, maps, slots)
     }
 
     /// The coefficients at the scale of a message: a plan for products leaves them smaller.
@@ -222,10 +217,10 @@ impl Bootstrap {
     pub(super) fn refresh_coefficients_on<A: Refresh>(
         &self,
         a: &A,
-        coeffs_to_slots: &[A::Map],
+        maps: &[A::Map],
         input: &A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        self.eval_mod(a, self.coeffs_to_slots(a, coeffs_to_slots, self.mod_raise(a, input)?)?)
+        self.eval_mod(a, self.coeffs_to_slots(a, maps, self.mod_raise(a, input)?)?)
     }
 
     /// Reduces both parts of raised slots.
@@ -268,21 +263,21 @@ impl Bootstrap {
     fn exponential_on<A: Refresh>(
         &self,
         a: &A,
-        coeffs_to_slots: &[A::Map],
+        maps: &[A::Map],
         raised: A::Vector,
         scale: f64,
     ) -> Result<A::Vector, CkksError> {
-        exponential(a, &self.coeffs_to_slots(a, coeffs_to_slots, raised)?, &self.eval_mod, scale)
+        exponential(a, &self.coeffs_to_slots(a, maps, raised)?, &self.eval_mod, scale)
     }
 
     /// Slots that contain half of each coefficient divided by the reduction's bound, in bit-reversed order.
     pub(super) fn coeffs_to_slots<A: Refresh>(
         &self,
         a: &A,
-        coeffs_to_slots: &[A::Map],
+        maps: &[A::Map],
         raised: A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        coeffs_to_slots(a, &self.sub_sum, coeffs_to_slots, &raised)
+        coeffs_to_slots(a, &self.sub_sum, maps, &raised)
     }
 
     /// Maximum of the peak bytes of all operations of a [`Bootstrapper`], with or without the map from slots to
