@@ -96,7 +96,7 @@ fn repair_small(data: &mut Vec<u8>, server: &EmbedServer, log2_periods: Range<u8
     messages::repair_vectors(data, server.header(), |vectors| {
         for vector in vectors {
             let log2_period = log2_periods.start + vector.first().map_or(0, |byte| byte % log2_periods.len() as u8);
-            let places = TABLE.subtables().shape().subtables * 2 << log2_period;
+            let places = (TABLE.subtables().shape().subtables * 2) << log2_period;
             let mut sparse = vector.split_off(vector.len().min(1));
             repair::sparse_ciphertext(parameters, places, &mut sparse);
             *vector = [vec![log2_period], sparse].concat();

@@ -110,8 +110,11 @@ pub fn repair_padded_safetensors(file: &mut [u8]) {
 
 /// A preparation, and both halves of its model.
 pub struct Prepared {
+    /// The preparation.
     pub preparation: Preparation,
+    /// The server's half.
     pub tamed: TamedModel,
+    /// The client's half.
     pub client: Arc<ClientModel>,
 }
 

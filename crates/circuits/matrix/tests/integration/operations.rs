@@ -1,5 +1,6 @@
 //! All operations except products, for square, rectangular and tiled shapes, encrypted with exactly the counted keys.
 
+use crate::circuit;
 use crate::common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
 use ndarray::{Array2, Axis as Along};
 use unspoken_ckks::{Evaluator, Simulator};

@@ -1,5 +1,6 @@
 //! All product methods, compared with the definition, encrypted with exactly the counted keys.
 
+use crate::circuit;
 use crate::common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
 use unspoken_matrix::{Layout, Method, Product};
 

@@ -1,6 +1,5 @@
 //! Tests of compression of small tables: exactness, determinism, cancellation.
 
-#[allow(missing_docs)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{quick, random_table, structured_table};

@@ -1,6 +1,5 @@
 //! Tests of files: published formats of tables are read, compressed tables are lossless, damage is refused.
 
-#[allow(missing_docs)]
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,5 @@
 //! Tests of compression by an encoder network: what it finds, determinism, files, cancellation.
 
-#[allow(missing_docs)]
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,5 @@
 //! Tests of linear heads: files, training, folding.
 
-#[allow(missing_docs)]
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,5 @@
 //! Tests of the downstream task: accuracy depends on the content of the embeddings.
 
-#[allow(missing_docs)]
 use std::sync::atomic::AtomicBool;
 
 use crate::common::{quick, table};

@@ -154,7 +154,7 @@ pub trait Circuit {
 macro_rules! circuit {
     ($name:ident($($field:ident: $type:ty),*), |$this:ident, $a:ident, $inputs:ident| $body:expr) => {
         struct $name { $($field: $type),* }
-        impl common::Circuit for $name {
+        impl $crate::common::Circuit for $name {
             fn run<A: unspoken_ckks::Arithmetic>(
                 &self,
                 $a: &A,
@@ -168,14 +168,14 @@ macro_rules! circuit {
                 a: &unspoken_ckks::Simulator,
                 i: &[unspoken_matrix::EncryptedMatrix<unspoken_ckks::Simulated>],
             ) -> Result<unspoken_matrix::EncryptedMatrix<unspoken_ckks::Simulated>, unspoken_matrix::MatrixError> {
-                common::Circuit::run(self, a, i)
+                $crate::common::Circuit::run(self, a, i)
             }
             fn encrypted(
                 &self,
                 a: &unspoken_ckks::Evaluator<'_>,
                 i: &[unspoken_matrix::EncryptedMatrix<unspoken_ckks::Ciphertext>],
             ) -> Result<unspoken_matrix::EncryptedMatrix<unspoken_ckks::Ciphertext>, unspoken_matrix::MatrixError> {
-                common::Circuit::run(self, a, i)
+                $crate::common::Circuit::run(self, a, i)
             }
         }
     };
