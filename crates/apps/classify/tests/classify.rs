@@ -13,8 +13,8 @@ use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{
-    ApplicationError, Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, ErrorKind, KeyLoader, ProtocolError,
-    Request, ServerHalf, WithKeyStorage,
+    ApplicationError, Call, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind,
+    KeyLoader, ProtocolError, Request, ServerHalf,
 };
 use unspoken_query::QueryForm;
 use unspoken_rlwe::KeyStorage;
@@ -279,7 +279,7 @@ fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
     let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_limits().memory_bytes);
     assert_eq!(expanded.loaded_key_bytes(&bundle[..FRONT]).unwrap(), announced);
     let answer = expanded.answer(&Request::new(CLIENT, &whole, &query), &Call::default()).unwrap();
-    let seeded = WithKeyStorage::new(expanded, KeyStorage::Seeded);
+    let seeded = expanded.with_key_storage(KeyStorage::Seeded);
     let keys = seeded.load_keys(&mut bundle.as_slice()).unwrap();
     let loaded = seeded.loaded_key_bytes(&bundle[..FRONT]).unwrap();
     assert!(keys.bytes() <= loaded && loaded == seeded.key_limits().memory_bytes);

@@ -16,7 +16,7 @@ use unspoken_digits_model::{Image, Shape};
 use unspoken_encrypt::Needs;
 use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind,
-    KeyLoader, ProtocolError, Request, ServerHalf, WithKeyStorage,
+    KeyLoader, ProtocolError, Request, ServerHalf,
 };
 use unspoken_rlwe::KeyStorage;
 
@@ -206,7 +206,7 @@ fn answers_from_a_device_have_the_same_bytes() {
     let keys = host.load_keys(&mut bundle.as_slice()).unwrap();
     let wanted = host.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
     for storage in [KeyStorage::Expanded, KeyStorage::Seeded] {
-        let device = WithKeyStorage::new(DigitsServer::new(&network(Shape::LITE), &there, None).unwrap(), storage);
+        let device = DigitsServer::new(&network(Shape::LITE), &there, None).unwrap().with_key_storage(storage);
         let keys = device.load_keys(&mut bundle.as_slice()).unwrap();
         assert_eq!(device.key_limits().memory_bytes, host.key_limits().memory_bytes, "a device expands all keys");
         let before = there.ring().fetched_polynomials();
