@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use unspoken_offers::{Placement, Resources};
-use unspoken_protocol::{AnswerHelpers, AnswerProgress, Call, ErrorKind, PlainError, ServerHalf};
+use unspoken_protocol::{AnswerHelpers, AnswerProgress, Call, ErrorKind, PlainError};
 use unspoken_server::{Application, OfferConfig, OwnedRequest};
 
 use super::client;
