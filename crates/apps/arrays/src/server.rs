@@ -7,7 +7,7 @@ use unspoken_matrix::{EncryptedMatrix, PlanCache};
 use unspoken_protocol::{
     Call, CkksDescription, CkksHeader, CkksServerHalf, ClientId, Limits, ProtocolError, Request, SeedGuard, ServerHalf,
 };
-use unspoken_rlwe::{EvaluationKeys, RlweError};
+use unspoken_rlwe::{EvaluationKeys, KeyStorage, RlweError};
 
 use crate::description::Description;
 use crate::error::ArraysError;
@@ -18,6 +18,7 @@ pub struct MatrixServer {
     program: Program,
     seeds: SeedGuard,
     description: Description,
+    storage: KeyStorage,
 }
 
 impl MatrixServer {
@@ -30,7 +31,7 @@ impl MatrixServer {
         let precision = program.precision()?;
         precision.check("serve a program")?;
         let description = Description::new(&program, precision);
-        Ok(MatrixServer { program, seeds: SeedGuard::default(), description })
+        Ok(MatrixServer { program, seeds: SeedGuard::default(), description, storage: KeyStorage::Expanded })
     }
 
     /// Like [`MatrixServer::new`], for a program in a file with the output of [`Program::to_bytes`]; insecure presets
@@ -91,6 +92,14 @@ impl MatrixServer {
 impl CkksServerHalf for MatrixServer {
     fn header(&self) -> &CkksHeader {
         self.description.header()
+    }
+
+    fn key_storage(&self) -> KeyStorage {
+        self.storage
+    }
+
+    fn with_key_storage(self, storage: KeyStorage) -> Self {
+        MatrixServer { storage, ..self }
     }
 }
 

@@ -4,7 +4,7 @@ use unspoken_ckks::CkksParameters;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Precision;
 use unspoken_protocol::{Call, CkksHeader, CkksServerHalf, Limits, Request, ServerHalf};
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_scores::{ScoreOptions, ScoreServer, StageSeconds, TokenScores};
 
 use crate::description::{Description, PROTOCOL};
@@ -14,6 +14,7 @@ use crate::error::ClassifyError;
 pub struct ClassifyServer {
     scores: ScoreServer,
     description: Description,
+    storage: KeyStorage,
 }
 
 impl ClassifyServer {
@@ -45,7 +46,7 @@ impl ClassifyServer {
 
     fn over(scores: ScoreServer) -> Self {
         let description = Description(scores.description().clone());
-        ClassifyServer { scores, description }
+        ClassifyServer { scores, description, storage: KeyStorage::Expanded }
     }
 
     /// The description for clients.
@@ -75,6 +76,14 @@ impl ClassifyServer {
 impl CkksServerHalf for ClassifyServer {
     fn header(&self) -> &CkksHeader {
         self.scores.description().header()
+    }
+
+    fn key_storage(&self) -> KeyStorage {
+        self.storage
+    }
+
+    fn with_key_storage(self, storage: KeyStorage) -> Self {
+        ClassifyServer { storage, ..self }
     }
 }
 

@@ -7,7 +7,7 @@ use unspoken_protocol::{
     Call, CkksDescription, CkksHeader, CkksServerHalf, Limits, ProtocolError, Request, SeedGuard, ServerHalf,
     check_device, output_bytes, simulated_error_bound, write_output,
 };
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
 use crate::description::{CIRCUIT, Description, PROTOCOL};
 use crate::error::DigitsError;
@@ -18,6 +18,7 @@ pub struct DigitsServer {
     circuit: PlainWeightsCircuit,
     seeds: SeedGuard,
     description: Description,
+    storage: KeyStorage,
 }
 
 impl DigitsServer {
@@ -35,7 +36,7 @@ impl DigitsServer {
             .with_error_bound(error)
             .with_answer(1, 0, circuit.scale());
         let description = Description::new(header, circuit.layout(), circuit.input_level());
-        Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description })
+        Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description, storage: KeyStorage::Expanded })
     }
 
     /// The description for clients.
@@ -60,6 +61,14 @@ fn error_bound(encoder: &Encoder, circuit: &PlainWeightsCircuit) -> Result<f64, 
 impl CkksServerHalf for DigitsServer {
     fn header(&self) -> &CkksHeader {
         self.description.header()
+    }
+
+    fn key_storage(&self) -> KeyStorage {
+        self.storage
+    }
+
+    fn with_key_storage(self, storage: KeyStorage) -> Self {
+        DigitsServer { storage, ..self }
     }
 }
 

@@ -16,9 +16,9 @@ use unspoken_digits_model::{Image, Shape};
 use unspoken_encrypt::Needs;
 use unspoken_protocol::{
     ApplicationError, Call, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind,
-    KeyLoader, ProtocolError, Request, ServerHalf, WithKeyStorage,
+    KeyLoader, ProtocolError, Request, ServerHalf,
 };
-use unspoken_rlwe::KeyStorage;
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
 static GO: AtomicBool = AtomicBool::new(false);
 const CLIENT: ClientId = ClientId::new([1; 16]);
@@ -26,6 +26,10 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 fn encrypt(client: &mut DigitsClient, questions: &[Image]) -> Result<Vec<u8>, DigitsError> {
     let encoded = client.encode(questions)?;
     client.query(&encoded)
+}
+
+fn ask(server: &DigitsServer, keys: &EvaluationKeys, query: &[u8]) -> Result<Vec<u8>, DigitsError> {
+    server.answer(&Request::new(CLIENT, keys, query), &Call::default())
 }
 
 fn read(client: &DigitsClient, answer: &[u8], questions: &[Image]) -> Result<Vec<Recognised>, DigitsError> {
@@ -65,7 +69,7 @@ fn encrypted_digits_are_the_networks() {
             let images = images(count);
             let query = encrypt(&mut client, &images).unwrap();
             assert!(query.len() <= server.limits().query_bytes);
-            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            let answer = ask(&server, &keys, &query).unwrap();
             assert!(answer.len() <= server.limits().answer_bytes);
             let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
             for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -100,9 +104,7 @@ fn a_stored_secret_reads_answers_and_another_one_does_not() {
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let secret = first.keyring().secret_bytes().unwrap();
     let mut again = DigitsClient::open(first.description().clone(), (), Some(&secret)).unwrap();
-    let answer = server
-        .answer(&Request::new(CLIENT, &keys, &encrypt(&mut again, &images(2)).unwrap()), &Call::default())
-        .unwrap();
+    let answer = ask(&server, &keys, &encrypt(&mut again, &images(2)).unwrap()).unwrap();
     assert_eq!(read(&first, &answer, &images(2)).unwrap(), read(&again, &answer, &images(2)).unwrap());
     let error = read(&stranger, &answer, &images(2)).unwrap_err();
     assert!(error.to_string().contains("this secret key does not open"), "{error}");
@@ -116,23 +118,20 @@ fn hostile_bytes_are_refused() {
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let query = encrypt(&mut client, &images(1)).unwrap();
     for len in [0, 1, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(&Request::new(CLIENT, &keys, &query[..len]), &Call::default()).is_err(), "{len}");
+        assert!(ask(&server, &keys, &query[..len]).is_err(), "{len}");
     }
     for position in [0, 5, 20, 40, 60, query.len() - 1] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(&Request::new(CLIENT, &keys, &damaged), &Call::default()).is_err(), "{position}");
+        assert!(ask(&server, &keys, &damaged).is_err(), "{position}");
     }
-    assert!(server.answer(&Request::new(CLIENT, &keys, &vec![0; query.len() + 100]), &Call::default()).is_err());
+    assert!(ask(&server, &keys, &vec![0; query.len() + 100]).is_err());
     // Undamaged and of this network, but with vectors that are not those of a query.
     let vectors = server.header().unpack("query", &query, usize::MAX, usize::MAX).unwrap();
-    let few = server
-        .answer(&Request::new(CLIENT, &keys, &server.header().pack(vectors[1..].to_vec())), &Call::default())
-        .unwrap_err();
+    let few = ask(&server, &keys, &server.header().pack(vectors[1..].to_vec())).unwrap_err();
     assert_eq!(few.kind(), ErrorKind::Mismatch, "{few}");
     let twice = vec![vectors[0].clone(); vectors.len()];
-    let twice =
-        server.answer(&Request::new(CLIENT, &keys, &server.header().pack(twice)), &Call::default()).unwrap_err();
+    let twice = ask(&server, &keys, &server.header().pack(twice)).unwrap_err();
     assert!(twice.to_string().contains("a fresh seed"), "{twice}");
     assert!(server.load_keys(&mut &bundle[..bundle.len() - 1]).is_err());
     let cancelled =
@@ -180,17 +179,12 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let mut client = client(&server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &images(1)).unwrap();
-    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &query).unwrap();
     damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
-        ("query", query, &|bytes| {
-            server
-                .answer(&Request::new(CLIENT, &keys, bytes), &Call::default())
-                .map(drop)
-                .map_err(|error| error.to_string())
-        }),
+        ("query", query, &|bytes| ask(&server, &keys, bytes).map(drop).map_err(|error| error.to_string())),
         ("answer", answer, &|bytes| read(&client, bytes, &images(1)).map(drop).map_err(|error| error.to_string())),
     ]);
 }
@@ -204,13 +198,13 @@ fn answers_from_a_device_have_the_same_bytes() {
     let bundle = bundle(&client);
     let query = encrypt(&mut client, &images(3)).unwrap();
     let keys = host.load_keys(&mut bundle.as_slice()).unwrap();
-    let wanted = host.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let wanted = ask(&host, &keys, &query).unwrap();
     for storage in [KeyStorage::Expanded, KeyStorage::Seeded] {
-        let device = WithKeyStorage::new(DigitsServer::new(&network(Shape::LITE), &there, None).unwrap(), storage);
+        let device = DigitsServer::new(&network(Shape::LITE), &there, None).unwrap().with_key_storage(storage);
         let keys = device.load_keys(&mut bundle.as_slice()).unwrap();
         assert_eq!(device.key_limits().memory_bytes, host.key_limits().memory_bytes, "a device expands all keys");
         let before = there.ring().fetched_polynomials();
-        assert!(device.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap() == wanted);
+        assert!(ask(&device, &keys, &query).unwrap() == wanted);
         assert_eq!(there.ring().fetched_polynomials() - before, 2, "the answer alone leaves the device");
     }
 }
@@ -231,13 +225,11 @@ fn clients_share_a_device_whose_memory_is_for_one() {
     let mut queries = Vec::new();
     for (client, wanted, _) in &mut parties {
         let query = encrypt(client, &images(3)).unwrap();
-        queries.push((host.answer(&Request::new(CLIENT, wanted, &query), &Call::default()).unwrap(), query));
+        queries.push((ask(&host, wanted, &query).unwrap(), query));
     }
     let answered = |number: usize| {
         let (wanted, query) = &queries[number];
-        there
-            .answer(&Request::new(CLIENT, &parties[number].2, query), &Call::default())
-            .map(|found| assert!(found == *wanted, "client {number}"))
+        ask(&there, &parties[number].2, query).map(|found| assert!(found == *wanted, "client {number}"))
     };
     // Bytes that are copied to the device for an answer.
     let copied_for = |number: usize| {

@@ -18,7 +18,7 @@ use unspoken_query::{
     Attempt, LookupCandidate, LookupChoice, QueryCodec, QueryForm, QueryReader, SmallAnswer, SmallForms,
 };
 use unspoken_ring::RingKind;
-use unspoken_rlwe::{EvaluationKeys, KeyPlan};
+use unspoken_rlwe::{EvaluationKeys, KeyPlan, KeyStorage};
 
 use crate::description::{Description, LEAST_PERIOD, PROTOCOL, short_period};
 use crate::error::EmbedError;
@@ -64,6 +64,7 @@ pub struct EmbedServer {
     strided: Option<Strided>,
     description: Description,
     precision: Option<Precision>,
+    storage: KeyStorage,
 }
 
 impl EmbedServer {
@@ -197,7 +198,15 @@ impl EmbedServer {
             strided_level: strided.as_ref().map_or(0, Strided::level) as u32,
         };
         let description = Description::new(header, own)?;
-        Ok(Attempt::Made(EmbedServer { encoder, reader, lookup, strided, description, precision }))
+        Ok(Attempt::Made(EmbedServer {
+            encoder,
+            reader,
+            lookup,
+            strided,
+            description,
+            precision,
+            storage: KeyStorage::Expanded,
+        }))
     }
 
     /// The description for clients.
@@ -269,6 +278,14 @@ impl EmbedServer {
 impl CkksServerHalf for EmbedServer {
     fn header(&self) -> &CkksHeader {
         self.description.header()
+    }
+
+    fn key_storage(&self) -> KeyStorage {
+        self.storage
+    }
+
+    fn with_key_storage(self, storage: KeyStorage) -> Self {
+        EmbedServer { storage, ..self }
     }
 }
 

@@ -18,6 +18,7 @@ use unspoken_protocol::{
     ServerHalf,
 };
 use unspoken_query::QueryForm;
+use unspoken_rlwe::EvaluationKeys;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const TOKENS: usize = 120;
@@ -28,6 +29,10 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 fn encrypt(client: &mut EmbedClient, questions: &[usize]) -> Result<Vec<u8>, EmbedError> {
     let encoded = client.encode(questions)?;
     client.query(&encoded)
+}
+
+fn ask(server: &EmbedServer, keys: &EvaluationKeys, query: &[u8]) -> Result<Vec<u8>, EmbedError> {
+    server.answer(&Request::new(CLIENT, keys, query), &Call::default())
 }
 
 fn read(client: &EmbedClient, answer: &[u8], questions: &[usize]) -> Result<Vec<Vec<f64>>, EmbedError> {
@@ -89,7 +94,7 @@ fn encrypted_embeddings_are_the_tables() {
             let query = encrypt(&mut client, &ids).unwrap();
             assert!(query.len() <= server.description().query_bytes());
             assert_eq!(query.len(), encrypt(&mut client, &[3]).unwrap().len());
-            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            let answer = ask(&server, &keys, &query).unwrap();
             assert!(answer.len() <= server.limits().answer_bytes);
             assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
@@ -111,9 +116,7 @@ fn tables_of_eight_and_sixteen_subtables_by_both_methods_are_looked_up() {
             let server = server(table, EmbedOptions::default());
             let mut client = client(table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-            let answer = server
-                .answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap()), &Call::default())
-                .unwrap();
+            let answer = ask(&server, &keys, &encrypt(&mut client, &ids).unwrap()).unwrap();
             assert_close(&read(&client, &answer, &ids).unwrap(), table, &ids);
         }
     }
@@ -128,9 +131,7 @@ fn embeddings_of_every_magnitude_are_the_tables() {
             let server = server(&table, EmbedOptions { form, small_queries: false, ..EmbedOptions::default() });
             let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-            let answer = server
-                .answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap()), &Call::default())
-                .unwrap();
+            let answer = ask(&server, &keys, &encrypt(&mut client, &ids).unwrap()).unwrap();
             let bound = client.description().header().error_bound().unwrap();
             assert!(bound < 1e-4 * f64::from(magnitude), "{magnitude:e}: {bound:e}");
             for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
@@ -160,7 +161,7 @@ fn small_queries_find_the_embeddings() {
         for count in [1, 16, 17, 200, 300] {
             let ids: Vec<usize> = (0..count).map(|i| (5 * i + 3) % (TOKENS + 1)).collect();
             let query = encrypt(&mut client, &ids).unwrap();
-            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            let answer = ask(&server, &keys, &query).unwrap();
             let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
             for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
                 assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{count}: {predicted} {bytes}");
@@ -205,8 +206,8 @@ fn few_tokens_are_answered_in_one_vector() {
         for count in [1, tokens, tokens + 1] {
             let ids: Vec<usize> = (0..count).map(|i| (5 * i + 3) % (TOKENS + 1)).collect();
             let query = encrypt(&mut client, &ids).unwrap();
-            assert!(server.answer(&Request::new(CLIENT, &keys, &query[..query.len() - 1]), &Call::default()).is_err());
-            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            assert!(ask(&server, &keys, &query[..query.len() - 1]).is_err());
+            let answer = ask(&server, &keys, &query).unwrap();
             let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
             for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
                 assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{count}: {predicted} {bytes}");
@@ -248,7 +249,7 @@ fn one_subtable_has_small_queries_up_to_half_of_the_slots() {
     let lengths = [10, 512, 513, 1024].map(|count| {
         let ids: Vec<usize> = (0..count).map(|i| i % 30).collect();
         let query = encrypt(&mut client, &ids).unwrap();
-        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        let answer = ask(&server, &keys, &query).unwrap();
         assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         query.len()
     });
@@ -291,7 +292,7 @@ fn every_form_of_query_finds_the_embeddings() {
             assert_eq!(plan.zeros > 0, queries > 0 && query == QueryForm::OneHot);
             let bytes = encrypt(&mut client, &ids).unwrap();
             assert!(bytes.len() <= server.description().query_bytes());
-            let answer = server.answer(&Request::new(CLIENT, &keys, &bytes), &Call::default()).unwrap();
+            let answer = ask(&server, &keys, &bytes).unwrap();
             assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
     }
@@ -313,7 +314,7 @@ fn short_compact_queries_find_the_embeddings_with_a_bound_of_the_error() {
     let ids: Vec<usize> = (0..128).map(|i| (i * 7) % (TOKENS + 1)).collect();
     let bytes = encrypt(&mut client, &ids).unwrap();
     assert!(bytes.len() <= server.description().query_bytes());
-    let answer = server.answer(&Request::new(CLIENT, &keys, &bytes), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &bytes).unwrap();
     assert!((answer.len()..answer.len() + 300).contains(&client.answer_bytes(ids.len())));
     for (found, &id) in read(&client, &answer, &ids).unwrap().iter().zip(&ids) {
         for (found, clear) in found.iter().zip(table.reconstruct_row(id).unwrap()) {
@@ -382,8 +383,7 @@ fn real_slots_hold_twice_the_tokens() {
     assert_eq!((server.description().form(), client.batch()), (OutputForm::Rows, 2048));
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let ids: Vec<usize> = (0..2048).map(|i| (i * 7) % (TOKENS + 1)).collect();
-    let answer =
-        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap()), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &encrypt(&mut client, &ids).unwrap()).unwrap();
     assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
     // Points of the circle do not fit real slots.
     let options = EmbedOptions { plan: Some(Plan::ComplexFirst), ..EmbedOptions::default() };
@@ -449,9 +449,9 @@ fn halves_that_do_not_belong_together_are_noticed() {
     let (first, mut second) = (client(&one, &server_one), client(&one, &server_one));
     let keys = server_one.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let query = encrypt(&mut second, &[1, 2]).unwrap();
-    let answer = server_one.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let answer = ask(&server_one, &keys, &query).unwrap();
     assert!(read(&second, &answer, &[1, 2]).unwrap_err().to_string().contains("secret key"));
-    let foreign = server_two.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap_err();
+    let foreign = ask(&server_two, &keys, &query).unwrap_err();
     assert!(foreign.to_string().contains("another model"), "{foreign}");
 }
 
@@ -464,13 +464,13 @@ fn hostile_bytes_are_refused() {
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let query = encrypt(&mut client, &[1]).unwrap();
     for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(&Request::new(CLIENT, &keys, &query[..len]), &Call::default()).is_err(), "{len}");
+        assert!(ask(&server, &keys, &query[..len]).is_err(), "{len}");
     }
-    assert!(server.answer(&Request::new(CLIENT, &keys, &vec![0; query.len() + 100]), &Call::default()).is_err());
+    assert!(ask(&server, &keys, &vec![0; query.len() + 100]).is_err());
     for position in [0, 5, 20, 40, 60, 70] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(&Request::new(CLIENT, &keys, &damaged), &Call::default()).is_err(), "{position}");
+        assert!(ask(&server, &keys, &damaged).is_err(), "{position}");
     }
     assert!(server.loaded_key_bytes(b"nonsense").is_err());
     assert!(server.load_keys(&mut &bundle[..bundle.len() - 1]).is_err());
@@ -510,17 +510,12 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let mut client = client(&table, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &[1]).unwrap();
-    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &query).unwrap();
     damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
-        ("query", query, &|bytes| {
-            server
-                .answer(&Request::new(CLIENT, &keys, bytes), &Call::default())
-                .map(drop)
-                .map_err(|error| error.to_string())
-        }),
+        ("query", query, &|bytes| ask(&server, &keys, bytes).map(drop).map_err(|error| error.to_string())),
         ("answer", answer, &|bytes| read(&client, bytes, &[1]).map(drop).map_err(|error| error.to_string())),
     ]);
 }

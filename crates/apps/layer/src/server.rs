@@ -4,7 +4,7 @@ use unspoken_ckks::CkksParameters;
 use unspoken_embedding::{FoldedHead, LinearHead, Subtables};
 use unspoken_lookup::Precision;
 use unspoken_protocol::{Call, CkksHeader, CkksServerHalf, Limits, Request, ServerHalf};
-use unspoken_rlwe::EvaluationKeys;
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 use unspoken_scores::{ScoreOptions, ScoreServer, TokenScores};
 
 use crate::description::{Description, PROTOCOL};
@@ -15,6 +15,7 @@ use crate::proto;
 pub struct LayerServer {
     scores: ScoreServer,
     description: Description,
+    storage: KeyStorage,
 }
 
 impl LayerServer {
@@ -59,7 +60,7 @@ impl LayerServer {
             token_mean: folded.token_mean().to_vec(),
         };
         let description = Description { scores: scores.description().clone(), own };
-        LayerServer { scores, description }
+        LayerServer { scores, description, storage: KeyStorage::Expanded }
     }
 
     /// The description for clients.
@@ -77,6 +78,14 @@ impl LayerServer {
 impl CkksServerHalf for LayerServer {
     fn header(&self) -> &CkksHeader {
         self.scores.description().header()
+    }
+
+    fn key_storage(&self) -> KeyStorage {
+        self.storage
+    }
+
+    fn with_key_storage(self, storage: KeyStorage) -> Self {
+        LayerServer { storage, ..self }
     }
 }
 

@@ -22,10 +22,14 @@ pub trait CkksServerHalf: Send + Sync + 'static {
     /// The header, which all applications of encrypted vectors share.
     fn header(&self) -> &CkksHeader;
 
-    /// How the keys of clients are stored in memory.
-    fn key_storage(&self) -> KeyStorage {
-        KeyStorage::Expanded
-    }
+    /// How the keys of clients are stored in memory: [`KeyStorage::Expanded`] at first.
+    fn key_storage(&self) -> KeyStorage;
+
+    /// The same half, which stores keys in this way.
+    #[must_use]
+    fn with_key_storage(self, storage: KeyStorage) -> Self
+    where
+        Self: Sized;
 }
 
 /// Refuses a device that has failed: its process must start again.

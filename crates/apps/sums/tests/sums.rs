@@ -75,7 +75,7 @@ fn a_repeated_contribution_counts_once() {
     query[17..].copy_from_slice(&other[17..]);
     query.truncate(query.len() - CHECKSUM_BYTES);
     append_checksum(&mut query);
-    scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
+    scene.answer(&query).unwrap();
     assert_eq!(numbers(&scene.close().unwrap()), [10, 0]);
 }
 
@@ -176,7 +176,7 @@ fn only_the_collector_counts_and_closes() {
     scene.send(&[scene.encrypt(&[1, 0]), scene.encrypt(&[2, 0])]).unwrap();
     for question in [CollectorQuestion::Count, CollectorQuestion::Close] {
         let query = other.collector().query(&[question]).unwrap();
-        let error = scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap_err();
+        let error = scene.answer(&query).unwrap_err();
         assert!(matches!(error, SumsError::Token) && !error.to_string().contains("contributions"));
         assert!(matches!(error.kind(), ErrorKind::Refused { .. }));
     }
@@ -401,7 +401,7 @@ fn malformed_requests_are_refused_and_change_nothing() {
     let refused = |body: &[u8]| {
         let mut bytes = body.to_vec();
         append_checksum(&mut bytes);
-        let error = scene.server.answer(&Request::new(CLIENT, &(), &bytes), &Call::default()).unwrap_err();
+        let error = scene.answer(&bytes).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Mismatch), "{error}");
         error.to_string()
     };
@@ -417,10 +417,7 @@ fn malformed_requests_are_refused_and_change_nothing() {
     let mut other = body.to_vec();
     other[17] ^= 1;
     refused(&other);
-    assert!(matches!(
-        scene.server.answer(&Request::new(CLIENT, &(), b""), &Call::default()).unwrap_err().kind(),
-        ErrorKind::Malformed
-    ));
+    assert!(matches!(scene.answer(b"").unwrap_err().kind(), ErrorKind::Malformed));
     assert_eq!(scene.server.count().unwrap(), 0);
     assert_eq!(body.len() + CHECKSUM_BYTES, scene.query(&[scene.encrypt(&[1, 0])]).len());
     assert!(scene.server.limits().query_bytes >= body.len() + CHECKSUM_BYTES);
@@ -478,12 +475,12 @@ fn damage_of_messages_is_detected() {
     let scene = Scene::new(2, 10);
     let (one, two) = (scene.encrypt(&[1, 0]), scene.encrypt(&[2, 0]));
     let query = scene.query(&[one.clone(), two]);
-    let receipts = scene.server.answer(&Request::new(CLIENT, &(), &query), &Call::default()).unwrap();
+    let receipts = scene.answer(&query).unwrap();
     let mut collector = scene.collector();
     let ask = collector.query(&[CollectorQuestion::Close]).unwrap();
-    let closed = scene.server.answer(&Request::new(CLIENT, &(), &ask), &Call::default()).unwrap();
+    let closed = scene.answer(&ask).unwrap();
     let count = collector.query(&[CollectorQuestion::Count]).unwrap();
-    let count = scene.server.answer(&Request::new(CLIENT, &(), &count), &Call::default()).unwrap();
+    let count = scene.answer(&count).unwrap();
     let client = contributor(&scene.server);
     let text = |error: SumsError| error.to_string();
     let sent = [one.clone(), one];
@@ -492,12 +489,8 @@ fn damage_of_messages_is_detected() {
         ("private file", scene.key.to_bytes().to_vec(), &|bytes| {
             CollectorKey::from_bytes(bytes).map(drop).map_err(text)
         }),
-        ("contributions", query, &|bytes| {
-            scene.server.answer(&Request::new(CLIENT, &(), bytes), &Call::default()).map(drop).map_err(text)
-        }),
-        ("close", ask, &|bytes| {
-            scene.server.answer(&Request::new(CLIENT, &(), bytes), &Call::default()).map(drop).map_err(text)
-        }),
+        ("contributions", query, &|bytes| scene.answer(bytes).map(drop).map_err(text)),
+        ("close", ask, &|bytes| scene.answer(bytes).map(drop).map_err(text)),
         ("receipts", receipts, &|bytes| client.read(bytes, &sent).map(drop).map_err(text)),
         ("count", count, &|bytes| collector.read(bytes, &[CollectorQuestion::Count]).map(drop).map_err(text)),
         ("sums", closed, &|bytes| collector.read(bytes, &[CollectorQuestion::Close]).map(drop).map_err(text)),

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use unspoken_lookup::{Plan, Precision};
-use unspoken_protocol::{CkksServerHalf, KeyLoader, ServerHalf, WithKeyStorage};
+use unspoken_protocol::{CkksServerHalf, ServerHalf};
 use unspoken_query::QueryForm;
-use unspoken_rlwe::{EvaluationKeys, KeyStorage};
+use unspoken_rlwe::KeyStorage;
 use unspoken_server::Applications;
 
 use crate::kinds::KindOption;
@@ -44,11 +44,12 @@ pub const KEYS: KindOption = KindOption {
 };
 
 /// Adds an application of encrypted vectors, with the storage of keys given in the offer.
-pub fn add_with_keys<H>(offer: &Offer, half: H, applications: Applications) -> anyhow::Result<Applications>
-where
-    H: CkksServerHalf + ServerHalf + KeyLoader<Keys = EvaluationKeys>,
-{
-    offer.add(WithKeyStorage::new(half, key_storage(offer)?), applications)
+pub fn add_with_keys(
+    offer: &Offer,
+    half: impl CkksServerHalf + ServerHalf,
+    applications: Applications,
+) -> anyhow::Result<Applications> {
+    offer.add(half.with_key_storage(key_storage(offer)?), applications)
 }
 
 /// The storage of keys given in the offer.

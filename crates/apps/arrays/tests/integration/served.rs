@@ -20,6 +20,10 @@ const CLIENT: ClientId = ClientId::new([1; 16]);
 static GO: AtomicBool = AtomicBool::new(false);
 
 /// None of them is zero: diagonals of zeros need no key.
+fn ask(server: &MatrixServer, keys: &EvaluationKeys, query: &[u8]) -> Result<Vec<u8>, ArraysError> {
+    server.answer(&Request::new(CLIENT, keys, query), &Call::default())
+}
+
 fn weights(seed: usize) -> Array2<f64> {
     Array2::from_shape_fn((5, 5), |(i, j)| ((7 * i + 3 * j + seed) % 11) as f64 / 10.0 - 0.47)
 }
@@ -89,7 +93,7 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     let encoded = encode(&client, &inputs);
     let query = client.query(&encoded).unwrap();
     assert!(query.len() <= server.limits().query_bytes);
-    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &query).unwrap();
     assert!(answer.len() <= server.limits().answer_bytes && answer.len() <= client.answer_bytes(1));
     let predicted = [client.query_bytes(1), client.expected_answer_bytes(1)];
     for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -191,13 +195,13 @@ fn what_does_not_fit_is_refused() {
         // The query is sent, with zeros.
         let encoded = client.encode(&[unfit]).unwrap();
         let query = client.query(&encoded).unwrap();
-        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        let answer = ask(&server, &keys, &query).unwrap();
         assert!(client.read(&answer, &encoded).is_err(), "{value}");
     }
 
     let encoded = encode(&client, &inputs);
     let query = client.query(&encoded).unwrap();
-    let kind = |query: &[u8]| server.answer(&Request::new(CLIENT, &keys, query), &Call::default()).unwrap_err().kind();
+    let kind = |query: &[u8]| ask(&server, &keys, query).unwrap_err().kind();
     assert_eq!(kind(&query[..query.len() - 1]), ErrorKind::Malformed);
     let header = server.header();
     let mut vectors = header.unpack("query", &query, query.len(), usize::MAX).unwrap();
@@ -208,10 +212,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(kind(&header.pack(vectors.clone())), ErrorKind::Mismatch);
     vectors.pop();
     vectors.push(last);
-    assert!(
-        server.answer(&Request::new(CLIENT, &keys, &header.pack(vectors)), &Call::default()).is_ok(),
-        "the same query again"
-    );
+    assert!(ask(&server, &keys, &header.pack(vectors)).is_ok(), "the same query again");
     let error = server.answer(&Request::new(CLIENT, &keys, &query), &Call::new(&AtomicBool::new(true))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 
@@ -266,13 +267,11 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let keys = keys(&server, &client);
     let encoded = encode(&client, &inputs(1));
     let query = client.query(&encoded).unwrap();
-    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &query).unwrap();
     let text = |error: ArraysError| error.to_string();
     crate::damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| Description::insecure_from_bytes(bytes).map(drop).map_err(text)),
-        ("query", query, &|bytes| {
-            server.answer(&Request::new(CLIENT, &keys, bytes), &Call::default()).map(drop).map_err(text)
-        }),
+        ("query", query, &|bytes| ask(&server, &keys, bytes).map(drop).map_err(text)),
         ("answer", answer, &|bytes| client.read(bytes, &encoded).map(drop).map_err(text)),
     ]);
 }

@@ -10,11 +10,11 @@ use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_protocol::{
-    ApplicationError, Call, CkksClientHalf, CkksDescription, ClientHalf, ClientId, ErrorKind, KeyLoader, ProtocolError,
-    Request, ServerHalf, WithKeyStorage,
+    ApplicationError, Call, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind,
+    KeyLoader, ProtocolError, Request, ServerHalf,
 };
 use unspoken_query::QueryForm;
-use unspoken_rlwe::KeyStorage;
+use unspoken_rlwe::{EvaluationKeys, KeyStorage};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];
@@ -83,6 +83,10 @@ fn encrypt<S: Borrow<str>>(client: &mut ClassifyClient, questions: &[S]) -> Resu
     client.query(&encoded)
 }
 
+fn ask(server: &ClassifyServer, keys: &EvaluationKeys, query: &[u8]) -> Result<Vec<u8>, ClassifyError> {
+    server.answer(&Request::new(CLIENT, keys, query), &Call::default())
+}
+
 fn read<S: Borrow<str>>(
     client: &ClassifyClient,
     answer: &[u8],
@@ -103,7 +107,7 @@ fn encrypted_scores_are_the_models_scores() {
         messages[4] = "win ".repeat(300);
         let query = encrypt(&mut client, &messages).unwrap();
         assert!(query.len() <= server.description().query_bytes());
-        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        let answer = ask(&server, &keys, &query).unwrap();
         assert!(answer.len() <= server.limits().answer_bytes);
         for (message, classified) in messages.iter().zip(read(&client, &answer, &messages).unwrap()) {
             let clear = model.scores(message);
@@ -124,9 +128,7 @@ fn tables_of_any_width_are_padded_on_both_sides() {
         let server = ClassifyServer::new(model.tables(), &parameters, &ClassifyOptions::default()).unwrap();
         let mut client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-        let answer = server
-            .answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap()), &Call::default())
-            .unwrap();
+        let answer = ask(&server, &keys, &encrypt(&mut client, &GOOD).unwrap()).unwrap();
         for (message, classified) in GOOD.iter().zip(read(&client, &answer, &GOOD).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
@@ -151,7 +153,7 @@ fn every_form_of_query_gives_the_models_scores() {
         let query = encrypt(&mut client, &GOOD).unwrap();
         assert!(query.len() <= server.description().query_bytes());
         assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len());
-        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        let answer = ask(&server, &keys, &query).unwrap();
         // What the client says before it sends is what travels.
         let predicted = [client.query_bytes(GOOD.len()), client.expected_answer_bytes(GOOD.len())];
         for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -186,7 +188,7 @@ fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
         for group in messages.chunks(batch) {
             let query = encrypt(&mut client, group).unwrap();
             assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len(), "the length shows nothing");
-            let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+            let answer = ask(&server, &keys, &query).unwrap();
             assert!(answer.len() <= server.limits().answer_bytes);
             let predicted = [client.query_bytes(group.len()), client.expected_answer_bytes(group.len())];
             for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -203,9 +205,7 @@ fn short_compact_queries_give_the_models_labels_and_a_bound_of_the_error() {
         let size = model.tables().score_bound();
         assert!(bound < size * 2f64.powi(-10), "{bound} {size}");
         let query = encrypt(&mut client, &GOOD[..1]).unwrap();
-        let found =
-            read(&client, &server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap(), &GOOD[..1])
-                .unwrap();
+        let found = read(&client, &ask(&server, &keys, &query).unwrap(), &GOOD[..1]).unwrap();
         assert_ne!(client.share(&found, 4).unwrap(), found);
         assert!(encrypt(&mut client, &vec!["x"; batch + 1]).is_err());
     }
@@ -262,8 +262,7 @@ fn answers_computed_with_other_keys_are_noticed() {
     let server = server(&model, Plan::BabyGiant { babies: 16 });
     let (one, mut two) = (client(&model, &server), client(&model, &server));
     let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
-    let answer =
-        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut two, &GOOD).unwrap()), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &encrypt(&mut two, &GOOD).unwrap()).unwrap();
     assert!(read(&two, &answer, &GOOD).unwrap_err().to_string().contains("secret key"));
 }
 
@@ -275,8 +274,8 @@ fn seeded_keys_give_the_same_answers_in_half_of_the_memory() {
     let (bundle, query) = (bundle(&client), encrypt(&mut client, &GOOD).unwrap());
     let (whole, announced) = (expanded.load_keys(&mut bundle.as_slice()).unwrap(), expanded.key_limits().memory_bytes);
     assert_eq!(expanded.loaded_key_bytes(&bundle[..FRONT]).unwrap(), announced);
-    let answer = expanded.answer(&Request::new(CLIENT, &whole, &query), &Call::default()).unwrap();
-    let seeded = WithKeyStorage::new(expanded, KeyStorage::Seeded);
+    let answer = ask(&expanded, &whole, &query).unwrap();
+    let seeded = expanded.with_key_storage(KeyStorage::Seeded);
     let keys = seeded.load_keys(&mut bundle.as_slice()).unwrap();
     let loaded = seeded.loaded_key_bytes(&bundle[..FRONT]).unwrap();
     assert!(keys.bytes() <= loaded && loaded == seeded.key_limits().memory_bytes);
@@ -316,11 +315,8 @@ fn halves_of_different_models_do_not_meet() {
     let mut client_two = client(&two, &server_two);
     let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
     let query = encrypt(&mut client_two, &["x"]).unwrap();
-    assert!(matches!(
-        server_one.answer(&Request::new(CLIENT, &keys, &query), &Call::default()),
-        Err(ClassifyError::Protocol(ProtocolError::Mismatch { .. }))
-    ));
-    let answer = server_two.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    assert!(matches!(ask(&server_one, &keys, &query), Err(ClassifyError::Protocol(ProtocolError::Mismatch { .. }))));
+    let answer = ask(&server_two, &keys, &query).unwrap();
     assert!(read(&client(&one, &server_one), &answer, &["x"]).is_err());
 }
 
@@ -333,13 +329,13 @@ fn hostile_bytes_are_refused() {
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();
     for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(&Request::new(CLIENT, &keys, &query[..len]), &Call::default()).is_err(), "{len}");
+        assert!(ask(&server, &keys, &query[..len]).is_err(), "{len}");
     }
-    assert!(server.answer(&Request::new(CLIENT, &keys, &vec![0; query.len() + 100]), &Call::default()).is_err());
+    assert!(ask(&server, &keys, &vec![0; query.len() + 100]).is_err());
     for position in [0, 5, 20, 40, 60, 70] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(&Request::new(CLIENT, &keys, &damaged), &Call::default()).is_err(), "{position}");
+        assert!(ask(&server, &keys, &damaged).is_err(), "{position}");
     }
     assert!(server.loaded_key_bytes(&bundle[..FRONT]).is_ok());
     assert!(server.loaded_key_bytes(&bundle[..30]).is_err());
@@ -366,9 +362,7 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
     let server = server(&model, Plan::BabyGiant { babies: 16 });
     let mut first = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
-    let answer = server
-        .answer(&Request::new(CLIENT, &keys, &encrypt(&mut first, &["win free cash"]).unwrap()), &Call::default())
-        .unwrap();
+    let answer = ask(&server, &keys, &encrypt(&mut first, &["win free cash"]).unwrap()).unwrap();
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
     let again = ClassifyClient::open(
         description,
@@ -388,7 +382,7 @@ fn small_queries_have_the_scores_of_full_ones() {
     let keys = small.load_keys(&mut bundle(&client).as_slice()).unwrap();
     for messages in [&GOOD[..1], &BAD[..1], &BAD[..2], &[""], &["win ".repeat(300).as_str(), "lunch"]] {
         let query = encrypt(&mut client, messages).unwrap();
-        let answer = small.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        let answer = ask(&small, &keys, &query).unwrap();
         // What the client says before it sends is what travels.
         let predicted = [client.query_bytes(messages.len()), client.expected_answer_bytes(messages.len())];
         for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
@@ -407,14 +401,8 @@ fn small_queries_have_the_scores_of_full_ones() {
         let last = changed[0].len() - 1;
         changed[0][last] ^= 1;
         let changed = client.description().header().pack(changed);
-        assert!(
-            small
-                .answer(&Request::new(CLIENT, &keys, &changed), &Call::default())
-                .unwrap_err()
-                .to_string()
-                .contains("used before")
-        );
-        let error = full.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap_err().to_string();
+        assert!(ask(&small, &keys, &changed).unwrap_err().to_string().contains("used before"));
+        let error = ask(&full, &keys, &query).unwrap_err().to_string();
         assert!(error.contains("a small one of period"), "{error}");
     }
     // Periods that nobody offers.
@@ -422,9 +410,7 @@ fn small_queries_have_the_scores_of_full_ones() {
     for log2_period in [0, 6, 10, 11, 63, 64, 255] {
         let mut vectors = client.description().header().unpack("query", &query, query.len(), 1).unwrap();
         vectors[0][0] = log2_period;
-        let error = small
-            .answer(&Request::new(CLIENT, &keys, &client.description().header().pack(vectors)), &Call::default())
-            .unwrap_err();
+        let error = ask(&small, &keys, &client.description().header().pack(vectors)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{log2_period}: {error}");
     }
 }
@@ -444,14 +430,12 @@ fn prepared_queries_are_asked_and_answered_like_others() {
         // The prepared encryptions have the queries' level: each vector is one of them and its scale.
         let framing = query.len() - vectors * (plan.sent_bytes + 8);
         assert!(framing < 200, "{framing}");
-        let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+        let answer = ask(&server, &keys, &query).unwrap();
         assert_eq!(read(&client, &answer, &["x"]).unwrap()[0].label, model.predict(message));
     }
     // Too little memory for one vector.
     assert_eq!(client.prepare(Needs { burst: 2, memory_bytes: 1000 }).unwrap().zeros, 0);
-    assert!(
-        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &["x"]).unwrap()), &Call::default()).is_ok()
-    );
+    assert!(ask(&server, &keys, &encrypt(&mut client, &["x"]).unwrap()).is_ok());
 }
 
 #[test]
@@ -460,8 +444,7 @@ fn shared_scores_have_noise_above_the_error() {
     let server = full_server(&model);
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-    let answer =
-        server.answer(&Request::new(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap()), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &encrypt(&mut client, &GOOD).unwrap()).unwrap();
     let found = read(&client, &answer, &GOOD).unwrap();
     let bound = client.description().header().error_bound().unwrap();
     for (message, classified) in GOOD.iter().zip(&found) {
@@ -500,17 +483,12 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = encrypt(&mut client, &["x"]).unwrap();
-    let answer = server.answer(&Request::new(CLIENT, &keys, &query), &Call::default()).unwrap();
+    let answer = ask(&server, &keys, &query).unwrap();
     crate::damage::assert_damage_is_refused(&[
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
-        ("query", query, &|bytes| {
-            server
-                .answer(&Request::new(CLIENT, &keys, bytes), &Call::default())
-                .map(drop)
-                .map_err(|error| error.to_string())
-        }),
+        ("query", query, &|bytes| ask(&server, &keys, bytes).map(drop).map_err(|error| error.to_string())),
         ("answer", answer, &|bytes| read(&client, bytes, &["x"]).map(drop).map_err(|error| error.to_string())),
     ]);
 }

@@ -168,9 +168,13 @@ impl Pair {
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
         assert!(query.len() <= self.server.limits().query_bytes);
-        let answer = self.server.answer(&Request::new(CLIENT, &self.keys, query), &Call::default()).unwrap();
+        let answer = self.try_answer(query).unwrap();
         assert!(answer.len() <= self.server.limits().answer_bytes);
         answer
+    }
+
+    fn try_answer(&self, query: &[u8]) -> Result<Vec<u8>, RetrieveError> {
+        self.server.answer(&Request::new(CLIENT, &self.keys, query), &Call::default())
     }
 
     fn ask(&mut self, questions: &[Question]) -> Vec<Answer> {
@@ -303,7 +307,7 @@ fn a_server_follows_its_database_into_another_layout() {
     pair.server.check_ready().unwrap();
     // A query of a client that has the old description is refused, or its answer is.
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    let answer = pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default());
+    let answer = pair.try_answer(&query);
     let error = answer.and_then(|answer| pair.read(&answer, &[Question::Index(1)])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
     // With the new description and the same secret and keys it is answered.
@@ -334,7 +338,7 @@ fn a_server_whose_database_is_stale_says_so() {
     // A database that is no longer there is not served.
     *database.staleness.lock().unwrap() = Some(Staleness::Replaced);
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    let refused = pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default()).unwrap_err();
+    let refused = pair.try_answer(&query).unwrap_err();
     for error in [refused, pair.server.check_ready().unwrap_err()] {
         assert!(error.to_string().contains("restart of the service"), "{error}");
         assert_eq!(error.kind(), ErrorKind::Mismatch, "the client is told");
@@ -398,12 +402,12 @@ fn session_numbers_that_come_again_are_refused() {
     assert_eq!(pair.answer(&first), pair.answer(&first));
     *numbers.0.lock().unwrap() = 1;
     let again = pair.query(&[Question::Index(5)]).unwrap();
-    let refused = pair.server.answer(&Request::new(CLIENT, &pair.keys, &again), &Call::default()).unwrap_err();
+    let refused = pair.try_answer(&again).unwrap_err();
     assert!(refused.to_string().contains("never used"), "{refused}");
     *numbers.0.lock().unwrap() = u32::MAX - 1;
     let last = pair.query(&[Question::Index(1)]).unwrap();
     let overflowing = with_checksum(Mode::Session, [&last[..last.len() - 8], &[0; 8]].concat());
-    let refused = pair.server.answer(&Request::new(CLIENT, &pair.keys, &overflowing), &Call::default()).unwrap_err();
+    let refused = pair.try_answer(&overflowing).unwrap_err();
     assert!(refused.to_string().contains("numbers below 2^32"), "{refused}");
 }
 
@@ -415,7 +419,7 @@ fn what_does_not_fit_is_named() {
     let queries = &query[..query.len() - 8];
     for wrong in [queries[1..].to_vec(), vec![], queries.repeat(17)] {
         let wrong = with_checksum(Mode::Packed, wrong);
-        let error = pair.server.answer(&Request::new(CLIENT, &pair.keys, &wrong), &Call::default()).unwrap_err();
+        let error = pair.try_answer(&wrong).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
         assert!(error.to_string().contains("packed queries"), "{error}");
     }
@@ -546,7 +550,7 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
                 Description::read(bytes, true).map(drop).map_err(|error| error.to_string())
             }),
             ("request", request, &|bytes| {
-                let answer = pair.server.answer(&Request::new(CLIENT, &pair.keys, bytes), &Call::default());
+                let answer = pair.try_answer(bytes);
                 answer.map(drop).map_err(|error| error.to_string())
             }),
             ("answer", answer, &|bytes| pair.read(bytes, &question).map(drop).map_err(|error| error.to_string())),
@@ -614,7 +618,7 @@ fn records_are_found_in_dense_tables() {
         assert!(error.contains("packed: the database has dense tables"), "{error}");
         // A request of another kind of queries.
         let other = with_checksum(Mode::Compact, vec![1; 36]);
-        let error = pair.server.answer(&Request::new(CLIENT, &pair.keys, &other), &Call::default()).unwrap_err();
+        let error = pair.try_answer(&other).unwrap_err();
         assert!(error.to_string().contains("dense tables"), "{error}");
     }
 }
@@ -667,7 +671,7 @@ fn keys_serve_the_smaller_kinds_of_queries_too() {
         assert_eq!(pair.client.is_covered_by(&contents), serve, "{held} {asked}");
         let question = [Question::Index(4)];
         let query = pair.query(&question).unwrap();
-        let answer = pair.server.answer(&Request::new(CLIENT, &pair.keys, &query), &Call::default());
+        let answer = pair.try_answer(&query);
         match serve {
             true => assert_eq!(pair.read(&answer.unwrap(), &question).unwrap()[0], found(&[4; 48], 9)),
             // A bundle of the larger kind replaces the other one.

@@ -155,8 +155,12 @@ impl Scene {
         query
     }
 
+    pub fn answer(&self, query: &[u8]) -> Result<Vec<u8>, SumsError> {
+        self.server.answer(&Request::new(CLIENT, &(), query), &Call::default())
+    }
+
     pub fn send(&self, contributions: &[Contribution]) -> Result<Vec<Receipt>, SumsError> {
-        let answer = self.server.answer(&Request::new(CLIENT, &(), &self.query(contributions)), &Call::default())?;
+        let answer = self.answer(&self.query(contributions))?;
         let client = contributor(&self.server);
         assert_eq!(answer.len(), client.answer_bytes(contributions.len()));
         client.check_answer(&answer, contributions.len())?;
@@ -172,7 +176,7 @@ impl Scene {
         let mut client = self.collector();
         let query = client.query(&[question])?;
         assert_eq!(query.len(), client.query_bytes(1));
-        let answer = self.server.answer(&Request::new(CLIENT, &(), &query), &Call::default())?;
+        let answer = self.answer(&query)?;
         assert!(answer.len() <= client.answer_bytes(1) && answer.len() <= self.server.limits().answer_bytes);
         client.check_answer(&answer, 1)?;
         Ok(client.read(&answer, &[question])?.remove(0))
