@@ -157,7 +157,7 @@ impl Description {
         self.own.prefix as usize
     }
 
-    /// Public tokens of a session, at most: a chunk of private ones must have room behind them.
+    /// Public tokens of a session, at most: a chunk of private tokens must have room after them.
     pub fn most_public_tokens(&self) -> usize {
         self.context().saturating_sub(self.prefix() + self.chunk())
     }
@@ -178,7 +178,7 @@ impl Description {
         Err(ChatError::mismatch("public text", format!("{count} tokens"), needed))
     }
 
-    /// Chunks of private tokens that fit behind so many tokens, the prefix among them.
+    /// Chunks of private tokens that fit after `tokens` tokens. The prefix counts among the tokens.
     pub(crate) fn chunks_behind(&self, tokens: usize) -> usize {
         (self.context().saturating_sub(tokens) / self.chunk()).min(self.chunks())
     }

@@ -133,7 +133,7 @@ impl<R: Read> Hashing<R> {
         self.bytes().map(u32::from_le_bytes)
     }
 
-    /// Compares the checksum, behind which nothing may follow.
+    /// Compares the checksum. Nothing may follow it.
     fn finish(mut self) -> io::Result<()> {
         let mut checksum = [0; CHECKSUM_BYTES];
         self.inner.read_exact(&mut checksum)?;

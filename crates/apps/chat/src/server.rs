@@ -1,4 +1,4 @@
-//! The server's half: runs encrypted chunks behind public tokens.
+//! The server's half: runs encrypted chunks after public tokens.
 
 mod keeping;
 mod public;
@@ -499,7 +499,8 @@ fn small_degree(parameters: &CkksParameters) -> usize {
     (parameters.ring().degree() / 16).max(512)
 }
 
-/// What passes need behind few and behind many public tokens: the number of vectors of scores depends on that.
+/// What passes need after few and after many public tokens: the number of vectors of scores depends on the number of
+/// public tokens.
 fn requirements(
     program: &Program,
     encoder: &Encoder,

@@ -323,7 +323,7 @@ impl ScoreServer {
         self.lookup.prepared_bytes() + self.reader.prepared_bytes()
     }
 
-    /// Gives back the memory that answers left behind for the next ones.
+    /// Gives back the memory that answers keep for later ones.
     pub fn release_idle_memory(&self) {
         self.description.parameters().ring().release_idle();
     }

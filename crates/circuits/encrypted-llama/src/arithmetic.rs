@@ -107,8 +107,8 @@ where
     M: Machine + Sync,
     M::Arithmetic: Sync,
 {
-    /// Prepares a pass behind the public tokens in a cache. `next` says whether the pass begins a new chunk, or runs
-    /// the last one again with other tokens. The session has room for `chunks` chunks.
+    /// Prepares a pass after the public tokens in a cache. `next` says whether the pass begins a new chunk, or runs the
+    /// last chunk again with other tokens. The session has room for `chunks` chunks.
     ///
     /// # Errors
     /// If the session has no room for another chunk, or the tokens do not fit the context of the model.
@@ -394,7 +394,7 @@ where
         let map = LinearPlaces::new(&program.model.config, program.layout(), places);
         let refreshes = Method::Refreshes(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
-            // Results of long maps have a bootstrap before them or behind them in any case.
+            // Long maps have a bootstrap before or after them in any case.
             true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), refreshes],
             true => &[refreshes, Method::Spends(1)],
             false => &[refreshes],

@@ -73,8 +73,8 @@ impl ExplainedStep {
 }
 
 impl Program {
-    /// The steps of the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks behind
-    /// `public` tokens. Seconds are those of `model`.
+    /// The steps of the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks after
+    /// `public` tokens. `model` predicts the seconds.
     ///
     /// # Errors
     /// If `chunk` is not below `chunks`, or a pass cannot run.

@@ -155,7 +155,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Columns for `chunks` private chunks behind `public` tokens.
+    /// Columns for `chunks` private chunks after `public` tokens.
     pub fn new(layout: &Layout, public: usize, chunks: usize) -> Self {
         let private = public.div_ceil(layout.tokens) * layout.tokens;
         let all = private + chunks * layout.chunk();
@@ -167,7 +167,7 @@ impl Columns {
         (self.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
     }
 
-    /// The most vectors of scores in which `chunks` private chunks lie, behind at most `public` tokens.
+    /// The most vectors of scores in which `chunks` private chunks lie, after at most `public` tokens.
     pub(crate) fn most_vectors(layout: &Layout, public: usize, chunks: usize) -> usize {
         match chunks {
             0 => 0,

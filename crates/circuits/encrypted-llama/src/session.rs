@@ -127,8 +127,8 @@ impl<V: Clone + Send + Sync> Session<V> {
 }
 
 impl Program {
-    /// Builds a session again from its vectors: one behind `public` tokens, with room for `chunks` chunks, in which
-    /// `chunk` has run last. `next` gives the vectors in the order of [`Session::vectors`], as many as there are.
+    /// Builds a session again from its vectors: after `public` tokens, with room for `chunks` chunks, where chunk
+    /// `chunk` has run last. `next` gives all vectors, in the order of [`Session::vectors`].
     ///
     /// # Errors
     /// The first error of `next`.

@@ -5,7 +5,7 @@ use unspoken_llama_model::Config;
 use crate::arithmetic::{Function, TensorArithmetic};
 use crate::place::{Place, Quantity};
 
-/// The private pass of a model: a chunk of tokens behind a public prefix and earlier chunks.
+/// The private pass of a model: a chunk of tokens after a public prefix and earlier chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circuit {
     config: Config,
@@ -74,7 +74,7 @@ impl Circuit {
         self.rounds
     }
 
-    /// A session behind the public prefix of the arithmetic.
+    /// A session after the public prefix of the arithmetic.
     ///
     /// # Errors
     /// Those of the arithmetic.

@@ -65,7 +65,7 @@ pub struct RecordedCache {
 }
 
 impl Recorder {
-    /// Records passes behind `public` tokens.
+    /// Records passes after `public` tokens.
     pub fn new(config: &Config, public: usize) -> Self {
         Recorder { config: config.clone(), public, nodes: Vec::new() }
     }

@@ -19,7 +19,7 @@ const ALIGNED_ROWS: usize = 4;
 
 /// The words that some queries multiply the rows of tables of bytes with, as fractions of 2^32.
 pub struct ByteFactors {
-    /// For each query those of all rows, and zeros behind them.
+    /// For each query, the words of all rows, then zeros.
     pub(crate) words: Words,
     rows: usize,
     queries: usize,
@@ -41,7 +41,7 @@ impl ByteFactors {
         self.rows
     }
 
-    /// Words from the factors of a query to those of the next.
+    /// Words from the first factor of a query to the first of the next query.
     pub(crate) fn stride(&self) -> usize {
         self.rows.next_multiple_of(ALIGNED_ROWS)
     }

@@ -12,7 +12,7 @@ const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 
-/// The tokenizer, without unused tokens behind the last other one: they only fill the embedding up.
+/// The tokenizer, without unused tokens at the end of the vocabulary: they only fill the embedding up.
 pub fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadError> {
     let tokens = metadata.texts("tokenizer.ggml.tokens")?;
     if tokens.len() != vocabulary {

@@ -65,7 +65,7 @@ impl TextStream<'_> {
 }
 
 impl Tokenizer {
-    /// Tokens of a text, behind the token for the begin of a text if the model wants one. Control tokens such as
+    /// Tokens of a text. The token for the begin of a text comes first if the model wants one. Control tokens such as
     /// `<|im_start|>` are recognised in the text.
     ///
     /// # Errors
@@ -75,8 +75,8 @@ impl Tokenizer {
         Ok(self.begin.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
-    /// Tokens of a text behind another one, which has the token for the begin. A tokenizer that puts a space in front
-    /// of every text puts none in front of one that begins with a space.
+    /// Tokens of a text that follows another text, without the token for the begin. A tokenizer that puts a space in
+    /// front of every text puts none in front of a text that begins with a space.
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode`].
@@ -110,7 +110,7 @@ impl Tokenizer {
         self.inner.decode(tokens, true).map_err(|error| InputError::Tokenizer(error.to_string()))
     }
 
-    /// A stream of text behind the tokens of a prompt, whose own text it does not give.
+    /// A stream of the text after a prompt. It does not give the text of the prompt itself.
     ///
     /// # Errors
     /// [`InputError::Tokenizer`] if a token is outside the vocabulary.

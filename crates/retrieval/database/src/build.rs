@@ -22,7 +22,7 @@ use crate::store::{Monitor, Phase, Plan, Progress};
 /// Number of layouts that are tried. Each has a tenth more room than the one before.
 const ATTEMPTS: usize = 12;
 
-/// Number of the seed of masks, behind those of the attempts.
+/// Number of the seed of masks: the first after the seeds of the attempts.
 const MASKS_SEED: usize = ATTEMPTS;
 
 /// Options for building a database.

@@ -160,7 +160,7 @@ pub struct EncryptedView<'a> {
 }
 
 impl EncryptedView<'_> {
-    /// One plane of an entry, expanded; `None` behind the last entry.
+    /// One plane of an entry, expanded; `None` after the last entry.
     fn expanded(&self, tables: &Tables, number: u64, plane: usize) -> Result<Option<RlweCiphertext>, PirError> {
         if number >= EncryptedEntry::count(tables) {
             return Ok(None);

@@ -198,7 +198,7 @@ impl PirParameters {
         self.0.bootstrap.ring()
     }
 
-    /// Gives the memory that computations left behind for the next ones back to the allocator.
+    /// Gives memory that computations keep for later ones back to the allocator.
     pub fn release_idle(&self) {
         self.ring().release_idle();
         self.response().release_idle();

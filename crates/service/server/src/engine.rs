@@ -82,7 +82,7 @@ impl Engine {
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
         let name = entry.meta.application.clone();
-        // With the memory of an answer, so that keys never take the place of buffers that answers have left behind.
+        // With the memory of an answer, so that keys never take the place of buffers that answers keep for later ones.
         let work = offer.work_bytes();
         let job = self.work(&self.queue, client, (&name, offer), entry.clone(), work, move |job, memory| {
             let _guard = guard;

@@ -247,7 +247,7 @@ fn canonical(path: &Path) -> Result<PathBuf, PageError> {
     path.canonicalize().map_err(|source| PageError::Read { path: path.to_owned(), source })
 }
 
-/// Where a file is, if it is a regular file in the directory `root`, possibly behind links.
+/// Where a file is, after links are followed, if it is a regular file in the directory `root`.
 fn regular_file_in(root: &Path, path: &Path) -> Result<Option<PathBuf>, PageError> {
     let target = match canonical(path) {
         Err(PageError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),

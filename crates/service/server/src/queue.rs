@@ -158,8 +158,7 @@ mod tests {
         ClientName::new(text)
     }
 
-    /// Queues `clients` one after the other behind a taken slot and returns
-    /// the order in which they were served.
+    /// Queues `clients` one after the other while the slot is taken, and returns the order in which they were served.
     async fn order(queue: &FairQueue, clients: &[&str]) -> Vec<String> {
         let taken = queue.acquire(&name("holder")).await.unwrap();
         let served = Arc::new(Mutex::new(Vec::new()));

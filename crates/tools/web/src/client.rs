@@ -291,8 +291,8 @@ impl Client {
         written(&self.answers(request, answer)?)
     }
 
-    /// Begins a text that the service continues by at most `most_tokens` tokens. It reads the public part, and does not
-    /// see the private one, which comes behind it, nor the tokens that follow.
+    /// Begins a text that the service continues by at most `most_tokens` tokens. The service reads the public part. It
+    /// does not see the private part, which comes after the public one, nor the tokens that follow.
     ///
     /// # Errors
     /// If the application continues no texts, there is no private text, or the texts do not fit.

@@ -41,7 +41,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid of a chunk of `tokens` tokens behind `public` public and `earlier` private ones.
+    /// The grid of a chunk of `tokens` tokens, after `public` public and `earlier` private tokens.
     pub(super) fn new(config: &Config, slots: usize, tokens: usize, public: usize, earlier: usize) -> Self {
         let head = config.head_width.next_power_of_two();
         Grid {

@@ -69,8 +69,8 @@ impl Source {
         self.rows(usize::MAX)?.joined()
     }
 
-    /// Reads and checks the first `count` rows of the table, or all if there are fewer: rows and tokens behind them
-    /// are not looked at, such as rows that pad a table.
+    /// Reads and checks the first `count` rows of the table, or all if there are fewer. Later rows and tokens, such as
+    /// rows that pad a table, are not looked at.
     ///
     /// # Errors
     /// Any of [`TableError`].

@@ -108,8 +108,8 @@ impl ClientModel {
         &self.tokenizer
     }
 
-    /// The texts of those of the tokens that the preparation has not run, each once: the service's answer may be wrong
-    /// behind them. Empty if the half does not say which it has run.
+    /// The texts of the tokens that the preparation has not run, each text once: the service's answer may be wrong
+    /// after such a token. Empty if the half does not say which tokens the preparation has run.
     pub fn uncovered(&self, tokens: &[u32]) -> Vec<String> {
         let Some(coverage) = &self.coverage else { return Vec::new() };
         let mut uncovered: Vec<u32> = tokens.iter().copied().filter(|token| !coverage.covers(*token)).collect();

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Directory that `unspoken llama prepare` wrote
     #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape", "generate"])]
     preparation: Option<PathBuf>,
-    /// Tokens of the public part of the prompt, behind the prefix of a preparation
+    /// Tokens of the public part of the prompt, after the prefix of a preparation
     #[arg(long, value_name = "N")]
     public: usize,
     /// Tokens of the private part, which follows the public one
