@@ -11,8 +11,8 @@ pub(crate) const MAX_GROUPS: usize = 6;
 /// Bits of a pair of the largest primes.
 const LARGEST_PAIR_BITS: f64 = 60.0;
 
-/// Bits by which primes beside terminal primes may differ from their nominal size: those of levels that are not nested,
-/// those of nested levels, and the terminal primes.
+/// Bits by which primes may differ from their nominal size: chain primes of levels that are not nested, chain primes of
+/// nested levels, and terminal primes.
 const CHAIN_SPREAD: f64 = 2.0;
 const NESTED_SPREAD: f64 = 2.5;
 const TERMINAL_SPREAD: f64 = 1.6;
@@ -51,7 +51,7 @@ pub(crate) struct Shape<'a> {
     pub step: u32,
     /// Number of special primes.
     pub special: usize,
-    /// Number of primes of level 0, and the bits of their product; as many as possible without.
+    /// Number of primes of level 0, and the bits of their product; without them, the product is as large as possible.
     pub base: (usize, Option<f64>),
     /// Groups of levels, from level 1 upwards.
     pub groups: &'a [LevelGroup],
@@ -192,8 +192,8 @@ impl Shape<'_> {
     }
 }
 
-/// The numbers of primes whose nominal sizes exceed those of `bottom` by `bits` as closely as possible; of those that
-/// are equally close, the ones with the fewest primes.
+/// The numbers of primes for which the sum of nominal sizes is as close as possible to `bits` above the sum for
+/// `bottom`. Of equally close bases, the one with the fewest primes.
 fn closest_basis(bits: f64, bottom: Basis, shape: TerminalShape) -> Basis {
     let beyond = |terminal: usize| (terminal as f64 - bottom.terminal as f64) * shape.bits;
     let with = |terminal: usize| {
@@ -218,7 +218,7 @@ fn terminal_primes(shape: TerminalShape, step: u32) -> Option<Vec<u32>> {
     near.truncate(TERMINAL_CANDIDATES);
     let sets = (0u32..1 << near.len()).filter(|set| set.count_ones() as usize == shape.primes);
     let members = |set: u32| near.iter().enumerate().filter(move |(i, _)| set >> i & 1 == 1).map(|(_, &q)| q);
-    // The sum decides what scales are possible. Single sizes move those of the primes of the chain.
+    // The sum decides what scales are possible. Single sizes move the sizes of the chain primes.
     let deviation = |set: u32| {
         let deviations: Vec<f64> = members(set).map(|q| f64::from(q).log2() - shape.bits).collect();
         let most = deviations.iter().fold(0.0, |most: f64, deviation| most.max(deviation.abs()));

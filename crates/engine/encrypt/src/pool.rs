@@ -206,8 +206,8 @@ impl Shared {
 impl Drop for Pool {
     fn drop(&mut self) {
         if process_generation() != self.generation {
-            // A child does not have the thread, and may wait forever for this lock or for that of the ring's memory, so
-            // nothing is locked or freed.
+            // A child does not have the thread, and may wait forever for this lock or for the lock of the ring's
+            // memory. So nothing is locked or freed.
             std::mem::forget((self.worker.take(), Arc::clone(&self.shared)));
             return;
         }

@@ -88,7 +88,7 @@ pub struct Bootstrap {
     layout: PartLayout,
     /// The map from slots to coefficients, down to level 0. Sparse slots need fewer factors and levels.
     slots_to_coeffs: Vec<LinearPlan>,
-    /// The map from coefficients to slots, from the level of the raise down to that of the reduction.
+    /// CoeffsToSlots, from the level after ModRaise down to the level of EvalMod.
     coeffs_to_slots: Vec<LinearPlan>,
     /// Sums the copies of sparse slots.
     sub_sum: InnerSum,
@@ -105,16 +105,16 @@ fn baby_steps(diagonals: &Diagonals) -> usize {
     stride << (log2.ceil() as u32)
 }
 
-/// Number of factors of a map of sparse slots: no factor has more stages than those of the map of all slots, which has
-/// `most` factors.
+/// Number of factors of a map of sparse slots: no factor has more stages than a factor of the map of all slots, which
+/// has `most` factors.
 fn factor_count(parameters: &CkksParameters, slots: usize, most: usize) -> usize {
     let stages = |slots: usize| slots.trailing_zeros() as usize;
     let longest = stages(parameters.slots()).div_ceil(most);
     stages(slots).div_ceil(longest).max(most.min(2))
 }
 
-/// The factors of a constant for the factors of the map from coefficients to slots, whose entries are rounded at the
-/// given bits: those that make the errors of all entries relative to their size the same. A stage halves the entries.
+/// The share of a constant for each factor of the map from coefficients to slots. The entries of a factor are rounded
+/// at the given bits; the shares make the relative errors of all entries equal. A stage halves the entries.
 fn shares(constant: f64, stages: &[usize], bits: &[f64]) -> Vec<f64> {
     let size: Vec<f64> = bits.iter().zip(stages).map(|(bits, &stages)| bits - stages as f64).collect();
     let mean = (size.iter().sum::<f64>() + constant.log2()) / size.len() as f64;
@@ -144,7 +144,7 @@ struct CoeffsToSlots {
 }
 
 impl CoeffsToSlots {
-    /// The plans of its factors, from the level of the raise down to that of the reduction.
+    /// The plans of its factors, from the level after ModRaise down to the level of EvalMod.
     fn plans(
         &self,
         parameters: &CkksParameters,

@@ -1,8 +1,8 @@
 //! The functional bootstrap of subring queries: few torus elements to points on the circle, with few keys.
 //!
 //! The raise of such a query adds integers in a subring alone (`unspoken_rlwe::SubringQuery`). So its polynomial
-//! already repeats in the slots: the map from coefficients to slots is that of few slots, and only the part of the
-//! subring without elements has to be removed by a trace. Nothing is mapped from slots to coefficients.
+//! already repeats in the slots. CoeffsToSlots maps few slots only, and a trace removes only the part of the subring
+//! without elements. There is no SlotsToCoeffs.
 
 use std::fmt;
 
@@ -130,7 +130,7 @@ impl SubringBootstrap {
     /// [`SubringBootstrapper::exponential`] in the clear, with its noise: `torus` has the elements of a query.
     ///
     /// # Errors
-    /// If there are not as many elements as a query has, or as for [`SubringBootstrapper::exponential`].
+    /// If the number of elements is not the number in a query, or as for [`SubringBootstrapper::exponential`].
     pub fn simulate(&self, simulator: &Simulator, torus: &[f64], scale: f64) -> Result<Simulated, CkksError> {
         let raised = simulator.raise_query(&self.queries, torus, (self.raised_level(), self.raised_scale()))?;
         let slots = coeffs_to_slots(simulator, &self.sub_sum, &self.coeffs_to_slots, &raised)?;

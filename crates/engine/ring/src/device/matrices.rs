@@ -64,7 +64,7 @@ impl DeviceRing {
         Ok(out)
     }
 
-    /// The vectors are those of the columns, and then those of the rows.
+    /// First the vectors of the columns, then the vectors of the rows.
     fn products(
         &self,
         ring: &Ring,
