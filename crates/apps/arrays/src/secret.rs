@@ -254,7 +254,7 @@ impl Secret {
     /// Each call draws new noise: share a result once.
     ///
     /// # Errors
-    /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.
+    /// The errors of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.
     pub fn decrypt_to_share(
         &self,
         result: &EncryptedResult,

@@ -104,7 +104,8 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], also for an insecure preset, or if dimensions, levels or units make no sense.
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if dimensions, levels or units make no
+    /// sense.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
         Self::read(bytes, false)
     }
@@ -112,7 +113,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
         Self::read(bytes, true)
     }

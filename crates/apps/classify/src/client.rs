@@ -125,7 +125,7 @@ impl ClassifyClient {
     /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Classified], bits: u32) -> Result<Vec<Classified>, ClassifyError> {
         let noise = self.sharing_noise(bits)?;
         let share = |answer: &Classified| {
@@ -141,7 +141,7 @@ impl ClassifyClient {
     /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`].
+    /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Classified, bits: u32) -> Result<f64, ClassifyError> {
         Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
     }

@@ -92,7 +92,7 @@ impl DigitsClient {
     /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Recognised], bits: u32) -> Result<Vec<Recognised>, DigitsError> {
         let noise = self.sharing_noise(bits)?;
         let share = |answer: &Recognised| {
@@ -108,7 +108,7 @@ impl DigitsClient {
     /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`].
+    /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Recognised, bits: u32) -> Result<f64, DigitsError> {
         Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
     }

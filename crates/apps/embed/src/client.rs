@@ -150,7 +150,7 @@ impl EmbedClient {
         &self.codes
     }
 
-    /// Decrypts an answer with that many vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
+    /// Decrypts an answer with `vectors` vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
     /// from the result of a following layer. Returns the first `tokens` slots of each vector, times the header's unit.
     ///
     /// # Errors

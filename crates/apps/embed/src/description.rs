@@ -41,7 +41,7 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], also for an insecure preset, or if the table's shape is invalid.
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if the table's shape is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, false)
     }
@@ -49,7 +49,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, true)
     }

@@ -176,7 +176,7 @@ impl LayerClient {
     /// to a power of two, so that neither its size nor its rounding shows more of the length of a text.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[ScoredText], bits: u32) -> Result<Vec<ScoredText>, LayerError> {
         let share = |answer: &ScoredText| {
             let mut scores = answer.scores.clone();
@@ -191,7 +191,7 @@ impl LayerClient {
     /// the answer.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`].
+    /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &ScoredText, bits: u32) -> Result<f64, LayerError> {
         let own = &self.description.own;
         // Scores are sums within the header's bound, divided by the number of tokens, and constants of the head.

@@ -136,13 +136,13 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// Maximum number of questions in one query.
     fn batch(&self) -> usize;
 
-    /// Maximum length in bytes of a query of that many questions.
+    /// Maximum length in bytes of a query of `questions` questions.
     fn query_bytes(&self, questions: usize) -> usize;
 
-    /// Maximum length in bytes of the answer to a query of that many questions, according to the description.
+    /// Maximum length in bytes of the answer to a query of `questions` questions, according to the description.
     fn answer_bytes(&self, questions: usize) -> usize;
 
-    /// Expected length in bytes of the answer to a query of that many questions, for people: the service may send any
+    /// Expected length in bytes of the answer to a query of `questions` questions, for people: the service may send any
     /// length up to [`answer_bytes`](Self::answer_bytes), which is the default.
     fn expected_answer_bytes(&self, questions: usize) -> usize {
         self.answer_bytes(questions)

@@ -82,7 +82,7 @@ impl CkksHeader {
         self
     }
 
-    /// The same header with the expected length of an answer: that many vectors, which
+    /// The same header with the expected length of an answer: `vectors` vectors, which
     /// [`write_output`](crate::write_output) writes from outputs of this level and scale.
     pub fn with_answer(mut self, vectors: usize, level: usize, scale: f64) -> Self {
         let vector = sent_output_bytes(&self.parameters, level, scale);
@@ -94,8 +94,9 @@ impl CkksHeader {
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed, request
-    /// keys that do not exist or are too many, or claim errors that are much smaller than those of a fresh encryption.
+    /// The errors of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed,
+    /// request keys that do not exist or are too many, or claim errors that are much smaller than those of a fresh
+    /// encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
         protocol: Protocol,
@@ -248,7 +249,7 @@ impl CkksHeader {
     /// Refuses queries that would cost a client more memory and time than any application needs.
     ///
     /// # Errors
-    /// If a query of that many bytes exceeds the limit.
+    /// If a query of `bytes` bytes exceeds the limit.
     pub fn check_query_bytes(bytes: usize) -> Result<(), ProtocolError> {
         Ok(limits::check_query_bytes(bytes as u64)?)
     }
@@ -256,7 +257,7 @@ impl CkksHeader {
     /// Refuses a service whose answers may be larger than any application needs.
     ///
     /// # Errors
-    /// If an answer of that many bytes exceeds the limit.
+    /// If an answer of `bytes` bytes exceeds the limit.
     pub fn check_answer_bytes(bytes: usize) -> Result<(), ProtocolError> {
         Ok(limits::check_answer_bytes(bytes as u64)?)
     }

@@ -147,7 +147,7 @@ impl Keyring {
     /// Encrypts values under a seed of their own. Returns the bytes of a vector of a query.
     ///
     /// # Errors
-    /// Those of [`Encryptor::encrypt_at`].
+    /// The errors of [`Encryptor::encrypt_at`].
     pub fn encrypt(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Vec<u8>, ProtocolError> {
         Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.header.parameters()))
     }

@@ -33,7 +33,7 @@ pub struct SmallOffer {
 }
 
 impl SmallForms {
-    /// The query that holds that many questions, of the shortest period, and its answer. `None` if there is none of
+    /// The query that holds `questions` questions, of the shortest period, and its answer. `None` if there is none of
     /// this length, so that a full query has to be sent.
     pub fn holding(&self, questions: usize) -> Option<(SmallQuery, SmallAnswer)> {
         let slots = questions.checked_mul(self.question_slots)?;

@@ -54,7 +54,7 @@ impl ShortCompact {
         Ok(ShortCompact { shape, queries, period })
     }
 
-    /// The largest period for that many subtables; 0 if there are too many.
+    /// The largest period for `subtables` subtables; 0 if there are too many.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping.

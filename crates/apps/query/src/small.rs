@@ -184,7 +184,7 @@ pub struct SmallAnswer {
 }
 
 impl SmallAnswer {
-    /// Answers of that many outputs, each of which repeats after `period` slots.
+    /// Answers of `outputs` outputs, each of which repeats after `period` slots.
     ///
     /// # Errors
     /// If the period is not a power of two up to half the number of slots, or there are no outputs.

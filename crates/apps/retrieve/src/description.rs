@@ -128,7 +128,7 @@ impl Description {
         self.tables.query_bytes(mode)
     }
 
-    /// Length in bytes of the answer to a request of that many queries.
+    /// Length in bytes of the answer to a request of `queries` queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
         queries * self.tables.planes() * self.tables.response_bytes() + ANSWER_OVERHEAD_BYTES
     }

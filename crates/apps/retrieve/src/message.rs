@@ -120,7 +120,7 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
     }
 }
 
-/// Length of a request of that many queries, in bytes.
+/// Length of a request of `queries` queries, in bytes.
 pub(crate) fn request_bytes(description: &Description, mode: Mode, queries: usize) -> usize {
     let repeated = if mode == Mode::Session { WORD * queries.saturating_sub(1) } else { 0 };
     description.query_bytes(mode) * queries - repeated + REQUEST_OVERHEAD_BYTES
@@ -203,7 +203,7 @@ pub(crate) fn write_answer<'a>(
     bytes
 }
 
-/// Reads the answer to a request of that many queries from untrusted bytes: the version, and the responses to each
+/// Reads the answer to a request of `queries` queries from untrusted bytes: the version, and the responses to each
 /// query.
 ///
 /// # Errors

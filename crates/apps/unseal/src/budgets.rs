@@ -94,8 +94,8 @@ impl Budgets {
         (self.most_clients * CLIENT_BYTES) as u64
     }
 
-    /// Charges a request of that many evaluations to a client. A request with the bytes of one that was charged within
-    /// the last ten minutes, and is among the client's last 16, is not charged again: it has the same answer.
+    /// Charges a request of `evaluations` evaluations to a client. A request with the bytes of one that was charged
+    /// within the last ten minutes, and is among the client's last 16, is not charged again: it has the same answer.
     ///
     /// # Errors
     /// [`UnsealError::Exhausted`] if the client has fewer evaluations left; nothing is charged then.

@@ -35,7 +35,7 @@ impl UnsealServer {
         self
     }
 
-    /// The number of names in a request of so many bytes.
+    /// The number of names in a request of `bytes` bytes.
     fn count(&self, bytes: usize) -> Result<u32, UnsealError> {
         let (count, most) = (bytes / request_bytes(1), self.budgets.allowance().most_questions());
         if bytes != request_bytes(count) || !(1..=most).contains(&count) {

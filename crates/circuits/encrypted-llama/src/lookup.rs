@@ -168,7 +168,7 @@ impl EmbeddingLookup {
     /// at level 0.
     ///
     /// # Errors
-    /// Those of the operations.
+    /// The errors of the operations.
     pub fn of_elements(
         &self,
         machine: &SimulatedMachine<'_>,

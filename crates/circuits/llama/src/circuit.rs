@@ -77,7 +77,7 @@ impl Circuit {
     /// A session after the public prefix of the arithmetic.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn session<A: TensorArithmetic>(&self, arithmetic: &mut A) -> Result<Session<A>, A::Error> {
         let caches = (0..self.config.layers).map(|layer| arithmetic.cache(layer)).collect::<Result<_, _>>()?;
         Ok(Session { caches, tokens: arithmetic.public_tokens() })
@@ -87,7 +87,7 @@ impl Circuit {
     /// output of the last norm; [`logits`](Self::logits) continues.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn pass<A: TensorArithmetic>(
         &self,
         arithmetic: &mut A,
@@ -109,7 +109,7 @@ impl Circuit {
     /// Logits of outputs of the last norm: `tokens x 1 x vocabulary`.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn logits<A: TensorArithmetic>(&self, arithmetic: &mut A, normed: &A::Tensor) -> Result<A::Tensor, A::Error> {
         arithmetic.linear(normed, Place::new(self.config.layers, Quantity::Logits))
     }
@@ -150,7 +150,7 @@ impl Circuit {
     /// head depends on another one.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn heads<A: TensorArithmetic>(
         &self,
         arithmetic: &mut A,

@@ -91,7 +91,7 @@ impl ErrorBound {
         Self::above(parameters, plan, tables, 0)
     }
 
-    /// [`ErrorBound::of`] for queries that many levels above the minimum, so that outputs end at that level.
+    /// [`ErrorBound::of`] for queries `levels` levels above the minimum, so that outputs end at that level.
     pub fn above(parameters: &CkksParameters, plan: Plan, tables: TableSummary, levels: usize) -> Option<Self> {
         let lipschitz = match plan.index_encoding() {
             IndexEncoding::Alpha => power_lipschitz(tables.columns),

@@ -56,7 +56,7 @@ pub const MORE_LEVELS: usize = 2;
 /// the level `lowest`, or, while that is a [`LookupError::Plan`], at up to [`MORE_LEVELS`] more.
 ///
 /// # Errors
-/// Those of the last attempt.
+/// The errors of the last attempt.
 pub fn at_lowest_level<T>(
     parameters: &CkksParameters,
     lowest: usize,

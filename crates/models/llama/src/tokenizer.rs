@@ -79,7 +79,7 @@ impl Tokenizer {
     /// front of every text puts none in front of a text that begins with a space.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode_behind(&self, text: &str) -> Result<Vec<u32>, InputError> {
         // A space in front would make a token of nothing.
         if text.is_empty() {

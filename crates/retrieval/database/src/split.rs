@@ -34,7 +34,7 @@ impl Split {
     /// written later, of the same version and in the same number, belong to the same split.
     ///
     /// # Errors
-    /// If the database has no dense tables, cannot be cut into so many shards, or [`DatabaseError::Cancelled`] soon
+    /// If the database has no dense tables, cannot be cut into `shards` shards, or [`DatabaseError::Cancelled`] soon
     /// after `cancel` is set.
     pub fn new(snapshot: Arc<Snapshot>, shards: usize, cancel: &AtomicBool) -> Result<Self, DatabaseError> {
         let split = snapshot.tables().split(shards)?;

@@ -89,7 +89,7 @@ pub trait UploadedDatabase: VersionedDatabase {
     /// [`UploadError::Busy`].
     fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError>;
 
-    /// Makes the next version of all entries of an upload of so many chunks, atomically and durably. An upload that is
+    /// Makes the next version of all entries of an upload of `chunks` chunks, atomically and durably. An upload that is
     /// committed already is not committed again.
     ///
     /// # Errors

@@ -104,12 +104,12 @@ impl<H: ClientHalf> ServiceClient<H> {
         &self.key
     }
 
-    /// The bytes that so many questions will take. The service has the keys already.
+    /// The bytes that `questions` questions will take. The service has the keys already.
     pub fn cost(&self, questions: usize) -> Cost {
         Cost::of_questions(&self.half, questions)
     }
 
-    /// The bytes that so many questions to an application will take, and those of the keys if the service does not
+    /// The bytes that `questions` questions to an application will take, and those of the keys if the service does not
     /// have them. Only the description is fetched; no keys are made, and nothing is stored.
     ///
     /// # Errors

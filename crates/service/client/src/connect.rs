@@ -106,8 +106,8 @@ impl<H: ClientHalf> Target<H> {
         Ok(Connected { half, key, surplus, described: offer.description, usage })
     }
 
-    /// The bytes that so many questions will take, and those of the keys if the service does not have them. Makes and
-    /// stores nothing.
+    /// The bytes that `questions` questions will take, and those of the keys if the service does not have them. Makes
+    /// and stores nothing.
     pub(crate) fn cost(&self, questions: usize, cancel: &Cancel) -> Result<Cost, ClientError> {
         let offer = self.describe(cancel)?;
         let description = self.read(&offer.description)?;

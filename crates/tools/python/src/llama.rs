@@ -96,7 +96,7 @@ impl LlamaConnection {
         Ok(LlamaConnection { client, application })
     }
 
-    /// What so many questions will take, by name.
+    /// What `questions` questions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

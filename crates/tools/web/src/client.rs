@@ -181,13 +181,13 @@ impl Client {
         self.half.batch()
     }
 
-    /// Maximum length in bytes of a request of so many questions.
+    /// Maximum length in bytes of a request of `questions` questions.
     #[wasm_bindgen(js_name = queryBytes)]
     pub fn query_bytes(&self, questions: usize) -> usize {
         self.half.query_bytes(questions)
     }
 
-    /// Expected length in bytes of the answer to a request of so many questions.
+    /// Expected length in bytes of the answer to a request of `questions` questions.
     #[wasm_bindgen(js_name = expectedAnswerBytes)]
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
         self.half.expected_answer_bytes(questions)

@@ -27,7 +27,7 @@ impl<A: ShardAccess> RetrieveRouter<A> {
     }
 }
 
-/// Adds the partial answers of all shards to a request of that many queries, and rounds them.
+/// Adds the partial answers of all shards to a request of `queries` queries, and rounds them.
 fn merged(
     agreed: &Agreed,
     queries: usize,

@@ -59,8 +59,8 @@ struct Candidate {
     sizes: BootstrapSizes,
 }
 
-/// Levels and doublings of reductions. With fewer levels, or with more of the levels used for doublings, no reduction
-/// is precise.
+/// Levels and doublings of reductions. With fewer levels, or with more doublings at the same number of levels, no
+/// reduction is precise.
 const REDUCTIONS: [(usize, usize); 5] = [(8, 3), (8, 2), (8, 1), (7, 1), (7, 0)];
 
 /// The sets of one scale.

@@ -95,7 +95,7 @@ impl DeviceRing {
         self.launch(kernel::MATRIX_PRODUCT, [blocks[0], blocks[1], ring.limb_count(basis)], &arguments)
     }
 
-    /// Copies words of each of so many limbs, `count` of each.
+    /// Copies words of each of `limbs` limbs, `count` of each.
     fn copy_steps(
         &self,
         (source, source_limb, from): (&Words, usize, Step),

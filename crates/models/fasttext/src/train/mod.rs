@@ -62,7 +62,7 @@ pub struct Progress {
 /// `cancel` stops training at the next batch.
 ///
 /// # Errors
-/// [`TrainError::Data`] if the numbers of texts and labels differ, and those of [`fit_with_validation`].
+/// [`TrainError::Data`] if the numbers of texts and labels differ, and the errors of [`fit_with_validation`].
 pub fn fit(
     texts: &[String],
     labels: &[String],

@@ -130,7 +130,7 @@ impl DenseSplit {
     /// each group of each part, however few rows it has; and their rows, in whole blocks.
     ///
     /// # Errors
-    /// If it cannot be cut into so many parts, or answers that are added from them would be wrong too often.
+    /// If it cannot be cut into `parts` parts, or answers that are added from them would be wrong too often.
     pub fn new(parameters: &PirParameters, shape: DenseShape, parts: usize) -> Result<Self, PirError> {
         let (groups, blocks) = (shape.groups(), shape.rows().div_ceil(parameters.ring().degree()));
         let fits = |&group_parts: &usize| parts.is_multiple_of(group_parts) && parts / group_parts <= blocks;

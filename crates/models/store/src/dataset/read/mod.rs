@@ -83,7 +83,7 @@ impl Dataset {
     /// are decoded and white space is one space.
     ///
     /// # Errors
-    /// Those of [`Dataset::read_csv`]; [`DataError::Record`] for another rating too.
+    /// The errors of [`Dataset::read_csv`]; [`DataError::Record`] for another rating too.
     pub fn read_drug_reviews(path: impl AsRef<Path>) -> Result<Self, DataError> {
         drugs::read(path.as_ref())
     }
