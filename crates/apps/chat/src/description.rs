@@ -25,7 +25,7 @@ pub(crate) const PROTOCOL: Protocol = Protocol { kind: "llama", version: PROTOCO
 /// Name of the plan.
 pub(crate) const PLAN: &str = "chunks";
 
-/// Largest keys of the small ring, in bytes: those of the largest presets have some ten megabytes.
+/// Largest keys of the small ring, in bytes. The keys of the largest presets take some ten megabytes.
 const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
 
 /// What is needed where a kind is unknown.

@@ -49,7 +49,7 @@ fn behind_longest_run(text: &[u32]) -> Option<u32> {
     best.map(|(_, token)| token)
 }
 
-/// The token that followed another most often; of several, the one that did so last.
+/// The token that followed `token` most often. Of equally frequent tokens, the one that followed it last.
 fn most_frequent(text: &[u32], token: u32) -> Option<u32> {
     let followers = || text.windows(2).filter(|pair| pair[0] == token).map(|pair| pair[1]);
     let count = |follower: u32| followers().filter(|other| *other == follower).count();

@@ -103,9 +103,9 @@ impl DigitsClient {
         answers.iter().map(share).collect()
     }
 
-    /// A lower bound of the probability that the digit of an answer which [`DigitsClient::share`] returned is that of
-    /// the exact scores, if nothing else is known about them: see
-    /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
+    /// A lower bound of the probability that an answer of [`DigitsClient::share`] has the digit of the exact scores, if
+    /// nothing else is known about the scores: see [`certainty`](unspoken_protocol::SharingNoise::certainty). The bound
+    /// may be shared with the answer.
     ///
     /// # Errors
     /// The errors of [`CkksClientHalf::sharing_noise`].

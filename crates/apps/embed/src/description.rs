@@ -16,7 +16,7 @@ pub const PROTOCOL_VERSION: u32 = 3;
 /// Slots of each vector of the shortest small query: fewer tokens are padded to that number.
 pub(crate) const LEAST_PERIOD: usize = 16;
 
-/// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
+/// Number of tokens of a short compact query, and of slots of its answer, if there are not too many subtables.
 const SHORT_PERIOD: usize = 128;
 
 /// Numbers of tokens of strided queries.
@@ -64,7 +64,7 @@ impl Description {
         self.index.parameters()
     }
 
-    /// Number of tokens in one full query. Fewer are padded, to that number or to that of a small query.
+    /// Number of tokens in one full query. Fewer tokens are padded to this number, or to the number of a small query.
     pub fn batch(&self) -> usize {
         self.index.batch()
     }

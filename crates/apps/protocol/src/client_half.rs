@@ -53,10 +53,10 @@ pub trait KeyGenerator {
         contents == self.bundle_contents()
     }
 
-    /// Sets the keys that [`KeyGenerator::write_keys`] makes besides those of this application: all that a bundle of
-    /// these contents has. None, if `contents` is not of this secret's parameters, or if the bundle would have more
-    /// than `most_bytes` bytes. Returns whether the bundle will have all keys of `contents`. By default keys are not
-    /// shared.
+    /// Sets the keys that [`KeyGenerator::write_keys`] makes in addition to the keys of this application: all keys of a
+    /// bundle with these contents. No keys, if `contents` has other parameters than this secret, or if the bundle would
+    /// have more than `most_bytes` bytes. Returns whether the bundle will have all keys of `contents`. By default keys
+    /// are not shared.
     fn set_shared_keys(&mut self, contents: &[u8], _most_bytes: u64) -> bool {
         contents == self.bundle_contents()
     }

@@ -75,7 +75,7 @@ impl CkksHeader {
     }
 
     /// The same header for answers in this unit, a power of two: clients multiply decrypted numbers by it. The bounds
-    /// of the numbers and of their errors are those of the products, so they stay as they are.
+    /// of the numbers and of their errors already bound these products, so they stay as they are.
     pub fn with_unit(mut self, unit: f64) -> Self {
         self.message.unit = unit;
         self.least_error = error_floor(&self.parameters) * unit;
@@ -95,7 +95,7 @@ impl CkksHeader {
     ///
     /// # Errors
     /// The errors of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed,
-    /// request keys that do not exist or are too many, or claim errors that are much smaller than those of a fresh
+    /// request keys that do not exist or are too many, or claim errors that are much smaller than the errors of a fresh
     /// encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
@@ -145,8 +145,8 @@ impl CkksHeader {
         &self.parameters
     }
 
-    /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. These stay apart
-    /// from others, so that a client makes them only for applications that need them.
+    /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. Keys of bootstraps
+    /// stay apart from others, so that a client makes them only for applications that need them.
     pub fn key_set(&self) -> KeySetId {
         let kind = match self.bootstraps() {
             Bootstraps::Nothing => "switching keys",
@@ -221,14 +221,14 @@ impl CkksHeader {
         self.least_error
     }
 
-    /// Keeps this header's bound of the error from falling below that of an `earlier` description of the same service:
-    /// answers that were computed for that one may still be shared.
+    /// Keeps this header's bound of the error from falling below the bound of an `earlier` description of the same
+    /// service: answers to the earlier description may still be shared.
     pub fn keep_error_bound(&mut self, earlier: &CkksHeader) {
         self.least_error = self.least_error.max(earlier.least_error).max(earlier.message.error);
     }
 
-    /// Refuses keys of bootstraps, except of those that the application makes: with them a service could do more than
-    /// its application needs.
+    /// Refuses keys of bootstraps that the application does not make: with such keys a service could do more than its
+    /// application needs.
     ///
     /// # Errors
     /// If the application has no use for a key.

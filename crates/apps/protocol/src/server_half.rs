@@ -75,7 +75,7 @@ impl<'a, K> Request<'a, K> {
     }
 }
 
-/// Requests that [`ServerHalf::answer_together`] answers together: those with the same number, up to a weight.
+/// Requests that [`ServerHalf::answer_together`] answers together: requests with the same number, up to a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Number of the group.

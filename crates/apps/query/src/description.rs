@@ -28,11 +28,11 @@ pub struct IndexFields<'a> {
     pub query_level: u32,
     /// Name of the form of query.
     pub query_form: &'a str,
-    /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, that of all
-    /// queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
+    /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, the period of
+    /// all queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
     pub small_period: u32,
     /// Number of tokens of a query for a strided lookup, and the level of its vectors ([`SmallQuery::strided`]); zeros
-    /// if the server has none. Queries of at most that many slots are such ones.
+    /// if the server has none. A query of at most that number of tokens is a query for the strided lookup.
     pub strided: (u32, u32),
     /// Number of slots of each vector that a question takes; it divides the number of slots.
     pub question_slots: usize,
@@ -202,7 +202,7 @@ impl IndexDescription {
         self.small.as_ref()?.holding(questions)
     }
 
-    /// The form of a query of untrusted vectors, and that of its answer, if it is a small one.
+    /// The form of a query of untrusted vectors and the form of its answer, if the query is small.
     ///
     /// # Errors
     /// If it is a small query of a period that this description does not offer.
@@ -247,7 +247,7 @@ impl IndexDescription {
     }
 
     /// Maximum length in bytes of a full answer with `vectors` vectors, none of which has a higher level than the
-    /// query; at most that of the [`limits`].
+    /// query; at most the length in the [`limits`].
     pub fn full_answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
         let bytes = vectors.saturating_mul(vector).min(limits::MOST_ANSWER_BYTES as usize);

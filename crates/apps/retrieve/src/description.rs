@@ -227,7 +227,7 @@ fn kind_message(kind: TableKind) -> proto::TableKind {
     }
 }
 
-/// The seed of the masks of tables; empty for those that have none of their own.
+/// The seed of the masks of tables; empty for tables without masks of their own.
 fn mask_bytes(tables: &Tables) -> Vec<u8> {
     tables.masks().map(|MaskSeed(seed)| seed.to_vec()).unwrap_or_default()
 }

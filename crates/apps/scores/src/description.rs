@@ -81,7 +81,7 @@ impl ScoreDescription {
         self.shape.subtables as usize
     }
 
-    /// Whether a client's tables of `columns` columns are those of the server, which pads them.
+    /// Whether a client's tables of `columns` columns fit the server's tables, which are padded.
     pub fn has_columns(&self, columns: usize) -> bool {
         self.query_form().padded_columns(columns) == self.shape.columns as usize
     }

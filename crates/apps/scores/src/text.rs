@@ -25,7 +25,7 @@ impl ScoreDescription {
     }
 
     /// Encrypts one to [`ScoreDescription::batch`] texts. The length in bytes depends only on their number: it is
-    /// always the same, or that of the shortest small query that holds them.
+    /// always the same, or the length of the shortest small query that holds them.
     ///
     /// # Errors
     /// If their number is out of range, or the system has no randomness.

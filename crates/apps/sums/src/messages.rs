@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// One contribution. The bound on its noise is that of an honest one: nothing is claimed in a request.
+/// One contribution. The bound on its noise is the bound of an honest contribution: a request claims nothing.
 fn addend(description: &Description, bytes: &[u8]) -> Result<Addend, SumsError> {
     let refuse = || SumsError::mismatch("contribution", format!("{} bytes", bytes.len()), "an id and a ciphertext");
     let (id, rest) = bytes.split_first_chunk::<{ size_of::<Id>() }>().ok_or_else(refuse)?;

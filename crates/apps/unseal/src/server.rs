@@ -13,7 +13,7 @@ use crate::error::UnsealError;
 /// Bytes of memory for each name of a request while it is evaluated: elements before and after, and their sums.
 const NAME_BYTES: usize = 2048;
 
-/// Gives clients the keys of the records that they ask for, without learning which, as many as their allowance permits.
+/// Gives clients the keys of the records that they ask for, up to their allowance, without learning which records.
 pub struct UnsealServer {
     key: ServiceKey,
     description: Description,

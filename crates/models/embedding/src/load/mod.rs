@@ -101,7 +101,8 @@ impl Rows {
     }
 }
 
-/// The width of an array of this shape, after checking that its values, of `bytes` bytes each, need at most `bytes`.
+/// The width of an array of this shape, after checking that its values, of `each` bytes each, need at most `bytes`
+/// bytes.
 fn width_of(path: &Path, shape: &[u64], each: u64, bytes: u64) -> Result<usize, TableError> {
     let refuse = |needed: &str| TableError::Array {
         path: path.to_owned(),
