@@ -49,12 +49,13 @@ impl<V> Tensor<V> {
 /// How a step can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// At any level, with a result so many levels below.
+    /// At any level. The number is the number of levels from the input down to the result.
     Spends(usize),
     /// One level below, with a result that cannot be bootstrapped before its rows and their products, which take a
     /// level each.
     Skews,
-    /// Between the halves of a bootstrap, with a result so many levels below that of the bootstrap.
+    /// Between the halves of a bootstrap. The number is the number of levels from the bootstrap's level down to the
+    /// result.
     Refreshes(usize),
 }
 
@@ -187,7 +188,7 @@ where
         Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number(), place }
     }
 
-    /// Runs the whole pass on the vectors of its input, and returns those of its [`Program::result`].
+    /// Runs the whole pass on the vectors of its input, and returns the vectors of its [`Program::result`].
     ///
     /// # Errors
     /// If a step cannot run, or was cancelled.
@@ -202,7 +203,7 @@ where
         Ok(result.into_vectors())
     }
 
-    /// Vectors that were bootstrapped so far, without those of heads that others ran.
+    /// Vectors that this process bootstrapped so far. Heads that other processes ran do not count.
     pub fn bootstraps(&self) -> usize {
         self.bootstraps
     }

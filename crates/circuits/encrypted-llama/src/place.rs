@@ -212,8 +212,8 @@ impl<'a> Prices<'a> {
         // Rows are one level below the cache, which is the input after the tensors with vectors.
         let above: Vec<usize> = (0..step.inputs.len()).map(|input| usize::from(input >= step.vectors.len())).collect();
         let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
-        // Levels below the entry of bootstraps have other moduli than those of circuits: scales grow there. One product
-        // fits, of logits.
+        // Levels below the entry of bootstraps have other moduli than levels of circuits: scales grow there. One
+        // product fits, of logits.
         let floor = if Program::is_last(step.place) { 0 } else { entry };
         let spending = |spent: usize| {
             let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);

@@ -12,7 +12,7 @@ use crate::program::Program;
 /// What passes of sessions need.
 #[derive(Clone, Debug)]
 pub struct Requirements {
-    /// The client's switching keys. Those of the small ring ([`Program::small_ring`]) are not among them.
+    /// The client's switching keys. The keys of the small ring ([`Program::small_ring`]) are not among them.
     pub keys: KeyPlan,
     /// Vectors that a pass bootstraps.
     pub bootstraps: usize,

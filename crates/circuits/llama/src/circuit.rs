@@ -19,7 +19,7 @@ pub struct Session<A: TensorArithmetic> {
 }
 
 impl<A: TensorArithmetic> Session<A> {
-    /// Number of tokens, those of the public prefix included.
+    /// Number of tokens, the tokens of the public prefix included.
     pub fn tokens(&self) -> usize {
         self.tokens
     }

@@ -45,7 +45,7 @@ pub struct Node {
     pub operation: Operation,
     /// Nodes whose results it takes.
     pub inputs: Vec<usize>,
-    /// Dimensions of the result; those of the keys for an append.
+    /// Dimensions of the result; for an append, dimensions of the keys.
     pub shape: Shape,
 }
 

@@ -197,7 +197,7 @@ impl<'a> Router<'a> {
         false
     }
 
-    /// Among some random paths, the one that the fewest entries block.
+    /// Of some random paths, the path that the fewest entries block.
     fn least_blocked(&mut self, entry: u32) -> Path {
         let (mut least, mut best) = (usize::MAX, Path::default());
         let (mut path, mut blocking) = (Path::default(), Vec::with_capacity(self.shapes.len()));
@@ -273,7 +273,7 @@ fn ways(shapes: &[LayerShape], length: usize) -> Vec<Vec<f64>> {
         let mut ways = vec![0.0; length];
         for multiple in 0..shape.count {
             let moved = (shape.unit * multiple) & (length - 1);
-            // The distances from `moved` up, and those below.
+            // The distances from `moved` up, and the distances below.
             let (low, high) = last.split_at(length - moved);
             ways[moved..].iter_mut().zip(low).for_each(|(sum, ways)| *sum += ways);
             ways[..moved].iter_mut().zip(high).for_each(|(sum, ways)| *sum += ways);

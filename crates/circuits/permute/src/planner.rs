@@ -45,8 +45,8 @@ impl Task<'_> {
         Ok(allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).filter(few))
     }
 
-    /// The cheapest allowed plan, or that of an earlier search in the cache. One of [`Task::structured`] is taken
-    /// without a search for networks.
+    /// The cheapest allowed plan, or the plan of an earlier search in the cache. A plan of [`Task::structured`] is
+    /// taken without a search for networks.
     ///
     /// # Errors
     /// If no plan is allowed: the error says what is missing.
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(fixture.files().len(), 2);
     }
 
-    /// The plans of stages are those of the whole search, in the same order.
+    /// The plans of stages are the same as in the whole search, in the same order.
     #[test]
     fn the_search_for_stages_finds_all_of_them() {
         let Fixture { parameters, model, .. } = Fixture::new();

@@ -205,8 +205,8 @@ impl Edges<'_> {
 /// A matching of positions ("places") within parts.
 struct Matching<'a> {
     edges: &'a Edges<'a>,
-    /// Slack and number of the edges that may have the colour, by their place before the permutation; those of a place
-    /// with the smallest slack first.
+    /// Slack and number of the edges that may have the colour, by their place before the permutation; of one place, the
+    /// edge with the smallest slack first.
     able: &'a [(u32, u32)],
     /// For each place, the index of its first edge there; then the number of all.
     starts: &'a [usize],

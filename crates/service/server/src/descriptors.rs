@@ -25,7 +25,7 @@ pub(crate) fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Number of connections for which there are descriptors: all but those that are open already and a number for files.
+/// Number of connections for which there are descriptors: all descriptors, less the open ones and a number for files.
 pub(crate) fn room_for_connections(limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return usize::MAX };
     // Where descriptors cannot be counted, few are open at the start.

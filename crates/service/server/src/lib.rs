@@ -1,7 +1,7 @@
 //! The service: keys, requests, limits and metrics over HTTP.
 //!
 //! Start a [`Server`] from a [`ServerConfig`] and [`Applications`]. A [`ServerHalf`](unspoken_protocol::ServerHalf)
-//! computes the answers; everything else is in this crate. The protocol is that of `unspoken-wire`.
+//! computes the answers; everything else is in this crate. `unspoken-wire` defines the protocol.
 
 mod application;
 mod arriving;

@@ -80,8 +80,8 @@ pub(crate) enum KeyMemory {
 pub(crate) struct KeyCache {
     budget: Arc<Budget>,
     state: Mutex<State>,
-    /// Held by the job that waits for memory; the next ones wait for it in their order. So a job that needs much is not
-    /// overtaken for ever by jobs that need little.
+    /// Held by the job that waits for memory. Later jobs wait for this lock, in their order. So a job that needs much
+    /// is not overtaken for ever by jobs that need little.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -120,7 +120,8 @@ impl KeyCache {
         loop {
             let freed = self.budget.freed();
             loaded = loaded.or_else(|| self.loaded(id));
-            // Keys that this job uses are not evicted for it, so work that has no room beside them never gets it.
+            // Keys that this job uses are not evicted for the job, so work without room beside these keys never gets
+            // room.
             let beside = loaded.as_ref().map_or(key_bytes, KeysInUse::bytes).saturating_add(work);
             if beside > self.budget.limit() {
                 let (in_use, limit) = self.usage();

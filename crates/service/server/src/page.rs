@@ -137,8 +137,8 @@ impl Page {
         dir.join(INDEX).is_file()
     }
 
-    /// Reads all files of a directory and of those in it. Names that begin with a dot are left out, and so are links
-    /// that lead out of the directory.
+    /// Reads all files of a directory and its subdirectories. Names that begin with a dot are left out, and so are
+    /// links that lead out of the directory.
     pub(crate) fn load(dir: &Path) -> Result<Self, PageError> {
         let root = canonical(dir)?;
         let (mut found, mut bytes) = (BTreeMap::new(), 0);

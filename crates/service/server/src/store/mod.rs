@@ -294,8 +294,8 @@ impl Store {
         }
     }
 
-    /// Starts an upload, or finds the bundle with the same content. If there is no room, deletes other bundles, each of
-    /// which it passes to `gave_way`. Blocks.
+    /// Starts an upload, or finds the bundle with the same content. If there is no room, deletes other bundles and
+    /// passes each to `gave_way`. Blocks.
     pub(crate) fn declare(
         &self,
         holder: &Holder,
