@@ -6,6 +6,9 @@
 //! group. Entries that do not take a step stay where they are, without a mask, a copy or any other cost. The first and
 //! the last steps may be collapsed: all sums of the first steps are rotations of the input, and entries with the same
 //! remaining sum of last steps leave the network together.
+//!
+//! The paper's network has standby nodes. Here an edge may start at any earlier node instead, which costs nothing and
+//! gives most masks the lowest possible level.
 
 use std::collections::BTreeMap;
 

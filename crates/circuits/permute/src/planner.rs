@@ -1,4 +1,10 @@
 //! The planner: all plans for a permutation, their costs, and the cheapest allowed plan.
+//!
+//! Prices depend on the numbers of diagonals and steps alone, so no masks are made for them. Collapsed networks with
+//! the same first groups share their routes. The search runs no plan in the clear. The chosen plan is run once, and so
+//! is every plan that is read from a file. The blocks of a longer vector are planned at the same time. Networks over
+//! several copies are searched and routed only if they are predicted to take at most a quarter longer than the best of
+//! them.
 
 use unspoken_ckks::{CkksParameters, CostModel};
 

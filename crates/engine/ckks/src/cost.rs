@@ -1,4 +1,8 @@
 //! Cost of circuits: operation counts, and a model that converts them to seconds.
+//!
+//! The costs of operations are functions of [`Cost`], and planners that use formulas call the same functions. A
+//! rotation from shared digits that is kept counts as three inner products, because digits and keys are read from
+//! memory.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

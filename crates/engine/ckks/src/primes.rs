@@ -1,4 +1,17 @@
 //! The choice of the primes of a parameter set.
+//!
+//! Primes are below 2^30. A scale near 2^30 is one prime, and a scale from 2^50 to 2^60 is two primes: each level has
+//! the primes of the level below and these. Scales of 2^35, 2^40 and 2^45 would waste a third of each limb in that way.
+//! Presets with such scales have two or three *terminal* primes of 19 to 25 bits (as GPU libraries for 32-bit words
+//! have), and the levels are not nested: a rescale multiplies some primes in and divides others out, at the cost of one
+//! division. At 2^40 with primes of 30 and 20 bits, levels have the primes (2, 0), (2, 2), (4, 1), (6, 0), (6, 2), ...
+//! of the two kinds.
+//!
+//! - The scale of a repeated square stays within a tenth of a bit: the chain primes are chosen from the top down, so
+//!   that each ratio corrects the deviation so far.
+//! - Switching keys serve all levels. Terminal primes are part of the first digit, so they add no digit.
+//! - A drop to a level whose primes the vector lacks multiplies by an integer and rescales, which adds the noise of a
+//!   rescale. A drop to another level adds no noise. The simulator does the same.
 
 use std::ops::Range;
 

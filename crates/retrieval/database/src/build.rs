@@ -1,4 +1,9 @@
 //! Building databases.
+//!
+//! Building writes to a hidden directory beside the target, `.NAME.building-NUMBER`, and renames it. A crash leaves
+//! that directory behind. It is locked while it is written, and the next build of the database removes directories that
+//! are not locked. Replacing a database writes the next generation into its directory; the old generation is current
+//! until the manifest is renamed. A compaction is a replacement, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,22 @@
 //! The steps are: slots to coefficients, raise of the modulus, coefficients to slots, modular reduction. The first map
 //! runs at the lowest levels, where it is cheap, and the sine must resolve each slot of its input. The raise happens
 //! under a sparse secret (see `unspoken_rlwe`), which bounds the integer that the raise adds.
+//!
+//! Values of at most 1 in each part are precise. The error of larger values grows with their cube, and a simulator
+//! lists them in `overflows()`.
+//!
+//! A vector whose slots repeat (sparse packing) is cheaper: the linear maps have fewer factors, so ModRaise goes to a
+//! lower level, keys cover fewer primes, and the real and the imaginary parts share one EvalMod in unused slots.
+//!
+//! Most of the noise of EvalMod comes from its first levels. Near zero the cosine, as a polynomial in `2 u^2 - 1`, has
+//! a slope of about 1,800. So a rounding error of that variable costs 11 bits, and a rounding error of each power
+//! `T_2`, `T_4`, ... costs two bits less than of the power before. This does not depend on the number of levels that
+//! double the argument: reductions of seven or eight levels with no to three doublings have the same precision where
+//! the polynomial is exact enough. Fewer doublings save a level at most and take more products. The search (`unspoken
+//! plan --bootstrap --bits 16 --search`) tries them.
+//!
+//! The sparse secret has weight 32, and its keys have a small modulus of their own. Each factor of the two maps needs
+//! the keys of its baby steps and of one giant step, because giant steps use Horner's rule.
 
 mod dft;
 mod estimate;

@@ -1,4 +1,14 @@
 //! Simulation of circuits in the clear, with the noise, keys and cost of the encrypted run.
+//!
+//! The simulator draws its own secret and keys from a seed. It propagates errors through the circuit, so they add up
+//! and cancel as in the encrypted run; the tests compare both runs, for each operation and for random circuits. It runs
+//! a linear transformation without hoisting (`LinearPlan::evaluate`), which is slightly noisier than the encrypted one;
+//! it counts the cost and the memory of the hoisted form.
+//!
+//! The simulator counts work (`cost`) and memory (`working_bytes`) during a run; `Simulator::counting` does so without
+//! values, in a fraction of the time. `working_bytes` is the peak memory of the vectors, of temporary values of
+//! operations, and of freed buffers that the ring keeps (`with_idle_buffers`); tests compare it to a counting
+//! allocator.
 
 mod arithmetic;
 mod product;
