@@ -12,9 +12,7 @@
 //! perfect matchings (König). Random permutations of 2^15 entries need 21 diagonals instead of 31 for `R = 16`, and 35
 //! instead of 63 for `R = 32`.
 //!
-//! The network chooses a part near both the source and the target of the entry, with one perfect matching per part. For
-//! random permutations of 2^15 entries this gives 21 diagonals instead of 31 for `R = 16`, and 35 instead of 63 for `R
-//! = 32`. If vectors are repeated, each stage is also composed with a rotation that makes its smallest shift 0, and one
+//! If vectors are repeated, each stage is also composed with a rotation that makes its smallest shift 0, and one
 //! rotation at the end undoes all of them. This saves one key per group, or allows one more baby step. The construction
 //! is our own.
 

@@ -1,4 +1,9 @@
 //! Connections: accepts them within limits, negotiates TLS, and closes connections that send no authorized request.
+//!
+//! A connection counts against the limit of its address. It is closed if it sends no request with a known token in
+//! time; files of the page may be loaded before, for `timeouts.page` at most. The head of a request has at most 16 KiB.
+//! A longer head is a 431, a malformed head a 400, both without a body (hyper writes them) and counted with the route
+//! `unreadable`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

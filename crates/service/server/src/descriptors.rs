@@ -1,4 +1,8 @@
 //! File descriptors of the process: the limit on them, and the errors when they run out.
+//!
+//! `Server::bind` raises the soft limit of open files to the hard one. The service allows as many connections as this
+//! limit, less 128 descriptors for files. If descriptors run out nevertheless, requests are refused with 503 and
+//! `Retry-After`.
 
 use std::io;
 

@@ -5,6 +5,10 @@
 //! longest is next. Clients take turns in a group. So a request waits for the running computation, for the computations
 //! of groups before its own, and, if its group has more requests than one computation takes, for computations of its
 //! group.
+//!
+//! An application that answers requests together (`Limits::most_together`) has a queue of its own. Requests with a
+//! slot, their memory and their keys wait while answers are computed. A client that is gone gives up its place. At most
+//! one computation runs for each worker.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};

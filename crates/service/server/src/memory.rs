@@ -1,4 +1,9 @@
 //! Memory for loaded keys and running jobs, counted in bytes, and the cache of loaded keys.
+//!
+//! With its worker, a request waits for memory for its keys (unless they are loaded), its computation and its answer,
+//! all at once and in the order of the workers. So nothing is loaded that cannot be used, and nobody is overtaken for
+//! ever. When room is needed, keys that are not in use are removed from memory, the least recently used first. Keys
+//! come from memory or disk. When they are read from disk, their BLAKE3 hash is checked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};

@@ -1,4 +1,7 @@
 //! Fair queue for workers: clients take turns, however many requests each one has.
+//!
+//! Without tokens, a client is a key bundle. Queues are bounded, in total and for each client; a refusal says when to
+//! try again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
