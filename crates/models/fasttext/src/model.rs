@@ -103,7 +103,7 @@ impl Model {
         shares.into_iter().map(|share| share / sum).collect()
     }
 
-    /// The predicted label of a message: that of its largest score; of equal ones, the first.
+    /// The predicted label of a message: the label with the largest score; of equal scores, the first.
     pub fn predict(&self, text: &str) -> &str {
         &self.encoder.labels()[argmax(&self.scores(text))]
     }

@@ -62,7 +62,7 @@ pub fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, Lo
     made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))
 }
 
-/// The type of each token; that of plain text if the file does not say.
+/// The type of each token; the type of plain text if the file does not say.
 fn types(metadata: &Metadata, vocabulary: usize) -> Result<Vec<i32>, LoadError> {
     let Some(types) = metadata.integers("tokenizer.ggml.token_type")? else {
         return Ok(vec![NORMAL; vocabulary]);

@@ -78,7 +78,7 @@ impl Model {
         self.weights.embedding.select(ndarray::Axis(0), &rows)
     }
 
-    /// Checks tokens that follow those of a cache.
+    /// Checks tokens that follow the tokens of a cache.
     ///
     /// # Errors
     /// [`InputError`] as for [`forward`](Self::forward).

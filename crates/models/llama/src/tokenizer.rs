@@ -150,13 +150,13 @@ impl Tokenizer {
         ids
     }
 
-    /// Tokens that end a text: those that the model's files state, and those that have a name such as `<|eot_id|>`.
+    /// Tokens that end a text: tokens that the model's files state, and tokens with a name such as `<|eot_id|>`.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text, and so do the tokens
-    /// that models of this architecture have for that, by their names.
+    /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text. So do the tokens
+    /// that models of this architecture have for this purpose, by their names.
     pub fn new(inner: tokenizers::Tokenizer, begin: Option<u32>, ends: &[u32]) -> Self {
         let vocabulary = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
         Tokenizer { inner, vocabulary, begin: None, ends: vec![] }.with_bounds(begin, ends)
@@ -256,7 +256,7 @@ fn read(bytes: &[u8], json: &serde_json::Value) -> Result<tokenizers::Tokenizer,
     Ok(inner)
 }
 
-/// Whether a part of a tokenizer, or a part of that, is of a type.
+/// Whether a part of a tokenizer, or a part inside this part, has a type.
 fn has_type(part: &serde_json::Value, name: &str) -> bool {
     match part {
         serde_json::Value::Object(fields) => {

@@ -49,7 +49,7 @@ impl Commits {
         Newest::record(&self.disk, &self.dir, self.generation, frame.version)
     }
 
-    /// The version of the last frame, or that of the generation.
+    /// The version of the last frame, or the version of the generation.
     pub fn version(&self) -> u64 {
         self.position.version()
     }

@@ -93,7 +93,7 @@ impl DenseTables {
         HEADER_BYTES + plane as u64 * self.plane_bytes() + at as u64
     }
 
-    /// Position of a group of the tables among those of the part.
+    /// Position of a group of the tables among the groups of the part.
     fn position(&self, group: usize) -> usize {
         group - self.part.groups().start
     }
@@ -180,8 +180,8 @@ impl DenseTables {
     }
 
     /// The changes after cells have changed: prepares the packings of their groups anew, on all threads. `changed` are
-    /// these cells, `all` those that differ from the tables. `base` returns the cell as the tables have it, `now` the
-    /// new one.
+    /// these cells, `all` the cells that differ from the tables. `base` returns the cell as the tables have it, `now`
+    /// the new one.
     pub fn changes_after<'a>(
         &self,
         before: &CellChanges,

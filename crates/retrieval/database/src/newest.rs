@@ -24,7 +24,7 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Reads the newest version of a generation: `version`, that of its tables, if none is recorded.
+    /// Reads the newest version of a generation: `version`, the version of its tables, if none is recorded.
     ///
     /// Read it before the journal: a commit writes its frame first, and then this number.
     pub fn read(dir: &Path, (generation, version): (u64, u64)) -> Result<Self, DatabaseError> {

@@ -22,7 +22,7 @@ struct TokeniserModel {
     vocab: Vocabulary,
 }
 
-/// Tokens with their ids, or in the order of their ids with their scores (Unigram).
+/// Tokens with their ids; or tokens in the order of their ids, with scores (Unigram).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Vocabulary {

@@ -43,8 +43,8 @@ struct Place {
 }
 
 impl Files {
-    /// Reads the header of `model.safetensors`, or without that file those of all that `model.safetensors.index.json`
-    /// names.
+    /// Reads the header of `model.safetensors`. Without this file, reads the headers of all files that
+    /// `model.safetensors.index.json` names.
     pub fn open(directory: &Path) -> Result<Self, LoadError> {
         let mut files = Files {
             directory: directory.to_owned(),

@@ -26,7 +26,7 @@ const HEAD_PAIR: FilePair = FilePair::new(HEAD, KIND, VERSION);
 const TOKENIZER: &str = "tokenizer.json";
 const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
 
-/// Names of the tensors; that of the head has a file of this name.
+/// Names of the tensors. The head has a file of its own, named after its tensor.
 const EMBEDDING: &str = "embedding";
 const HEAD: &str = "head";
 
