@@ -113,7 +113,7 @@ class DatabaseEdit:
         NoSuchKeyError
             If there is no record with this key. A `KeyError`.
         NoSuchIndexError
-            If the index is behind the last record. An `IndexError`.
+            If the index is after the last record. An `IndexError`.
         DatabaseError
             By index, if all records have one length: then each index has a record.
         TypeError
@@ -130,7 +130,7 @@ class DatabaseEdit:
                 raise NoSuchKeyError(f"delete: no record has the key {key!r}; leave it out", key)
 
     def append(self, record: Record) -> int:
-        """Add a record behind the last one and return its index.
+        """Add a record after the last one and return its index.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class DatabaseEdit:
         self._put_all(records, keyed=True, operation="update")
 
     def extend(self, records: Iterable[Record] | Records) -> None:
-        """Add many records behind the last one.
+        """Add many records after the last one.
 
         Parameters
         ----------

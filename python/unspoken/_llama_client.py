@@ -38,7 +38,7 @@ class Generation:
     tokens_per_pass : float
         Tokens given by each of the passes that gave any; the others ran full chunks of the private text.
     guessed : int
-        Tokens that the client had guessed, so that the same pass gave the one behind them, too.
+        Tokens that the client had guessed, so that the same pass also gave the token after each of them.
     seconds : float
         Seconds from the first request to the last answer, without those between two calls.
     query_bytes, answer_bytes : int

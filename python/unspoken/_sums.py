@@ -338,7 +338,7 @@ def _columns(columns: list[tuple[str, int, int]]) -> dict[str, tuple[int, int]]:
 
 
 def _unfinished(acknowledged: int, sent: int, *, refused: bool = False) -> str:
-    """Return what became of contributions when sending failed: text behind that of the error.
+    """Return what became of contributions when sending failed: text to append to the error's.
 
     A request that the collection itself `refused` added nothing.
 

@@ -6,7 +6,7 @@ The protocol is in protocol.py. `setup` starts a Ray cluster on this machine. It
 - "overhead": a recogniser of digits on Ray and without it;
 - "shards": a database of `records` records in each number of shards of `counts` on Ray, and whole without it, which is
   number 0;
-- "llama": the first `layers` layers of stories260K behind `public` tokens, with `preset` and `chunk` tokens of a pass,
+- "llama": the first `layers` layers of stories260K after `public` tokens, with `preset` and `chunk` tokens of a pass,
   in `processes` processes of one core; with `random`, as many layers of a model with random weights, whose heads and
   activations do not fit one vector of a small ring. The answer has what `unspoken llama plan` predicts.
 

@@ -18,7 +18,7 @@ measured once after a round that is not counted; ours is what a pass does, and e
     PASSES: """\
 `make tables-llama`. stories260K with a preparation that the suite makes from stories of the model; passes run on all
 cores, one after the other. The bootstraps of a step belong to its phase. Key switches are counted by the simulator. The
-chain is that of a client with drafts and a service in one process, over their messages. The logits behind each private
+chain is that of a client with drafts and a service in one process, over their messages. The logits after each private
 and each generated token are compared with those of the model in the clear on the tokens that were sent.
 `chain_same_top_token_above_error` is over those whose two most likely tokens are farther apart in the clear than twice
 the largest error of a logit.
@@ -26,8 +26,8 @@ the largest error of a logit.
     SMOLLM2: """\
 `make tables-llama-smollm2`. SmolLM2-135M-Instruct, prepared on 8,192 tokens of film reviews for texts of 512 tokens,
 with 12 bits of each value's range (`unspoken llama prepare --tokens 8192 --public 256 --private 256 --chunk 64
---bits 12`). The public text is the beginning of another review: 256 tokens behind the prefix. Client and service are
-in one process, over their messages; seconds are those of the service on all cores. The logits behind each private and
+--bits 12`). The public text is the beginning of another review: 256 tokens after the prefix. Client and service are
+in one process, over their messages; seconds are those of the service on all cores. The logits after each private and
 each generated token are compared with those of the model in the clear on the tokens that were sent, as for the chain of
 stories260K.
 """,

@@ -44,7 +44,7 @@ class Helper:
         return failure if loaded_keys is None else self._application.compute_part(loaded_keys, part, Work())
 
     def rest(self) -> None:
-        """Give back the memory that parts left behind: an answer has ended."""
+        """Give back the memory that parts keep for later ones: an answer has ended."""
         self._application.release_idle_memory()
 
 
@@ -118,7 +118,7 @@ class Helpers:
 
 
 class _OfAnswer:
-    """The helpers of one answer, which rest behind it."""
+    """The helpers of one answer, which rest after it."""
 
     def __init__(self, helpers: Helpers, ready: list[int], key: str, reference: Any, work: Work) -> None:
         self._helpers, self._ready = helpers, ready

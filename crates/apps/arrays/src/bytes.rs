@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    /// Reads a count of items of at least `least` bytes each, and checks that so many bytes are present.
+    /// Reads a count of items of at least `least` bytes each, and checks that the bytes of all items are present.
     pub(crate) fn count(&mut self, most: usize, least: usize) -> Result<usize, ArraysError> {
         let count = self.u32()?;
         let most = most.min(self.rest.len() / least.max(1));

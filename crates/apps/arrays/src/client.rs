@@ -165,7 +165,7 @@ impl ClientHalf for MatrixClient {
 }
 
 impl MatrixClient {
-    /// The vectors of an answer. Checks that their number is that of the result.
+    /// The vectors of an answer. Checks that there is one for each vector of the result.
     fn unpack(&self, answer: &[u8]) -> Result<Vec<Vec<u8>>, ArraysError> {
         let needed = self.description.signature().output_vectors();
         let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes(), needed)?;

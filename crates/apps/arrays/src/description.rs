@@ -60,7 +60,7 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], also for an insecure preset, or if no program has such a signature.
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if no program has such a signature.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
         Self::read(bytes, false)
     }
@@ -68,7 +68,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
         Self::read(bytes, true)
     }

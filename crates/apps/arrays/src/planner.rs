@@ -191,7 +191,7 @@ fn cheapest(
         let layout = flat_layout(preset.parameters(), flat, options)?;
         plan_low(preset, flat, layout, (budget, floor))
     };
-    // Matrices of several ciphertexts are planned in square tiles first: a search for a permutation of so many entries
+    // Matrices of several ciphertexts are planned in square tiles first: a search for a permutation of all entries
     // takes seconds for each ciphertext. Rows stay rows.
     let (first, last) = match flat {
         Some(flat) if options.one_row.is_some() || of_rows(graph) || !is_long(&flat, preset.parameters()) => {

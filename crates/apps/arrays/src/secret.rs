@@ -221,11 +221,11 @@ impl Secret {
     }
 
     /// Decrypts a result: shape (batch, rows, columns). The numbers contain errors that depend on the secret, so only
-    /// its owner may see them. For others, use [`Secret::decrypt_to_share`].
+    /// the owner of the secret may see them. For other people, use [`Secret::decrypt_to_share`].
     ///
     /// # Errors
-    /// If the result was computed from inputs of another secret, its error bound leaves nothing of its entries, or an
-    /// entry is beyond its bound: then the ciphertexts were changed, or computed with keys of another secret.
+    /// If the result was computed from inputs of another secret, the bound of the error is as large as the entries, or
+    /// an entry is beyond its bound: then the ciphertexts were changed, or computed with keys of another secret.
     pub fn decrypt(&self, result: &EncryptedResult) -> Result<Array3<f64>, ArraysError> {
         if result.secret_id != self.secret_id() {
             let needed = "the secret that encrypted the inputs";
@@ -254,7 +254,7 @@ impl Secret {
     /// Each call draws new noise: share a result once.
     ///
     /// # Errors
-    /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.
+    /// The errors of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.
     pub fn decrypt_to_share(
         &self,
         result: &EncryptedResult,

@@ -295,7 +295,7 @@ impl Signature {
         Err(ArraysError::Magnitude { operation: ENCRYPT, found, needed: needed.into() })
     }
 
-    /// The slots of an input: for each group of its batch, those of every tile.
+    /// The slots of an input: for each group of its batch, the slots of every tile.
     ///
     /// # Errors
     /// If the array is of another shape, or an entry is larger than declared.
@@ -338,7 +338,7 @@ impl Signature {
     /// Decodes a result from the slots of its tiles, group by group: shape (batch, rows, columns).
     ///
     /// # Errors
-    /// If the number of vectors differs from that of the result.
+    /// If the number of vectors is not the number of the result's vectors.
     pub(crate) fn decode(&self, mut vectors: Vec<Slots>) -> Result<Array3<f64>, ArraysError> {
         let mut groups = Vec::with_capacity(self.groups());
         for _ in 0..self.groups() {

@@ -48,7 +48,7 @@ impl SessionId {
 /// A question of a session.
 #[derive(Clone)]
 pub enum Question {
-    /// Begins a session behind public tokens, which the service sees.
+    /// Begins a session after public tokens, which the service sees.
     Begin {
         /// The session.
         session: SessionId,

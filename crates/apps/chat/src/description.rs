@@ -25,7 +25,7 @@ pub(crate) const PROTOCOL: Protocol = Protocol { kind: "llama", version: PROTOCO
 /// Name of the plan.
 pub(crate) const PLAN: &str = "chunks";
 
-/// Largest keys of the small ring, in bytes: those of the largest presets have some ten megabytes.
+/// Largest keys of the small ring, in bytes. The keys of the largest presets take some ten megabytes.
 const MOST_SMALL_KEY_BYTES: usize = 512 << 20;
 
 /// What is needed where a kind is unknown.
@@ -104,7 +104,8 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], also for an insecure preset, or if dimensions, levels or units make no sense.
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if dimensions, levels or units make no
+    /// sense.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
         Self::read(bytes, false)
     }
@@ -112,7 +113,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ChatError> {
         Self::read(bytes, true)
     }
@@ -157,7 +158,7 @@ impl Description {
         self.own.prefix as usize
     }
 
-    /// Public tokens of a session, at most: a chunk of private ones must have room behind them.
+    /// Public tokens of a session, at most: a chunk of private tokens must have room after them.
     pub fn most_public_tokens(&self) -> usize {
         self.context().saturating_sub(self.prefix() + self.chunk())
     }
@@ -178,7 +179,7 @@ impl Description {
         Err(ChatError::mismatch("public text", format!("{count} tokens"), needed))
     }
 
-    /// Chunks of private tokens that fit behind so many tokens, the prefix among them.
+    /// Chunks of private tokens that fit after `tokens` tokens. The prefix counts among the tokens.
     pub(crate) fn chunks_behind(&self, tokens: usize) -> usize {
         (self.context().saturating_sub(tokens) / self.chunk()).min(self.chunks())
     }

@@ -17,9 +17,9 @@ const SHORTEST: usize = 2;
 pub struct Drafts;
 
 impl Drafts {
-    /// `count` guesses behind a text.
+    /// `count` guesses after a text.
     pub fn guess(text: &[u32], count: usize) -> Zeroizing<Vec<u32>> {
-        // Grows within its capacity, so that no copy stays behind.
+        // Grows within its capacity, so that no copy stays in memory.
         let mut all = Zeroizing::new(Vec::with_capacity(text.len() + count));
         all.extend_from_slice(text);
         for _ in 0..count {
@@ -35,7 +35,8 @@ fn next(text: &[u32]) -> u32 {
     behind_longest_run(text).or_else(|| most_frequent(text, last)).unwrap_or(last)
 }
 
-/// The token behind the most recent occurrence of the longest run of last tokens that occurs before.
+/// The longest run of tokens at the end of the text that also occurs before: the token after its most recent
+/// occurrence.
 fn behind_longest_run(text: &[u32]) -> Option<u32> {
     let mut best: Option<(usize, u32)> = None;
     // Occurrences end before the last token; later ones replace earlier ones of the same length.
@@ -48,7 +49,7 @@ fn behind_longest_run(text: &[u32]) -> Option<u32> {
     best.map(|(_, token)| token)
 }
 
-/// The token that followed another most often; of several, the one that did so last.
+/// The token that followed `token` most often. Of equally frequent tokens, the one that followed it last.
 fn most_frequent(text: &[u32], token: u32) -> Option<u32> {
     let followers = || text.windows(2).filter(|pair| pair[0] == token).map(|pair| pair[1]);
     let count = |follower: u32| followers().filter(|other| *other == follower).count();

@@ -38,11 +38,11 @@ impl fmt::Display for End {
 pub struct Statistics {
     /// Passes that were answered.
     pub passes: usize,
-    /// Those that gave tokens; the others ran full chunks of the prompt.
+    /// Passes that gave tokens. The other passes ran full chunks of the prompt.
     pub generating: usize,
     /// Generated tokens.
     pub tokens: usize,
-    /// Generated tokens that a draft had guessed, so that the same pass gave the one behind them too.
+    /// Generated tokens that a draft had guessed, so that the same pass also gave the token after each of them.
     pub guessed: usize,
     /// Times that the session began again because the service no longer had it.
     pub restarts: usize,
@@ -125,7 +125,7 @@ impl PrivateGeneration {
             );
             return Err(ChatError::mismatch("private text", format!("{} tokens", private.len()), needed));
         }
-        // Room for all that may come, so that no copy stays behind when it grows.
+        // Room for all tokens that may come, so that no copy stays in memory when the text grows.
         let mut text = Zeroizing::new(Vec::with_capacity(prefix.len() + public.len() + chunks * chunk_tokens + 1));
         [prefix, public].into_iter().for_each(|part| text.extend_from_slice(part));
         let begin = text.len();
@@ -214,7 +214,7 @@ impl PrivateGeneration {
         }
     }
 
-    /// The tokens that follow from the most likely ones behind each token of a chunk.
+    /// The new tokens, from the most likely token after each token of a chunk.
     fn passed(
         &mut self,
         chunk: u32,

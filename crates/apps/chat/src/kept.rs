@@ -121,7 +121,7 @@ impl Write for Hashing<&mut dyn Write> {
 }
 
 impl<R: Read> Hashing<R> {
-    /// The next bytes, so many.
+    /// The next `N` bytes.
     fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.inner.read_exact(&mut bytes)?;
@@ -133,7 +133,7 @@ impl<R: Read> Hashing<R> {
         self.bytes().map(u32::from_le_bytes)
     }
 
-    /// Compares the checksum, behind which nothing may follow.
+    /// Compares the checksum. Nothing may follow it.
     fn finish(mut self) -> io::Result<()> {
         let mut checksum = [0; CHECKSUM_BYTES];
         self.inner.read_exact(&mut checksum)?;
@@ -248,7 +248,7 @@ impl Format {
         Ok(kept)
     }
 
-    /// Reads an entry with its vectors, which may take at most so many bytes of memory.
+    /// Reads an entry with its vectors, which may take at most `most_bytes` bytes of memory.
     pub fn read(
         &self,
         input: impl Read,

@@ -11,7 +11,7 @@ pub(crate) const CONTROL_BYTES: usize = 64;
 
 /// What a query asks for.
 pub(crate) enum Request {
-    /// Begins a session behind these public tokens.
+    /// Begins a session after these public tokens.
     Begin { session: SessionId, tokens: Vec<u32> },
     /// Runs a chunk.
     Pass { session: SessionId, chunk: u32 },

@@ -1,4 +1,4 @@
-//! The server's half: runs encrypted chunks behind public tokens.
+//! The server's half: runs encrypted chunks after public tokens.
 
 mod keeping;
 mod public;
@@ -426,7 +426,7 @@ impl LlamaServer {
         Ok(Some(written))
     }
 
-    /// Whether the vectors of a session can be had: a device that failed has lost those that it alone had.
+    /// Whether the vectors of a session still exist: a device that failed has lost the vectors that it alone had.
     fn has_vectors(&self, state: &State) -> bool {
         let ring = self.description.parameters().ring();
         let mut polys = state.private.vectors().flat_map(|vector| vector.inner().components());
@@ -483,8 +483,8 @@ impl LlamaServer {
     }
 }
 
-/// The lowest level for results of this scale, which are at `top`: they are at most [`RESULT_BOUND`] there, and larger
-/// ones, which the client refuses, should not look like small ones.
+/// The lowest level for results of this scale, which are at `top`. Results are at most [`RESULT_BOUND`]. There is room
+/// for larger ones, so that they do not wrap around to small ones and the client can refuse them.
 fn sent_level(parameters: &CkksParameters, scale: f64, top: usize) -> usize {
     let fits = |level: &usize| {
         let (basis, ring) = (parameters.basis(*level), parameters.ring());
@@ -499,7 +499,8 @@ fn small_degree(parameters: &CkksParameters) -> usize {
     (parameters.ring().degree() / 16).max(512)
 }
 
-/// What passes need behind few and behind many public tokens: the number of vectors of scores depends on that.
+/// What passes need after few and after many public tokens: the number of vectors of scores depends on the number of
+/// public tokens.
 fn requirements(
     program: &Program,
     encoder: &Encoder,

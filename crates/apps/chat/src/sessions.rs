@@ -28,8 +28,8 @@ pub(crate) type Key = (ClientId, SessionId);
 type Removed = Box<dyn Fn(Key) + Send + Sync>;
 
 /// Sessions with their states. When there is no room, the client with the most sessions loses its least recently used
-/// one; of several such clients, the one whose session is the oldest. An active session makes room only if its client
-/// has at least as many left as the other one will have.
+/// session. Of several such clients, the client with the oldest session loses it. An active session makes room only if
+/// its client then has no fewer sessions than the new client.
 pub(crate) struct Sessions<V> {
     limits: Limits,
     entries: Mutex<HashMap<Key, Entry<V>>>,
@@ -68,8 +68,8 @@ impl<V> Sessions<V> {
         Ok(())
     }
 
-    /// Puts a session of an earlier process in its place, last used so long ago. Give the oldest one first: those that
-    /// are too old or too many are removed.
+    /// Puts a session of an earlier process in its place; its last use was `unused` ago. Give the oldest session first:
+    /// sessions that are too old or too many are removed.
     pub fn put_back(&self, key: Key, state: V, unused: Duration) {
         let mut entries = self.lock();
         let used = Instant::now().checked_sub(unused);
@@ -158,7 +158,7 @@ fn busy() -> ChatError {
     ChatError::Busy { found: "one that another query is using" }
 }
 
-/// Removes the least recently used session that is not in use, of those that `may` make room.
+/// Removes the least recently used session that is not in use and that `may` allows to make room.
 fn remove_oldest<V>(
     entries: &mut HashMap<Key, Entry<V>>,
     may: impl Fn(ClientId, &Entry<V>) -> bool,
@@ -170,8 +170,8 @@ fn remove_oldest<V>(
     Ok(key)
 }
 
-/// Removes the least recently used session of the client with the most sessions, of those that can make room for
-/// another one of `client`.
+/// Removes the least recently used session of the client with the most sessions, among the sessions that can make room
+/// for another session of `client`.
 fn remove_of_largest<V>(
     entries: &mut HashMap<Key, Entry<V>>,
     client: ClientId,
@@ -211,7 +211,7 @@ impl<V> Taken<'_, V> {
     pub fn remove(mut self) {
         let mut entries = self.sessions.lock();
         entries.remove(&self.key);
-        // From now on the key may be that of another session.
+        // From now on the key may belong to another session.
         self.removed = true;
         self.sessions.tell_removed(self.key);
     }

@@ -90,8 +90,8 @@ impl ClientHalf for ClassifyClient {
         Ok(messages.iter().map(encode).collect())
     }
 
-    /// The length in bytes depends only on the number of messages: it is always the same, or that of the shortest small
-    /// query that holds them.
+    /// The length in bytes depends only on the number of messages: it is always the same, or the length of the shortest
+    /// small query that holds them.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
         let texts: Vec<&EncodedText> = messages.iter().map(|EncodedMessage(text)| text).collect();
         Ok(self.description.0.encrypt(&self.keyring, &texts)?)
@@ -125,7 +125,7 @@ impl ClassifyClient {
     /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Classified], bits: u32) -> Result<Vec<Classified>, ClassifyError> {
         let noise = self.sharing_noise(bits)?;
         let share = |answer: &Classified| {
@@ -136,12 +136,12 @@ impl ClassifyClient {
         answers.iter().map(share).collect()
     }
 
-    /// A lower bound of the probability that the label of an answer which [`ClassifyClient::share`] returned is that of
-    /// the exact scores, if nothing else is known about them: see
-    /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
+    /// A lower bound of the probability that an answer of [`ClassifyClient::share`] has the label of the exact scores,
+    /// if nothing else is known about the scores: see [`certainty`](unspoken_protocol::SharingNoise::certainty). The
+    /// bound may be shared with the answer.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`].
+    /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Classified, bits: u32) -> Result<f64, ClassifyError> {
         Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
     }

@@ -21,7 +21,7 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`ScoreDescription::read`], also for an insecure preset.
+    /// The errors of [`ScoreDescription::read`], also for an insecure preset.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Self::read(bytes, false)
     }
@@ -29,7 +29,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Self::read(bytes, true)
     }

@@ -21,7 +21,7 @@ impl ClassifyServer {
     /// Prepares a model for a preset. The tables are scaled to the preset; clients get scores in the model's units.
     ///
     /// # Errors
-    /// Those of [`ScoreServer::new`].
+    /// The errors of [`ScoreServer::new`].
     pub fn new(
         tables: &ScoreTables,
         parameters: &CkksParameters,
@@ -34,7 +34,7 @@ impl ClassifyServer {
     /// [`ScoreServer::with_error`].
     ///
     /// # Errors
-    /// Those of [`ScoreServer::with_error`].
+    /// The errors of [`ScoreServer::with_error`].
     pub fn with_error(
         tables: &ScoreTables,
         error: f64,
@@ -63,7 +63,7 @@ impl ClassifyServer {
     /// Like [`ServerHalf::answer`], and also returns the time of each stage.
     ///
     /// # Errors
-    /// Those of [`ServerHalf::answer`].
+    /// The errors of [`ServerHalf::answer`].
     pub fn timed_answer(
         &self,
         request: &Request<'_, EvaluationKeys>,

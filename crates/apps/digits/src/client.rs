@@ -92,7 +92,7 @@ impl DigitsClient {
     /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Recognised], bits: u32) -> Result<Vec<Recognised>, DigitsError> {
         let noise = self.sharing_noise(bits)?;
         let share = |answer: &Recognised| {
@@ -103,12 +103,12 @@ impl DigitsClient {
         answers.iter().map(share).collect()
     }
 
-    /// A lower bound of the probability that the digit of an answer which [`DigitsClient::share`] returned is that of
-    /// the exact scores, if nothing else is known about them: see
-    /// [`certainty`](unspoken_protocol::SharingNoise::certainty). It may be shared with the answer.
+    /// A lower bound of the probability that an answer of [`DigitsClient::share`] has the digit of the exact scores, if
+    /// nothing else is known about the scores: see [`certainty`](unspoken_protocol::SharingNoise::certainty). The bound
+    /// may be shared with the answer.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`].
+    /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &Recognised, bits: u32) -> Result<f64, DigitsError> {
         Ok(self.sharing_noise(bits)?.certainty(&shared.scores, self.keyring.header().bound()))
     }

@@ -45,7 +45,7 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], also for an insecure preset, or if no network has the shape or no query the
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if no network has the shape or no query the
     /// batch.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
         Self::read(bytes, false)
@@ -54,7 +54,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
         Self::read(bytes, true)
     }

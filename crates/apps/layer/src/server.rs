@@ -22,7 +22,7 @@ impl LayerServer {
     /// Prepares a head over a compressed table for a preset.
     ///
     /// # Errors
-    /// If the head is of another width than the table, or those of [`ScoreServer::new`].
+    /// If the head is of another width than the table, or the errors of [`ScoreServer::new`].
     pub fn new(
         head: &LinearHead,
         subtables: &Subtables,
@@ -38,7 +38,7 @@ impl LayerServer {
     /// `error`: [`ScoreServer::with_error`].
     ///
     /// # Errors
-    /// If the head is of another width than the table, or those of [`ScoreServer::with_error`].
+    /// If the head is of another width than the table, or the errors of [`ScoreServer::with_error`].
     pub fn with_error(
         head: &LinearHead,
         subtables: &Subtables,

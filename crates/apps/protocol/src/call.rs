@@ -10,9 +10,8 @@ pub trait AnswerHelpers: Sync {
     /// How many there are. It stays the same during an answer.
     fn count(&self) -> usize;
 
-    /// Computes a part in one of them by [`ServerHalf::compute_part`](crate::ServerHalf::compute_part), and waits for
-    /// the result. `None` if it does not compute it now, also because it has ended: then the process that asks computes
-    /// the part.
+    /// Lets a helper compute a part by [`ServerHalf::compute_part`](crate::ServerHalf::compute_part), and waits for the
+    /// result. `None` if the helper does not compute the part now, or has ended: then the asking process computes it.
     fn compute(&self, helper: usize, part: &[u8]) -> Option<Vec<u8>>;
 }
 

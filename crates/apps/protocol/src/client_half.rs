@@ -53,10 +53,10 @@ pub trait KeyGenerator {
         contents == self.bundle_contents()
     }
 
-    /// Sets the keys that [`KeyGenerator::write_keys`] makes besides those of this application: all that a bundle of
-    /// these contents has. None, if `contents` is not of this secret's parameters, or if the bundle would have more
-    /// than `most_bytes` bytes. Returns whether the bundle will have all keys of `contents`. By default keys are not
-    /// shared.
+    /// Sets the keys that [`KeyGenerator::write_keys`] makes in addition to the keys of this application: all keys of a
+    /// bundle with these contents. No keys, if `contents` has other parameters than this secret, or if the bundle would
+    /// have more than `most_bytes` bytes. Returns whether the bundle will have all keys of `contents`. By default keys
+    /// are not shared.
     fn set_shared_keys(&mut self, contents: &[u8], _most_bytes: u64) -> bool {
         contents == self.bundle_contents()
     }
@@ -136,13 +136,13 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// Maximum number of questions in one query.
     fn batch(&self) -> usize;
 
-    /// Maximum length in bytes of a query of that many questions.
+    /// Maximum length in bytes of a query of `questions` questions.
     fn query_bytes(&self, questions: usize) -> usize;
 
-    /// Maximum length in bytes of the answer to a query of that many questions, according to the description.
+    /// Maximum length in bytes of the answer to a query of `questions` questions, according to the description.
     fn answer_bytes(&self, questions: usize) -> usize;
 
-    /// Expected length in bytes of the answer to a query of that many questions, for people: the service may send any
+    /// Expected length in bytes of the answer to a query of `questions` questions, for people: the service may send any
     /// length up to [`answer_bytes`](Self::answer_bytes), which is the default.
     fn expected_answer_bytes(&self, questions: usize) -> usize {
         self.answer_bytes(questions)

@@ -23,8 +23,8 @@ impl ClientId {
     }
 
     /// A hash of the address from which a client without a token asked. Such clients choose their ids themselves, so an
-    /// application that keeps something for each of them must limit the number of those of one network. Clients with a
-    /// token have none.
+    /// application that keeps something for each client must limit the number of clients of one network. `None` for
+    /// clients with a token.
     pub const fn network(self) -> Option<[u8; 8]> {
         self.network
     }

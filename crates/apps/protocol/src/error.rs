@@ -84,7 +84,7 @@ pub enum ErrorKind {
     Cancelled,
     /// What is needed is in use: the same request may succeed later.
     Busy,
-    /// The client has used up what it may ask for; the same request may succeed in so many seconds.
+    /// The client has used up what it may ask for; the same request may succeed later.
     Exhausted {
         /// Seconds until then.
         wait_seconds: u32,
@@ -120,8 +120,8 @@ pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
     }
 }
 
-/// An error of any application: its kind and its text, which is all that a service needs to know of it. Also the error
-/// of applications that need no other.
+/// An error of any application: its kind and its text, all that a service needs to know of it. Also the error type of
+/// applications that need no type of their own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct PlainError {

@@ -75,14 +75,14 @@ impl CkksHeader {
     }
 
     /// The same header for answers in this unit, a power of two: clients multiply decrypted numbers by it. The bounds
-    /// of the numbers and of their errors are those of the products, so they stay as they are.
+    /// of the numbers and of their errors already bound these products, so they stay as they are.
     pub fn with_unit(mut self, unit: f64) -> Self {
         self.message.unit = unit;
         self.least_error = error_floor(&self.parameters) * unit;
         self
     }
 
-    /// The same header with the expected length of an answer: that many vectors, which
+    /// The same header with the expected length of an answer: `vectors` vectors, which
     /// [`write_output`](crate::write_output) writes from outputs of this level and scale.
     pub fn with_answer(mut self, vectors: usize, level: usize, scale: f64) -> Self {
         let vector = sent_output_bytes(&self.parameters, level, scale);
@@ -94,8 +94,9 @@ impl CkksHeader {
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed, request
-    /// keys that do not exist or are too many, or claim errors that are much smaller than those of a fresh encryption.
+    /// The errors of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed,
+    /// request keys that do not exist or are too many, or claim errors that are much smaller than the errors of a fresh
+    /// encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
         protocol: Protocol,
@@ -144,8 +145,8 @@ impl CkksHeader {
         &self.parameters
     }
 
-    /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. These stay apart
-    /// from others, so that a client makes them only for applications that need them.
+    /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. Keys of bootstraps
+    /// stay apart from others, so that a client makes them only for applications that need them.
     pub fn key_set(&self) -> KeySetId {
         let kind = match self.bootstraps() {
             Bootstraps::Nothing => "switching keys",
@@ -220,14 +221,14 @@ impl CkksHeader {
         self.least_error
     }
 
-    /// Keeps this header's bound of the error from falling below that of an `earlier` description of the same service:
-    /// answers that were computed for that one may still be shared.
+    /// Keeps this header's bound of the error from falling below the bound of an `earlier` description of the same
+    /// service: answers to the earlier description may still be shared.
     pub fn keep_error_bound(&mut self, earlier: &CkksHeader) {
         self.least_error = self.least_error.max(earlier.least_error).max(earlier.message.error);
     }
 
-    /// Refuses keys of bootstraps, except of those that the application makes: with them a service could do more than
-    /// its application needs.
+    /// Refuses keys of bootstraps that the application does not make: with such keys a service could do more than its
+    /// application needs.
     ///
     /// # Errors
     /// If the application has no use for a key.
@@ -248,7 +249,7 @@ impl CkksHeader {
     /// Refuses queries that would cost a client more memory and time than any application needs.
     ///
     /// # Errors
-    /// If a query of that many bytes exceeds the limit.
+    /// If a query of `bytes` bytes exceeds the limit.
     pub fn check_query_bytes(bytes: usize) -> Result<(), ProtocolError> {
         Ok(limits::check_query_bytes(bytes as u64)?)
     }
@@ -256,7 +257,7 @@ impl CkksHeader {
     /// Refuses a service whose answers may be larger than any application needs.
     ///
     /// # Errors
-    /// If an answer of that many bytes exceeds the limit.
+    /// If an answer of `bytes` bytes exceeds the limit.
     pub fn check_answer_bytes(bytes: usize) -> Result<(), ProtocolError> {
         Ok(limits::check_answer_bytes(bytes as u64)?)
     }

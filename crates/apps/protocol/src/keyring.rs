@@ -15,13 +15,13 @@ use crate::header::CkksHeader;
 use crate::limits;
 use crate::transfer::{OpenedOutput, open_rounded_output, read_output};
 
-/// What an answer is that decrypts to other numbers than an answer has.
+/// What an error calls an answer that decrypts to impossible numbers.
 const OTHER_KEYS: &str = "one that this secret key does not open";
 
 /// The secret key of one client for one key set of a service, and the keys to make with it.
 pub struct Keyring {
     header: CkksHeader,
-    /// The keys of the header, and those of other applications that share the bundle.
+    /// The keys of the header, and the keys of other applications that share the bundle.
     bundle_plan: KeyPlan,
     encryptor: Encryptor,
     secret: Arc<SecretKey>,
@@ -100,10 +100,10 @@ impl Keyring {
         self.read_contents(contents).is_some_and(|plan| plan.covers(self.header.key_plan()))
     }
 
-    /// Adds the keys of a bundle with these contents to those of the header, for the next bundle. If `contents` cannot
-    /// be read, or has a kind of key that the header's kind of queries has no use for, or if the bundle would have more
-    /// than `most_bytes` bytes or too many keys, the bundle has the header's keys alone. Returns whether the bundle
-    /// will have all keys of `contents`.
+    /// Adds the keys of a bundle with these contents to the keys of the header, for the next bundle. The bundle has the
+    /// header's keys alone if `contents` cannot be read, if it has a kind of key for which the header's kind of queries
+    /// has no use, or if the bundle would have more than `most_bytes` bytes or too many keys. Returns whether the
+    /// bundle will have all keys of `contents`.
     pub fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) -> bool {
         self.bundle_plan = self.header.key_plan().clone();
         let Some(held) = self.read_contents(contents) else { return false };
@@ -147,7 +147,7 @@ impl Keyring {
     /// Encrypts values under a seed of their own. Returns the bytes of a vector of a query.
     ///
     /// # Errors
-    /// Those of [`Encryptor::encrypt_at`].
+    /// The errors of [`Encryptor::encrypt_at`].
     pub fn encrypt(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Vec<u8>, ProtocolError> {
         Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.header.parameters()))
     }

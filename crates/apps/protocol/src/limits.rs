@@ -57,8 +57,8 @@ impl Bootstraps {
     }
 }
 
-/// Refuses keys of bootstraps, except of those that the service makes. Bundles may be shared with applications that
-/// send small answers, so their key is accepted here; descriptions are checked for it on their own.
+/// Refuses keys of bootstraps that the service does not make. A bundle may be shared with applications that send small
+/// answers, so the key of small answers is accepted here; descriptions are checked for this key separately.
 ///
 /// # Errors
 /// If the application has no use for a key.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far an answer is, from the threads that compute it to those that wait for it. Only the newest report counts;
+/// How far an answer is: threads that compute the answer tell threads that wait for it. Only the newest report counts;
 /// reporting is one store, never waits, and may be done from any thread.
 #[derive(Debug, Default)]
 pub struct AnswerProgress(AtomicU64);

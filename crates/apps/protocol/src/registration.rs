@@ -109,7 +109,7 @@ impl KeyGenerator for Registration {
 }
 
 /// Implements [`KeyGenerator`] for a client half whose field `registration` is a [`Registration`]: it has no secret key
-/// and no evaluation keys. A macro, because a blanket implementation would overlap with that of
+/// and no evaluation keys. A macro, because a blanket implementation would overlap with the one for
 /// [`CkksClientHalf`](crate::CkksClientHalf).
 #[macro_export]
 macro_rules! impl_registered_client {
@@ -142,7 +142,7 @@ macro_rules! impl_registered_client {
 }
 
 /// Implements [`KeyLoader`](crate::KeyLoader) for a server half that needs no evaluation keys: a client uploads a
-/// [`Registration`]. A macro, because a blanket implementation would overlap with that of
+/// [`Registration`]. A macro, because a blanket implementation would overlap with the one for
 /// [`CkksServerHalf`](crate::CkksServerHalf).
 #[macro_export]
 macro_rules! impl_registering_server {

@@ -75,7 +75,8 @@ impl<K, V> ClientEntries<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
-    /// A guard with that many bytes of memory; `value_bytes` is the size of a value with everything it points to.
+    /// A guard with `capacity_bytes` bytes of memory; `value_bytes` is the size of a value with everything it points
+    /// to.
     pub fn new(capacity_bytes: u64, value_bytes: u64) -> Self {
         let entry_bytes = 2 * size_of::<K>() as u64 + value_bytes + ENTRY_OVERHEAD;
         let memory = Memory { clients: HashMap::new(), by_size: BTreeSet::new(), total: 0, clock: 0 };

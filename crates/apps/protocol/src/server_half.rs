@@ -75,7 +75,7 @@ impl<'a, K> Request<'a, K> {
     }
 }
 
-/// Requests that [`ServerHalf::answer_together`] answers together: those with the same number, up to a weight.
+/// Requests that [`ServerHalf::answer_together`] answers together: requests with the same number, up to a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Number of the group.
@@ -136,8 +136,8 @@ pub trait ServerHalf: KeyLoader {
         Ok(())
     }
 
-    /// Gives back the memory that answers left behind for the next ones. Called when the last answer or load of keys
-    /// that was running has ended, so that it never exceeds [`Limits::working_bytes`] of answers that run.
+    /// Gives back the memory that answers keep for later ones. Called when the last answer or load of keys that was
+    /// running has ended, so that this memory never exceeds the [`Limits::working_bytes`] of the answers that run.
     fn release_idle_memory(&self) {}
 
     /// Computes the answer to a request, at most [`Limits::answer_bytes`] long. Looks at [`Call::cancel`] a few times a

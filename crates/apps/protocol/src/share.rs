@@ -24,11 +24,11 @@ pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
 
 /// Gaussian noise that hides the error of decrypted values of CKKS.
 ///
-/// A decrypted value is the exact one plus a small error, which depends on the secret key. Anyone who sees enough of
-/// them and knows the ciphertexts can compute the key (Li and Micciancio, 2021). The defence is noise that is much
-/// larger than the error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the standard deviation
-/// `error_bound * 2^bits`. The result is rounded to multiples of an eighth of that, so that the last digits of a
-/// floating-point number reveal nothing about the error.
+/// A decrypted value is the exact value plus a small error, which depends on the secret key. Anyone who sees enough
+/// decrypted values and knows the ciphertexts can compute the key (Li and Micciancio, 2021). The defence is noise that
+/// is much larger than the error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the standard deviation
+/// `error_bound * 2^bits`. The result is rounded to multiples of an eighth of this deviation, so that the last digits
+/// of a floating-point number reveal nothing about the error.
 ///
 /// **Guarantee.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had been
 /// computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits`. (The Kullback-Leibler
@@ -69,12 +69,12 @@ impl SharingNoise {
         self.deviation
     }
 
-    /// A lower bound of the probability that the largest of these noisy values was the largest before the noise, if
-    /// nothing else is known about them than that their magnitudes were at most `most`; 0 where it says nothing. It
-    /// follows from the noisy values and `most` alone, so whoever may see them may see it.
+    /// A lower bound of the probability that the largest of these noisy values was the largest before the noise; 0
+    /// where nothing can be said. Nothing is assumed about the values except that their magnitudes were at most `most`.
+    /// The bound follows from the noisy values and `most` alone, so whoever may see these may see the bound.
     ///
     /// The noise of a difference of two values has the variance `2 deviation^2`, so with a distance `d` from the
-    /// largest value, another one was larger before with a probability of at most `exp(-d^2 / (4 deviation^2)) / 2`.
+    /// largest value, another value was larger before with a probability of at most `exp(-d^2 / (4 deviation^2)) / 2`.
     /// Values of at most `most` cannot have been further apart than `2 most`: a larger distance is noise.
     pub fn certainty(&self, noisy: &[f64], most: f64) -> f64 {
         let largest = noisy.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -13,7 +13,7 @@ const PRECISION_BITS: f64 = 24.0;
 /// Standard deviation of the last rounding of an output, which follows from [`PRECISION_BITS`].
 pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 
-/// Rescales by as many primes as the precision allows, and serialises: scale (f64), then the ciphertext.
+/// Rescales as far down as the precision allows, and serialises: scale (f64), then the ciphertext.
 ///
 /// # Errors
 /// Only for parameters that the ring refuses, which the check of the parameters rules out.
@@ -102,7 +102,7 @@ const CHECKED: usize = 16;
 /// Bound of such a coefficient, as a part of the modulus. Under other keys it is exceeded with probability 31/32.
 const MOST_CHECKED: f64 = 1.0 / 64.0;
 
-/// The coefficients of the body of a rounded output: those of the vectors, then some that are zero.
+/// The coefficients of the body of a rounded output: the coefficients of the vectors, then some that are zero.
 fn rounded_places(packing: &PeriodicPacking) -> Vec<usize> {
     let mut places = packing.places();
     places.extend(packing.unused_places(CHECKED));

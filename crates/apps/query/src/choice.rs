@@ -30,8 +30,8 @@ pub struct LookupChoice {
     pub small_queries: bool,
     /// The only plan to consider, if there is one.
     pub plan: Option<Plan>,
-    /// The only parameters to consider, if there are such; otherwise all secure presets that bootstrap what the queries
-    /// need and no more, and for short compact queries also those that bootstrap more.
+    /// The only parameters to consider, if there are such. Otherwise all secure presets are considered that bootstrap
+    /// what the queries need and no more; for short compact queries, also presets that bootstrap more.
     pub parameters: Option<CkksParameters>,
     /// Levels left after the lookup.
     pub spare_levels: usize,
@@ -164,9 +164,9 @@ impl LookupChoice {
         found.filter(|estimate| fits(estimate.plan, estimate.depth)).take(PLANS).map(candidate).collect()
     }
 
-    /// The first server, of the cheapest candidate, whose numbers have a bound of their error of at most `error`.
-    /// Candidates that cannot reach it by the bound of Theorem 5.1 for `tables` are left out; the others are made by
-    /// `make`, which simulates them and stops at those whose error is larger. Numbers are in the units of the tables.
+    /// The server of the cheapest candidate for which the bound of the error is at most `error`. Candidates that cannot
+    /// reach this by the bound of Theorem 5.1 for `tables` are left out. `make` makes the servers of the other
+    /// candidates: it simulates a candidate, and stops if its error is larger. Numbers are in the units of the tables.
     ///
     /// # Errors
     /// If the error is no positive number, the error of these queries is not predicted, no candidate has enough levels

@@ -129,7 +129,7 @@ impl QueryCodec {
     /// Full queries of a form for a lookup.
     ///
     /// # Errors
-    /// Those of [`QueryCodec::new`], or if the lookup's plan needs another index encoding than the form has.
+    /// The errors of [`QueryCodec::new`], or if the lookup's plan needs another index encoding than the form has.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
         Self::check_plan(form, lookup)?;
         Self::new(form, QueryShape::of(lookup))
@@ -138,7 +138,7 @@ impl QueryCodec {
     /// Short compact queries for a lookup, with `period` slots for each subtable.
     ///
     /// # Errors
-    /// Those of [`ShortCompact::new`], or if the lookup's plan needs another index encoding.
+    /// The errors of [`ShortCompact::new`], or if the lookup's plan needs another index encoding.
     pub fn short_compact(lookup: &Lookup, period: usize) -> Result<Self, QueryError> {
         Self::check_plan(QueryForm::Compact, lookup)?;
         Ok(QueryCodec::ShortCompact(ShortCompact::new(QueryShape::of(lookup), period)?))

@@ -26,7 +26,7 @@ pub struct Compact {
 }
 
 impl Compact {
-    /// Queries of this shape. The shape's level is that of the lookup, and at most the level after the bootstrap.
+    /// Queries of this shape. The shape's level is the level of the lookup, and at most the level after the bootstrap.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the shape's level.
@@ -96,7 +96,8 @@ impl Compact {
     }
 }
 
-/// The element of an index; that of the last column for `None`. In constant time: padding is selected with a mask.
+/// The element of an index; the element of the last column for `None`. In constant time: padding is selected with a
+/// mask.
 pub(crate) fn element(index: Option<usize>, columns: usize) -> f64 {
     torus(index_or(index, columns - 1), columns)
 }

@@ -28,11 +28,11 @@ pub struct IndexFields<'a> {
     pub query_level: u32,
     /// Name of the form of query.
     pub query_form: &'a str,
-    /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, that of all
-    /// queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
+    /// If the form is direct, the shortest period of a small query ([`SmallQuery`]); if it is compact, the period of
+    /// all queries ([`ShortCompact`]). A power of two; 0 if the server takes full queries alone.
     pub small_period: u32,
     /// Number of tokens of a query for a strided lookup, and the level of its vectors ([`SmallQuery::strided`]); zeros
-    /// if the server has none. Queries of at most that many slots are such ones.
+    /// if the server has none. A query of at most that number of tokens is a query for the strided lookup.
     pub strided: (u32, u32),
     /// Number of slots of each vector that a question takes; it divides the number of slots.
     pub question_slots: usize,
@@ -98,8 +98,8 @@ impl IndexDescription {
     /// A description from untrusted fields.
     ///
     /// # Errors
-    /// Those of [`IndexDescription::new`], or if the shape is invalid, or a client would have to make keys without a
-    /// use, or queries or answers beyond the [`limits`](unspoken_protocol::limits).
+    /// The errors of [`IndexDescription::new`], or if the shape is invalid, or a client would have to make keys without
+    /// a use, or queries or answers beyond the [`limits`](unspoken_protocol::limits).
     pub fn checked(header: CkksHeader, fields: IndexFields<'_>) -> Result<Self, QueryError> {
         let plausible = (1..=MAX_SUBTABLES).contains(&fields.subtables)
             && (2..=MAX_COLUMNS).contains(&fields.columns)
@@ -171,7 +171,7 @@ impl IndexDescription {
         self.strided.is_some() || self.small_holding(1).is_some()
     }
 
-    /// The query for a strided lookup of that many questions: all slots of its answer are in one vector, which
+    /// The query for a strided lookup of `questions` questions: all slots of its answer are in one vector, which
     /// [`IndexDescription::decrypt_full`] decrypts. `None` if there is none, or there are more questions.
     pub fn strided_holding(&self, questions: usize) -> Option<&SmallQuery> {
         self.strided.as_ref().filter(|query| questions.saturating_mul(self.question_slots) <= query.period())
@@ -187,22 +187,22 @@ impl IndexDescription {
         self.short_answer.as_ref()
     }
 
-    /// The small answer to that many questions; `None` if it is a full one.
+    /// The small answer to `questions` questions; `None` if it is a full one.
     fn small_answer_to(&self, questions: usize) -> Option<SmallAnswer> {
         self.short_answer.clone().or_else(|| Some(self.small_holding(questions)?.1))
     }
 
-    /// The query for that many questions; `None` if a full one has to be sent.
+    /// The query for `questions` questions; `None` if a full one has to be sent.
     fn query_holding(&self, questions: usize) -> Option<SmallQuery> {
         self.strided_holding(questions).cloned().or_else(|| Some(self.small_holding(questions)?.0))
     }
 
-    /// The small query for that many questions, and its answer; `None` if a full query has to be sent.
+    /// The small query for `questions` questions, and its answer; `None` if a full query has to be sent.
     fn small_holding(&self, questions: usize) -> Option<(SmallQuery, SmallAnswer)> {
         self.small.as_ref()?.holding(questions)
     }
 
-    /// The form of a query of untrusted vectors, and that of its answer, if it is a small one.
+    /// The form of a query of untrusted vectors and the form of its answer, if the query is small.
     ///
     /// # Errors
     /// If it is a small query of a period that this description does not offer.
@@ -215,7 +215,7 @@ impl IndexDescription {
         })
     }
 
-    /// Length in bytes of a query of that many questions: at most [`IndexDescription::full_query_bytes`].
+    /// Length in bytes of a query of `questions` questions: at most [`IndexDescription::full_query_bytes`].
     pub fn query_bytes(&self, questions: usize) -> usize {
         match self.query_holding(questions) {
             Some(query) => self.header.packed_bytes(1, query.byte_len()),
@@ -228,7 +228,7 @@ impl IndexDescription {
         self.header.packed_bytes(self.codec.vectors(), self.codec.byte_len())
     }
 
-    /// Maximum length in bytes of the answer to that many questions.
+    /// Maximum length in bytes of the answer to `questions` questions.
     pub fn answer_bytes(&self, questions: usize) -> usize {
         if self.strided_holding(questions).is_some() {
             return self.header.packed_bytes(1, output_bytes(self.parameters(), 0));
@@ -239,15 +239,15 @@ impl IndexDescription {
         }
     }
 
-    /// Expected length in bytes of the answer to that many questions.
+    /// Expected length in bytes of the answer to `questions` questions.
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
         let most = self.answer_bytes(questions);
         let exact = self.strided_holding(questions).is_some() || self.small_answer_to(questions).is_some();
         if exact { most } else { self.header.expected_answer_bytes(most) }
     }
 
-    /// Maximum length in bytes of a full answer with that many vectors, none of which has a higher level than the
-    /// query; at most that of the [`limits`].
+    /// Maximum length in bytes of a full answer with `vectors` vectors, none of which has a higher level than the
+    /// query; at most the length in the [`limits`].
     pub fn full_answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
         let bytes = vectors.saturating_mul(vector).min(limits::MOST_ANSWER_BYTES as usize);
@@ -263,7 +263,7 @@ impl IndexDescription {
         keyring.prepare(self.codec.shape().level, Needs { burst, ..needs })
     }
 
-    /// Number of slots for each subtable in a query of that many questions.
+    /// Number of slots for each subtable in a query of `questions` questions.
     ///
     /// # Errors
     /// If there are none, or more than [`IndexDescription::batch`].
@@ -275,11 +275,11 @@ impl IndexDescription {
         Ok(self.query_holding(questions).map_or(self.codec.slots(), |query| query.period()))
     }
 
-    /// Encrypts a query of that many questions: one list of indices per subtable, with one entry for each of the
+    /// Encrypts a query of `questions` questions: one list of indices per subtable, with one entry for each of the
     /// [`IndexDescription::query_slots`], as in [`QueryCodec::encrypt`]. It is small if it can be.
     ///
     /// # Errors
-    /// Those of [`IndexDescription::query_slots`], [`QueryCodec::encrypt`] and [`SmallQuery::encrypt`].
+    /// The errors of [`IndexDescription::query_slots`], [`QueryCodec::encrypt`] and [`SmallQuery::encrypt`].
     pub fn encrypt(
         &self,
         keyring: &Keyring,
@@ -293,11 +293,11 @@ impl IndexDescription {
         }))
     }
 
-    /// Decrypts the answer to a query of that many questions: for each output one number per question, and possibly
+    /// Decrypts the answer to a query of `questions` questions: for each output one number per question, and possibly
     /// more, times the header's unit.
     ///
     /// # Errors
-    /// Those of [`IndexDescription::query_slots`], or if the answer is malformed, of another model, or has another
+    /// The errors of [`IndexDescription::query_slots`], or if the answer is malformed, of another model, or has another
     /// number of vectors.
     pub fn decrypt(&self, keyring: &Keyring, answer: &[u8], questions: usize) -> Result<Vec<Slots>, QueryError> {
         self.query_slots(questions)?;
@@ -308,7 +308,7 @@ impl IndexDescription {
         Ok(small.open(keyring, &vectors)?)
     }
 
-    /// Decrypts a full answer with that many vectors and returns the first `slots` slots of each.
+    /// Decrypts a full answer with `vectors` vectors and returns the first `slots` slots of each.
     ///
     /// # Errors
     /// If the answer is malformed, of another model, or has another number of vectors.

@@ -16,8 +16,8 @@ pub struct SmallForms {
     pub shape: QueryShape,
     /// Shortest period of a query, a power of two: fewer slots are padded to that number.
     pub least_period: usize,
-    /// Number of slots of each vector that a question takes, a power of two. The server adds them up, so that its
-    /// outputs repeat after as many slots as the query has questions.
+    /// Number of slots of each vector that a question takes, a power of two. The server adds these slots up, so that
+    /// the period of its outputs is the number of questions.
     pub question_slots: usize,
     /// Number of outputs of the lookup.
     pub outputs: usize,
@@ -26,14 +26,14 @@ pub struct SmallForms {
 /// What small queries of all periods take, and their error.
 #[derive(Clone, Debug)]
 pub struct SmallOffer {
-    /// The keys in addition to those of full queries.
+    /// The keys in addition to the keys of full queries.
     pub keys: KeyPlan,
     /// A bound of the error of a number of an output.
     pub error: f64,
 }
 
 impl SmallForms {
-    /// The query that holds that many questions, of the shortest period, and its answer. `None` if there is none of
+    /// The query that holds `questions` questions, of the shortest period, and its answer. `None` if there is none of
     /// this length, so that a full query has to be sent.
     pub fn holding(&self, questions: usize) -> Option<(SmallQuery, SmallAnswer)> {
         let slots = questions.checked_mul(self.question_slots)?;
@@ -53,8 +53,8 @@ impl SmallForms {
     /// What all these queries take. `None` if there are none, because the vectors of all subtables do not fit or the
     /// key of small answers would have less than 128 bits of security.
     ///
-    /// The errors are those of `lookup`, which has this shape and may have fewer outputs; `sum` adds up the slots of
-    /// each question in its outputs, for a query of some period.
+    /// The errors are the errors of `lookup`, which has this shape and may have fewer outputs; `sum` adds up the slots
+    /// of each question in its outputs, for a query of some period.
     ///
     /// # Errors
     /// If the lookup cannot be simulated, or `sum` fails.

@@ -1,4 +1,4 @@
-//! One-hot queries (the form of HE-LRM): each index as `p` encrypted numbers, one of which is 1.
+//! One-hot queries (the form of HE-LRM): each index as `p` encrypted numbers: one is 1, the others are 0.
 //!
 //! The server needs no powers and no keys, one level and one matrix product. The client sends `p` ciphertexts where a
 //! direct query is one. This form is the baseline for query sizes.

@@ -110,8 +110,8 @@ impl QueryReader {
         }
     }
 
-    /// The keys and the error of the answers to short compact queries. `None` for other forms. The error is that of
-    /// `lookup`, which may have fewer outputs than the reader's; `sum` adds up the slots of each question.
+    /// The keys and the error of the answers to short compact queries. `None` for other forms. The error is the error
+    /// of `lookup`, which may have fewer outputs than the reader's lookup; `sum` adds up the slots of each question.
     ///
     /// # Errors
     /// If the lookup cannot be simulated, or the key of the answers would have less than 128 bits of security.

@@ -2,8 +2,8 @@
 //!
 //! The elements of all subtables are one subring query (`unspoken_rlwe::SubringQuery`): block after block of `period`
 //! slots, one for each subtable. Its bootstrap gives one vector that repeats after all blocks. Masks and rotations by a
-//! period, all with one key, separate it into a vector for each subtable that repeats after `period` slots, as those of
-//! a [`SmallQuery`](crate::SmallQuery) do. So the same lookup and the same [`SmallAnswer`](crate::SmallAnswer) follow.
+//! period, all with one key, separate it into a vector for each subtable that repeats after `period` slots, as in a
+//! [`SmallQuery`](crate::SmallQuery). So the same lookup and the same [`SmallAnswer`](crate::SmallAnswer) follow.
 
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedVector,
@@ -31,8 +31,8 @@ pub struct ShortCompact {
 }
 
 impl ShortCompact {
-    /// Queries of this shape with `period` slots for each subtable, a power of two. The shape's level is that of the
-    /// lookup; the separation of subtables takes one level above it.
+    /// Queries of this shape with `period` slots for each subtable, a power of two. The shape's level is the level of
+    /// the lookup; the separation of subtables takes one level above it.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping, their bootstrap ends too low, or the slots of all subtables
@@ -54,7 +54,7 @@ impl ShortCompact {
         Ok(ShortCompact { shape, queries, period })
     }
 
-    /// The largest period for that many subtables; 0 if there are too many.
+    /// The largest period for `subtables` subtables; 0 if there are too many.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping.

@@ -30,7 +30,7 @@ pub struct SmallQuery {
 }
 
 impl SmallQuery {
-    /// Queries of this shape with that many slots in each vector.
+    /// Queries of this shape with `period` slots in each vector.
     ///
     /// # Errors
     /// If the period is not a power of two, or the vectors of all subtables do not fit in the slots.
@@ -38,8 +38,8 @@ impl SmallQuery {
         Self::of_layout(shape, period, 1)
     }
 
-    /// Queries for a [`StridedLookup`](unspoken_lookup::StridedLookup) of `tokens` tokens: as many subtables share a
-    /// vector as there, one after the other.
+    /// Queries for a [`StridedLookup`](unspoken_lookup::StridedLookup) of `tokens` tokens: as there, several subtables
+    /// share a vector, one after the other.
     ///
     /// # Errors
     /// As for [`SmallQuery::new`].
@@ -184,7 +184,7 @@ pub struct SmallAnswer {
 }
 
 impl SmallAnswer {
-    /// Answers of that many outputs, each of which repeats after `period` slots.
+    /// Answers of `outputs` outputs, each of which repeats after `period` slots.
     ///
     /// # Errors
     /// If the period is not a power of two up to half the number of slots, or there are no outputs.
@@ -256,8 +256,8 @@ impl SmallAnswer {
         Ok(opened.into_iter().flatten().collect())
     }
 
-    /// The errors of joined and rounded outputs of this level and scale, from those of a single output: joined outputs
-    /// share their noise, and rounding adds its own.
+    /// The errors of joined and rounded outputs of this level and scale, from the errors of a single output: joined
+    /// outputs share their noise, and rounding adds its own.
     pub fn errors(&self, output: (usize, f64), bound: f64, single: ErrorStatistics) -> ErrorStatistics {
         let with = |packing: &PeriodicPacking| {
             // Of the noise of the others, only the coefficients that belong to an output are decoded with it.

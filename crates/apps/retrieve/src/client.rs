@@ -224,7 +224,7 @@ impl KeyGenerator for RetrieveClient {
         Mode::ALL.into_iter().any(|held| contents == self.contents(held) && held.keys_serve(self.options.mode))
     }
 
-    /// The bundle has the keys of this client's kind of queries. They may serve those of the other bundle too.
+    /// The bundle has the keys of this client's kind of queries. They may serve the queries of the other bundle, too.
     fn set_shared_keys(&mut self, contents: &[u8], _most_bytes: u64) -> bool {
         Mode::ALL.into_iter().any(|held| contents == self.contents(held) && self.options.mode.keys_serve(held))
     }

@@ -128,7 +128,7 @@ impl Description {
         self.tables.query_bytes(mode)
     }
 
-    /// Length in bytes of the answer to a request of that many queries.
+    /// Length in bytes of the answer to a request of `queries` queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
         queries * self.tables.planes() * self.tables.response_bytes() + ANSWER_OVERHEAD_BYTES
     }
@@ -227,7 +227,7 @@ fn kind_message(kind: TableKind) -> proto::TableKind {
     }
 }
 
-/// The seed of the masks of tables; empty for those that have none of their own.
+/// The seed of the masks of tables; empty for tables without masks of their own.
 fn mask_bytes(tables: &Tables) -> Vec<u8> {
     tables.masks().map(|MaskSeed(seed)| seed.to_vec()).unwrap_or_default()
 }

@@ -40,7 +40,8 @@ pub(crate) enum PlaneResponse {
 /// and all of its queries wait for its end.
 pub(crate) const DENSE_PASS: usize = 16;
 
-/// Maximum number of requests to dense tables that wait for a pass: those of one, and as many that arrive meanwhile.
+/// Maximum number of requests to dense tables that wait for a pass: the requests of one pass, and the same number that
+/// arrives meanwhile.
 pub(crate) const DENSE_WAITING: usize = 2 * DENSE_PASS;
 
 /// Bytes before the responses of an answer: the version, and the id of the layout.
@@ -65,7 +66,7 @@ pub(crate) fn most_request_bytes(description: &Description) -> usize {
     longest * description.most_queries() + REQUEST_OVERHEAD_BYTES
 }
 
-/// The group of a request to dense tables: as many are answered together as have the queries of one pass.
+/// The group of a request to dense tables: requests are answered together up to the queries of one pass.
 pub(crate) fn dense_group(description: &Description, request: &[u8]) -> Group {
     let weight = (request.len() / description.query_bytes(Mode::Packed)).max(1);
     Group { id: 0, weight, most: DENSE_PASS }
@@ -89,7 +90,7 @@ pub(crate) fn mode_of<'a>(description: &Description, bytes: &'a [u8]) -> Result<
     let (content, checksum) =
         bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(ProtocolError::Damaged { what: "request" })?;
     let modes = description.tables().kind().modes();
-    // Those of this kind of tables first: requests may be long.
+    // The modes of this kind of tables come first: requests may be long.
     let found = modes.iter().copied().chain(Mode::ALL).find(|&mode| request_checksum(mode, content) == *checksum);
     let mode = found.ok_or(ProtocolError::Damaged { what: "request" })?;
     if !modes.contains(&mode) {
@@ -120,13 +121,13 @@ pub(crate) fn checked(bytes: &[u8]) -> Result<&[u8], RetrieveError> {
     }
 }
 
-/// Length of a request of that many queries, in bytes.
+/// Length of a request of `queries` queries, in bytes.
 pub(crate) fn request_bytes(description: &Description, mode: Mode, queries: usize) -> usize {
     let repeated = if mode == Mode::Session { WORD * queries.saturating_sub(1) } else { 0 };
     description.query_bytes(mode) * queries - repeated + REQUEST_OVERHEAD_BYTES
 }
 
-/// Concatenates queries. Those of a session must have consecutive numbers, of which only the first is written.
+/// Concatenates queries. Session queries must have consecutive numbers; only the first number is written.
 pub(crate) fn write_request(description: &Description, mode: Mode, queries: &Queries) -> Vec<u8> {
     let (mut bytes, parameters) = (Vec::new(), description.parameters());
     match queries {
@@ -175,7 +176,7 @@ pub(crate) fn read_request(description: &Description, bytes: &[u8]) -> Result<Qu
     }
 }
 
-/// The number of a session query, from that of the first one of its request. Empty for queries of other modes.
+/// The number of a session query, from the number of the first query of its request. Empty for queries of other modes.
 fn numbered(first: &[u8], position: usize) -> Result<Vec<u8>, RetrieveError> {
     match first.first_chunk().map(|&first| u32::from_le_bytes(first).checked_add(position as u32)) {
         None => Ok(Vec::new()),
@@ -203,11 +204,11 @@ pub(crate) fn write_answer<'a>(
     bytes
 }
 
-/// Reads the answer to a request of that many queries from untrusted bytes: the version, and the responses to each
+/// Reads the answer to a request of `queries` queries from untrusted bytes: the version, and the responses to each
 /// query.
 ///
 /// # Errors
-/// If it is damaged, has another length, was computed for another layout, or a response is malformed.
+/// If the answer is damaged, has another length or another layout, or a response is malformed.
 pub(crate) fn read_answer(
     description: &Description,
     queries: usize,

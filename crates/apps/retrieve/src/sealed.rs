@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 use crate::client::{Answer, Question};
 
 /// The keys of the sealed records that some questions ask for. A client first asks the application that gives keys for
-/// those of [`SealedQuestions::names`], then the database [`SealedQuestions::stored`], and opens the answers. It does
-/// all of it for every question, whether its record exists or not.
+/// the keys of [`SealedQuestions::names`], then asks the database [`SealedQuestions::stored`], and opens the answers.
+/// The client does all of this for every question, whether the record exists or not.
 pub struct SealedQuestions {
     keys: Vec<RecordKey>,
     sealing: Sealing,

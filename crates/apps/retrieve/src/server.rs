@@ -93,7 +93,7 @@ fn at_once(description: &Description) -> usize {
     }
 }
 
-/// The responses to the queries of some requests, for each request those to its queries one after the other.
+/// The responses to the queries of some requests: for each request, the responses to its queries one after the other.
 fn respond<V: DatabaseVersion>(
     version: &V,
     description: &Description,
@@ -254,7 +254,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         together::only(self.answer_together(std::slice::from_ref(request), call))
     }
 
-    /// Requests to dense tables are answered together, as many as have the queries of one pass.
+    /// Requests to dense tables are answered together, up to the queries of one pass.
     fn group(&self, request: &Request<'_, PreparedKeys>) -> Group {
         let description = self.description();
         match description.tables().kind() {

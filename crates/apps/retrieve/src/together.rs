@@ -1,10 +1,12 @@
-//! Requests of several clients that are answered together: one that cannot be answered leaves the others their answers.
+//! Requests of several clients that are answered together: a request that cannot be answered leaves the others their
+//! answers.
 
 use crate::error::RetrieveError;
 
 type Answer = Result<Vec<u8>, RetrieveError>;
 
-/// The answers to some requests, in their order. `answer` gets those that can be read, and returns an answer for each.
+/// The answers to some requests, in their order. `answer` gets the requests that can be read, and returns an answer for
+/// each.
 pub(crate) fn answer_readable<R, Q>(
     requests: &[R],
     read: impl Fn(&R) -> Result<Q, RetrieveError>,

@@ -24,7 +24,7 @@ impl ScoreDescription {
     /// Reads a description from untrusted bytes and builds its parameters. Fields of the application's own are skipped.
     ///
     /// # Errors
-    /// Those of [`CkksHeader::read`], or if the shape of the tables is invalid.
+    /// The errors of [`CkksHeader::read`], or if the shape of the tables is invalid.
     pub fn read(bytes: &[u8], protocol: Protocol, accept_insecure: bool) -> Result<Self, ScoreError> {
         let (header, shape) = CkksHeader::read::<proto::Shape>(bytes, protocol, accept_insecure)?;
         // Services that chose a shorter period would see the number of texts.
@@ -81,7 +81,7 @@ impl ScoreDescription {
         self.shape.subtables as usize
     }
 
-    /// Whether a client's tables of that many columns are those of the server, which pads them.
+    /// Whether a client's tables of `columns` columns fit the server's tables, which are padded.
     pub fn has_columns(&self, columns: usize) -> bool {
         self.query_form().padded_columns(columns) == self.shape.columns as usize
     }

@@ -323,7 +323,7 @@ impl ScoreServer {
         self.lookup.prepared_bytes() + self.reader.prepared_bytes()
     }
 
-    /// Gives back the memory that answers left behind for the next ones.
+    /// Gives back the memory that answers keep for later ones.
     pub fn release_idle_memory(&self) {
         self.description.parameters().ring().release_idle();
     }
@@ -341,7 +341,7 @@ fn small_token_sum(period: usize, max_tokens: usize) -> Result<InnerSum, CkksErr
 }
 
 /// A bound of the error of a scaled score, from a simulated query whose slots are all full. `None` for compact queries:
-/// the bootstrap of full ones is not simulated, and that of short ones belongs to their reader.
+/// the bootstrap of full ones is not simulated, and the bootstrap of short ones belongs to their reader.
 fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,

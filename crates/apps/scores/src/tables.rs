@@ -19,7 +19,7 @@ pub struct TokenScores<'a> {
     pub columns: usize,
     /// Number of classes: 2 to 1024.
     pub classes: usize,
-    /// Maximum number of tokens of a text, a power of two: each text takes as many slots.
+    /// Maximum number of tokens of a text, a power of two: also the number of slots of a text.
     pub max_tokens: usize,
     /// Subtables x classes x columns, row-major.
     pub values: &'a [f64],
@@ -46,8 +46,8 @@ impl TokenScores<'_> {
         (0..self.classes).map(class).fold(0.0, f64::max) * self.max_tokens as f64
     }
 
-    /// Compares the bound of the error with the differences that decide on a label: for each column of a subtable, that
-    /// of its largest and its smallest score. Refuses tables whose scores are all below the error.
+    /// Compares the bound of the error with the differences that decide on a label: for each column of a subtable, the
+    /// difference of its largest and its smallest score. Refuses tables whose scores are all below the error.
     pub(crate) fn check_precision(
         &self,
         parameters: &CkksParameters,

@@ -25,7 +25,7 @@ impl ScoreDescription {
     }
 
     /// Encrypts one to [`ScoreDescription::batch`] texts. The length in bytes depends only on their number: it is
-    /// always the same, or that of the shortest small query that holds them.
+    /// always the same, or the length of the shortest small query that holds them.
     ///
     /// # Errors
     /// If their number is out of range, or the system has no randomness.
@@ -35,7 +35,7 @@ impl ScoreDescription {
         Ok(index.encrypt(keyring, texts.len(), &indices)?)
     }
 
-    /// Decrypts the answer to a query of that many texts: one score per class of each text.
+    /// Decrypts the answer to a query of `texts` texts: one score per class of each text.
     ///
     /// # Errors
     /// If the answer is malformed, of another model or computed with other keys.
@@ -51,7 +51,7 @@ impl ScoreDescription {
         Ok(scores)
     }
 
-    /// The indices of texts in vectors of that many slots. Padded slots stay empty: the tables are centred, so these
+    /// The indices of texts in vectors of `slots` slots. Padded slots stay empty: the tables are centred, so these
     /// slots add nothing.
     fn indices(&self, texts: &[&EncodedText], slots: usize) -> Zeroizing<Vec<Vec<Option<usize>>>> {
         let batch = slots / self.max_tokens();

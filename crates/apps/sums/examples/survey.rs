@@ -1,4 +1,4 @@
-//! A survey of 200 households of whose answers only the sums are read: `survey [PRESET]`.
+//! A survey of 200 households, of which only the sums of the answers are read: `survey [PRESET]`.
 //!
 //! A health office asks each household how many visits to a doctor its members had in a year, how many falls, the sum
 //! of their ages and how their number changed. A statistics office runs the service. It sees no answer; the health

@@ -24,8 +24,8 @@ pub struct CollectionOptions {
 }
 
 /// Makes a collection: its public half for the service and the contributors, and its private half for the collector.
-/// The parameters are those with the smallest contributions with which no sum can wrap around and the noise of that
-/// many sums fits. They are secure.
+/// The parameters are secure. Among the parameters for which no sum can wrap around and the noise of a sum fits, they
+/// have the smallest contributions.
 ///
 /// # Errors
 /// If an option is out of range, no parameters hold the sums, or the system has no randomness.
@@ -146,7 +146,7 @@ impl CollectorKey {
     /// Checks that this is the private half of a collection.
     ///
     /// # Errors
-    /// If it belongs to another one, or its secret key is malformed.
+    /// If the key belongs to another collection, or its secret key is malformed.
     pub fn check(&self, description: &Description) -> Result<(), SumsError> {
         self.secret(description).map(drop)
     }

@@ -49,7 +49,7 @@ pub enum Zeros {
 }
 
 impl Zeros {
-    /// A pool in memory of so many entries, which a thread keeps full while contributions are on their way.
+    /// A pool in memory of `entries` entries, which a thread keeps full while contributions are on their way.
     ///
     /// # Errors
     /// If there are no entries, or the system has no randomness or no thread.

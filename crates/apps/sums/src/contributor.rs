@@ -21,7 +21,7 @@ pub enum Receipt {
 /// Which collection a contributor sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The one with this fingerprint, which the collector told the contributor.
+    /// The collection with this fingerprint, which the collector told the contributor.
     Fingerprint(Fingerprint),
     /// The first that the service describes, and the same one later. A service that describes one with a key of its own
     /// can read every contribution.

@@ -182,7 +182,7 @@ impl Description {
         (REQUEST_BYTES / self.contribution_bytes()).clamp(1, MOST_TOGETHER)
     }
 
-    /// Bytes of a request with that many contributions.
+    /// Bytes of a request with `contributions` contributions.
     pub(crate) fn query_bytes(&self, contributions: usize) -> usize {
         1 + contributions * self.contribution_bytes() + CHECKSUM_BYTES
     }

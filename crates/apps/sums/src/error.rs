@@ -69,7 +69,7 @@ pub enum SumsError {
     /// The collection is closed.
     #[error("add a contribution: found a closed collection, whose sum has been released; needed an open one")]
     Closed,
-    /// The collection has as many contributions as it may have.
+    /// The collection has all contributions that it may have.
     #[error("add contributions: found {found} of {needed} added; no more fit")]
     Full {
         /// Contributions so far.

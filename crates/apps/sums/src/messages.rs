@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// One contribution. The bound on its noise is that of an honest one: nothing is claimed in a request.
+/// One contribution. The bound on its noise is the bound of an honest contribution: a request claims nothing.
 fn addend(description: &Description, bytes: &[u8]) -> Result<Addend, SumsError> {
     let refuse = || SumsError::mismatch("contribution", format!("{} bytes", bytes.len()), "an id and a ciphertext");
     let (id, rest) = bytes.split_first_chunk::<{ size_of::<Id>() }>().ok_or_else(refuse)?;
@@ -93,7 +93,7 @@ fn with_token(kind: u8, token: &[u8; 32]) -> Vec<u8> {
 /// Bytes of a request with a token.
 pub(crate) const TOKEN_QUERY_BYTES: usize = 1 + 32 + CHECKSUM_BYTES;
 
-/// Bytes of the answer to so many contributions.
+/// Bytes of the answer to `contributions` contributions.
 pub(crate) fn receipts_bytes(contributions: usize) -> usize {
     1 + contributions + CHECKSUM_BYTES
 }
@@ -114,7 +114,7 @@ pub(crate) fn receipts(receipts: &[Receipt]) -> Vec<u8> {
     bytes
 }
 
-/// Reads the answer to so many contributions, of untrusted bytes.
+/// Reads the answer to `contributions` contributions, of untrusted bytes.
 pub(crate) fn read_receipts(bytes: &[u8], contributions: usize) -> Result<Vec<Receipt>, SumsError> {
     let refuse = || SumsError::mismatch("answer", "other bytes", format!("{contributions} receipts"));
     let rest = checked("answer", bytes)?.strip_prefix(&[CONTRIBUTE]).ok_or_else(refuse)?;

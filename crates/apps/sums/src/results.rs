@@ -51,9 +51,9 @@ fn check_count(description: &Description, counted: u32) -> Result<(), SumsError>
     }
 }
 
-/// The sums in the coefficients, after checks that honest contributions pass: their ones add up to their number, no
-/// sum is out of the range of that many values, and all other coefficients are 0. Not inlined, so that tools that look
-/// for branches on secrets name it.
+/// The sums in the coefficients, after checks that honest contributions pass: the counting coefficient equals their
+/// number, no sum is out of the range of `counted` values, and all other coefficients are 0. Not inlined, so that tools
+/// that look for branches on secrets name it.
 #[inline(never)]
 fn read_coefficients(
     description: &Description,

@@ -104,8 +104,9 @@ impl ServerHalf for SumsServer {
             working_bytes: (self.description.batch() as u64 + 3) * ciphertext
                 + 2 * State::stored_bytes(&self.description),
             most_together: 1,
-            // The state is locked while it is written. The arithmetic uses the pool that computations share: a thread
-            // of it that waited for that work could start another request, and wait for the lock that it holds itself.
+            // The state is locked while it is written. The arithmetic uses the pool that computations share. A thread
+            // of the pool that waited for the arithmetic could start another request, and so wait for a lock that it
+            // holds itself.
             waits_for_others: true,
         }
     }

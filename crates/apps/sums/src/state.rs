@@ -1,6 +1,6 @@
 //! The state of a collection at the service: the encrypted sum so far, and which contributions are in it.
 //!
-//! Contributions are added in three steps: their ids are written behind those that count, then the state with the new
+//! Contributions are added in three steps: their ids are written after the ids that count, then the state with the new
 //! sum and the new number of ids replaces the old one, then the request is answered. A crash before the second step
 //! leaves the old sum, and ids that do not count and are overwritten by the next ones. A crash after it leaves the new
 //! sum with its ids, so that a contribution that is sent again is known. The state has a hash of the ids that count.
@@ -33,7 +33,7 @@ pub(crate) struct Addend {
     pub(crate) ciphertext: Ciphertext,
 }
 
-/// The contributions of one request, and the sum of those with different ids: made without the state.
+/// The contributions of one request, and their sum, where each id counts once: made without the state.
 pub(crate) struct Addends {
     all: Vec<Addend>,
     different: usize,
@@ -154,7 +154,7 @@ impl State {
         &self.sum
     }
 
-    /// Bytes of memory of a state with as many contributions as the collection may have.
+    /// Bytes of memory of a state with all contributions that the collection may have.
     pub(crate) fn most_bytes(description: &Description) -> u64 {
         let parameters = description.parameters();
         let sum = 2 * parameters.ring().poly_bytes(parameters.basis()) as u64;
@@ -170,8 +170,8 @@ impl State {
     /// Adds the contributions whose ids are new, all or none: they are stored when this returns.
     ///
     /// # Errors
-    /// If the collection is closed or would be too full, or writing fails. After the latter the state must be loaded
-    /// again before it is used.
+    /// If the collection is closed or would be too full, or writing fails. After a failed write the state must be
+    /// loaded again before it is used.
     pub(crate) fn add(&mut self, addends: &Addends, store: &dyn SumStore) -> Result<Vec<Receipt>, SumsError> {
         let mut new: Vec<&Addend> = Vec::new();
         let receipts = addends.all.iter().map(|addend| {
@@ -197,7 +197,7 @@ impl State {
             true => addends.sum.clone(),
             false => sum_of(&self.evaluator, &new)?,
         };
-        // The zero of the start is left out, whose bound on the noise is that of an encryption.
+        // The zero of the start is left out, because it counts with the noise of an encryption.
         if !self.ids.is_empty() {
             self.evaluator.add_assign(&mut sum, &self.sum)?;
         }
@@ -211,11 +211,11 @@ impl State {
     }
 
     /// Closes the collection, if it has enough contributions: nothing is added any more, so that there is one sum. A
-    /// closed one stays so.
+    /// closed collection stays closed.
     ///
     /// # Errors
-    /// If there are too few contributions, or writing fails. After the latter the state must be loaded again before it
-    /// is used.
+    /// If there are too few contributions, or writing fails. After a failed write the state must be loaded again before
+    /// it is used.
     pub(crate) fn close(&mut self, store: &dyn SumStore) -> Result<(), SumsError> {
         let (found, needed) = (self.count(), self.description.least_contributions());
         if found < needed {

@@ -65,7 +65,7 @@ impl SumStore for MemoryStore {
         Ok(ids[..count.min(ids.len())].to_vec())
     }
 
-    /// An offset behind the last id is an error.
+    /// An offset after the last id is an error.
     fn write_ids(&self, offset: u64, ids: &[u8]) -> io::Result<()> {
         let stored = &mut self.lock().ids;
         let start = usize::try_from(offset).ok().filter(|start| *start <= stored.len());

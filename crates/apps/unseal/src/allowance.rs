@@ -56,7 +56,7 @@ impl Allowance {
         Duration::from_secs(u64::from(self.window_seconds))
     }
 
-    /// The time in which so many evaluations come back, rounded down to whole nanoseconds: the sum over single
+    /// The time in which `evaluations` evaluations come back, rounded down to whole nanoseconds: the sum over single
     /// evaluations must not be longer than the window.
     pub(crate) fn time_of(self, evaluations: u32) -> Duration {
         let nanoseconds = self.window().as_nanos() * u128::from(evaluations) / u128::from(self.evaluations);

@@ -29,7 +29,7 @@ const MOST_CLIENTS: usize = 1 << 14;
 /// Maximum number of those without a token whose requests come from one address, unless the service says otherwise.
 const MOST_OF_A_NETWORK: usize = MOST_CLIENTS / 16;
 
-/// Bytes that a client needs: its entry and that of its network, with the unused capacity of the maps, and its
+/// Bytes that a client needs: its entry and its network's entry, with the unused capacity of the maps, and its
 /// requests.
 const CLIENT_BYTES: usize = 2 * (size_of::<(ClientId, Budget)>() + 8)
     + 2 * (size_of::<(Network, usize)>() + 8)
@@ -94,13 +94,13 @@ impl Budgets {
         (self.most_clients * CLIENT_BYTES) as u64
     }
 
-    /// Charges a request of that many evaluations to a client. A request with the bytes of one that was charged within
-    /// the last ten minutes, and is among the client's last 16, is not charged again: it has the same answer.
+    /// Charges a request of `evaluations` evaluations to a client. A request that repeats, byte for byte, one of the
+    /// client's last 16 charged requests within ten minutes is not charged again: it has the same answer.
     ///
     /// # Errors
     /// [`UnsealError::Exhausted`] if the client has fewer evaluations left; nothing is charged then.
-    /// [`UnsealError::Crowded`] if there is no room for another client, [`UnsealError::CrowdedNetwork`] if there is
-    /// none for another one of its network.
+    /// [`UnsealError::Crowded`] if there is no room for another client, [`UnsealError::CrowdedNetwork`] if there is no
+    /// room for another client of its network.
     pub(crate) fn charge(
         &self,
         client: ClientId,

@@ -90,8 +90,8 @@ impl ClientHalf for UnsealClient {
         &self.description
     }
 
-    /// Refuses another public key, another database and another length of records: a service that changed them for one
-    /// client would recognise it by what it can open.
+    /// Refuses another public key, another database and another length of records: a service that changed these for one
+    /// client would recognise the client by the records that it can open.
     fn check_change(earlier: &Description, now: &Description) -> Result<(), UnsealError> {
         if earlier.sealing() == now.sealing() {
             return Ok(());

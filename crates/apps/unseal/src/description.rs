@@ -56,12 +56,12 @@ impl Description {
         self.allowance
     }
 
-    /// Length in bytes of a query with that many questions.
+    /// Length in bytes of a query with `questions` questions.
     pub fn query_bytes(&self, questions: usize) -> usize {
         request_bytes(questions) + CHECKSUM_BYTES
     }
 
-    /// Length in bytes of the answer to a query with that many questions.
+    /// Length in bytes of the answer to a query with `questions` questions.
     pub fn answer_bytes(&self, questions: usize) -> usize {
         response_bytes(questions) + CHECKSUM_BYTES
     }

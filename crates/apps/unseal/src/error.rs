@@ -28,7 +28,7 @@ pub enum UnsealError {
         /// Seconds after which the client has enough evaluations for this request.
         wait_seconds: u32,
     },
-    /// The service counts the evaluations of as many clients as it can.
+    /// The service cannot count the evaluations of another client: its memory for clients is full.
     #[error(
         "ask for keys of records: found {clients} clients that asked for keys lately, needed fewer; ask again later"
     )]
@@ -36,7 +36,7 @@ pub enum UnsealError {
         /// Clients that are counted.
         clients: usize,
     },
-    /// The service counts the evaluations of as many clients without a token as it does for one address.
+    /// The service counts no further client without a token from this address: their number is at its limit.
     #[error(
         "ask for keys of records: found {clients} clients without a token that asked from this address lately, needed \
          fewer; ask again later, or get a token"

@@ -13,7 +13,7 @@ use crate::error::UnsealError;
 /// Bytes of memory for each name of a request while it is evaluated: elements before and after, and their sums.
 const NAME_BYTES: usize = 2048;
 
-/// Gives clients the keys of the records that they ask for, without learning which, as many as their allowance permits.
+/// Gives clients the keys of the records that they ask for, up to their allowance, without learning which records.
 pub struct UnsealServer {
     key: ServiceKey,
     description: Description,
@@ -35,7 +35,7 @@ impl UnsealServer {
         self
     }
 
-    /// The number of names in a request of so many bytes.
+    /// The number of names in a request of `bytes` bytes.
     fn count(&self, bytes: usize) -> Result<u32, UnsealError> {
         let (count, most) = (bytes / request_bytes(1), self.budgets.allowance().most_questions());
         if bytes != request_bytes(count) || !(1..=most).contains(&count) {

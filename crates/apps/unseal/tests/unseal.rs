@@ -16,7 +16,7 @@ static GO: AtomicBool = AtomicBool::new(false);
 const CLIENT: ClientId = ClientId::new([1; 16]);
 const OTHER: ClientId = ClientId::new([2; 16]);
 
-/// The owner's copy of a key, and a service with it: so many evaluations in a day.
+/// The owner's copy of a key, and a service with it: `evaluations` evaluations in a day.
 fn service(evaluations: u32) -> (ServiceKey, UnsealServer) {
     let owner = ServiceKey::generate(64).unwrap();
     let copy = ServiceKey::from_bytes(&owner.to_bytes()).unwrap();

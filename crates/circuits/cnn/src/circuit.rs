@@ -133,7 +133,7 @@ impl PlainWeightsCircuit {
     /// The scores of a batch of images, at level 0. [`ImageLayout::scores`] reads them.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if the number of inputs is not that of the layout; [`CnnError::Ckks`] if their level or
+    /// [`CnnError::Mismatch`] if the number of inputs does not fit the layout; [`CnnError::Ckks`] if their level or
     /// scale is not the prepared one, or keys are missing.
     pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, inputs: &[A::Vector]) -> Result<A::Vector, CnnError> {
         if inputs.len() != self.layout.vectors() {

@@ -8,8 +8,8 @@ use crate::placement::{PixelPlacement, place_pixels};
 
 /// The layout of a batch of images in the slots of one or more vectors.
 ///
-/// The slots are divided into cells of `batch` slots, one slot per image. A block has as many cells as the network has
-/// features, and contains one plane of pixels for each channel. With the largest `batch` a vector is one block, and
+/// The slots are divided into cells of `batch` slots, one slot per image. A block has one cell for each feature of the
+/// network, and contains one plane of pixels for each channel. With the largest `batch` a vector is one block, and
 /// eight vectors (lite) contain the pixels of all images. With a smaller batch a vector contains several blocks, so
 /// that fewer vectors are sent. Scores are returned in one vector: class `c` of image `i` is in slot `c * batch + i`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,12 +49,13 @@ impl<V> Tensor<V> {
 /// How a step can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// At any level, with a result so many levels below.
+    /// At any level. The number is the number of levels from the input down to the result.
     Spends(usize),
     /// One level below, with a result that cannot be bootstrapped before its rows and their products, which take a
     /// level each.
     Skews,
-    /// Between the halves of a bootstrap, with a result so many levels below that of the bootstrap.
+    /// Between the halves of a bootstrap. The number is the number of levels from the bootstrap's level down to the
+    /// result.
     Refreshes(usize),
 }
 
@@ -107,8 +108,8 @@ where
     M: Machine + Sync,
     M::Arithmetic: Sync,
 {
-    /// Prepares a pass behind the public tokens in a cache. `next` says whether the pass begins a new chunk, or runs
-    /// the last one again with other tokens. The session has room for `chunks` chunks.
+    /// Prepares a pass after the public tokens in a cache. `next` says whether the pass begins a new chunk, or runs the
+    /// last chunk again with other tokens. The session has room for `chunks` chunks.
     ///
     /// # Errors
     /// If the session has no room for another chunk, or the tokens do not fit the context of the model.
@@ -187,7 +188,7 @@ where
         Tensor { vectors: Rc::new(RefCell::new(vectors)), shape, number: self.number(), place }
     }
 
-    /// Runs the whole pass on the vectors of its input, and returns those of its [`Program::result`].
+    /// Runs the whole pass on the vectors of its input, and returns the vectors of its [`Program::result`].
     ///
     /// # Errors
     /// If a step cannot run, or was cancelled.
@@ -202,7 +203,7 @@ where
         Ok(result.into_vectors())
     }
 
-    /// Vectors that were bootstrapped so far, without those of heads that others ran.
+    /// Vectors that this process bootstrapped so far. Heads that other processes ran do not count.
     pub fn bootstraps(&self) -> usize {
         self.bootstraps
     }
@@ -394,7 +395,7 @@ where
         let map = LinearPlaces::new(&program.model.config, program.layout(), places);
         let refreshes = Method::Refreshes(usize::from(map.side_by_side.is_some()));
         let methods: &[Method] = match map.fit_slots(program.layout()) {
-            // Results of long maps have a bootstrap before them or behind them in any case.
+            // Long maps have a bootstrap before or after them in any case.
             true if places.len() > 1 || Program::is_last(places[0]) => &[Method::Spends(1), refreshes],
             true => &[refreshes, Method::Spends(1)],
             false => &[refreshes],

@@ -23,7 +23,7 @@ impl Program {
         let layer = self.units.layers.get(place.layer);
         let split = |token: usize| (token % layout.tokens, token / layout.tokens);
         let of_heads = |heads: usize, unit: &dyn Fn(usize) -> f64| {
-            // Shared heads are those of the first query head of their group.
+            // A shared head lies at the first query head of its group.
             let group = layout.heads / heads;
             Array3::from_shape_fn((1, layout.chunk(), heads * config.head_width), |(_, token, index)| {
                 let (head, coordinate) = (index / config.head_width * group, index % config.head_width);

@@ -36,7 +36,7 @@ pub enum PassError {
         /// Levels that the operation needs.
         needed: usize,
     },
-    /// The placement of bootstraps is that of another circuit.
+    /// The placement of bootstraps belongs to another circuit.
     #[error("{place}: found a placement of bootstraps for another circuit, needed that of this program")]
     Placement {
         /// The operation.

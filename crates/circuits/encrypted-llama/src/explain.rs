@@ -55,9 +55,9 @@ pub struct ExplainedStep {
     pub output_level: usize,
     /// The binary logarithm of the largest scale of its results.
     pub log2_scale: f64,
-    /// Key switches, with those of bootstraps.
+    /// Key switches, with the key switches of bootstraps.
     pub key_switches: u64,
-    /// Predicted seconds, with those of bootstraps.
+    /// Predicted seconds, with the seconds of bootstraps.
     pub seconds: f64,
     /// Predicted seconds of bootstraps.
     pub bootstrap_seconds: f64,
@@ -66,15 +66,15 @@ pub struct ExplainedStep {
 }
 
 impl ExplainedStep {
-    /// Vectors that it bootstraps, before it and as its results.
+    /// Vectors that are bootstrapped before the step and as its results.
     pub fn bootstraps(&self) -> usize {
         self.refreshed + self.fresh
     }
 }
 
 impl Program {
-    /// The steps of the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks behind
-    /// `public` tokens. Seconds are those of `model`.
+    /// The steps of the pass of chunk `chunk`, counted from 0, of a session with room for `chunks` chunks after
+    /// `public` tokens. `model` predicts the seconds.
     ///
     /// # Errors
     /// If `chunk` is not below `chunks`, or a pass cannot run.
@@ -94,8 +94,8 @@ impl Program {
         Ok(counted.into_iter().map(|counted| explained(counted, bytes)).collect())
     }
 
-    /// Predicts that pass in each of these numbers of processes. Each process is like that of `model`, and its network
-    /// carries `network` bytes a second.
+    /// Predicts this pass for each number of processes. `model` describes each process, and the network of each carries
+    /// `network` bytes a second.
     ///
     /// # Errors
     /// If `chunk` is not below `chunks`, or a pass cannot run.

@@ -124,7 +124,7 @@ impl Layout {
     }
 }
 
-/// Blocks of heads: those of all heads, or some of them.
+/// Blocks of heads: all blocks, or some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocks {
     /// Number of the first one.
@@ -134,14 +134,14 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Those of all heads.
+    /// The blocks of all heads.
     pub fn all(layout: &Layout) -> Self {
         Blocks { first: 0, count: layout.blocks }
     }
 }
 
-/// The key columns of a session: those of the public tokens, then blocks of `T` columns, one for each part of each
-/// private chunk.
+/// The key columns of a session: the columns of the public tokens, then blocks of `T` columns, one for each part of
+/// each private chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Columns {
     /// Public tokens.
@@ -155,7 +155,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Columns for `chunks` private chunks behind `public` tokens.
+    /// Columns for `chunks` private chunks after `public` tokens.
     pub fn new(layout: &Layout, public: usize, chunks: usize) -> Self {
         let private = public.div_ceil(layout.tokens) * layout.tokens;
         let all = private + chunks * layout.chunk();
@@ -167,7 +167,7 @@ impl Columns {
         (self.private + (chunk * layout.parts + part) * layout.tokens) / layout.columns()
     }
 
-    /// The most vectors of scores in which `chunks` private chunks lie, behind at most `public` tokens.
+    /// The most vectors of scores in which `chunks` private chunks lie, after at most `public` tokens.
     pub(crate) fn most_vectors(layout: &Layout, public: usize, chunks: usize) -> usize {
         match chunks {
             0 => 0,

@@ -38,7 +38,7 @@ pub(crate) struct LinearMap {
 }
 
 impl LinearPlaces {
-    /// Those of the maps of the places of a layer, which have one input.
+    /// The places of the maps `places` of a layer, which have one input.
     pub fn new(config: &Config, layout: &Layout, places: &[Place]) -> Self {
         let first = places.first().map_or(Quantity::Query, |place| place.quantity);
         let inputs: Vec<usize> = match first {

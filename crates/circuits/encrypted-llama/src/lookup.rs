@@ -22,7 +22,7 @@ use crate::program::Program;
 /// parts of powers to embeddings.
 pub struct EmbeddingLookup {
     layout: Layout,
-    /// Size of the vocabulary, padded to a power of two. There are half as many powers.
+    /// Size of the vocabulary, padded to a power of two: twice the number of powers.
     columns: usize,
     matrix: CoefficientMatrix,
     /// The mean of each coordinate in each dimension of each vector of the result.
@@ -62,7 +62,7 @@ impl TokenEncoding {
     /// All elements of the query of a chunk, in constant time.
     ///
     /// # Errors
-    /// If there are not as many tokens as in a chunk.
+    /// If the number of tokens is not the number in a chunk.
     pub fn elements(&self, tokens: &[u32]) -> Result<Zeroizing<Vec<f64>>, PassError> {
         if tokens.len() != self.chunk {
             return Err(PassError::Chunk { found: tokens.len(), needed: format!("{} tokens", self.chunk) });
@@ -168,7 +168,7 @@ impl EmbeddingLookup {
     /// at level 0.
     ///
     /// # Errors
-    /// Those of the operations.
+    /// The errors of the operations.
     pub fn of_elements(
         &self,
         machine: &SimulatedMachine<'_>,
@@ -200,7 +200,8 @@ impl EmbeddingLookup {
         Ok((keys, working_bytes + self.matrix.working_bytes()))
     }
 
-    /// The input of a pass from the exponentials of all tokens: that of token `t` of part `i` in slot `t + T i`.
+    /// The input of a pass from the exponentials of all tokens: token `t` of part `i` has its exponential in slot `t +
+    /// T i`.
     fn of_points<M: Machine>(&self, machine: &M, points: &M::Vector) -> Result<Vec<M::Vector>, PassError> {
         let (a, parts) = (machine.arithmetic(), self.layout.parts);
         let vectors = (self.columns / 2).div_ceil(self.layout.dimensions());
@@ -209,7 +210,7 @@ impl EmbeddingLookup {
             (0..vectors).map(|vector| self.powers(a, &squares, vector)).collect()
         });
         let of_parts = of_parts.collect::<Result<Vec<_>, CkksError>>()?;
-        // Those of all parts lie next to each other.
+        // The powers of all parts lie next to each other.
         let powers: Vec<&M::Vector> =
             (0..vectors).flat_map(|vector| of_parts.iter().map(move |powers| &powers[vector])).collect();
         let conjugates = powers.iter().map(|power| a.conjugate(power)).collect::<Result<Vec<_>, CkksError>>()?;

@@ -25,13 +25,13 @@ pub trait Machine {
     /// Bootstraps vectors, two at a time ([`Bootstrapper::refresh_many`]).
     ///
     /// # Errors
-    /// Those of the bootstrap.
+    /// The errors of the bootstrap.
     fn refresh(&self, inputs: &[&Self::Vector]) -> Result<Vec<Self::Vector>, CkksError>;
 
     /// Bootstraps vectors with a product between the halves ([`Bootstrapper::refresh_product`]).
     ///
     /// # Errors
-    /// Those of the bootstrap.
+    /// The errors of the bootstrap.
     fn refresh_product(
         &self,
         matrix: &CoefficientMatrix,
@@ -42,14 +42,14 @@ pub trait Machine {
     /// The first half of [`refresh_product`](Self::refresh_product) for one vector ([`Bootstrapper::coefficients`]).
     ///
     /// # Errors
-    /// Those of the bootstrap.
+    /// The errors of the bootstrap.
     fn coefficients(&self, parts: &[&Self::Vector]) -> Result<Self::Vector, CkksError>;
 
     /// The rest of [`refresh_product`](Self::refresh_product) for inputs that had this scale
     /// ([`Bootstrapper::product_of_coefficients`]).
     ///
     /// # Errors
-    /// Those of the bootstrap.
+    /// The errors of the bootstrap.
     fn product(
         &self,
         matrix: &CoefficientMatrix,

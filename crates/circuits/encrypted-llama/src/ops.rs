@@ -41,7 +41,7 @@ impl<M: Machine> Clone for Context<'_, M> {
 
 impl<M: Machine> Copy for Context<'_, M> {}
 
-/// Whether rows are those of keys, which queries multiply, or of values, which weights multiply.
+/// Whether rows are rows of keys, which queries multiply, or of values, which weights multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Keys,
@@ -72,7 +72,7 @@ where
         self.layout().parts
     }
 
-    /// Runs `work` on every item, as many at a time as there are threads: this bounds the memory.
+    /// Runs `work` on every item, at most one item on each thread at a time: this bounds the memory.
     fn each<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -253,8 +253,8 @@ where
         Ok(results)
     }
 
-    /// A transformation for vectors like `input`, with a result at the scale of the parameters. Steps without a number
-    /// of baby steps get the one that is near twice the root of the number of rotations.
+    /// A transformation for vectors like `input`, with a result at the scale of the parameters. Without a given number
+    /// of baby steps, it takes a number near twice the root of the number of rotations.
     fn transform(
         &self,
         (what, vector): (TransformKind, usize),
@@ -286,7 +286,7 @@ where
     }
 
     /// Takes `count` results apart that lie side by side in a vector, each in `period` dimensions, and repeats each
-    /// through all slots. All parts of one result, then those of the next. One level.
+    /// through all slots. All parts of one result, then all parts of the next. One level.
     fn apart(&self, input: &[M::Vector], (count, period): (usize, usize)) -> Result<Vec<M::Vector>, CkksError> {
         let (a, layout) = (self.arithmetic(), self.layout());
         let own = layout.tokens * period;
@@ -377,7 +377,7 @@ where
         )
     }
 
-    /// Adds all rows of a chunk to those of each block of heads and vector of columns.
+    /// Adds all rows of a chunk to the rows of each block of heads and vector of columns.
     pub fn add_rows(
         &self,
         sums: &mut [Vec<M::Vector>],
@@ -625,7 +625,7 @@ where
         any.then_some(factors)
     }
 
-    /// The scale of rows; that of the parameters, if there are none.
+    /// The scale of rows; the scale of the parameters, if there are no rows.
     fn scale_of(&self, rows: &[Vec<&M::Vector>]) -> f64 {
         let a = self.arithmetic();
         rows.iter().flatten().next().map_or(a.parameters().scale(), |row| a.scale(row))

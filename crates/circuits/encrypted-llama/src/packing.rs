@@ -6,8 +6,8 @@ use unspoken_ckks::Complex64;
 use crate::layout::Layout;
 
 impl Layout {
-    /// The slots of the vectors of activations, a row for each token of a chunk, divided by `unit`: those of a vector
-    /// for each part, next to each other. Missing rows are zero.
+    /// The slots of the vectors of activations, a row for each token of a chunk, divided by `unit`: for each vector,
+    /// the slots of all parts next to each other. Missing rows are zero.
     pub fn pack(&self, rows: ArrayView2<'_, f32>, unit: f64) -> Vec<Vec<Complex64>> {
         let (width, period) = (rows.ncols(), self.period(rows.ncols()));
         // Divided by the unit once: divisions take longer for some values.

@@ -26,7 +26,7 @@ pub struct Placed {
 }
 
 impl Program {
-    /// Decides, for all passes behind `public` tokens, which vectors are bootstrapped before which step, at which level
+    /// Decides, for all passes after `public` tokens, which vectors are bootstrapped before which step, at which level
     /// each step works, and which linear maps run between the halves of a bootstrap: a shortest path under the cost
     /// model.
     ///
@@ -209,11 +209,11 @@ impl<'a> Prices<'a> {
             (false, Method::Refreshes(_)) => (entry, self.linear(step, entry)?),
             (false, _) => (top, self.linear(step, top)?),
         };
-        // Rows are one level below the cache, which is the input behind the tensors with vectors.
+        // Rows are one level below the cache, which is the input after the tensors with vectors.
         let above: Vec<usize> = (0..step.inputs.len()).map(|input| usize::from(input >= step.vectors.len())).collect();
         let every = |seconds: &dyn Fn(usize) -> f64| (0..=top).map(seconds).collect();
-        // Levels below the entry of bootstraps have other moduli than those of circuits: scales grow there. One product
-        // fits, of logits.
+        // Levels below the entry of bootstraps have other moduli than levels of circuits: scales grow there. One
+        // product fits, of logits.
         let floor = if Program::is_last(step.place) { 0 } else { entry };
         let spending = |spent: usize| {
             let seconds = every(&|at| own * self.by_level[at] / self.by_level[level]);

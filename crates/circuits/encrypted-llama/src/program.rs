@@ -76,7 +76,7 @@ impl Program {
     /// coefficients.
     ///
     /// # Errors
-    /// If the design is that of another model, or chunks do not fit the parameters.
+    /// If the design belongs to another model, or chunks do not fit the parameters.
     pub fn new(
         circuit: &Circuit,
         model: Arc<Model>,
@@ -150,8 +150,8 @@ impl Program {
         self.units.residual
     }
 
-    /// What a pass returns: logits, if those of a chunk fit few vectors. Otherwise it is the output of the last norm,
-    /// and the client multiplies by the head.
+    /// What a pass returns: logits, if the logits of a chunk fit few vectors. Otherwise it is the output of the last
+    /// norm, and the client multiplies by the head.
     pub fn result(&self) -> PassResult {
         let config = &self.model.config;
         match self.layout.activation_vectors(config.vocabulary) {

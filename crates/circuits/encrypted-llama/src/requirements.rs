@@ -12,7 +12,7 @@ use crate::program::Program;
 /// What passes of sessions need.
 #[derive(Clone, Debug)]
 pub struct Requirements {
-    /// The client's switching keys. Those of the small ring ([`Program::small_ring`]) are not among them.
+    /// The client's switching keys. The keys of the small ring ([`Program::small_ring`]) are not among them.
     pub keys: KeyPlan,
     /// Vectors that a pass bootstraps.
     pub bootstraps: usize,
@@ -25,7 +25,7 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// Bytes of memory of a service for one client with one session behind `public` tokens, part by part.
+    /// Bytes of memory of a service for one client with one session after `public` tokens, part by part.
     pub fn memory(&self, program: &Program, public: usize) -> [(&'static str, u64); 7] {
         let (ring, config) = (program.bootstrap.parameters().ring(), &program.model.config);
         let numbers = |count: usize| (count * size_of::<f32>()) as u64;
@@ -42,9 +42,9 @@ impl Requirements {
 }
 
 impl Program {
-    /// Counts what passes need behind `public` tokens, in sessions with room for `chunks` chunks: a pass of a first
-    /// chunk and, if there may be one, of a second chunk are run without values. The memory of a session is that behind
-    /// `public` tokens or fewer.
+    /// Counts what passes need after `public` tokens, in sessions with room for `chunks` chunks. It runs a pass of a
+    /// first chunk without values, and a pass of a second chunk if there may be one. The memory of a session is enough
+    /// for `public` tokens or fewer.
     ///
     /// # Errors
     /// If a pass cannot run.

@@ -127,8 +127,8 @@ impl<V: Clone + Send + Sync> Session<V> {
 }
 
 impl Program {
-    /// Builds a session again from its vectors: one behind `public` tokens, with room for `chunks` chunks, in which
-    /// `chunk` has run last. `next` gives the vectors in the order of [`Session::vectors`], as many as there are.
+    /// Builds a session again from its vectors: after `public` tokens, with room for `chunks` chunks, where chunk
+    /// `chunk` has run last. `next` gives all vectors, in the order of [`Session::vectors`].
     ///
     /// # Errors
     /// The first error of `next`.
@@ -269,7 +269,7 @@ impl<V: Clone + Send + Sync> Skewed<V> {
 }
 
 impl<V> LayerCache<V> {
-    /// Builds the cache of blocks of heads from its vectors, those of keys first.
+    /// Builds the cache of blocks of heads from its vectors, the vectors of keys first.
     pub(crate) fn restore<E>(
         place: (&Layout, &Columns, Blocks),
         chunk: usize,
@@ -282,7 +282,7 @@ impl<V> LayerCache<V> {
 
 impl<V: Clone + Send + Sync> LayerCache<V> {
     /// The vectors of a block of heads in the order of [`LayerCache::restore`]: skewed keys and values at these levels,
-    /// rows one level below, or at their own if they are lower.
+    /// rows one level below, or at their own level if it is lower.
     pub(crate) fn of_block<M>(
         &self,
         context: &Context<'_, M>,

@@ -164,7 +164,8 @@ pub struct SpreadTimes {
 }
 
 impl<'a> SimulatedProcesses<'a> {
-    /// So many processes, of one kind, whose networks carry so many bytes a second. `model` is that of one of them.
+    /// `count` equal processes. The network of each carries `network` bytes a second, and `model` predicts the seconds
+    /// of each.
     pub fn new(count: usize, network: f64, model: &'a CostModel) -> Self {
         SimulatedProcesses { count, network, model, times: Mutex::default() }
     }

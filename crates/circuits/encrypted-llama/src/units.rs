@@ -9,7 +9,7 @@ use std::f64::consts::SQRT_2;
 use unspoken_ckks::{CkksError, Complex64, Polynomial};
 use unspoken_llama::{Approximation, Circuit, CircuitError, Design, Interval, Place, Quantity};
 
-/// Values of other text are larger than those of calibration. Bootstraps lose little precision beyond 1.
+/// Values of other text are larger than values of the calibration text. Bootstraps lose little precision beyond 1.
 const MARGIN: f64 = 1.2;
 
 /// Units of a layer.
@@ -240,7 +240,7 @@ impl Units {
         1 + product.map_or(0, |quantity| self.levels_to_refresh(Place::new(place.layer, quantity)))
     }
 
-    /// A bound of the values of a place, in their unit, in text like that of calibration.
+    /// A bound of the values of a place, in their unit, in text like the calibration text.
     fn bound(&self, place: Place) -> f64 {
         let Some(layer) = self.layers.get(place.layer) else {
             return match place.quantity {

@@ -33,7 +33,7 @@ pub enum Function {
     /// `1 / sqrt(x)`, for `x > 0`.
     InverseSqrt,
     /// `exp((x - shift) / 2^k)`, with a shift for each head and the `k` of [`Circuit`](crate::Circuit); 0 where a score
-    /// is masked, which is that of a later token than the query's.
+    /// is masked: where the key's token is later than the query's.
     Exponential,
     /// `x / (1 + exp(-x))`.
     Silu,
@@ -46,7 +46,7 @@ pub enum Function {
 pub trait TensorArithmetic {
     /// A tensor.
     type Tensor;
-    /// Keys and values of the private tokens of one layer, and access to those of the public prefix.
+    /// Keys and values of the private tokens of one layer, and access to the keys and values of the public prefix.
     type Cache;
     /// An operation failed.
     type Error;
@@ -75,7 +75,7 @@ pub trait TensorArithmetic {
     fn rope(&mut self, input: &Self::Tensor, position: usize, place: Place) -> Result<Self::Tensor, Self::Error>;
 
     /// Products of queries with all keys of the cache, divided by the root of the head's width: `tokens x heads x
-    /// keys`, first the public keys. Those of later tokens than the query's are not defined.
+    /// keys`, first the public keys. Scores with keys of later tokens than the query's are not defined.
     fn scores(
         &mut self,
         queries: &Self::Tensor,

@@ -5,7 +5,7 @@ use unspoken_llama_model::Config;
 use crate::arithmetic::{Function, TensorArithmetic};
 use crate::place::{Place, Quantity};
 
-/// The private pass of a model: a chunk of tokens behind a public prefix and earlier chunks.
+/// The private pass of a model: a chunk of tokens after a public prefix and earlier chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circuit {
     config: Config,
@@ -19,7 +19,7 @@ pub struct Session<A: TensorArithmetic> {
 }
 
 impl<A: TensorArithmetic> Session<A> {
-    /// Number of tokens, those of the public prefix included.
+    /// Number of tokens, the tokens of the public prefix included.
     pub fn tokens(&self) -> usize {
         self.tokens
     }
@@ -74,10 +74,10 @@ impl Circuit {
         self.rounds
     }
 
-    /// A session behind the public prefix of the arithmetic.
+    /// A session after the public prefix of the arithmetic.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn session<A: TensorArithmetic>(&self, arithmetic: &mut A) -> Result<Session<A>, A::Error> {
         let caches = (0..self.config.layers).map(|layer| arithmetic.cache(layer)).collect::<Result<_, _>>()?;
         Ok(Session { caches, tokens: arithmetic.public_tokens() })
@@ -87,7 +87,7 @@ impl Circuit {
     /// output of the last norm; [`logits`](Self::logits) continues.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn pass<A: TensorArithmetic>(
         &self,
         arithmetic: &mut A,
@@ -109,7 +109,7 @@ impl Circuit {
     /// Logits of outputs of the last norm: `tokens x 1 x vocabulary`.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn logits<A: TensorArithmetic>(&self, arithmetic: &mut A, normed: &A::Tensor) -> Result<A::Tensor, A::Error> {
         arithmetic.linear(normed, Place::new(self.config.layers, Quantity::Logits))
     }
@@ -150,7 +150,7 @@ impl Circuit {
     /// head depends on another one.
     ///
     /// # Errors
-    /// Those of the arithmetic.
+    /// The errors of the arithmetic.
     pub fn heads<A: TensorArithmetic>(
         &self,
         arithmetic: &mut A,

@@ -31,7 +31,7 @@ pub struct Exact<W> {
 }
 
 impl<'a, W: Watch> FloatArithmetic<'a, Exact<W>> {
-    /// Arithmetic for a model without gains in its norms ([`fold_norms`](unspoken_llama_model::fold_norms)), behind the
+    /// Arithmetic for a model without gains in its norms ([`fold_norms`](unspoken_llama_model::fold_norms)), after the
     /// public prefix in a cache.
     pub fn new(model: &'a Model, public: &'a KvCache, circuit: &Circuit, watch: W) -> Self {
         FloatArithmetic { model, public, steps: Exact { rounds: circuit.rounds(), watch } }

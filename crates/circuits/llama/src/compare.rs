@@ -17,7 +17,7 @@ use crate::ranges::Ranges;
 use crate::simulated::Simulated;
 use crate::tensor::Tensor;
 
-/// A text: its public tokens, those of the model's prefix first, and its private tokens.
+/// A text: its public tokens, which begin with the model's prefix, and its private tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Public tokens.
@@ -33,7 +33,7 @@ pub struct Comparison {
     pub tokens: usize,
     /// Sum of the negative log likelihoods of the tokens.
     surprise: f64,
-    /// Number of positions whose most likely token is that of the model in the clear.
+    /// Number of positions with the same most likely token as the model in the clear.
     same: usize,
     /// Sum of the Kullback-Leibler divergences from the model in the clear, in nats.
     divergence: f64,
@@ -49,7 +49,7 @@ impl Comparison {
         (self.surprise / self.tokens as f64).exp()
     }
 
-    /// Share of positions whose most likely token is that of the model in the clear.
+    /// Share of positions with the same most likely token as the model in the clear.
     pub fn agreement(&self) -> f64 {
         self.same as f64 / self.tokens as f64
     }
@@ -140,11 +140,11 @@ pub struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// Runs texts with each of the noises, and beside them the model in the clear, whose own perplexity is the first
-    /// result. `done` is called after each text.
+    /// Runs texts with each of the noises, and through the model in the clear, whose perplexity is the first result.
+    /// `done` is called after each text.
     ///
     /// # Errors
-    /// If a text has no private tokens or does not fit the model, or the design is that of another model.
+    /// If a text has no private tokens or does not fit the model, or the design belongs to another model.
     pub fn compare(
         &self,
         noises: &[Noise],

@@ -129,7 +129,7 @@ pub fn linear_weights(model: &Model, place: Place) -> Result<&Array2<f32>, Circu
     })
 }
 
-/// Scores of all heads. Those of later tokens are `-inf`.
+/// Scores of all heads. Scores with later tokens are `-inf`.
 fn scores(model: &Model, public: &KvCache, queries: &Tensor, cache: &FloatCache) -> Array3<f32> {
     let config = &model.config;
     let (tokens, private) = (queries.shape().tokens, cache.keys[0].nrows());

@@ -20,13 +20,13 @@ pub enum Noise {
     None,
     /// A standard deviation of `2^-bits` for each result (Section 3.2 of the paper).
     Bits(f64),
-    /// That of the engine's operations.
+    /// The noise of the engine's operations.
     Engine(EngineNoise),
 }
 
 /// Noise of the engine's operations, as its noise model predicts it. A ciphertext stores the values of a place divided
 /// by the largest one, at a scale. Products, rotations and rescales have the noise of the parameters; a polynomial has
-/// that of its products, measured with the engine's simulator; bootstraps have a given precision. Linear maps run
+/// the noise of its products, measured with the engine's simulator; bootstraps have a given precision. Linear maps run
 /// inside a bootstrap; the factors of norms and of softmax are bootstrapped, and so is the residual stream of each
 /// layer. Other bootstraps that a plan places are not simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +34,12 @@ pub struct EngineNoise {
     /// Of a product of two ciphertexts, relinearised and rescaled.
     product: f64,
     bootstrap: f64,
-    /// Noise of the polynomials of each place, over that of a product.
+    /// Noise of the polynomials of each place, over the noise of a product.
     functions: BTreeMap<Place, f64>,
 }
 
-/// Parameters at which the noise of polynomials is measured. Its ratio to that of a product hardly depends on the
-/// degree of the ring: the noise of the argument's encryption, which is measured with it, is smaller in a larger ring.
+/// Parameters at which the noise of polynomials is measured. The ratio to the noise of a product hardly depends on the
+/// degree of the ring: the measured noise includes the argument's encryption, which adds less in a larger ring.
 const MEASURED_AT: &str = "insecure_n11_depth9_scale50";
 
 impl EngineNoise {
@@ -135,8 +135,8 @@ fn widest(approximation: &Approximation) -> usize {
     approximation.function().widest(approximation.intervals())
 }
 
-/// Noise of the polynomial on the widest interval, over that of a product. The argument is in `[-1, 1]`, and the result
-/// is divided by its largest value.
+/// Noise of the polynomial on the widest interval, over the noise of a product. The argument is in `[-1, 1]`, and the
+/// result is divided by its largest value.
 fn function_noise(parameters: &CkksParameters, approximation: &Approximation) -> Result<f64, CircuitError> {
     let polynomial = approximation.polynomial(widest(approximation))?;
     let arguments: Vec<Complex64> = (0..parameters.slots()).map(|slot| (slot as f64 * 0.7).cos().into()).collect();

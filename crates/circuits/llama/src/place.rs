@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A value of the circuit, by the operation that computes it. The order is that of the pass.
+/// A value of the circuit, by the operation that computes it. The order is the order of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Quantity {
     /// Residual stream before the layer, or before the last norm.

@@ -1,10 +1,10 @@
 //! Levels of tensors and places of bootstraps: a shortest path, exact under the cost model. Planners describe a pass as
 //! [`Segment`]s; a pass follows the [`Path`]s that [`chain`] finds.
 //!
-//! A state is a position in the order of the steps and the level of each live tensor. Lowering a tensor is free, so a
-//! state is dropped if another one at the same position costs no more and has no tensor lower, or costs no more after
-//! bootstraps of those that are lower. A path refreshes a tensor only just before a step that takes it: an earlier
-//! refresh costs the same and allows nothing more.
+//! A state is a position in the order of the steps and the level of each live tensor. Lowering a tensor is free. So a
+//! state is dropped if another state at the same position costs no more and has no tensor at a lower level, or costs no
+//! more after bootstraps of its lower tensors. A path refreshes a tensor only just before a step that takes it: an
+//! earlier refresh costs the same and allows nothing more.
 
 use std::collections::HashMap;
 
@@ -274,8 +274,8 @@ fn working_level(way: &Way, inputs: &[usize]) -> Option<usize> {
 }
 
 impl Segment {
-    /// The states that no other state equals or beats. A state beats another one if it costs no more after bootstraps
-    /// of all its tensors that are lower than in the other one.
+    /// The states that no other state equals or beats. A state beats another if it costs no more, counting bootstraps
+    /// of all its tensors that are lower than in the other state.
     fn undominated(&self, live: &[usize], found: HashMap<Vec<usize>, Reached>) -> Vec<(Vec<usize>, Reached)> {
         let seconds = |reached: &Reached| match self.tolerance > 0.0 {
             true => (reached.seconds / self.tolerance).floor() * self.tolerance,

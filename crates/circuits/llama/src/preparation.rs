@@ -16,7 +16,7 @@ use crate::ranges::{Interval, Ranges};
 /// Version of the files.
 const FORMAT: u32 = 3;
 
-/// A tamed model, apart from its weights: they are those of the model's file, rotated with the seed.
+/// A tamed model without its weights. These are the weights of the model's file, rotated with the seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preparation {
     /// Dimensions of the model.
@@ -53,7 +53,7 @@ struct Record {
     least_public: Option<usize>,
 }
 
-/// Bytes are no preparation, or it is that of another model.
+/// The bytes are no preparation, or a preparation of another model.
 #[derive(Debug, thiserror::Error)]
 #[error("found {found}, needed {needed}; run `unspoken llama prepare` again")]
 pub struct PreparationError {
@@ -79,7 +79,7 @@ impl Preparation {
     /// The tamed model: rotated as it was prepared.
     ///
     /// # Errors
-    /// If the preparation is that of a model with other dimensions or weights.
+    /// If the preparation belongs to a model with other dimensions or weights.
     pub fn tamed(&self, mut model: Model) -> Result<Model, PreparationError> {
         if model.config != self.config {
             let shape = |config: &Config| {
@@ -124,8 +124,8 @@ impl Preparation {
         })
     }
 
-    /// The ranges as safetensors. Those of a place are a tensor `layer.quantity` of shape `[2, coordinates or groups]`:
-    /// the smallest values, then the largest.
+    /// The ranges as safetensors. The ranges of a place are a tensor `layer.quantity` of shape `[2, coordinates or
+    /// groups]`: the smallest values, then the largest.
     ///
     /// # Errors
     /// None for ranges of fewer than 2^60 values.
@@ -136,7 +136,7 @@ impl Preparation {
     /// Reads what [`record_bytes`](Self::record_bytes) and [`ranges_bytes`](Self::ranges_bytes) gave.
     ///
     /// # Errors
-    /// If the bytes are not those of this version, or their numbers are out of bounds.
+    /// If the bytes have another version, or their numbers are out of bounds.
     pub fn from_bytes(record: &[u8], ranges: &[u8]) -> Result<Self, PreparationError> {
         let record: Record = serde_json::from_slice(record)
             .map_err(|error| PreparationError::new(error.to_string(), "a record of a preparation"))?;
@@ -218,8 +218,8 @@ fn read_ranges(bytes: &[u8]) -> Result<Ranges, String> {
     Ok(ranges)
 }
 
-/// Checks that places are those of the model, with an interval for each coordinate or group, and that mean squares and
-/// sums of squares are positive.
+/// Checks that the places are the places of the model, with an interval for each coordinate or group, and that mean
+/// squares and sums of squares are positive.
 fn check_ranges(ranges: &Ranges, config: &Config) -> Result<(), PreparationError> {
     for place in ranges.places() {
         let (found, needed) = (ranges.of(place).map_or(0, <[Interval]>::len), place.quantity.count(config));

@@ -126,8 +126,8 @@ impl Ranges {
 }
 
 impl Quantity {
-    /// Whether ranges and polynomials are those of each coordinate: so for activations. Scores, weights and factors
-    /// have one for each group, which is a head, or one.
+    /// Whether each coordinate has its own range and polynomial, as for activations. Scores, weights and factors have
+    /// one for each head, or a single one.
     pub fn by_coordinate(&self) -> bool {
         !matches!(
             self,

@@ -45,7 +45,7 @@ pub struct Node {
     pub operation: Operation,
     /// Nodes whose results it takes.
     pub inputs: Vec<usize>,
-    /// Dimensions of the result; those of the keys for an append.
+    /// Dimensions of the result; for an append, dimensions of the keys.
     pub shape: Shape,
 }
 
@@ -65,7 +65,7 @@ pub struct RecordedCache {
 }
 
 impl Recorder {
-    /// Records passes behind `public` tokens.
+    /// Records passes after `public` tokens.
     pub fn new(config: &Config, public: usize) -> Self {
         Recorder { config: config.clone(), public, nodes: Vec::new() }
     }

@@ -33,7 +33,7 @@ pub struct Noisy<'a> {
 }
 
 impl<'a> FloatArithmetic<'a, Noisy<'a>> {
-    /// Arithmetic behind the public prefix in a cache. Equal seeds give equal noise.
+    /// Arithmetic after the public prefix in a cache. Equal seeds give equal noise.
     pub fn new(model: &'a Model, public: &'a KvCache, design: &'a Design, noise: &'a Noise, seed: u64) -> Self {
         let steps = Noisy { design, noise, seed, operations: 0, escapes: BTreeMap::new() };
         FloatArithmetic { model, public, steps }

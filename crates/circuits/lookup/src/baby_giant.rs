@@ -20,8 +20,8 @@ pub(crate) struct RowBlock {
     rows: usize,
     /// Per subtable: a matrix with one row per group and table row, group by group.
     matrices: Vec<PreparedMatrix>,
-    /// Per subtable, in the order of the rows of the matrix: the constant added to each combination, except those of
-    /// group 0.
+    /// Per subtable, in the order of the rows of the matrix: the constant added to each combination, except the
+    /// combinations of group 0.
     constants: Vec<Vec<f64>>,
     /// Per row: the sum of the constants of group 0 of all subtables, which is added at the end.
     sums: Vec<f64>,

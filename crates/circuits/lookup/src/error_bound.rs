@@ -1,18 +1,19 @@
 //! The bound of the error of a lookup: the paper's Theorem 5.1.
 //!
 //! An error `e` in the encrypted number changes the vector `v` of its powers by at most `C_V e (p + 2) / sqrt 12`
-//! (Lemma C.2). The matrix `M L`, with `L` orthogonal, increases that by a factor of at most `||M||_2`. Per row (root
-//! mean square over the `d` rows) the error is at most `C_PCMM / scale + (||M||_2 / sqrt d) C_V (p + 2) / sqrt 12 C_0 /
-//! scale`.
+//! (Lemma C.2). The matrix `M L`, with `L` orthogonal, increases this change by a factor of at most `||M||_2`. Per row
+//! (root mean square over the `d` rows) the error is at most `C_PCMM / scale + (||M||_2 / sqrt d) C_V (p + 2) / sqrt 12
+//! C_0 / scale`.
 //!
 //! The theorem leaves out two errors that matter here. First, the products of the tree are rounded too, and for a
-//! secret that is not sparse these errors are larger than that of encryption. Power `k` has at most `k - 1` roundings,
-//! so they are counted as part of `C_0`. Second, the entries of `M L` are rounded to integers. No scale of the query
-//! reduces this error, so it is a separate term.
+//! secret that is not sparse these errors are larger than the error of encryption. Power `k` has at most `k - 1`
+//! roundings, so they are counted as part of `C_0`. Second, the entries of `M L` are rounded to integers. No scale of
+//! the query reduces this error, so it is a separate term.
 //!
-//! The bound assumes errors of six standard deviations, all aligned with the largest singular direction. If they
-//! dominate (`paper`, `cosine-m`), measured errors are some 50 to 120 times smaller. The term of the matrix is twice a
-//! root mean square. If it dominates, the bound is little more than that.
+//! The bound assumes errors of six standard deviations, all aligned with the largest singular direction. If these
+//! errors dominate (`paper`, `cosine-m`), measured errors are some 50 to 120 times smaller than the bound. The term of
+//! the matrix is twice a root mean square. If this term dominates, the bound is little more than twice the root mean
+//! square.
 
 use std::f64::consts::PI;
 
@@ -91,7 +92,7 @@ impl ErrorBound {
         Self::above(parameters, plan, tables, 0)
     }
 
-    /// [`ErrorBound::of`] for queries that many levels above the minimum, so that outputs end at that level.
+    /// [`ErrorBound::of`] for queries `levels` levels above the minimum, so that outputs end at that level.
     pub fn above(parameters: &CkksParameters, plan: Plan, tables: TableSummary, levels: usize) -> Option<Self> {
         let lipschitz = match plan.index_encoding() {
             IndexEncoding::Alpha => power_lipschitz(tables.columns),

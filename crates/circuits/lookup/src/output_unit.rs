@@ -1,7 +1,7 @@
-//! The unit of outputs: tables are divided by it, so that those of any magnitude use the range of a preset.
+//! The unit of outputs: tables are divided by it, so that tables of any magnitude use the range of a preset.
 //!
 //! The errors of a lookup are absolute: they depend on the preset and the plan, and hardly on the table. A table with
-//! small entries would drown in them, and one with large entries would not fit the modulus.
+//! small entries would drown in the errors, and a table with large entries would not fit the modulus.
 
 use unspoken_ckks::CkksParameters;
 
@@ -16,10 +16,9 @@ const BOUND_BITS: f64 = 12.0;
 /// Units are from 2 to the power of minus this to 2 to the power of this.
 const MAX_EXPONENT: i32 = 256;
 
-/// The power of two to divide all entries by before a lookup is prepared with
-/// [`Lookup::new`](crate::Lookup::new). `bound` is the largest magnitude of an output before that, `level` the level of
-/// queries as for `Lookup::new`. The scaled outputs are at most 2^12, and more than half of that, or as large as the
-/// modulus has room for if that is less.
+/// The power of two to divide all entries by before a lookup is prepared with [`Lookup::new`](crate::Lookup::new).
+/// `bound` is the largest magnitude of an output before the division, `level` the level of queries as for
+/// `Lookup::new`. The largest scaled output is between 2^11 and 2^12, or less if the modulus has no room for that.
 ///
 /// # Errors
 /// If the bound is 0, as for a table of zeros, is not finite, or so small or large that the unit is not from 2^-256 to
@@ -56,7 +55,7 @@ pub const MORE_LEVELS: usize = 2;
 /// the level `lowest`, or, while that is a [`LookupError::Plan`], at up to [`MORE_LEVELS`] more.
 ///
 /// # Errors
-/// Those of the last attempt.
+/// The errors of the last attempt.
 pub fn at_lowest_level<T>(
     parameters: &CkksParameters,
     lowest: usize,

@@ -22,15 +22,17 @@ pub enum Plan {
     /// Same as `ComplexFirst`, but the last layer of the power tree is relinearised after the matrix: `l (n/2 - 1) +
     /// 2d` key switches.
     LazyLast,
-    /// Powers up to `babies = m`, and powers of multiples of `m`. Each output is a sum over groups of a combination of
-    /// the former times one of the latter, relinearised once: about `l (m + n/m) + 2d` key switches.
+    /// Powers up to `babies = m`, and powers of multiples of `m`. Each output is a sum over groups, relinearised once:
+    /// a combination of the powers up to `m`, times a power of a multiple of `m`: about `l (m + n/m) + 2d` key
+    /// switches.
     BabyGiant {
         /// `m`, a power of two from 2 to `n/2`.
         babies: usize,
     },
     /// For the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials of a cosine up
-    /// to degree `babies = m`, and those of multiples of `m`, combined as in `BabyGiant`, without conjugations. About
-    /// `l (m + p/m) + d` key switches for twice the tokens. The cosines are densest near 1 and -1, where about `log2 p
+    /// to degree `babies = m`, and of degrees that are multiples of `m`, combined as in `BabyGiant`, without
+    /// conjugations. About `l (m + p/m) + d` key switches for twice the tokens. The cosines are densest near 1 and -1,
+    /// where about `log2 p
     /// + 1` bits of precision are lost.
     Cosine {
         /// `m`, a power of two from 2 to `p/2`.

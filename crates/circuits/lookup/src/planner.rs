@@ -102,7 +102,7 @@ pub(crate) fn working_bytes(parameters: &CkksParameters, task: Task, plan: Plan,
     Some(counter.working_bytes(level))
 }
 
-/// Counts the operations and the memory of a plan by formulas, without tables. The counts are those of a run on
+/// Counts the operations and the memory of a plan by formulas, without tables. The counts equal the counts of a run on
 /// [`Simulator::counting`](unspoken_ckks::Simulator).
 struct Counter<'a> {
     parameters: &'a CkksParameters,

@@ -56,8 +56,8 @@ pub(crate) fn powers<A: Arithmetic>(arithmetic: &A, a: &A::Vector, count: usize)
     Ok(powers)
 }
 
-/// `T_1(c) .. T_count(c)`, each relinearised and rescaled: as many products as [`powers`], by
-/// `T_(a+b) = 2 T_a T_b - T_(a-b)`, in the same levels and scales.
+/// `T_1(c) .. T_count(c)`, each relinearised and rescaled: the same number of products as [`powers`], by `T_(a+b) = 2
+/// T_a T_b - T_(a-b)`, in the same levels and scales.
 ///
 /// # Errors
 /// If levels or the relinearisation key are missing.

@@ -9,7 +9,7 @@ pub struct Precision {
     pub error_bound: f64,
     /// The largest magnitude of an entry.
     pub largest: f64,
-    /// Number of differences between entries, or of entries, that can matter: those that are not 0.
+    /// Number of differences between entries, or of entries, that can matter: all that are not 0.
     pub differences: usize,
     /// Number of these that are below the bound of the error.
     pub lost: usize,

@@ -57,8 +57,8 @@ pub(crate) const MATRIX_BITS: f64 = 10.0;
 /// Maximum number of bits by which the matrix is scaled up if no level is used for it.
 const MATRIX_BITS_MAX: f64 = 30.0;
 
-/// Number of bits by which the scale of outputs up to `bound` at `level` is above the default: as many as the modulus
-/// allows, but at most [`MATRIX_BITS_MAX`].
+/// Number of bits by which the scale of outputs up to `bound` at `level` is above the default: all bits that the
+/// modulus allows, but at most [`MATRIX_BITS_MAX`].
 pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
     // One bit for the sign, and one as a margin.
     let room = parameters.log2_modulus(level) - 2.0 - bound.max(1.0).log2();

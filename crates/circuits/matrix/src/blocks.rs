@@ -12,12 +12,12 @@ use crate::product::extended_bytes;
 
 const OPERATION: &str = "permute a long vector";
 
-/// Maximum number of tiles: planning takes some seconds for each, and the exchange has up to as many masks as its
-/// square.
+/// Maximum number of tiles: planning takes some seconds for each tile, and the number of masks of the exchange can be
+/// the square of the number of tiles.
 const MAX_TILES: usize = 32;
 
-/// A prepared selection of different entries of a row vector of several tiles, each of which fills the slots. The
-/// result has the scale of the input. It is zero beyond its entries if the input is: then both are clean.
+/// A prepared selection of different entries of a row vector of several tiles, where each tile fills the slots. The
+/// result has the scale of the input. If the input is zero beyond its entries (clean), the result is clean, too.
 pub(crate) struct LongPermutation {
     layout: Layout,
     from: usize,
@@ -29,11 +29,11 @@ pub(crate) struct LongPermutation {
 }
 
 impl LongPermutation {
-    /// The entries with these indices, which are all different. It uses any number of levels up to that of the input.
-    /// The plans of the blocks are kept in `cache`.
+    /// The entries with these indices, which are all different. The plan may use all levels of the input. The plans of
+    /// the blocks are kept in `cache`.
     ///
     /// # Errors
-    /// If there is no plan with so few levels, or there are more than 32 tiles.
+    /// If every plan needs more levels, or there are more than 32 tiles.
     pub(crate) fn plan(
         parameters: &CkksParameters,
         layout: Layout,

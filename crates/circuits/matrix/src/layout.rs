@@ -46,7 +46,7 @@ impl Layout {
     /// block.
     ///
     /// # Errors
-    /// Those of [`Layout::new`] and [`Layout::of_vectors`].
+    /// The errors of [`Layout::new`] and [`Layout::of_vectors`].
     pub fn with_tile(parameters: &CkksParameters, tile: (usize, usize), blocks: usize) -> Result<Self, MatrixError> {
         let refuse =
             |found: String, needed: String| Err(MatrixError::Layout { operation: "lay out matrices", found, needed });

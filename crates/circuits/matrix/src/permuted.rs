@@ -234,7 +234,7 @@ fn distinct_diagonals(layout: Layout, indices: &[usize]) -> usize {
     indices.iter().enumerate().map(diagonal).collect::<BTreeSet<_>>().len()
 }
 
-/// The selection as a permutation of `length` entries. Of the others, those that can stay do; the rest follow in their
+/// The selection as a permutation of `length` entries. Other entries stay where they can; the rest follow in their
 /// order.
 pub(crate) fn completed(indices: &[usize], length: usize) -> Result<Vec<u32>, MatrixError> {
     let mut free = vec![true; length];

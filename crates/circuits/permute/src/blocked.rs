@@ -25,7 +25,8 @@ const OPERATION: &str = "permute blocks";
 pub struct BlockedRoute {
     /// The permutation inside every block before the exchange.
     pub first: Vec<Permutation>,
-    /// For every block after the exchange and every block before it: the slots copied from the latter to the former.
+    /// For every block after the exchange and every block before it: the slots copied from the block before to the
+    /// block after.
     pub exchange: Vec<Vec<Vec<u32>>>,
     /// The permutation inside every block after the exchange.
     pub last: Vec<Permutation>,
@@ -130,7 +131,7 @@ impl BlockedPlan {
     }
 }
 
-/// Number of levels of a stage: that of its deepest plan.
+/// Number of levels of a stage: the depth of its deepest plan.
 fn depth(stage: &[Plan]) -> usize {
     stage.iter().map(Plan::depth).max().unwrap_or(0)
 }
@@ -301,7 +302,7 @@ impl PreparedBlocks {
     /// Permutes encrypted blocks.
     ///
     /// # Errors
-    /// If the number of blocks is not that of the permutation, a level is too low, or keys are missing. The error names
+    /// If the number of blocks does not fit the permutation, a level is too low, or keys are missing. The error names
     /// all missing keys, before any computation starts.
     pub fn apply<A: Arithmetic>(&self, arithmetic: &A, blocks: &[A::Vector]) -> Result<Vec<A::Vector>, PermuteError> {
         if blocks.len() != self.first.len() {

@@ -1,4 +1,9 @@
 //! Plans kept in files, because their search takes seconds.
+//!
+//! There is one file for each task, at most 256. The name is a hash of everything that the choice depends on, the
+//! version of the search and the prices included. A file is not trusted: its plan is run in the clear and priced again,
+//! which takes about 10 milliseconds. A plan that does not do the permutation within the limits is searched again and
+//! replaced.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -56,7 +56,7 @@ const MOST_OVER_BEST: f64 = 1.25;
 /// Which plans are candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Those of diagonals and of ideal factors.
+    /// The plans of diagonals and of ideal factors.
     Structured,
     /// All plans of stages.
     Stages,
@@ -102,7 +102,7 @@ struct CandidateBuilder<'a> {
 }
 
 impl<'a> CandidateBuilder<'a> {
-    /// `permutation` is that of the task, padded to a power of two.
+    /// `permutation` is the task's permutation, padded to a power of two.
     fn new(
         task: &'a Task<'a>,
         parameters: &'a CkksParameters,
@@ -121,7 +121,7 @@ impl<'a> CandidateBuilder<'a> {
         })
     }
 
-    /// Adds the plan of the identity, or those of diagonals and of ideal factors.
+    /// Adds the plan of the identity, or the plans of diagonals and of ideal factors.
     fn structured(&mut self) -> Result<(), PermuteError> {
         if self.permutation.is_identity() {
             return self.add(Plan::stages(Strategy::Identity, self.task.packing, self.length, vec![])?);

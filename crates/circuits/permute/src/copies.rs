@@ -6,6 +6,10 @@
 //! a factor of a Benes network, which keeps all slots of one vector occupied. Slots without an entry are zero after the
 //! last layer, so the sum of all copies is the result, repeated through the slots again. The sum needs rotations by
 //! multiples of the length, but no mask and no level.
+//!
+//! With eight copies, layers whose shifts reach every distance once are enough: 8 x 8 x 8 shifts for 512 entries, in
+//! three levels. With two copies, entries need some choice among shifts with the same sum. A Benes network needs about
+//! two to four times as many diagonals as the distances alone. The construction is our own.
 
 use std::collections::BTreeMap;
 

@@ -12,9 +12,9 @@ use crate::copies_route::LayerShape;
 use crate::error::PermuteError;
 use crate::groups::Groups;
 
-/// Numbers of copies to try, each a power of two. Beyond it, the bits by which the number of paths of an entry within
-/// one copy has to exceed that of all distances: for all layers, and in addition for each layer after the first. With
-/// eight copies, hardly ever more than eight entries want a slot.
+/// Numbers of copies to try, each a power of two. After each, the bits by which the number of paths of an entry within
+/// one copy has to exceed the number of distances: for all layers, and in addition for each layer after the first. With
+/// eight copies, hardly ever do more than eight entries want a slot.
 const COPIES: [(usize, f64, f64); 3] = [(2, 0.25, 0.5), (4, 0.6, 0.0), (8, 0.0, 0.0)];
 
 /// Maximum numbers of pairs of layers and of single layers.
@@ -43,7 +43,7 @@ pub(crate) struct Structure {
     pub(crate) copies: usize,
     pairs: usize,
     singles: usize,
-    /// Bits by which the number of paths within one copy exceeds that of the distances.
+    /// Bits by which the number of paths within one copy exceeds the number of distances.
     spare_bits: f64,
 }
 
@@ -244,8 +244,8 @@ impl<'a, 'b> LayerSearch<'a, 'b> {
         self.model.seconds(&Cost::sum_of_rotations(self.parameters.ring(), basis, 1, 1, basis))
     }
 
-    /// The options for a layer at one level, or for a pair at two levels, the fastest first, without those that another
-    /// one beats.
+    /// The options for a layer at one level, or for a pair at two levels, the fastest first, without options that
+    /// another option beats.
     fn options(&mut self, levels: Vec<usize>) -> Result<Rc<[LayerOption]>, PermuteError> {
         if let Some(options) = self.options.get(&levels) {
             return Ok(Rc::clone(options));

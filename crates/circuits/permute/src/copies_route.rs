@@ -51,8 +51,8 @@ struct Router<'a> {
     source: &'a [u32],
     /// For each distance modulo the length, the number of ways to move by it.
     ways: Vec<f64>,
-    /// For each layer and each distance that it and the layers behind it have to move by, the multiples after which
-    /// these can move by the rest, as bits.
+    /// For each layer, and each distance that it and the later layers have to move an entry by: the multiples of the
+    /// layer, as bits, after which the later layers can move by the rest.
     leading: Vec<Vec<u64>>,
     /// For each layer but the last, the entry in each slot after it.
     occupied: Vec<Vec<u32>>,
@@ -197,7 +197,7 @@ impl<'a> Router<'a> {
         false
     }
 
-    /// Among some random paths, the one that the fewest entries block.
+    /// Of some random paths, the path that the fewest entries block.
     fn least_blocked(&mut self, entry: u32) -> Path {
         let (mut least, mut best) = (usize::MAX, Path::default());
         let (mut path, mut blocking) = (Path::default(), Vec::with_capacity(self.shapes.len()));
@@ -243,7 +243,7 @@ impl<'a> Router<'a> {
     }
 }
 
-/// For each distance, the multiples of a layer after which there is a way to move by the rest, as bits.
+/// For each distance, the multiples of a layer, as bits, after which the later layers can move by the rest.
 fn leading(shape: &LayerShape, rest: &[f64]) -> Vec<u64> {
     let mask = rest.len() - 1;
     let reachable: Vec<u64> = rest.iter().map(|&ways| u64::from(ways > 0.0)).collect();
@@ -273,7 +273,7 @@ fn ways(shapes: &[LayerShape], length: usize) -> Vec<Vec<f64>> {
         let mut ways = vec![0.0; length];
         for multiple in 0..shape.count {
             let moved = (shape.unit * multiple) & (length - 1);
-            // The distances from `moved` up, and those below.
+            // The distances from `moved` up, and the distances below.
             let (low, high) = last.split_at(length - moved);
             ways[moved..].iter_mut().zip(low).for_each(|(sum, ways)| *sum += ways);
             ways[..moved].iter_mut().zip(high).for_each(|(sum, ways)| *sum += ways);

@@ -15,8 +15,8 @@ use crate::prepared::{Masks, Steps};
 pub struct Estimate {
     /// Number of levels it uses.
     pub depth: usize,
-    /// For each level, the rotations that share a digit decomposition (baby steps), and those that do not (giant steps
-    /// and nodes).
+    /// For each level, the rotations that share a digit decomposition (baby steps), and the other rotations (giant
+    /// steps and nodes).
     pub rotations: BTreeMap<usize, [u64; 2]>,
     /// Number of masks it multiplies by.
     pub masks: u64,
@@ -35,7 +35,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Number of rotations that share a digit decomposition, and of those that do not.
+    /// Number of rotations that share a digit decomposition, and of other rotations.
     pub fn total_rotations(&self) -> [u64; 2] {
         self.rotations.values().fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
     }
@@ -92,7 +92,7 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
     Ok(Estimate { depth, rotations, masks, prepared_bytes, working_bytes, keys, separate_keys, cost })
 }
 
-/// For each level, the rotations that share a digit decomposition, and those that do not.
+/// For each level, the rotations that share a digit decomposition, and the other rotations.
 fn rotations(parameters: &CkksParameters, cost: &Cost) -> BTreeMap<usize, [u64; 2]> {
     let levels = (0..=parameters.max_level()).map(|level| (parameters.limbs(level), level));
     let levels: BTreeMap<usize, usize> = levels.rev().collect();

@@ -120,7 +120,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Name of a plan: its strategy, and the baby steps of its stages or the numbers of collapsed steps of its network.
+/// Name of a plan: the strategy, and the baby steps of the stages or the numbers of collapsed steps of the network.
 fn name(strategy: Strategy, program: &Program) -> String {
     match program {
         Program::Stages(stages) if strategy != Strategy::Identity => {

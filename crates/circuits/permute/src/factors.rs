@@ -10,7 +10,8 @@ use crate::permutation::{MAX_LENGTH, Permutation};
 const MAX_DIMENSION: usize = 1 << 12;
 
 /// Merges factors to at most `depth`: the first `depth - 1` stay as they are, the others are replaced by their product.
-/// For the factors of a transpose, the merged one transposes blocks, and its diagonals are an arithmetic progression.
+/// For the factors of a transpose, the merged factor transposes blocks, and its diagonals are an arithmetic
+/// progression.
 ///
 /// # Errors
 /// If the depth is zero, or the factors differ in length.

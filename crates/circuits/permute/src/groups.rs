@@ -82,8 +82,7 @@ impl<'a> Groups<'a> {
     /// The cheapest `count` groups of bits, from the highest bit down, for each key budget. A group has its number of
     /// bits and its limit of baby steps. Both passes of a group share keys. Stages of a windowed network have the
     /// diagonals of their windows only; if vectors are repeated, they are shifted to start at diagonal 0, which needs
-    /// no key. The search is a dynamic program over bits and keys used so far, like that of Halevi and Shoup over
-    /// levels.
+    /// no key. The search is a dynamic program over bits and keys used so far, like Halevi and Shoup's over levels.
     pub(crate) fn choose(
         &mut self,
         count: usize,

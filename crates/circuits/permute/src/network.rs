@@ -6,6 +6,9 @@
 //! group. Entries that do not take a step stay where they are, without a mask, a copy or any other cost. The first and
 //! the last steps may be collapsed: all sums of the first steps are rotations of the input, and entries with the same
 //! remaining sum of last steps leave the network together.
+//!
+//! The paper's network has standby nodes. Here an edge may start at any earlier node instead, which costs nothing and
+//! gives most masks the lowest possible level.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +72,8 @@ struct Entry {
     position: u32,
 }
 
-/// A source as a number, in the order of sources: the number of a node after those of the rotations of the input, which
-/// are up to twice the largest length either way.
+/// A source as a number, in the order of sources. The rotations of the input come first, which are up to twice the
+/// largest length either way; then the nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct SourceKey(u32);
 
@@ -151,8 +154,8 @@ impl Network {
         depths
     }
 
-    /// For each node, the number of products with masks between it and the result: its output is needed that many
-    /// levels above the result.
+    /// For each node, the number of products with masks between it and the result: the level at which its output is
+    /// needed, counted from the level of the result.
     pub(crate) fn heights(&self) -> Vec<usize> {
         let mut heights = vec![0; self.nodes.len()];
         let raise = |heights: &mut Vec<usize>, edge: &Edge, height: usize| {
@@ -276,7 +279,7 @@ impl Builder<'_> {
         leaves.into_iter().map(|(multiple, taken)| (multiple, into_edges(taken))).collect()
     }
 
-    /// Builds one group, at most one node per step. Returns the entries that passed and those that wait.
+    /// Builds one group, at most one node per step. Returns the entries that passed and the entries that wait.
     fn group(&mut self, mut entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         let mut waiting = Vec::new();
         let mut taken = vec![false; self.n];

@@ -184,7 +184,7 @@ impl Permutation {
     /// The permutation of a longer vector, whose additional entries stay where they are.
     ///
     /// # Errors
-    /// If `length` is below that of the permutation, or above [`MAX_LENGTH`].
+    /// If `length` is below the permutation's length, or above [`MAX_LENGTH`].
     pub fn padded(&self, length: usize) -> Result<Self, PermuteError> {
         const OPERATION: &str = "pad a permutation";
         check_length(OPERATION, length)?;

@@ -149,8 +149,8 @@ impl Plan {
     /// Without factors it is the identity.
     ///
     /// # Errors
-    /// If the length of a factor is not `length`, the packing does not allow its representation of shifts, or its
-    /// number of baby steps is out of range.
+    /// If a factor has another length than `length`, or a number of baby steps out of range, or a representation of
+    /// shifts that the packing does not allow.
     pub fn stages(
         strategy: Strategy,
         packing: Packing,

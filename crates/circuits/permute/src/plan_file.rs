@@ -1,5 +1,5 @@
-//! The file of a plan in a cache: `Unspplan`, the format version, the key, the plan, and the SHA-256 of all of that.
-//! Numbers are little-endian.
+//! The file of a plan in a cache: `Unspplan`, the format version, the key, the plan, and the SHA-256 of everything
+//! before. Numbers are little-endian.
 
 use std::collections::BTreeMap;
 

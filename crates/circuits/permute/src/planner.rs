@@ -1,4 +1,10 @@
 //! The planner: all plans for a permutation, their costs, and the cheapest allowed plan.
+//!
+//! Prices depend on the numbers of diagonals and steps alone, so no masks are made for them. Collapsed networks with
+//! the same first groups share their routes. The search runs no plan in the clear. The chosen plan is run once, and so
+//! is every plan that is read from a file. The blocks of a longer vector are planned at the same time. Networks over
+//! several copies are searched and routed only if they are predicted to take at most a quarter longer than the best of
+//! them.
 
 use unspoken_ckks::{CkksParameters, CostModel};
 
@@ -45,8 +51,8 @@ impl Task<'_> {
         Ok(allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).filter(few))
     }
 
-    /// The cheapest allowed plan, or that of an earlier search in the cache. One of [`Task::structured`] is taken
-    /// without a search for networks.
+    /// The cheapest allowed plan, or the plan of an earlier search in the cache. A plan of [`Task::structured`] is
+    /// taken without a search for networks.
     ///
     /// # Errors
     /// If no plan is allowed: the error says what is missing.
@@ -194,7 +200,7 @@ mod tests {
         assert_eq!(fixture.files().len(), 2);
     }
 
-    /// The plans of stages are those of the whole search, in the same order.
+    /// The plans of stages are the same as in the whole search, in the same order.
     #[test]
     fn the_search_for_stages_finds_all_of_them() {
         let Fixture { parameters, model, .. } = Fixture::new();

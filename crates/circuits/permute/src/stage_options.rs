@@ -61,7 +61,8 @@ impl StageOptions {
         Ok(StageOptions(options))
     }
 
-    /// The cheapest option with at most `limit` baby steps, or the one with the fewest baby steps if there is none.
+    /// The cheapest option with at most `limit` baby steps, or, if there is none, the option with the fewest baby
+    /// steps.
     pub(crate) fn cheapest(&self, limit: usize) -> Result<StageOption, PermuteError> {
         let allowed = self.0.iter().filter(|option| option.babies <= limit);
         let best = allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -11,6 +11,10 @@
 //! middle are near all others and come last: the edges that remain then form a regular graph, which is a union of
 //! perfect matchings (König). Random permutations of 2^15 entries need 21 diagonals instead of 31 for `R = 16`, and 35
 //! instead of 63 for `R = 32`.
+//!
+//! If vectors are repeated, each stage is also composed with a rotation that makes its smallest shift 0, and one
+//! rotation at the end undoes all of them. This saves one key per group, or allows one more baby step. The construction
+//! is our own.
 
 use std::collections::BTreeMap;
 
@@ -205,8 +209,8 @@ impl Edges<'_> {
 /// A matching of positions ("places") within parts.
 struct Matching<'a> {
     edges: &'a Edges<'a>,
-    /// Slack and number of the edges that may have the colour, by their place before the permutation; those of a place
-    /// with the smallest slack first.
+    /// Slack and number of the edges that may have the colour, by their place before the permutation; of one place, the
+    /// edge with the smallest slack first.
     able: &'a [(u32, u32)],
     /// For each place, the index of its first edge there; then the number of all.
     starts: &'a [usize],

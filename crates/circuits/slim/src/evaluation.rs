@@ -15,8 +15,8 @@ const OPERATION: &str = "evaluate a slim polynomial";
 /// Polynomials as sums of squares, prepared for one parameter set, number of values, level and scale.
 ///
 /// The input has `values` real values, a power of two, repeated through all slots. The output has the same form. With
-/// trees of depth `j` the evaluation uses `2^j values` slots, so that many must exist: slots `i values .. (i + 1)
-/// values` compute leaf `i`. Each level squares once and adds one rotation.
+/// trees of depth `j` the evaluation uses `2^j values` slots, so the vector must have at least this number: slots `i
+/// values .. (i + 1) values` compute leaf `i`. Each level squares once and adds one rotation.
 ///
 /// Plaintext vectors are encoded at their first encrypted use and kept.
 pub struct SlimEvaluation {
@@ -114,7 +114,7 @@ impl SlimEvaluation {
         };
         let encode = |numbers: &[f64], level: usize, scale: f64| PreparedVector::new(spread(numbers), level, scale);
         let argument = level + degree.trailing_zeros() as usize;
-        // The scale of the result is that of the argument to the power of the degree, divided by moduli.
+        // The scale of the result is the scale of the argument to the power of the degree, divided by moduli.
         let trial = parameters.scale();
         let result = result_scale(
             parameters,
@@ -179,7 +179,7 @@ impl SlimEvaluation {
         &self.counted.cost
     }
 
-    /// Bytes of memory of the plaintext vectors. Those that are not yet encoded count as encoded.
+    /// Bytes of memory of the plaintext vectors. Vectors that are not yet encoded count as encoded.
     pub fn prepared_bytes(&self) -> u64 {
         self.counted.prepared_bytes
     }
@@ -205,10 +205,10 @@ impl SlimEvaluation {
     }
 
     /// Evaluates the polynomials on arguments: the results of [`SlimEvaluation::affine_map`], at its scale, and at its
-    /// level or a higher one, which is lowered. It saves the level of the affine map.
+    /// level or a higher one (which is lowered). This saves the level of the affine map.
     ///
     /// # Errors
-    /// If the level is below that of the map, the scale is not that of the map, or keys are missing.
+    /// If the argument has a lower level than the map or another scale, or keys are missing.
     pub fn apply_mapped<A: Arithmetic>(&self, arithmetic: &A, argument: &A::Vector) -> Result<A::Vector, SlimError> {
         arithmetic.require_keys(OPERATION, self.key_plan())?;
         let (found, needed) = (arithmetic.level(argument), self.map.level);

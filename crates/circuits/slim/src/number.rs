@@ -6,7 +6,7 @@ use dashu_float::FBig;
 use dashu_float::round::mode::HalfEven;
 use unspoken_ckks::Complex64;
 
-/// A binary floating-point number. Its precision is that of the operands; 0 bits stand for exact arithmetic.
+/// A binary floating-point number. It has the precision of the operands; 0 bits stand for exact arithmetic.
 pub(crate) type Real = FBig<HalfEven, 2>;
 
 /// The number `x` with this precision, at least 53 bits, or 0 for exact arithmetic. `x` must be finite.

@@ -1,7 +1,7 @@
 //! Roots of polynomials that are positive on the real line.
 //!
-//! The method is that of Aberth ("Iteration methods for finding all zeros of a polynomial simultaneously", Mathematics
-//! of Computation 1973) and Ehrlich, first in `f64` on the Chebyshev series, which is well conditioned near the
+//! The method is Aberth's ("Iteration methods for finding all zeros of a polynomial simultaneously", Mathematics of
+//! Computation 1973) and Ehrlich's, first in `f64` on the Chebyshev series, which is well conditioned near the
 //! interval, then on the monomial coefficients in many bits.
 
 use std::f64::consts::PI;
@@ -10,7 +10,7 @@ use unspoken_ckks::Complex64;
 
 use crate::number::{Complex, Real, clenshaw, derivative, horner};
 
-/// Iterations in `f64`, and in many bits. Each of the latter at least doubles the correct bits.
+/// Iterations in `f64`, and in many bits. Each iteration in many bits at least doubles the correct bits.
 const STEPS: usize = 400;
 const PRECISE_STEPS: usize = 60;
 

@@ -20,7 +20,7 @@ const SEED: u64 = 0x57ab;
 /// What the squares of one level of a [`SquareTree`] do to errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelStability {
-    /// The level `l`, from 1 to the depth: the values that are squared are those of the `2^l` polynomials `U_i^(l)`.
+    /// The level `l`, from 1 to the depth: the values of the `2^l` polynomials `U_i^(l)` are squared.
     pub level: usize,
     /// The largest `m_i^(l-1)`.
     pub largest_shift: f64,
@@ -36,7 +36,7 @@ pub struct LevelStability {
 }
 
 impl SquareTree {
-    /// The stability of each level, the last level, that of the leaves, first: the order of the evaluation.
+    /// The stability of each level, in the order of the evaluation: first the last level, of the leaves.
     pub fn stability(&self) -> Vec<LevelStability> {
         let mut rng = Rng::with_seed(SEED);
         (1..=self.depth()).rev().map(|level| self.level_stability(level, &mut rng)).collect()

@@ -88,7 +88,7 @@ impl SquareTree {
                 Ok((shifts, leaves)) => {
                     return Ok(SquareTree { low, high, negative, added, coefficients, shifts, leaves });
                 }
-                // Of several failures the one that came farthest says most.
+                // Of several failures, the failure of the attempt that came farthest says most.
                 Err(error) => failure = Some(failure.map_or(error, |before: Failure| before.max(error))),
             }
         }

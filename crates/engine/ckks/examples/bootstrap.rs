@@ -1,6 +1,7 @@
 //! Bootstraps all slots of a preset and prints keys, memory, levels, times and errors.
 //!
-//! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth9_scale50 3`; the number is that of runs.
+//! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth9_scale50 3`; the last argument is the
+//! number of runs.
 
 use std::error::Error;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! Bootstraps a subring query and prints keys, memory, levels, times and errors.
 //!
-//! `cargo run --release -p unspoken-ckks --example subring_bootstrap -- n16_query_depth11_scale40 4096`; the number is
-//! that of elements.
+//! `cargo run --release -p unspoken-ckks --example subring_bootstrap -- n16_query_depth11_scale40 4096`; the last
+//! argument is the number of elements.
 
 use std::error::Error;
 use std::f64::consts::PI;

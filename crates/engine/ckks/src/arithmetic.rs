@@ -60,8 +60,8 @@ pub trait Arithmetic {
     /// If an operand is itself a product that is not relinearised.
     fn tensor(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// The sum of products of pairs at the lowest of all levels, neither relinearised nor rescaled. Its scale is that
-    /// of each product.
+    /// The sum of products of pairs at the lowest of all levels, neither relinearised nor rescaled. Its scale is the
+    /// scale of each product.
     ///
     /// # Errors
     /// If there are no pairs, the scales of the products differ, or as for [`Arithmetic::tensor`].
@@ -91,8 +91,8 @@ pub trait Arithmetic {
     /// At level 0.
     fn rescale(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// The same values at a lower level. This is exact, unless the primes of the level are not contained in those of
-    /// the vector: then it adds the noise of a rescale.
+    /// The same values at a lower level. This is exact if the vector has all primes of the lower level. Otherwise it
+    /// adds the noise of a rescale.
     ///
     /// # Errors
     /// If the level of `a` is already below `level`.
@@ -213,7 +213,7 @@ pub trait Arithmetic {
     /// Slot-wise product with a prepared vector, at its level. Scales multiply; there is no rescale.
     ///
     /// # Errors
-    /// If the level is below that of the prepared vector, or its values cannot be encoded.
+    /// If `a` has a lower level than the prepared vector, or the values of the prepared vector cannot be encoded.
     fn mul_prepared(&self, a: &Self::Vector, factor: &PreparedVector) -> Result<Self::Vector, CkksError> {
         self.sum_products(&[(a, factor)])
     }

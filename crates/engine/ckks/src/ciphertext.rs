@@ -70,8 +70,8 @@ impl Ciphertext {
     /// Deserialises the output of [`Ciphertext::to_bytes`].
     ///
     /// # Errors
-    /// If the bytes are not exactly one ciphertext of these parameters, the scale is not usable, or the primes are
-    /// not those of a level.
+    /// If the bytes are not exactly one ciphertext of these parameters, the scale is not usable, or no level has these
+    /// primes.
     pub fn from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Self, CkksError> {
         let (scale, rest) = read_scale("an encrypted vector", bytes)?;
         let inner = rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?;

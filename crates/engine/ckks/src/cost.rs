@@ -1,4 +1,8 @@
 //! Cost of circuits: operation counts, and a model that converts them to seconds.
+//!
+//! The costs of operations are functions of [`Cost`], and planners that use formulas call the same functions. A
+//! rotation from shared digits that is kept counts as three inner products, because digits and keys are read from
+//! memory.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -107,7 +111,7 @@ impl Cost {
     /// Cost of the sum of `rotations` rotations of one vector and of `copies` times the vector itself: one digit
     /// decomposition and one division, which also rescales to `to`
     /// ([`Arithmetic::sum_rotations`](crate::Arithmetic::sum_rotations)). The rotated limbs are added while they are in
-    /// the cache, so the inner products do not have the weight of those of [`Cost::hoisted_rotation`].
+    /// the cache, so the inner products weigh less than in [`Cost::hoisted_rotation`].
     pub fn sum_of_rotations(ring: &Ring, basis: Basis, rotations: u64, copies: u64, to: Basis) -> Self {
         let (limbs, extended) = (ring.limb_count(basis), ring.limb_count(ring.switching_basis(basis)));
         let mut rotation = Self::hoisted_product(ring, basis);

@@ -1,8 +1,8 @@
 //! Operations on several vectors at once.
 //!
 //! With several threads, whole vectors are spread over the threads before one is split: threads that work on one vector
-//! wait for each other at the end of every step. At most as many vectors are in work at a time as there are threads, so
-//! memory is bounded; what remains of a group is split over all threads as usual.
+//! wait for each other at the end of every step. Each thread works on at most one vector at a time, so memory is
+//! bounded. The last vectors of a group, fewer than the threads, are split over all threads as usual.
 
 use rayon::prelude::*;
 use unspoken_ring::Ring;

@@ -29,8 +29,8 @@ impl InnerSum {
         Self::with_radix(stride, count, 0, Self::RADIX)
     }
 
-    /// Sums `count` slots that are `stride` apart: each slot, `skip` slots before it and the other slots after it. Each
-    /// stage sums at most `radix` rotations.
+    /// Sums `count` slots that are `stride` apart: each slot, `skip` slots before it, and `count - skip - 1` slots
+    /// after it. Each stage sums at most `radix` rotations.
     ///
     /// # Errors
     /// If `count` is not a power of two, `radix` is not a power of two of at least 2, or `skip` is not below `count`.

@@ -9,8 +9,8 @@ use crate::steps::StepCounts;
 pub struct LinearCosts {
     /// Number of primes of the level.
     limbs: usize,
-    /// The cost that all transformations have, that of a baby step, of a giant step and of a product with a diagonal,
-    /// without the counts of key switches.
+    /// The cost that every transformation has, and the costs of a baby step, a giant step and a product with a
+    /// diagonal, without the counts of key switches.
     fixed: Cost,
     baby: Cost,
     giant: Cost,

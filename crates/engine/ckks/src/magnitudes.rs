@@ -16,10 +16,10 @@ use crate::simulator::Overflow;
 
 /// Arithmetic on bounds of absolute values, one for each slot.
 ///
-/// If the bounds of the inputs hold, so do those of every result: differences add up, and plaintext values count with
-/// their absolute values. Noise is left out. A vector overflows if the mean of its bounds times its scale exceeds half
-/// of the modulus of its level: no coefficient exceeds the mean absolute value of the slots. So a circuit without an
-/// overflow decrypts correctly for all inputs within their bounds, up to its noise.
+/// If the bounds of the inputs hold, the bounds of every result hold: differences add up, and plaintext values count
+/// with their absolute values. Noise is left out. A vector overflows if the mean of its bounds times its scale exceeds
+/// half of the modulus of its level: no coefficient exceeds the mean absolute value of the slots. So a circuit without
+/// an overflow decrypts correctly for all inputs within their bounds, up to its noise.
 pub struct Magnitudes {
     parameters: CkksParameters,
     /// The overflow with the largest excess since the last [`Magnitudes::take_overflow`].

@@ -94,7 +94,7 @@ impl Meter {
         InUse { bytes: usage.in_use }
     }
 
-    /// Peak of the bytes in use since `before`, in addition to those in use at that time.
+    /// Peak of the bytes in use since `before`, less the bytes in use at that time.
     pub(crate) fn live(&self, before: &InUse) -> u64 {
         self.usage().peak - before.bytes
     }

@@ -4,7 +4,7 @@
 //! ring (complex slots) and `g = 2n` in the conjugate-invariant one (real slots): the canonical embedding is orthogonal
 //! up to that factor (Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",
 //! ASIACRYPT 2017, section 5; Kim and Song, "Approximate homomorphic encryption over the conjugate-invariant ring",
-//! ICISC 2018). All variances below are those of slots times their scale.
+//! ICISC 2018). All variances below are variances of slots times their scale.
 //!
 //! - Encryption under the secret key: `g sigma^2`.
 //! - Division with rounding (rescale, ModDown): each component has a rounding error of up to one half, variance `1/12`,
@@ -92,7 +92,7 @@ impl NoiseModel {
     }
 
     /// Errors of the rows of the key that switches a ciphertext over `basis`. A whole key has fresh errors. A short key
-    /// has those of a division, which rounds both components of the whole key.
+    /// has the errors of a division, which rounds both components of the whole key.
     fn key_errors(&self, basis: Basis) -> f64 {
         match self.parameters.ring().switching_basis(basis).special {
             Special::Short => self.rounding(2),
@@ -161,7 +161,7 @@ impl NoiseSource {
         self.gaussian(&[ENCODING_STREAM, stream], self.model.encoding())
     }
 
-    /// The rounding errors of a division: those of all components, each times its power of the secret.
+    /// The rounding errors of a division: the sum of the errors of all components, each times its power of the secret.
     pub(crate) fn rounding(&self, stream: u64, components: usize) -> Vec<Complex64> {
         let mut sum = vec![Complex64::default(); self.secret.len()];
         for component in (0..components).rev() {
@@ -198,7 +198,7 @@ impl NoiseSource {
         (0..self.model.parameters.ring().degree()).map(|_| integer()).collect()
     }
 
-    /// The errors of `count` elements of a query modulo `modulus`: those of its encryption and its rounding.
+    /// The errors of `count` elements of a query modulo `modulus`: from encryption and from rounding.
     pub(crate) fn query_errors(&self, stream: u64, count: usize, modulus: f64) -> Vec<f64> {
         let deviation = (ERROR_SIGMA * ERROR_SIGMA + ROUNDING_VARIANCE).sqrt() / modulus;
         let complex = self.gaussian(&[ENCRYPTION_STREAM, stream], deviation * std::f64::consts::SQRT_2);

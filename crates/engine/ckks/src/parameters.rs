@@ -46,8 +46,8 @@ pub struct BootstrapLiteral {
 ///
 /// A product of two vectors at level `l` is rescaled to level `l - 1`: its modulus and its scale are divided by
 /// [`CkksParameters::level_modulus`], which is close to the default scale, except at the levels that a bootstrapping
-/// preset reserves for the bootstrap. Where the scale is near that of one prime or of two, a level has the primes of
-/// the level below and one or two more. At other scales the primes of successive levels are not nested: a rescale
+/// preset reserves for the bootstrap. Where the scale has about the size of one prime or of two, a level has the primes
+/// of the level below and one or two more. At other scales the primes of successive levels are not nested: a rescale
 /// multiplies some primes in and divides others out.
 #[derive(Clone, Debug)]
 pub struct CkksParameters(Arc<Inner>);
@@ -145,11 +145,11 @@ const MAX_DROP_BITS: f64 = 100.0;
 /// How a vector goes to a lower level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Drop {
-    /// Its primes contain those of the level: the others are left out.
+    /// The vector has all primes of the lower level: its other primes are left out.
     Nested,
-    /// Its primes are restricted to those of level `by`, and rescaled by `ratio` from there to level `reached`, from
-    /// which it goes on. Before, it is multiplied by `factor`, the nearest integer to the ratio: the scale stays.
-    /// Values change by the factor over the ratio, which is far less than the rounding changes them by.
+    /// The vector is multiplied by `factor`, the integer nearest to `ratio`. Then it is restricted to the primes of
+    /// level `by` and rescaled by `ratio` to level `reached`, where the drop goes on. The scale stays. The values
+    /// change by the quotient of factor and ratio, far less than by rounding.
     Rescaled { by: usize, reached: usize, factor: i128, ratio: f64 },
 }
 
@@ -231,7 +231,7 @@ impl CkksParameters {
         self.0.scale
     }
 
-    /// The highest level of circuits. The levels above it are those of the bootstrap, if there is one.
+    /// The highest level of circuits. The levels above it belong to the bootstrap, if there is one.
     pub fn circuit_level(&self) -> usize {
         let spent = |b: BootstrapLiteral| b.coeffs_to_slots + b.eval_mod_levels;
         self.max_level() - self.bootstrap().map_or(0, spent)
@@ -253,7 +253,7 @@ impl CkksParameters {
         self.0.levels[level.min(self.max_level())]
     }
 
-    /// The primes of all levels up to this one: those of the level itself, unless levels are not nested.
+    /// The primes of all levels up to this one. If levels are nested, these are the primes of the level itself.
     pub fn basis_up_to(&self, level: usize) -> Basis {
         union(&self.0.levels[..=level.min(self.max_level())])
     }

@@ -122,7 +122,7 @@ impl PeriodicPacking {
     /// [`PeriodicPacking::factor`] modulo its primes.
     ///
     /// # Errors
-    /// If the primes are not those of a level.
+    /// If no level has the primes of the ciphertext.
     pub fn expand(&self, sparse: &rlwe::SeededCiphertext, scale: f64) -> Result<Ciphertext, CkksError> {
         let ring = self.parameters.ring();
         let level = self.parameters.level_of(sparse.basis()).ok_or_else(|| RlweError::Decode {
@@ -195,7 +195,7 @@ impl PeriodicPacking {
     /// when dropped.
     ///
     /// # Errors
-    /// If there are not as many coefficients as places.
+    /// If the number of coefficients is not the number of places.
     pub fn decode(&self, encoder: &Encoder, coefficients: &[f64], scale: f64) -> Result<Vec<Slots>, CkksError> {
         if coefficients.len() != 2 * self.period * self.count {
             let needed = format!("{} coefficients", 2 * self.period * self.count);

@@ -1,4 +1,17 @@
 //! The choice of the primes of a parameter set.
+//!
+//! Primes are below 2^30. A scale near 2^30 is one prime, and a scale from 2^50 to 2^60 is two primes: each level has
+//! the primes of the level below and these. Scales of 2^35, 2^40 and 2^45 would waste a third of each limb in that way.
+//! Presets with such scales have two or three *terminal* primes of 19 to 25 bits (as GPU libraries for 32-bit words
+//! have), and the levels are not nested: a rescale multiplies some primes in and divides others out, at the cost of one
+//! division. At 2^40 with primes of 30 and 20 bits, levels have the primes (2, 0), (2, 2), (4, 1), (6, 0), (6, 2), ...
+//! of the two kinds.
+//!
+//! - The scale of a repeated square stays within a tenth of a bit: the chain primes are chosen from the top down, so
+//!   that each ratio corrects the deviation so far.
+//! - Switching keys serve all levels. Terminal primes are part of the first digit, so they add no digit.
+//! - A drop to a level whose primes the vector lacks multiplies by an integer and rescales, which adds the noise of a
+//!   rescale. A drop to another level adds no noise. The simulator does the same.
 
 use std::ops::Range;
 
@@ -11,8 +24,8 @@ pub(crate) const MAX_GROUPS: usize = 6;
 /// Bits of a pair of the largest primes.
 const LARGEST_PAIR_BITS: f64 = 60.0;
 
-/// Bits by which primes beside terminal primes may differ from their nominal size: those of levels that are not nested,
-/// those of nested levels, and the terminal primes.
+/// Bits by which primes may differ from their nominal size: chain primes of levels that are not nested, chain primes of
+/// nested levels, and terminal primes.
 const CHAIN_SPREAD: f64 = 2.0;
 const NESTED_SPREAD: f64 = 2.5;
 const TERMINAL_SPREAD: f64 = 1.6;
@@ -51,7 +64,7 @@ pub(crate) struct Shape<'a> {
     pub step: u32,
     /// Number of special primes.
     pub special: usize,
-    /// Number of primes of level 0, and the bits of their product; as many as possible without.
+    /// Number of primes of level 0, and the bits of their product; without them, the product is as large as possible.
     pub base: (usize, Option<f64>),
     /// Groups of levels, from level 1 upwards.
     pub groups: &'a [LevelGroup],
@@ -192,8 +205,8 @@ impl Shape<'_> {
     }
 }
 
-/// The numbers of primes whose nominal sizes exceed those of `bottom` by `bits` as closely as possible; of those that
-/// are equally close, the ones with the fewest primes.
+/// The numbers of primes for which the sum of nominal sizes is as close as possible to `bits` above the sum for
+/// `bottom`. Of equally close bases, the one with the fewest primes.
 fn closest_basis(bits: f64, bottom: Basis, shape: TerminalShape) -> Basis {
     let beyond = |terminal: usize| (terminal as f64 - bottom.terminal as f64) * shape.bits;
     let with = |terminal: usize| {
@@ -218,7 +231,7 @@ fn terminal_primes(shape: TerminalShape, step: u32) -> Option<Vec<u32>> {
     near.truncate(TERMINAL_CANDIDATES);
     let sets = (0u32..1 << near.len()).filter(|set| set.count_ones() as usize == shape.primes);
     let members = |set: u32| near.iter().enumerate().filter(move |(i, _)| set >> i & 1 == 1).map(|(_, &q)| q);
-    // The sum decides what scales are possible. Single sizes move those of the primes of the chain.
+    // The sum decides what scales are possible. Single sizes move the sizes of the chain primes.
     let deviation = |set: u32| {
         let deviations: Vec<f64> = members(set).map(|q| f64::from(q).log2() - shape.bits).collect();
         let most = deviations.iter().fold(0.0, |most: f64, deviation| most.max(deviation.abs()));

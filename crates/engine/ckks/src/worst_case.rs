@@ -12,10 +12,10 @@ use crate::prepared::PreparedVector;
 
 /// Arithmetic in which differences are sums and plaintext values are their absolute values.
 ///
-/// On inputs that bound the absolute values of the real ones, every vector bounds those of the real circuit. The errors
-/// of products grow with their factors. So with a [`Simulator`](crate::Simulator) inside, the errors of such a run are
-/// those of the worst inputs, and not of typical ones. Absolute values can have smaller rounding errors than the values
-/// themselves: let the simulator sample them
+/// On inputs that bound the absolute values of the real inputs, every vector bounds the absolute values of the real
+/// circuit's vector. The errors of products grow with their factors. So with a [`Simulator`](crate::Simulator) inside,
+/// such a run has the errors of the worst inputs, and not of typical ones. Absolute values can have smaller rounding
+/// errors than the values themselves: let the simulator sample them
 /// ([`Simulator::with_sampled_encodings`](crate::Simulator::with_sampled_encodings)).
 pub struct WorstCase<'a, A>(&'a A);
 

@@ -49,7 +49,7 @@ fn found(ordinal: i32) -> Result<Found, DriverError> {
     Ok(Found { name: format!("cuda:{ordinal}"), model: result::device::get_name(device)?, capability, memory })
 }
 
-/// Memory that is left to the driver: so many bytes, or such a part of all.
+/// Memory that is left to the driver: this number of bytes, or one part in `RESERVED_PART` of all memory.
 const RESERVE: u64 = 256 << 20;
 const RESERVED_PART: u64 = 50;
 
@@ -183,7 +183,7 @@ impl Cuda {
         })
     }
 
-    /// The error of so many bytes of memory that are not there.
+    /// The error for `bytes` bytes of memory that the device does not have.
     fn short_of(&self, bytes: usize) -> DeviceError {
         let bound = self.context.bind_to_thread();
         match bound.and_then(|()| result::mem_get_info()) {
@@ -224,8 +224,8 @@ unsafe impl Driver for Cuda {
     }
 
     unsafe fn write(&self, to: Address, bytes: &[u8]) -> Result<(), DeviceError> {
-        // From memory that is not pinned, the call returns when the bytes are read.
-        // SAFETY: the place has as many bytes.
+        // From memory that is not pinned, the call returns when the bytes are read. SAFETY: the place has room for all
+        // bytes.
         self.call("write", |stream| unsafe { result::memcpy_htod_async(to, bytes, stream) })
     }
 
@@ -233,7 +233,7 @@ unsafe impl Driver for Cuda {
         use sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as UNTIMED;
         use sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT as WAIT;
         let reads = self.streams.reads.cu_stream();
-        // SAFETY: the place has as many bytes, and the bytes are not used before the copy is done. The event is
+        // SAFETY: the place has room for all bytes, and the bytes are not used before the copy is done. The event is
         // destroyed once, which the driver does when it is over.
         self.call("read", |stream| unsafe {
             let event = result::event::create(UNTIMED)?;
@@ -247,18 +247,18 @@ unsafe impl Driver for Cuda {
     }
 
     unsafe fn copy(&self, from: Address, to: Address, bytes: usize) -> Result<(), DeviceError> {
-        // SAFETY: both places have as many bytes.
+        // SAFETY: both places have room for all bytes.
         self.call("copy", |stream| unsafe { result::memcpy_dtod_async(to, from, bytes, stream) })
     }
 
     unsafe fn clear(&self, at: Address, bytes: usize) -> Result<(), DeviceError> {
-        // SAFETY: the place has as many bytes.
+        // SAFETY: the place has room for all bytes.
         self.call("clear", |stream| unsafe { result::memset_d8_async(at, 0, bytes, stream) })
     }
 
     unsafe fn launch(&self, kernel: usize, [x, y, z]: [u32; 3], arguments: NonNull<c_void>) -> Result<(), DeviceError> {
         let function = self.functions.0[kernel];
-        // SAFETY: the function is that of the kernel, with one parameter; the driver copies it before it returns.
+        // SAFETY: the function is the kernel's, with one parameter; the driver copies the parameter before it returns.
         self.call("launch", |stream| unsafe {
             let threads = THREADS as u32;
             result::launch_kernel(function, (x, y, z), (threads, 1, 1), 0, stream, &mut [arguments.as_ptr()])

@@ -11,8 +11,7 @@ use crate::error::DeviceError;
 use crate::operation;
 
 /// A copy on a device of items that the memory of this process has: keys, tables, mapped files. It is made at its first
-/// use. A device that needs room gives back the copies that were not used for longest, and they are made again at their
-/// next use.
+/// use. A device that needs room gives back the least recently used copies. A copy is made again at its next use.
 #[derive(Default)]
 pub struct DeviceCopy(Mutex<Option<Arc<Slot>>>);
 
@@ -38,7 +37,7 @@ impl DeviceCopy {
     /// As [`DeviceCopy::on`], of what a function copies.
     ///
     /// # Errors
-    /// Those of the function.
+    /// The errors of the function.
     pub fn on_with(
         &self,
         device: &Device,
@@ -137,8 +136,8 @@ impl Slots {
     }
 }
 
-/// Gives back copies that nobody uses, those first that were not used for longest, until they have so many bytes.
-/// Returns their bytes.
+/// Gives back copies that nobody uses, the least recently used first, until they amount to `needed` bytes. Returns
+/// their bytes.
 pub(crate) fn give_back(slots: &[Arc<Slot>], needed: usize) -> usize {
     let mut by_use: Vec<(u64, &Arc<Slot>)> = slots.iter().filter_map(|slot| Some((slot.last_use()?, slot))).collect();
     by_use.sort_by_key(|(used, _)| *used);

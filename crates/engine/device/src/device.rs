@@ -19,7 +19,7 @@ use crate::work::{Arguments, Work};
 /// Most blocks of a launch in the second and in the third direction.
 pub const MOST_BLOCKS: usize = (1 << 16) - 1;
 
-/// Buffers are of multiples of so many bytes.
+/// The length of a buffer in bytes is a multiple of this number.
 const GRAIN: usize = 256;
 
 /// What was queued of a kernel.
@@ -197,12 +197,12 @@ impl Device {
         if self.falls_back() { Ok(()) } else { self.check() }
     }
 
-    /// Whether it computes: it has not failed, or rings on it must fail with it.
+    /// Whether rings compute on this device: it has not failed, or rings on it must fail with it.
     pub fn is_in_use(&self) -> bool {
         !self.falls_back() || self.failure().is_none()
     }
 
-    /// Takes at most so many bytes of its memory from now on.
+    /// Takes at most `most_bytes` bytes of the device's memory from now on.
     pub fn limit_memory(&self, most_bytes: usize) {
         self.0.most_bytes.store(most_bytes, Ordering::Relaxed);
     }
@@ -220,7 +220,7 @@ impl Device {
         self.0.noted(self.0.driver.memory())
     }
 
-    /// Bytes of its memory that this process may take, with those that it has.
+    /// Bytes of the device's memory that this process may have, including the bytes that it has already.
     ///
     /// # Errors
     /// If the device failed.
@@ -230,7 +230,7 @@ impl Device {
         Ok((free + taken).min(self.0.most_bytes.load(Ordering::Relaxed) as u64))
     }
 
-    /// Bytes of its memory that this process has taken: those in use, and those that wait for use.
+    /// Bytes of the device's memory that this process has taken: bytes in use, and bytes that wait for use.
     pub fn taken_bytes(&self) -> (usize, usize) {
         let waiting = locked(&self.0.idle).bytes() + locked(&self.0.scratch).bytes();
         (self.0.taken.load(Ordering::Relaxed).saturating_sub(waiting), waiting)
@@ -250,7 +250,7 @@ impl Device {
         self.0.copied.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
 
-    /// Memory for so many words, with unspecified contents.
+    /// Memory for `words` words, with unspecified contents.
     ///
     /// # Errors
     /// [`DeviceError::Memory`], or if the device failed.
@@ -301,7 +301,7 @@ impl Device {
         self.0.driver.allocate(bytes).inspect_err(|_| self.0.returned(bytes))
     }
 
-    /// Gives copies back that were not used for longest, until they have so many bytes. Returns their bytes.
+    /// Gives back the least recently used copies, until they amount to `bytes` bytes. Returns their bytes.
     fn release_copies(&self, bytes: usize) -> usize {
         let slots = locked(&self.0.slots).all();
         give_back(&slots, bytes)
@@ -396,12 +396,12 @@ impl Device {
         // What is copied now is not scratch of a recording: it is not copied again.
         let buffer = self.buffer_of(size_of_val(items).div_ceil(size_of::<u32>()), Home::Idle)?;
         self.0.copied[0].fetch_add(size_of_val(items) as u64, Ordering::Relaxed);
-        // SAFETY: the buffer has as many bytes.
+        // SAFETY: the buffer has room for all bytes.
         self.0.noted(unsafe { self.0.driver.write(buffer.address, cast_slice(items)) })?;
         Ok(buffer)
     }
 
-    /// Queues a kernel with so many blocks in each direction.
+    /// Queues a kernel with `blocks` blocks in each direction.
     ///
     /// # Errors
     /// If the device failed.
@@ -455,7 +455,7 @@ impl Inner {
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Gives memory that waits for use back to the driver, until it has so many bytes.
+    /// Gives memory that waits for use back to the driver, until this amounts to `needed` bytes.
     fn release(&self, home: Home, needed: usize) {
         let mut released = 0;
         while released < needed {
@@ -546,7 +546,7 @@ impl Buffer {
             return Err(DeviceError::Recording { device: self.device.name() });
         }
         self.device.0.copied[1].fetch_add(size_of_val(words) as u64, Ordering::Relaxed);
-        // SAFETY: the buffer has as many bytes.
+        // SAFETY: the buffer has room for all bytes.
         self.device.0.noted(unsafe { self.device.0.driver.read(self.at(at), cast_slice_mut(words)) })
     }
 
@@ -555,7 +555,7 @@ impl Buffer {
     /// # Errors
     /// If the device failed.
     pub fn clear(&mut self) -> Result<(), DeviceError> {
-        // SAFETY: the buffer has as many bytes.
+        // SAFETY: the buffer has room for all bytes.
         unsafe { self.device.queue(Step::Clear { at: self.address, bytes: self.word_bytes() }) }
     }
 
@@ -565,7 +565,7 @@ impl Buffer {
     /// [`DeviceError::Memory`], or if the device failed.
     pub fn duplicate(&self) -> Result<Buffer, DeviceError> {
         let copy = self.device.buffer(self.words)?;
-        // SAFETY: both have as many bytes, and are different buffers.
+        // SAFETY: both have equal length, and are different buffers.
         unsafe { self.device.queue(Step::Copy { from: self.address, to: copy.address, bytes: self.word_bytes() }) }?;
         Ok(copy)
     }

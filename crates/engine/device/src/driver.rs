@@ -12,8 +12,8 @@ use crate::kernel::Address;
 /// A device and its queue. Everything that is asked of it happens in the order of the calls.
 ///
 /// # Safety
-/// An address from [`Driver::allocate`] is that of memory of its own until it is freed, and [`Driver::read`] returns
-/// after all that was queued before.
+/// An address from [`Driver::allocate`] is the address of memory that nothing else has until the address is freed.
+/// [`Driver::read`] returns after everything that was queued before it.
 pub unsafe trait Driver: Send + Sync {
     /// The device by name, such as `cuda:0`.
     fn name(&self) -> String;
@@ -45,7 +45,7 @@ pub unsafe trait Driver: Send + Sync {
     /// If the device failed.
     ///
     /// # Safety
-    /// The device has as many bytes there.
+    /// The device's memory there is at least as long.
     unsafe fn write(&self, to: Address, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Waits for everything that is queued, and copies from the device.
@@ -54,7 +54,7 @@ pub unsafe trait Driver: Send + Sync {
     /// If the device failed.
     ///
     /// # Safety
-    /// The device has as many bytes there.
+    /// The device's memory there is at least as long.
     unsafe fn read(&self, from: Address, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Copies on the device.
@@ -63,7 +63,7 @@ pub unsafe trait Driver: Send + Sync {
     /// If the device failed.
     ///
     /// # Safety
-    /// The device has as many bytes at both places, which do not overlap.
+    /// The device's memory at both places is at least as long, and the places do not overlap.
     unsafe fn copy(&self, from: Address, to: Address, bytes: usize) -> Result<(), DeviceError>;
 
     /// Fills memory with zeros.
@@ -72,17 +72,17 @@ pub unsafe trait Driver: Send + Sync {
     /// If the device failed.
     ///
     /// # Safety
-    /// The device has as many bytes there.
+    /// The device's memory there is at least as long.
     unsafe fn clear(&self, at: Address, bytes: usize) -> Result<(), DeviceError>;
 
-    /// Queues a kernel, by its number in [`NAMES`](crate::NAMES), with so many blocks in each direction.
+    /// Queues a kernel, by its number in [`NAMES`](crate::NAMES), with `blocks` blocks in each direction.
     ///
     /// # Errors
     /// If the device failed.
     ///
     /// # Safety
-    /// The arguments are those of the kernel, and all that they point to is on the device, large enough and not used
-    /// for anything else until the kernel is done.
+    /// The arguments fit the kernel. All memory that they point to is on the device, large enough, and not used for
+    /// anything else until the kernel is done.
     unsafe fn launch(&self, kernel: usize, blocks: [u32; 3], arguments: NonNull<c_void>) -> Result<(), DeviceError>;
 
     /// Makes a graph of steps, which happen in their order whenever it is launched. By itself a driver queues them one

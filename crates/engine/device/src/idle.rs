@@ -19,20 +19,20 @@ impl Idle {
         self.bytes
     }
 
-    /// Adds memory of so many bytes.
+    /// Adds memory of `bytes` bytes.
     pub(crate) fn add(&mut self, address: Address, bytes: usize) {
         self.bytes += bytes;
         self.addresses.entry(bytes).or_default().push(address);
     }
 
-    /// The shortest memory that has so many bytes and at most twice as many, because a circuit goes down through its
-    /// levels. With its bytes.
+    /// The shortest memory of at least `bytes` and at most twice `bytes` bytes, because a circuit goes down through its
+    /// levels. With its length.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<(Address, usize)> {
         let (&bytes, _) = self.addresses.range(bytes..=2 * bytes).next()?;
         self.take_of(bytes)
     }
 
-    /// The shortest memory that has so many bytes, or the longest, if none has. With its bytes.
+    /// The shortest memory of at least `bytes` bytes, or the longest if all are shorter. With its length.
     pub(crate) fn take_to_release(&mut self, bytes: usize) -> Option<(Address, usize)> {
         let (&bytes, _) = self.addresses.range(bytes..).next().or_else(|| self.addresses.last_key_value())?;
         self.take_of(bytes)

@@ -144,7 +144,8 @@ pub(crate) struct Recordings {
     /// Held while a recording is made or repeated.
     alone: Mutex<()>,
     made: Mutex<Vec<Weak<Mutex<State>>>>,
-    /// One thread, which does work that is recorded: what it does in parallel elsewhere it does itself there.
+    /// One thread, which runs the work that is recorded. Work that otherwise runs in parallel runs on this thread
+    /// alone.
     thread: OnceLock<Option<ThreadPool>>,
 }
 
@@ -208,15 +209,15 @@ impl Drop for Ends {
 }
 
 impl Device {
-    /// Does work, which computes buffers from buffers, and records it if it was done before. What it does must depend
-    /// on the lengths of its inputs alone. All threads that it computes on must be of the rayon pool that it runs in.
+    /// Does work, which computes buffers from buffers. The second time, the work is recorded. The work must depend on
+    /// the lengths of its inputs alone. All threads that it computes on must be of the rayon pool that it runs in.
     ///
     /// # Errors
-    /// Those of the work, or if the device failed.
+    /// The errors of the work, or if the device failed.
     ///
     /// # Safety
-    /// Memory of the device that the work uses is that of its inputs, that of buffers which it makes, copies or buffers
-    /// that are noted ([`Device::note_use`]), or lives as long as the recording is repeated.
+    /// The work uses only this memory of the device: its inputs, buffers that it makes, copies or buffers that are
+    /// noted ([`Device::note_use`]), and memory that lives as long as the recording is repeated.
     pub unsafe fn repeat<E: From<DeviceError> + Send>(
         &self,
         recording: &Recording,
@@ -349,12 +350,12 @@ impl Recorded {
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let _alone = device.recordings().alone();
         for (input, place) in inputs.iter().zip(&self.inputs) {
-            // SAFETY: both have as many bytes, and the place is scratch.
+            // SAFETY: both have equal length, and the place is scratch.
             unsafe { device.queue(Step::Copy { from: input.address(), to: place.address, bytes: place.bytes }) }?;
         }
         device.launch_graph(&*self.graph, &self.launches)?;
         for (output, place) in outputs.iter().zip(&self.outputs) {
-            // SAFETY: both have as many bytes, and the buffer is new.
+            // SAFETY: both have equal length, and the buffer is new.
             unsafe { device.queue(Step::Copy { from: place.address, to: output.address(), bytes: place.bytes }) }?;
         }
         Ok(outputs)

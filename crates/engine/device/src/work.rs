@@ -18,7 +18,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// So many of both for each of some residues, with the words that are read or written.
+    /// Work on `residues` residues: `multiplications` multiplications, and `words` words read or written, for each
+    /// residue.
     fn of(residues: usize, multiplications: usize, words: usize) -> Self {
         Work {
             multiplications: (residues * multiplications) as u64,
@@ -32,7 +33,7 @@ const PRODUCT: usize = 3;
 
 /// Arguments of a kernel.
 pub trait Arguments {
-    /// What a launch of the kernel with this number and so many blocks costs.
+    /// What a launch of the kernel with this number costs, with `blocks` blocks.
     fn work(&self, kernel: usize, blocks: [usize; 3]) -> Work;
 }
 
@@ -84,7 +85,7 @@ impl Arguments for AutomorphismArgs {
 }
 
 impl Arguments for ConvertArgs {
-    /// Digits of one length. That of a target itself is copied.
+    /// Digits of one length. The digit of a target itself is copied.
     fn work(&self, _: usize, _: [usize; 3]) -> Work {
         let (targets, digits, listed) = (self.targets as usize, self.digits as usize, self.listed as usize);
         let copied = if self.own.words == 0 { 0 } else { self.basis.own as usize };

@@ -55,9 +55,46 @@ impl PoolShape {
 
 /// A pool of encryptions of zero in a file. Each entry is handed out at most once, even after a crash.
 ///
-/// An entry is durably marked as taken before it is handed out, so a crash may lose an entry but never returns one
-/// twice. Several processes may use one pool file on a local file system. The README of this crate lists which copies
-/// of the files are detected and which are not.
+/// Fill it when time and power are available. Entries are sealed with XChaCha20-Poly1305 under a key of the caller,
+/// bound to the parameters, the level, the client's key, the file and the number of the entry. Numbers only increase. A
+/// second file of 8 KiB, the state file, contains the number of the next entry to take. To take an entry, the pool
+/// locks the state file, reads and opens the entry, writes the state file, waits until the write is durable, unlocks,
+/// and returns the entry. So:
+///
+/// * After a crash before the state file is durable, the entry is still available. After a later crash, the entry is
+///   lost and never used.
+/// * The state file has two records, written alternately. Before the older record is overwritten, the newer record is
+///   made durable, even if another process wrote it. If only one record is complete, it may be one entry behind, so the
+///   next entry is skipped.
+/// * After a failed write to the state file, all calls on the handle fail until the files are opened again.
+/// * If an old file of entries is used with the current state file, its taken entries are ignored.
+/// * Several processes may share the files on a local file system (the lock is `flock`).
+/// * Damage is detected, and only the damaged entry is lost. If the state file has no complete record, the pool cannot
+///   be used any more.
+///
+/// Each take waits for one sync of the disk, so a pool file is not fast on a disk with slow syncs. Entries cannot be
+/// moved from a file to memory in advance: taking an entry uses it.
+///
+/// # Copies of the files
+/// The state file also contains the inode numbers and the birth times of both files, which detects some copies:
+///
+/// * One or both files copied, or restored as new files, as most backup programs do: an error.
+/// * The file of entries overwritten in place with an old one: its used entries are ignored, the others are valid.
+///
+/// **Not detected:**
+///
+/// 1. Both files overwritten in place, or an image of the disk or of a virtual machine restored.
+/// 2. A writable snapshot or clone of the directory (btrfs, ZFS, LVM), which keeps inode numbers and birth times.
+/// 3. Copies on a file system without birth times, if the inode number is reused.
+/// 4. An image of memory restored next to or after the original: a virtual machine's snapshot with its memory, or CRIU.
+///
+/// If one of the first three cannot be ruled out, use the pool in memory ([`Pool`](crate::Pool)), because backups of
+/// files do not contain memory. A state file on another disk, or outside backups and snapshots ([`PoolPaths`]), makes
+/// the first two much less likely. Device numbers are not compared, because they can change when a machine restarts.
+///
+/// The fourth does not depend on files: an image of memory duplicates the pool in memory and every [`SecretRng`], and
+/// both copies draw the same randomness, as with any program that encrypts. Do not restore a running client; start a
+/// new one.
 pub struct PoolFile {
     store: SealedStore<File>,
     key: ClientKey,

@@ -23,10 +23,57 @@ pub struct PoolOptions {
     pub background: bool,
 }
 
-/// A pool of encryptions of zero. Each entry is handed out once.
+/// A pool of encryptions of zero in memory. Each entry is handed out once.
 ///
-/// Safe to share among threads. A forked child has the parent's memory, including the entries, so every call in a child
-/// is an error and hands out nothing ([`process_generation`]).
+/// For exact integers, `unspoken_exact::Encoder::encrypt_with` uses the entries of a pool:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
+/// use unspoken_exact::{Encoder, Encrypted, Preset, Scheme};
+/// use unspoken_ring::SecretRng;
+/// use unspoken_rlwe::SecretKey;
+///
+/// let parameters = Preset::find("n12_exact17")?.build(Scheme::Bfv)?;
+/// let mut rng = SecretRng::from_os()?;
+/// let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng)?);
+/// let basis = parameters.basis();
+/// let options = PoolOptions { basis, capacity_bytes: 1 << 20, background: false };
+/// let pool = Pool::new(ClientKey::Secret(Arc::clone(&secret)), options)?;
+/// assert_eq!(pool.fill(&mut rng)?, pool.capacity());
+///
+/// let encoder = Encoder::new(&parameters);
+/// let counts = encoder.encode_slots(&[3, 1, 4])?;
+/// let sent = match pool.take()? {
+///     Some(zero) => encoder.encrypt_with(&counts, zero)?,
+///     None => Encrypted::Seeded(encoder.encrypt(&counts, &secret, &mut rng)?),
+/// };
+/// assert_eq!(encoder.decode_slots(&encoder.decrypt(&sent.expand()?, &secret)?)?[..3], [3, 1, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Safe to share among threads. A thread on one core keeps the pool full, or the caller does ([`Pool::fill`]). If the
+/// pool is empty, [`Pool::take`] returns `None` and [`Pool::take_within`] waits.
+///
+/// # Why each zero is used once
+/// If two messages are encrypted with the same zero, the difference of the ciphertexts is the difference of the
+/// messages, and anybody can compute it. Therefore an entry cannot be cloned ([`ZeroEncryption`]), adding a message
+/// consumes it, and unused entries are wiped. Adding fresh small errors to a cached zero, as Zinc does, does not help:
+/// the difference is still the difference of the messages, up to the small errors.
+///
+/// # Forks and snapshots
+/// A forked child has the parent's memory, including the entries. A generation number detects the fork
+/// ([`process_generation`]): a fork handler of the C library changes it in the child, and on Linux so does a page that
+/// the kernel clears in the child (`MADV_WIPEONFORK`), which also detects children that were made without the C
+/// library. In the child every call on a pool returns an error before it touches a lock, and [`SecretRng`] draws from a
+/// new key. The bytes of the entries are still in the child's memory, as are all other secrets of its parent: a process
+/// that forks to drop privileges must execute another program. Threads do not survive a fork, including the workers of
+/// rayon, so a child that needs to encrypt in a large ring should also execute a new program.
+///
+/// **Not detected:** a snapshot of a running machine or process that is restored twice. Both copies have the same
+/// entries. Do not use a pool where this can happen: encryption without a pool draws from a generator with a new key
+/// from the operating system.
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -206,8 +253,8 @@ impl Shared {
 impl Drop for Pool {
     fn drop(&mut self) {
         if process_generation() != self.generation {
-            // A child does not have the thread, and may wait forever for this lock or for that of the ring's memory, so
-            // nothing is locked or freed.
+            // A child does not have the thread, and may wait forever for this lock or for the lock of the ring's
+            // memory. So nothing is locked or freed.
             std::mem::forget((self.worker.take(), Arc::clone(&self.shared)));
             return;
         }

@@ -193,8 +193,8 @@ impl Encoder {
         Plaintext { parameters: self.parameters.clone(), coefficients }
     }
 
-    /// Converts the values to words. Checks that there are not too many and that they are in range. The branch on the
-    /// latter is the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+    /// Converts the values to words. Checks the number of values and their range. The branch on the range is the only
+    /// branch that depends on the values. Not inlined, so that tools that look for such branches name it.
     #[inline(never)]
     fn check_range(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
         let (found, needed) = (values.len(), self.parameters.slots());

@@ -66,8 +66,8 @@ impl Encoder {
         Ok(SeededCiphertext { inner, parameters: self.parameters.clone() })
     }
 
-    /// Encrypts under a public key. The result is noisier and twice as long as that of [`Encoder::encrypt`]; see
-    /// [`PublicKey`].
+    /// Encrypts under a public key. The result is noisier than the result of [`Encoder::encrypt`] and twice as long;
+    /// see [`PublicKey`].
     ///
     /// # Errors
     /// If key and plaintext belong to different parameters.

@@ -80,7 +80,7 @@ impl ConversionKey {
         Ok(Rgsw(self.parameters.ring().digit_key(gadget, &rows)?))
     }
 
-    /// Converts encryptions of `m` to those of `m s`: `c_0 s + c_1 s^2`.
+    /// Converts encryptions of `m` to encryptions of `m s`: `c_0 s + c_1 s^2`.
     fn times_secret(&self, ciphertexts: &[RlweCiphertext]) -> Result<Vec<RlweCiphertext>, GswError> {
         switched(self.parameters.ring(), ciphertexts, (&self.square, 1), 1)
     }
@@ -142,8 +142,8 @@ impl CircuitBootstrapKey {
     /// An LWE ciphertext modulo 2^32 of the same bit, with the phase `2^31 bit` and the noise of one blind rotation,
     /// under the coefficients of the ring's secret.
     ///
-    /// The noise of the phase, including the rounding modulo `2N`, must stay below `2^30`: it may be as many times
-    /// larger than that of [`CircuitBootstrapKey::rotate`] as there are blocks.
+    /// The noise of the phase, including the rounding modulo `2N`, must stay below `2^30`. For `k` blocks it may be `k`
+    /// times the noise of [`CircuitBootstrapKey::rotate`].
     ///
     /// # Errors
     /// If the ciphertext has another dimension.

@@ -73,8 +73,8 @@ impl Noise {
     /// rows for c_1)`.
     ///
     /// The trace keeps only the constant coefficient of the rotation's noise. Every later step of the trace doubles the
-    /// noise of a step, in half as many coefficients: the mean of the sum is `N` times one step. The rows for `c_1`
-    /// hold this noise times the secret, plus the noise of the squaring. The message of the squaring is the square of a
+    /// noise of a step in half of the coefficients: the mean of the sum is `N` times one step. The rows for `c_1` hold
+    /// this noise times the secret, plus the noise of the squaring. The message of the squaring is the square of a
     /// secret whose coefficients have mean one half, so its coefficients rise from `-N/4` to `N/4`.
     pub fn bootstrap(parameters: &BootstrapParameters) -> (Noise, Noise) {
         let (ring, trace) = (parameters.ring(), parameters.trace());

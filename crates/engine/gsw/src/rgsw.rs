@@ -167,7 +167,7 @@ impl Rgsw {
         only(Self::choose_each(ring, &[Choice { bit: self, zero: Some(zero), one: Some(one) }])?)
     }
 
-    /// The chosen ones of many ciphertexts, by bits of one gadget. A device computes all of them at once.
+    /// The chosen ciphertext of each pair, by bits of one gadget. A device computes all of them at once.
     ///
     /// # Errors
     /// If they are of different rings, bits have different gadgets, or nothing is there to choose.
@@ -177,8 +177,8 @@ impl Rgsw {
     }
 }
 
-/// For each ciphertext the product of the image of its second component with a key, plus that of its first one at a
-/// place.
+/// For each ciphertext: the product of a key with the image of the second component. The image of the first component
+/// is added to the component `place` of the product.
 pub(crate) fn switched(
     ring: &SmallRing,
     ciphertexts: &[RlweCiphertext],

@@ -20,7 +20,7 @@ pub struct Difference<'a> {
 /// A product of the signed digits of one or two polynomials with a key, plus polynomials.
 #[derive(Clone, Debug)]
 pub struct DigitTerm<'a> {
-    /// As many as the key's components.
+    /// One for each component of the key.
     pub operands: Vec<Difference<'a>>,
     /// The key.
     pub key: &'a DigitKey,
@@ -108,7 +108,7 @@ impl Ring {
     /// `sums[i] += polys[i]`.
     ///
     /// # Errors
-    /// If there are not as many polynomials as sums, or as for [`Ring::add_assign`].
+    /// If the numbers of polynomials and sums differ, or as for [`Ring::add_assign`].
     pub fn add_each(&self, sums: &mut [Poly], polys: &[Poly]) -> Result<(), RingError> {
         let others: Vec<&Poly> = polys.iter().collect();
         let Some(basis) = self.check_batch(sums, &others)? else { return Ok(()) };
@@ -121,7 +121,7 @@ impl Ring {
     /// `sums[i] += factor * polys[i]`, in the evaluation domain.
     ///
     /// # Errors
-    /// If there are not as many polynomials as sums, or as for [`Ring::mul_add_assign`].
+    /// If the numbers of polynomials and sums differ, or as for [`Ring::mul_add_assign`].
     pub fn add_multiples(&self, sums: &mut [Poly], factor: &Poly, polys: &[&Poly]) -> Result<(), RingError> {
         let Some(basis) = self.check_batch(sums, polys)? else { return Ok(()) };
         self.check_values(BATCH, factor, basis)?;
@@ -147,7 +147,7 @@ impl Ring {
     /// For each pair `(a, b)`: `a` becomes `a + b`, and `b` becomes `(a - b) * factor`. Evaluation domain.
     ///
     /// # Errors
-    /// If there are not as many `b` as `a`, or as for [`Ring::add_assign`] and [`Ring::mul`].
+    /// If `a` and `b` have different lengths, or as for [`Ring::add_assign`] and [`Ring::mul`].
     pub fn split_each(&self, a: &mut [Poly], b: &mut [Poly], factor: &Poly) -> Result<(), RingError> {
         let Some(basis) = self.check_batch(a, &b.iter().collect::<Vec<_>>())? else { return Ok(()) };
         self.check_values(BATCH, factor, basis)?;
@@ -163,7 +163,8 @@ impl Ring {
         Ok(())
     }
 
-    /// The basis of polynomials and as many others, in the evaluation domain; nothing if there are none.
+    /// The common basis of `polys` and `others`, which have equal length, in the evaluation domain; `None` if there are
+    /// none.
     fn check_batch(&self, polys: &[Poly], others: &[&Poly]) -> Result<Option<Basis>, RingError> {
         if polys.len() != others.len() {
             let what = "a list of polynomials";

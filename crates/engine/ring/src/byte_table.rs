@@ -14,12 +14,12 @@ use crate::stored::Stored;
 /// Rows of a block that several queries read while they are in the cache.
 const ROWS: usize = 1024;
 
-/// The rows of factors are filled up to a multiple of so many.
+/// The number of rows of factors is filled up to a multiple of this number.
 const ALIGNED_ROWS: usize = 4;
 
 /// The words that some queries multiply the rows of tables of bytes with, as fractions of 2^32.
 pub struct ByteFactors {
-    /// For each query those of all rows, and zeros behind them.
+    /// For each query, the words of all rows, then zeros.
     pub(crate) words: Words,
     rows: usize,
     queries: usize,
@@ -41,7 +41,7 @@ impl ByteFactors {
         self.rows
     }
 
-    /// Words from the factors of a query to those of the next.
+    /// Words from the first factor of a query to the first of the next query.
     pub(crate) fn stride(&self) -> usize {
         self.rows.next_multiple_of(ALIGNED_ROWS)
     }
@@ -56,7 +56,7 @@ impl ByteFactors {
 pub struct ByteChanges {
     /// For each change its row, and the column of its first difference.
     places: Vec<[u32; 2]>,
-    /// For each change as many differences.
+    /// The same number of differences for each change.
     differences: Vec<i16>,
     length: usize,
     step: usize,
@@ -98,7 +98,7 @@ impl ByteChanges {
         self.step
     }
 
-    /// Whether all changes are within so many rows and columns.
+    /// Whether all changes are within the first `rows` rows and `columns` columns.
     fn fits(&self, rows: usize, columns: usize) -> bool {
         let last = (self.length.max(1) - 1) * self.step;
         self.places.iter().all(|&[row, first]| (row as usize) < rows && first as usize + last < columns)
@@ -142,8 +142,9 @@ impl Ring {
 
     /// For each query the sums over rows of a table of signed bytes times its words, a fraction of 2^32 for each
     /// column, rounded to fractions of the modulus: a polynomial over all primes of the chain, in the evaluation
-    /// domain. The table has as many columns as the ring has coefficients; its bytes are, for each [`BYTE_BLOCK`]
-    /// columns and each row, those columns. It is read once for some queries. Runs on all threads.
+    /// domain. The table has one column for each coefficient of the ring. Its bytes are, for each block of
+    /// [`BYTE_BLOCK`] columns and each row, the columns of the block. The table is read once for several queries. Runs
+    /// on all threads.
     ///
     /// # Errors
     /// If the bytes are not a table of the factors' rows, a change is outside it, or the modulus has more than 63 bits.

@@ -229,7 +229,7 @@ fn pack_words(words: impl Iterator<Item = u32>, bits: u32, bytes: &mut Vec<u8>) 
     bytes.extend_from_slice(&pending.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// Reads what [`pack_words`] wrote: as many words as there are places for. Words beyond the bytes are zero.
+/// Reads what [`pack_words`] wrote: one word for each place. Words beyond the bytes are zero.
 fn unpack_words<'w>(packed: &[u8], bits: u32, places: impl Iterator<Item = &'w mut u32>) {
     let (words, tail) = packed.as_chunks();
     let mut last = [0; 4];

@@ -3,7 +3,7 @@
 //! A coefficient `x` modulo `Q`, taken between `-Q/2` and `Q/2`, is close to `sum_i d_i 2^(drop + i log2_base)` with
 //! `levels` digits between `-2^(log2_base - 1)` and `2^(log2_base - 1)`; the lowest `drop` bits are rounded away
 //! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid
-//! gadget it needs no special primes. Digits of `-x` are those of `x` negated, so their mean is zero.
+//! gadget it needs no special primes. The digits of `-x` are the digits of `x` negated, so digits have mean zero.
 
 use std::sync::Arc;
 
@@ -88,8 +88,8 @@ pub(crate) struct Composition {
 
 /// The rows of an encryption under a [`DigitGadget`], in the order in which products read them.
 ///
-/// For an operand of `k` polynomials there are `k * levels` rows: the digits of the first polynomial, lowest first,
-/// then those of the second.
+/// For an operand of `k` polynomials there are `k * levels` rows: one for each digit of the first polynomial, lowest
+/// first, then of the second, and so on.
 pub struct DigitKey {
     /// Identifies the ring of the key.
     owner: Arc<Pool>,

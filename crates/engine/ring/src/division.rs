@@ -179,8 +179,8 @@ impl Ring {
     }
 
     /// `round(poly U / D)` over `to`, where `U` is the product of the primes of `to` that are not in the basis of
-    /// `poly`, and `D` that of the primes of `poly` that are not in `to`: the modulus changes by the rational number
-    /// `U / D`. Evaluation domain in and out.
+    /// `poly`, and `D` is the product of the primes of `poly` that are not in `to`: the modulus changes by the rational
+    /// number `U / D`. Evaluation domain in and out.
     ///
     /// # Errors
     /// If `to` has special primes that `poly` lacks, or no prime of the chain, or more than the ring; if nothing is

@@ -220,8 +220,8 @@ impl DoubleWords {
     }
 }
 
-/// Refuses coefficients that do not fit. Its branch is the only one that depends on them: whether the caller gets an
-/// error. Not inlined, so that tools that look for such branches name it.
+/// Refuses coefficients that do not fit. The branch on whether the caller gets an error is the only branch that depends
+/// on them. Not inlined, so that tools that look for such branches name it.
 #[inline(never)]
 fn check_bound(fits: bool, log2_bound: u32) -> Result<(), RingError> {
     if fits { Ok(()) } else { Err(RingError::Coefficient { log2_bound }) }

@@ -348,7 +348,7 @@ impl Ring {
         Ok(found)
     }
 
-    /// Fills the `[prime][digit]` limbs of one tile, except those of a prime's own digit.
+    /// Fills the `[prime][digit]` limbs of one tile, except each prime's own digit.
     fn raise_tile(
         &self,
         table: &DecompositionTable,

@@ -12,15 +12,15 @@ use crate::ring::Ring;
 use crate::sampling::{Seed, UniformStream};
 
 /// Bits by which the product of the special primes of the short form exceeds every digit. The noise of a key switch
-/// with a short form is then far below the rounding error of its division, although rounding errors of its keys are
-/// about four bits above fresh ones.
+/// with a short form is then far below the rounding error of its division, although the rounding errors of its keys are
+/// about four bits above fresh errors.
 pub const SHORT_MARGIN: f64 = 16.0;
 
 /// Residues of a mask that are expanded at once. Every degree is a multiple.
 const EXPANDED: usize = 512;
 
 /// A gadget encryption: for every prime of an extended basis with all terminal primes, and every digit, two residue
-/// polynomials. The basis has all special primes, or those of the short form.
+/// polynomials. The basis has all special primes, or only the special primes of the short form.
 ///
 /// Stored in the order in which the inner product reads it: per prime, per digit, blocks of 64 residues that alternate
 /// between the two components; or the first components alone, and a seed from which every product expands the second
@@ -29,7 +29,7 @@ pub struct GadgetKey {
     /// Identifies the ring of the key.
     owner: Arc<Pool>,
     words: Words,
-    /// The seed of the second components, if they are not stored: that of digit `d` is stream `d`.
+    /// The seed of the second components, if they are not stored: stream `d` gives the component of digit `d`.
     seed: Option<Seed>,
     basis: Basis,
     digits: usize,

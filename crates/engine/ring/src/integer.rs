@@ -15,7 +15,7 @@ const DIGIT_BITS: u32 = 30;
 const BIAS: u32 = 1 << (DIGIT_BITS - 1);
 
 /// A constant whose neighbouring floating-point numbers are integers. After it is added to a number, the lowest 32 bits
-/// of the sum are those of the number rounded to an integer.
+/// of the sum are the lowest 32 bits of the rounded number.
 const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
 /// Number of coefficients that are decomposed at a time.

@@ -1,4 +1,4 @@
-//! Memory for limbs: aligned, recycled, and wiped if it held a secret; or that of a device.
+//! Memory for limbs: aligned, recycled, and wiped if it held a secret; or memory of a device.
 
 #![expect(unsafe_code, reason = "aligned memory of its own")]
 
@@ -29,7 +29,7 @@ unsafe impl Send for AlignedWords {}
 unsafe impl Sync for AlignedWords {}
 
 impl AlignedWords {
-    /// The layout of so many words.
+    /// The layout of `len` words.
     fn layout(len: usize) -> Layout {
         // Where `usize` has 32 bits, the bytes of a length may not fit it.
         let bytes = len.max(1).saturating_mul(size_of::<u32>());
@@ -37,7 +37,7 @@ impl AlignedWords {
         Layout::from_size_align(bytes, alignment).unwrap_or_else(|_| handle_alloc_error(Layout::new::<u32>()))
     }
 
-    /// Whether a buffer of so many bytes asks for huge pages.
+    /// Whether a buffer of `bytes` bytes asks for huge pages.
     fn is_huge(bytes: usize) -> bool {
         cfg!(target_os = "linux") && bytes >= HUGE_PAGE
     }
@@ -100,7 +100,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct IdleBuffers {
-    /// By length; those of one length in the order of their return.
+    /// By length; buffers of one length in the order of their return.
     by_len: BTreeMap<usize, Vec<Idle>>,
     words: usize,
     returned: u64,
@@ -118,7 +118,7 @@ const fn largest_reused(len: usize) -> usize {
 }
 
 impl IdleBuffers {
-    /// The shortest buffer that is long enough and not too long; the one of them that was returned last.
+    /// The shortest buffer that is long enough and not too long; of equal ones, the buffer that was returned last.
     fn take(&mut self, len: usize) -> Option<AlignedWords> {
         let (&length, buffers) = self.by_len.range_mut(len..=largest_reused(len)).next()?;
         let idle = buffers.pop();
@@ -209,9 +209,10 @@ impl Pool {
     }
 }
 
-/// A buffer of a [`Pool`]. When it is dropped it returns to the pool, wiped first if it is marked secret.
+/// A buffer of a [`Pool`]. A dropped buffer returns to the pool, wiped first if it is marked secret.
 ///
-/// The words of a ring on a device are there or here. Those here are copied to the device at their first use there.
+/// The words of a ring on a device are on the device or in this memory. Words in this memory are copied to the device
+/// at their first use there.
 pub(crate) struct Words {
     /// At least `len` words; none if only a device has them.
     buffer: Option<AlignedWords>,

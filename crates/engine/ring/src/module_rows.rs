@@ -232,8 +232,8 @@ impl Ring {
     }
 
     /// The body and the `k` masks of one ciphertext whose message has the messages of these rows as its parts: part `i`
-    /// is that of row `source(i)`, and 0 if there is none. Mask `j` belongs to the part `s_j(Y^k)` of the secret.
-    /// Coefficient domain.
+    /// is the message of row `source(i)`, and 0 if there is no source. Mask `j` belongs to the part `s_j(Y^k)` of the
+    /// secret. Coefficient domain.
     ///
     /// # Errors
     /// If the rows are of another ring, or a source is beyond the last row.
@@ -292,7 +292,7 @@ impl Ring {
         Ok(ModuleRows { owner: Arc::clone(&rows.owner), count: indices.len(), words, ..*rows })
     }
 
-    /// These rows, and then those of `more`.
+    /// These rows, then the rows of `more`.
     ///
     /// # Errors
     /// If the rows have different degrees or primes, or are of another ring.

@@ -64,12 +64,12 @@ fn shape_of(poly: &Poly) -> Shape {
 
 impl Ring {
     /// Does work that computes polynomials from polynomials. A ring on a device records it when it is done the second
-    /// time, and then launches the record as one graph: this takes less time than to queue each of its operations. What
-    /// the work does must depend on the shapes of its inputs alone, and on what is the same whenever it is done with
-    /// this recording. Inputs of other shapes than the first ones are not recorded.
+    /// time, and then launches the record as one graph: this takes less time than to queue each of its operations. The
+    /// work must depend only on the shapes of its inputs, and on values that are the same at every repetition of this
+    /// recording. Inputs of other shapes than the first ones are not recorded.
     ///
     /// # Errors
-    /// Those of the work, or if an input is of another ring or the device failed.
+    /// The errors of the work, or if an input is of another ring or the device failed.
     pub fn repeat<E: From<RingError> + Send>(
         &self,
         recording: &Recording,
@@ -95,7 +95,7 @@ impl Ring {
             there(&outputs.iter().collect::<Vec<_>>()).map_err(|error| Failed(error.into()))
         };
         // SAFETY: operations of rings use buffers that they make, copies, words that they note, and tables of rings.
-        // Those of this ring live, because the recording is of this ring, and the work holds others.
+        // The tables of this ring live, because the recording is of this ring, and the work holds other rings.
         let done = unsafe { device.repeat(&recording.device, &there(inputs)?, repeated) };
         let done = done.map_err(|Failed(error)| error)?;
         let outputs = recording.shapes().as_ref().map_or(Vec::new(), |shapes| shapes.outputs.clone());

@@ -24,7 +24,7 @@ use crate::sampling::Seed;
 /// Words between the end of a limb and the next limb, so that equal offsets of different limbs do not share cache sets.
 const LIMB_PADDING: usize = 64;
 
-/// Least number of words for which several threads are used: below it they cost more than they gain.
+/// Least number of words for which several threads are used: below this number threads cost more than they gain.
 const PARALLEL_WORDS: usize = 1 << 15;
 
 /// Most memory in idle buffers that a ring keeps for reuse, as a multiple of its largest polynomial.
@@ -33,8 +33,8 @@ const POOL_POLYNOMIALS: usize = 96;
 /// At least so much memory in idle buffers: small rings compute with more polynomials at a time.
 const LEAST_POOL_BYTES: usize = 8 << 20;
 
-/// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there, those of AVX-512
-/// transforms below their buffer of 16 KiB.
+/// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there, AVX-512 transforms
+/// below their buffer of 16 KiB.
 pub(crate) const SPILLED_BYTES: usize = 20480;
 
 /// Most primes that one division drops, special primes included.
@@ -60,8 +60,8 @@ pub struct RingLiteral {
     pub terminal: Vec<u32>,
     /// The special primes of key-switching, at most 16; may be empty.
     pub special: Vec<u32>,
-    /// Number of primes that form one digit of the gadget decomposition: first the terminal primes, then those of the
-    /// chain.
+    /// Number of primes that form one digit of the gadget decomposition: first the terminal primes, then the chain
+    /// primes.
     pub digit_len: usize,
 }
 
@@ -304,8 +304,8 @@ impl Ring {
         })
     }
 
-    /// For each place in orbit order, the position in the evaluation domain: first those of `psi^(5^t)`, then those of
-    /// `psi^(-5^t)`. Standard ring.
+    /// For each place in orbit order, the position in the evaluation domain: first the positions of `psi^(5^t)`, then
+    /// the positions of `psi^(-5^t)`. Standard ring.
     pub(crate) fn orbit_order(&self) -> &[u32] {
         self.0.orbit_order.get_or_init(|| {
             let (n, order) = (self.degree(), 2 * self.degree() as u64);
@@ -359,7 +359,7 @@ impl Ring {
     }
 
     /// As [`Ring::for_each_limb`], with a mutable state that `init` makes and `work` may change. Each thread makes its
-    /// states as it needs them.
+    /// own states when it needs them.
     pub(crate) fn for_each_limb_with<T>(
         &self,
         poly: &mut Poly,

@@ -2,9 +2,9 @@
 //!
 //! Every object begins with a header of 24 bytes: the magic `uspk`, the format version (u16), the kind of object (u8),
 //! a zero byte, and the fingerprint of its parameters (16 bytes). Numbers are little-endian. Polynomials follow as
-//! packed residues in the evaluation domain (Montgomery form, bit-reversed order), each residue in as many bits as its
-//! prime has; those of sparse ciphertexts in the coefficient domain (plain residues, in the order of their places). All
-//! lengths follow from the header, so untrusted data cannot cause large allocations.
+//! packed residues in the evaluation domain (Montgomery form, bit-reversed order), each residue with the bits of its
+//! prime. Polynomials of sparse ciphertexts are in the coefficient domain (plain residues, in the order of their
+//! places). All lengths follow from the header, so untrusted data cannot cause large allocations.
 
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -84,7 +84,7 @@ fn write_full_header(parameters: &Parameters, basis: Basis, components: usize, b
     bytes.push(components as u8);
 }
 
-/// A basis in 16 bits: twelve for the number of chain primes, the upper four for that of terminal primes.
+/// A basis in 16 bits: twelve for the number of chain primes, the upper four for the number of terminal primes.
 fn basis_field(basis: Basis) -> u16 {
     (basis.chain | basis.terminal << CHAIN_BITS) as u16
 }
@@ -200,7 +200,7 @@ impl SeededCiphertext {
         HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(basis)
     }
 
-    /// Whether bytes begin like those of a seeded ciphertext; [`SeededCiphertext::from_bytes`] checks the rest.
+    /// Whether bytes begin like a seeded ciphertext; [`SeededCiphertext::from_bytes`] checks the rest.
     pub fn begins(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SeededCiphertext as u8))
     }
@@ -237,15 +237,15 @@ impl SeededCiphertext {
 }
 
 /// The sparse form: for messages whose coefficients are zero but at known places. Only the coefficients of the body at
-/// these places are sent. The receiver sets the others to zero, so its ciphertext is of a message that nobody chose at
-/// the other places, and is to be used where these are removed, by a trace for instance.
+/// these places are sent. The receiver sets the other coefficients to zero, so nobody chose the message at the other
+/// places. Use this form only where those places are removed, by a trace for instance.
 impl SeededCiphertext {
-    /// Bytes of the sparse form, with that many coefficients.
+    /// Bytes of the sparse form with `count` coefficients.
     pub fn sparse_byte_len(parameters: &Parameters, basis: Basis, count: usize) -> usize {
         HEADER_BYTES + 2 + 32 + parameters.ring().some_residue_bytes(basis, count)
     }
 
-    /// Whether bytes begin like those of the sparse form; [`SeededCiphertext::sparse_from_bytes`] checks the rest.
+    /// Whether bytes begin like the sparse form; [`SeededCiphertext::sparse_from_bytes`] checks the rest.
     pub fn begins_sparse(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SparseCiphertext as u8))
     }
@@ -285,13 +285,13 @@ impl SeededCiphertext {
 }
 
 impl RoundedCiphertext {
-    /// Bytes with that many bits for a coefficient, and that many coefficients of the body.
+    /// Bytes with `bits` bits for a coefficient, and `places` coefficients of the body.
     pub fn byte_len(parameters: &Parameters, bits: u32, places: usize) -> usize {
         HEADER_BYTES + 1 + (places + Self::mask_len(parameters.ring())) * bits as usize / 8
     }
 
-    /// Serialises: header, number of bits (u8), the coefficients of the body, then those of the mask, each as bytes,
-    /// the least significant first.
+    /// Serialises: header, number of bits (u8), the coefficients of the body, then the coefficients of the mask, each
+    /// as bytes, the least significant first.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.bits, self.len()));
         write_header(parameters, Object::RoundedCiphertext, &mut bytes);

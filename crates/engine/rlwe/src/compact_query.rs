@@ -200,7 +200,7 @@ impl CompactQuery {
         &self.seed
     }
 
-    /// Serialises: the seed, then the residues of the coefficients, each in as many bits as the prime has.
+    /// Serialises: the seed, then the residues of the coefficients, each with the bits of the prime.
     pub fn to_bytes(&self, parameters: &CompactQueryParameters) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(parameters.byte_len());
         bytes.extend(self.seed);
@@ -211,8 +211,8 @@ impl CompactQuery {
     /// Reads the output of [`CompactQuery::to_bytes`].
     ///
     /// # Errors
-    /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the
-    /// prime.
+    /// [`RlweError::Decode`] if the bytes do not have the length of a query, [`RlweError::Ring`] if a residue is not
+    /// below the prime.
     pub fn from_bytes(parameters: &CompactQueryParameters, bytes: &[u8]) -> Result<Self, RlweError> {
         if bytes.len() != parameters.byte_len() {
             let (found, needed) = (format!("{} bytes", bytes.len()), format!("{} bytes", parameters.byte_len()));
@@ -225,8 +225,8 @@ impl CompactQuery {
         Ok(CompactQuery { seed, body })
     }
 
-    /// Serialises `count` elements only: the seed, then four bytes for each. They are those whose coefficients are
-    /// multiples of `n / (2 count)`, which a bootstrap moves to the first `count` slots.
+    /// Serialises `count` elements only: the seed, then four bytes for each. These are the elements at coefficients
+    /// that are multiples of `n / (2 count)`: a bootstrap moves them to the first `count` slots.
     ///
     /// # Errors
     /// If `count` is not a power of two up to half of the elements, or the query belongs to other parameters.
@@ -241,7 +241,7 @@ impl CompactQuery {
     /// nobody chose.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] if the length is not that of such a query, or a residue is not below the prime.
+    /// [`RlweError::Decode`] if the bytes do not have the length of such a query, or a residue is not below the prime.
     pub fn few_from_bytes(parameters: &CompactQueryParameters, count: usize, bytes: &[u8]) -> Result<Self, RlweError> {
         let (stride, needed) = (parameters.stride(count)?, CompactQueryParameters::few_byte_len(count));
         let refuse = |found: String, needed: String| RlweError::Decode { what: "a compact query", found, needed };

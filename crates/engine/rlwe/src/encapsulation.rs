@@ -31,8 +31,8 @@ impl Parameters {
     }
 
     /// Checks that these parameters have keys of this kind over `chain` chain primes. Under the sparse secret only the
-    /// number of primes in the parameters is safe, even if a service asks for another; under the secret of the ring of
-    /// half the degree as many as leave 128 bits of security.
+    /// number of primes in the parameters is safe, even if a service asks for another number. Under the secret of the
+    /// ring of half the degree, every number of primes is safe that leaves 128 bits of security.
     ///
     /// # Errors
     /// [`RlweError::NoSpecialPrimes`], [`RlweError::Encapsulation`] or an error of
@@ -65,7 +65,7 @@ impl SecretKey {
     }
 
     /// The message of an encapsulation key over `chain` primes: the secret that the key switches from, times the primes
-    /// beyond those of the ciphertexts.
+    /// that the ciphertexts do not have.
     pub(crate) fn encapsulated_message(&self, kind: KeyKind, message: &Poly, chain: usize) -> Result<Poly, RlweError> {
         let ring = self.parameters().ring();
         let mut scaled = ring.restricted(message, Basis::chain(chain))?;
@@ -117,8 +117,8 @@ impl Ciphertext {
         switch_by_row(ring, [c0, c1], keys.single_digit(OPERATION, kind, primes)?)
     }
 
-    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond
-    /// those of the ciphertext.
+    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes that
+    /// the ciphertext does not have.
     ///
     /// # Errors
     /// If the ciphertext has more primes.

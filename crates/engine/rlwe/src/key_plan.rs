@@ -79,7 +79,7 @@ impl KeyPlan {
         self.0.get(&kind).is_some_and(|used| used.chain >= chain)
     }
 
-    /// Whether keys of this plan can be used wherever those of `other` can.
+    /// Whether keys of this plan can be used wherever keys of `other` can be used.
     pub fn covers(&self, other: &KeyPlan) -> bool {
         other.iter().all(|(kind, chain)| self.covers_key(kind, chain))
     }

@@ -111,8 +111,8 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// The kind of a switching key: the secret that it switches from. All kinds switch to the secret key itself, except
-/// those that name another secret.
+/// The kind of a switching key: the secret that it switches from. All kinds switch to the secret key itself, except the
+/// kinds that name another secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyKind {
     /// From `s^2`: for products.
@@ -253,7 +253,7 @@ impl SeededSwitchingKey {
     /// `g`, `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
     /// decapsulation and for subring queries `t = s` and `m` is the sparse secret; for the ring of half the degree `t =
     /// s'(X^2)` and `m = s`. An encapsulation key has the sparse secret as `t`, one row, and for `P` the product of the
-    /// chain primes beyond those of the ciphertexts it switches.
+    /// chain primes that the switched ciphertexts do not have.
     ///
     /// # Errors
     /// If the parameters have no special primes or fewer chain primes, or `g` is not a Galois element, or as for

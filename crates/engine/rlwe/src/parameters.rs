@@ -47,7 +47,7 @@ struct Inner {
     small_rings: Mutex<BTreeMap<usize, SmallRings>>,
 }
 
-/// The rings of [`SmallRing`](crate::SmallRing): that of the large degree, and that of the small one.
+/// The rings of [`SmallRing`](crate::SmallRing): the ring of the large degree, and the ring of the small one.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallRings {
     pub(crate) wide: Ring,
@@ -95,7 +95,8 @@ impl Parameters {
     }
 
     /// The same parameters with the polynomials of their ring on a device: for services, which have no secrets. Keys
-    /// and ciphertexts are copied there at their first use; those of one object cannot be used with the other.
+    /// and ciphertexts are copied there at their first use. Keys and ciphertexts of the one parameter object cannot be
+    /// used with the other.
     ///
     /// # Errors
     /// If the ring does not fit the device, or the device failed.

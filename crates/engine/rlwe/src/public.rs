@@ -56,7 +56,7 @@ impl PublicKey {
         &self.parameters
     }
 
-    /// Sixteen bytes that identify this key. They are from a hash of all its bytes, because the seed is public and
+    /// Sixteen bytes that identify this key. The bytes are a hash of the whole key, because the seed is public and
     /// anyone can make another key with it.
     pub fn identity(&self) -> [u8; 16] {
         let hash = blake3::derive_key("unspoken 2026 identity of a public key", &self.to_bytes());

@@ -44,7 +44,7 @@ impl RoundedCiphertext {
         self.body.is_empty()
     }
 
-    /// Whether coefficients may have that many bits: whole bytes.
+    /// Whether coefficients may have `bits` bits: whole bytes.
     pub(crate) fn possible(bits: u32) -> bool {
         (8..=Self::MOST_BITS).contains(&bits) && bits.is_multiple_of(8)
     }
@@ -87,8 +87,8 @@ impl Ciphertext {
 }
 
 impl SecretKey {
-    /// The coefficients of the message, and its noise, at `places`: those of the body that were kept. As fractions of
-    /// the modulus, from -1/2 to 1/2. Secret; wiped when dropped.
+    /// The coefficients of the message and its noise at `places`, where the body's coefficients were kept. As fractions
+    /// of the modulus, from -1/2 to 1/2. Secret; wiped when dropped.
     ///
     /// # Errors
     /// If the ciphertext belongs to another ring or has other places, or the chain primes are too few.

@@ -127,8 +127,8 @@ impl KeyKind {
 }
 
 impl Parameters {
-    /// Every kind of object that a client of these parameters sends, by the secret that it is under, with its security:
-    /// of keys the largest ones, and those of the smallest ring that are allowed.
+    /// Every kind of object that a client of these parameters sends, by the secret that it is under, with its security.
+    /// Of keys, the list has the largest keys, and the keys of the smallest ring that are allowed.
     pub fn secured_objects(&self) -> Vec<SecuredObject> {
         let mut objects = vec![self.main_object("ciphertext")];
         let keys = SWITCHING_KEYS.iter().filter_map(|&kind| self.key_object(kind));

@@ -20,8 +20,8 @@ use crate::parameters::{Parameters, ParametersLiteral, SmallRings};
 use crate::security::SecretDistribution;
 use crate::small_ring_keys::SmallRingKeys;
 
-/// Where the rows of a matrix product lie in ciphertexts. The rows of a ciphertext are numbered as
-/// [`SmallRing::rows`] says, those of the next ciphertext follow.
+/// Where the rows of a matrix product lie in ciphertexts. The rows of a ciphertext are numbered as [`SmallRing::rows`]
+/// says; the rows of the next ciphertext follow.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPlaces<'a> {
     /// The row of the inputs for each column of the matrix.
@@ -112,7 +112,7 @@ impl SmallRing {
         Basis::chain(self.main.encapsulation().map_or(0, |encapsulation| encapsulation.primes))
     }
 
-    /// The primes of its ciphertexts: those of the lowest level.
+    /// The primes of its ciphertexts: the primes of the lowest level.
     pub fn basis(&self) -> Basis {
         Basis::chain(self.small.ring().chain().len())
     }
@@ -211,7 +211,7 @@ impl SmallRing {
         Ok([k0, k1])
     }
 
-    /// One ciphertext from those of the small ring of which it consists, under the sparse secret.
+    /// Joins the ciphertexts of the small ring to one ciphertext under the sparse secret.
     fn merge(&self, keys: &SmallRingKeys, parts: Vec<[Poly; 2]>) -> Result<Ciphertext, RlweError> {
         let ring = self.main.ring();
         let (bodies, masks): (Vec<Poly>, Vec<Poly>) = parts.into_iter().map(|[body, mask]| (body, mask)).unzip();

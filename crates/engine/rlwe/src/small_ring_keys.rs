@@ -13,7 +13,7 @@ const MASK_LABEL: &str = "unspoken 2026 mask of a key of the small ring";
 /// The keys of [`SmallRing::product`], as a server uses them.
 #[derive(Debug)]
 pub struct SmallRingKeys {
-    /// From the main secret to that of the small ring.
+    /// From the main secret to the secret of the small ring.
     pub(crate) down: GadgetKey,
     /// From each part of the secret of the small ring to the secret itself.
     pub(crate) parts: Vec<GadgetKey>,

@@ -33,7 +33,7 @@ const LEAST_LOG2_DEGREE: u32 = 14;
 const MOST_ELEMENTS: usize = 4096;
 const LEAST_DEGREE_RATIO: usize = 2;
 
-/// Degree of the rings of insecure sets over that of their queries.
+/// Degree of the rings of insecure sets over the degree of their queries.
 const INSECURE_RATIO: usize = 2;
 
 /// The ring of subring queries of a parameter set, and the number of elements of a query.
@@ -218,7 +218,7 @@ impl SubringQuery {
         &self.seed
     }
 
-    /// Serialises: the seed, then the residues of the elements, each in as many bits as the prime has.
+    /// Serialises: the seed, then the residues of the elements, each with the bits of the prime.
     ///
     /// # Errors
     /// If the query belongs to other parameters.
@@ -232,8 +232,8 @@ impl SubringQuery {
     /// Reads the output of [`SubringQuery::to_bytes`]. The other coefficients are torus elements that nobody chose.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the
-    /// prime.
+    /// [`RlweError::Decode`] if the bytes do not have the length of a query, [`RlweError::Ring`] if a residue is not
+    /// below the prime.
     pub fn from_bytes(parameters: &SubringQueryParameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let needed = parameters.byte_len();
         let (Some((seed, rest)), true) = (bytes.split_first_chunk(), bytes.len() == needed) else {

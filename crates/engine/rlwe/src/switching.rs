@@ -91,8 +91,8 @@ impl Ciphertext {
         Ok(Hoisted { ciphertext: self, digits: ring.decompose(c1)? })
     }
 
-    /// Rescales to `to`: divides by the primes that it lacks, rounding, and multiplies by those that are new
-    /// ([`Ring::rescale_round`]).
+    /// Rescales to `to`: divides by the primes that `to` lacks, rounding, and multiplies by the primes that are new in
+    /// `to` ([`Ring::rescale_round`]).
     ///
     /// # Errors
     /// If the ring has no such rescaling.

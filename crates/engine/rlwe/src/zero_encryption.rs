@@ -12,8 +12,8 @@ use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
 
-/// An encryption of zero, to carry one message. If it carried two messages, the difference of the ciphertexts would be
-/// the difference of the messages, in the clear.
+/// An encryption of zero, to carry one message. If one encryption carried two messages, the difference of the
+/// ciphertexts would be the difference of the messages, in the clear.
 ///
 /// So it cannot be cloned, adding a message consumes it, and a forked child cannot use its copy. Its bytes
 /// ([`ZeroEncryption::into_bytes`]) are for storage that gives the same guarantee. It works for every scheme whose
@@ -115,12 +115,12 @@ impl ZeroEncryption {
         }))
     }
 
-    /// Reads the output of [`ZeroEncryption::into_bytes`] of an encryption of zero over a basis, seeded or full.
-    /// It cannot check that they are an encryption of zero, so they must come from sealed storage. No branch depends on
-    /// the bytes, except on whether they are valid.
+    /// Reads the output of [`ZeroEncryption::into_bytes`] of an encryption of zero over a basis, seeded or full. This
+    /// function cannot check that the bytes are an encryption of zero, so they must come from sealed storage. No branch
+    /// depends on the bytes, except on whether they are valid.
     ///
     /// # Errors
-    /// If the bytes are not exactly those of such an encryption of zero with these parameters.
+    /// If the bytes are not exactly one such encryption of zero with these parameters.
     pub fn from_bytes(
         parameters: &Parameters,
         mut bytes: Zeroizing<Vec<u8>>,

@@ -21,12 +21,12 @@ unsafe extern "C" {
 const PATTERN: u8 = 0xa5;
 const ALIGNMENT: usize = 256;
 
-/// A device that is the processor, with at most so many bytes of memory.
+/// A device that is the processor, with at most `most_bytes` bytes of memory.
 pub fn device(most_bytes: usize) -> Device {
     failing_device(most_bytes, u64::MAX)
 }
 
-/// As [`device`], but it fails for good when so many kernels were queued.
+/// As [`device`], but it fails for good after `kernels` kernels were queued.
 pub fn failing_device(most_bytes: usize, kernels: u64) -> Device {
     switched_device(most_bytes, &Arc::new(AtomicU64::new(kernels)))
 }
@@ -78,7 +78,7 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, ALIGNMENT).expect("a size of memory")
 }
 
-// SAFETY: memory is that of the allocator until it is freed, and calls return when their work is done.
+// SAFETY: memory belongs to the allocator until it is freed, and calls return when their work is done.
 unsafe impl Driver for Shim {
     fn name(&self) -> String {
         "shim".into()
@@ -101,7 +101,7 @@ unsafe impl Driver for Shim {
         // SAFETY: the layout has a size.
         let pointer = unsafe { alloc(layout(bytes.max(1))) };
         let pointer = NonNull::new(pointer).ok_or_else(|| self.failed("allocate", "no memory".into()))?;
-        // SAFETY: it has as many bytes.
+        // SAFETY: the memory has `bytes` bytes.
         unsafe { pointer.as_ptr().write_bytes(PATTERN, bytes) };
         let address = pointer.as_ptr().expose_provenance() as Address;
         self.taken().insert(address, bytes);
@@ -116,14 +116,14 @@ unsafe impl Driver for Shim {
 
     unsafe fn write(&self, to: Address, bytes: &[u8]) -> Result<(), DeviceError> {
         self.check("write", to, bytes.len())?;
-        // SAFETY: the place has as many bytes.
+        // SAFETY: the place has room for all bytes.
         unsafe { pointer(to).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 
     unsafe fn read(&self, from: Address, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.check("read", from, bytes.len())?;
-        // SAFETY: the place has as many bytes.
+        // SAFETY: the place has room for all bytes.
         unsafe { pointer(from).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
@@ -131,14 +131,14 @@ unsafe impl Driver for Shim {
     unsafe fn copy(&self, from: Address, to: Address, bytes: usize) -> Result<(), DeviceError> {
         self.check("copy", from, bytes)?;
         self.check("copy", to, bytes)?;
-        // SAFETY: both places have as many bytes, and do not overlap.
+        // SAFETY: both places have room for all bytes, and do not overlap.
         unsafe { pointer(to).copy_from_nonoverlapping(pointer(from), bytes) };
         Ok(())
     }
 
     unsafe fn clear(&self, at: Address, bytes: usize) -> Result<(), DeviceError> {
         self.check("clear", at, bytes)?;
-        // SAFETY: the place has as many bytes.
+        // SAFETY: the place has room for all bytes.
         unsafe { pointer(at).write_bytes(0, bytes) };
         Ok(())
     }

@@ -107,7 +107,7 @@ impl CompressedTable {
         &self.record
     }
 
-    /// The reconstructed embedding of a token; for an unknown token, that of the row for unknown tokens.
+    /// The reconstructed embedding of a token; for an unknown token, the embedding of the row for unknown tokens.
     ///
     /// # Errors
     /// [`EmbeddingError::UnknownToken`] for an unknown token if there is no such row.

@@ -3,7 +3,7 @@
 use crate::segment::Segmenter;
 use crate::tokens::TokenList;
 
-/// A warning counts unknown words if they are one in so many, or more.
+/// A warning counts unknown words if at least one word in this number is unknown.
 const UNKNOWN_SHARE: usize = 10;
 
 /// Reads texts as token ids of one table, as a [`LinearHead`](crate::LinearHead) pools them: a word that cannot be

@@ -13,7 +13,7 @@ pub struct TextCoverage {
     pub max_tokens: usize,
     /// Tokens that the model reads. A text without tokens counts as one unknown token.
     pub tokens: usize,
-    /// Those of them that are in the vocabulary.
+    /// The tokens among them that are in the vocabulary.
     pub known: usize,
 }
 

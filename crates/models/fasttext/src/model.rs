@@ -42,27 +42,7 @@ pub struct TrainingRecord {
     pub validation_accuracy: Option<f64>,
 }
 
-/// Both halves of a model.
-///
-/// ```
-/// use std::sync::atomic::AtomicBool;
-/// use unspoken_fasttext::{TrainOptions, fit};
-///
-/// let texts: Vec<String> = (0..40)
-///     .map(|i| if i % 2 == 0 { "win a free prize" } else { "see you at home" }.to_owned())
-///     .collect();
-/// let labels: Vec<String> = (0..40)
-///     .map(|i| if i % 2 == 0 { "spam" } else { "ham" }.to_owned())
-///     .collect();
-/// let options = TrainOptions { columns: 16, dimension: 8, ..TrainOptions::default() };
-/// let model = fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false))?;
-///
-/// // The client's half gives codes, the server's half scores, the client a label.
-/// let codes = model.encoder().encode("claim your free prize");
-/// let scores = model.tables().scores(&codes)?;
-/// assert_eq!(model.encoder().label(&scores)?, "spam");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Both halves of a model. The documentation of the crate has an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     encoder: Encoder,
@@ -123,7 +103,7 @@ impl Model {
         shares.into_iter().map(|share| share / sum).collect()
     }
 
-    /// The predicted label of a message: that of its largest score; of equal ones, the first.
+    /// The predicted label of a message: the label with the largest score; of equal scores, the first.
     pub fn predict(&self, text: &str) -> &str {
         &self.encoder.labels()[argmax(&self.scores(text))]
     }

@@ -60,7 +60,7 @@ fn header(path: &Path) -> Result<(Config, bool), LoadError> {
     };
     config.check().map_err(|(found, _)| LoadError::content(path, found, needed))?;
     let tied = vocabulary > 0;
-    // The tables of RoPE, which are skipped, have as many numbers as heads have coordinates.
+    // The tables of RoPE, which are skipped, have one number for each position and coordinate of a head.
     let numbers = config.parameters(tied) + config.context * config.head_width;
     let length = file.metadata().map_err(LoadError::io(path))?.len();
     if length != 28 + 4 * numbers as u64 {
@@ -73,7 +73,7 @@ fn header(path: &Path) -> Result<(Config, bool), LoadError> {
     Ok((config, tied))
 }
 
-/// Reads the tensors; those of one kind lie together for all layers.
+/// Reads the tensors. Tensors of one kind lie together for all layers.
 fn weights(path: &Path, config: &Config, tied: bool) -> Result<Weights, LoadError> {
     let file = File::open(path).map_err(LoadError::io(path))?;
     let mut reader = Numbers { path, reader: BufReader::new(file) };

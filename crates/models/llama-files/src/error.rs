@@ -13,7 +13,7 @@ pub enum LoadError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The content of the file is not that of a supported model.
+    /// The content of the file is not a supported model.
     #[error("read {path}: found {found}, needed {needed}", path = path.display())]
     Content {
         /// The file.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read};
 
-/// Types of tensors in the order of their numbers; those that llama.cpp has removed are empty.
+/// Types of tensors in the order of their numbers; types that llama.cpp has removed are empty.
 const TYPES: [&str; 40] = [
     "F32", "F16", "Q4_0", "Q4_1", "", "", "Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
     "Q8_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS", "I8", "I16", "I32", "I64",

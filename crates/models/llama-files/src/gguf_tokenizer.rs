@@ -12,7 +12,7 @@ const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 
-/// The tokenizer, without unused tokens behind the last other one: they only fill the embedding up.
+/// The tokenizer, without unused tokens at the end of the vocabulary: they only fill the embedding up.
 pub fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadError> {
     let tokens = metadata.texts("tokenizer.ggml.tokens")?;
     if tokens.len() != vocabulary {
@@ -62,7 +62,7 @@ pub fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, Lo
     made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))
 }
 
-/// The type of each token; that of plain text if the file does not say.
+/// The type of each token; the type of plain text if the file does not say.
 fn types(metadata: &Metadata, vocabulary: usize) -> Result<Vec<i32>, LoadError> {
     let Some(types) = metadata.integers("tokenizer.ggml.token_type")? else {
         return Ok(vec![NORMAL; vocabulary]);

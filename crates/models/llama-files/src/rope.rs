@@ -5,7 +5,7 @@ pub fn rope_frequencies(base: f64, head_width: usize) -> Vec<f64> {
     (0..head_width / 2).map(|pair| base.powf(-2.0 * pair as f64 / head_width as f64)).collect()
 }
 
-/// How frequencies are scaled for contexts that are longer than those of training.
+/// How frequencies are scaled for contexts that are longer than in training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
     /// All angles divided by a factor.

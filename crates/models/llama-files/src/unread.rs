@@ -7,7 +7,7 @@ use crate::error::LoadError;
 /// Number of tensors that a message names.
 const NAMED: usize = 3;
 
-/// Refuses a file with tensors that were not read: without them, the text would be that of another model.
+/// Refuses a file with tensors that were not read: without them, another model would give the text.
 pub fn refuse_unread(path: &Path, mut names: Vec<&str>) -> Result<(), LoadError> {
     if names.is_empty() {
         return Ok(());

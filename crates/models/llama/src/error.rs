@@ -21,7 +21,7 @@ pub enum InputError {
          shorten the text"
     )]
     Context {
-        /// Number of tokens, those in the cache included.
+        /// Number of tokens, the tokens in the cache included.
         found: usize,
         /// Number of tokens in the cache.
         cached: usize,

@@ -20,8 +20,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Runs new tokens behind those of the cache and appends them to it. Returns the output of the last norm, a row for
-    /// each new token; [`logits`](Self::logits) continues.
+    /// Runs new tokens after the tokens of the cache, and appends them to the cache. Returns the output of the last
+    /// norm, a row for each new token; [`logits`](Self::logits) continues.
     ///
     /// # Errors
     /// [`InputError`] if there are no tokens, a token is outside the vocabulary, or all do not fit the context.
@@ -78,7 +78,7 @@ impl Model {
         self.weights.embedding.select(ndarray::Axis(0), &rows)
     }
 
-    /// Checks tokens that follow those of a cache.
+    /// Checks tokens that follow the tokens of a cache.
     ///
     /// # Errors
     /// [`InputError`] as for [`forward`](Self::forward).

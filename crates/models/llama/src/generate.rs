@@ -81,7 +81,7 @@ pub(crate) fn largest(values: ArrayView1<f32>) -> u32 {
 }
 
 /// Perplexity of tokens: `exp` of the mean negative log likelihood of each token but the first, given those before it.
-/// Runs `window` tokens at a time behind the first token of the text, each window with an empty cache.
+/// Runs `window` tokens at a time after the first token of the text, each window with an empty cache.
 ///
 /// # Errors
 /// [`InputError`] as for [`Model::forward`]; fewer than two tokens are [`InputError::Empty`].
@@ -100,9 +100,9 @@ pub fn perplexity(model: &Model, tokens: &[u32], window: usize) -> Result<f64, I
     Ok((total / rest.len() as f64).exp())
 }
 
-/// Perplexity of several texts, each behind the same prefix: `exp` of the mean negative log likelihood of each token of
-/// a text but its first, given the prefix and the tokens before it. The observer sees the passes of the texts, not that
-/// of the prefix.
+/// Perplexity of several texts, each after the same prefix: `exp` of the mean negative log likelihood of each token of
+/// a text but its first, given the prefix and the tokens before it. The observer sees the passes of the texts, not the
+/// pass of the prefix.
 ///
 /// # Errors
 /// [`InputError`] as for [`Model::forward`]; [`InputError::Empty`] if no text has two tokens.

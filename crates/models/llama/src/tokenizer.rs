@@ -65,7 +65,7 @@ impl TextStream<'_> {
 }
 
 impl Tokenizer {
-    /// Tokens of a text, behind the token for the begin of a text if the model wants one. Control tokens such as
+    /// Tokens of a text. The token for the begin of a text comes first if the model wants one. Control tokens such as
     /// `<|im_start|>` are recognised in the text.
     ///
     /// # Errors
@@ -75,11 +75,11 @@ impl Tokenizer {
         Ok(self.begin.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
-    /// Tokens of a text behind another one, which has the token for the begin. A tokenizer that puts a space in front
-    /// of every text puts none in front of one that begins with a space.
+    /// Tokens of a text that follows another text, without the token for the begin. A tokenizer that puts a space in
+    /// front of every text puts none in front of a text that begins with a space.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode_behind(&self, text: &str) -> Result<Vec<u32>, InputError> {
         // A space in front would make a token of nothing.
         if text.is_empty() {
@@ -110,7 +110,7 @@ impl Tokenizer {
         self.inner.decode(tokens, true).map_err(|error| InputError::Tokenizer(error.to_string()))
     }
 
-    /// A stream of text behind the tokens of a prompt, whose own text it does not give.
+    /// A stream of the text after a prompt. It does not give the text of the prompt itself.
     ///
     /// # Errors
     /// [`InputError::Tokenizer`] if a token is outside the vocabulary.
@@ -150,13 +150,13 @@ impl Tokenizer {
         ids
     }
 
-    /// Tokens that end a text: those that the model's files state, and those that have a name such as `<|eot_id|>`.
+    /// Tokens that end a text: tokens that the model's files state, and tokens with a name such as `<|eot_id|>`.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text, and so do the tokens
-    /// that models of this architecture have for that, by their names.
+    /// A tokenizer of the library tokenizers. `begin` is put in front of texts; `ends` end a text. So do the tokens
+    /// that models of this architecture have for this purpose, by their names.
     pub fn new(inner: tokenizers::Tokenizer, begin: Option<u32>, ends: &[u32]) -> Self {
         let vocabulary = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
         Tokenizer { inner, vocabulary, begin: None, ends: vec![] }.with_bounds(begin, ends)
@@ -256,7 +256,7 @@ fn read(bytes: &[u8], json: &serde_json::Value) -> Result<tokenizers::Tokenizer,
     Ok(inner)
 }
 
-/// Whether a part of a tokenizer, or a part of that, is of a type.
+/// Whether a part of a tokenizer, or a part inside this part, has a type.
 fn has_type(part: &serde_json::Value, name: &str) -> bool {
     match part {
         serde_json::Value::Object(fields) => {

@@ -114,7 +114,7 @@ impl Sum {
     }
 }
 
-/// The tensors of a model; those of a layer with its number.
+/// The tensors of a model. A tensor of a layer has the number of the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorName {
     /// [`Weights::embedding`].

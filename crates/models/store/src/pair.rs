@@ -27,7 +27,7 @@ pub enum ModelFiles<'a> {
 }
 
 impl ModelFiles<'_> {
-    /// The path of a file in messages: that of the directory, or the name alone.
+    /// The path of a file in messages: in the directory, or the name alone.
     pub fn path(&self, name: &str) -> PathBuf {
         match self {
             ModelFiles::Directory(directory) => directory.join(name),

@@ -31,7 +31,7 @@ impl Setting {
     }
 }
 
-/// Checks every claim: findings on so many broken modes, and 24 on sound ones.
+/// Checks every claim: findings on `broken` broken modes, and 24 on sound ones.
 fn check(report: &Report, broken: usize, trials: usize) {
     assert_eq!(report.findings.len(), broken + 24);
     for finding in &report.findings {

@@ -197,7 +197,7 @@ pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
     finished(protocol, message.encode_to_vec())
 }
 
-/// The fields of a description behind the kind, with a correct checksum.
+/// A description from the fields after its kind, with a correct checksum.
 fn finished(protocol: Protocol, fields: Vec<u8>) -> Vec<u8> {
     let mut bytes = [protocol.first_field(), fields].concat();
     append_description_checksum(&mut bytes);
@@ -222,7 +222,7 @@ pub fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, repair: impl FnOn
     *data = message.encoded();
 }
 
-/// Repairs ciphertexts behind their scales.
+/// Repairs ciphertexts, each after its scale.
 pub fn repair_ciphertexts(vectors: &mut [Vec<u8>], header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
     let parameters = header.parameters();
     for vector in vectors {

@@ -11,7 +11,7 @@ use crate::bits::Work;
 /// Polynomials that operations are of.
 const OPERANDS: u32 = 9;
 
-/// A ring of this degree with two primes of so many bits.
+/// A ring of this degree with two primes of `bits` bits.
 pub fn ring(log_degree: u32, bits: u32) -> Result<Ring, RingError> {
     let (degree, kind) = (1 << log_degree, RingKind::Standard);
     let chain = primes_descending(1 << (bits - 1), 1 << bits, kind.prime_step(degree)).take(2).collect();

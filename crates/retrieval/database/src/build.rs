@@ -1,4 +1,9 @@
 //! Building databases.
+//!
+//! Building writes to a hidden directory beside the target, `.NAME.building-NUMBER`, and renames it. A crash leaves
+//! that directory behind. It is locked while it is written, and the next build of the database removes directories that
+//! are not locked. Replacing a database writes the next generation into its directory; the old generation is current
+//! until the manifest is renamed. A compaction is a replacement, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +27,7 @@ use crate::store::{Monitor, Phase, Plan, Progress};
 /// Number of layouts that are tried. Each has a tenth more room than the one before.
 const ATTEMPTS: usize = 12;
 
-/// Number of the seed of masks, behind those of the attempts.
+/// Number of the seed of masks: the first after the seeds of the attempts.
 const MASKS_SEED: usize = ATTEMPTS;
 
 /// Options for building a database.
@@ -186,8 +191,8 @@ impl Builder {
         Err(DatabaseError::Full { what: "no arrangement in buckets was found" })
     }
 
-    /// The seed of the masks of dense tables: that of the database which is replaced, so that its clients need not read
-    /// the description again, or a new one.
+    /// The seed of the masks of dense tables: the seed of the replaced database, so that its clients need not read the
+    /// description again, or a new seed.
     fn masks(&self, target: &Target) -> Result<Option<MaskSeed>, DatabaseError> {
         match (self.tables, target.masks) {
             (TableKind::Dense, None) => Ok(Some(MaskSeed(self.seed_of(MASKS_SEED)?))),
@@ -196,7 +201,7 @@ impl Builder {
         }
     }
 
-    /// The seed of this number: those of the attempts to place the records, then [`MASKS_SEED`].
+    /// The seed with this number: first the seeds of the attempts to place the records, then [`MASKS_SEED`].
     fn seed_of(&self, number: usize) -> Result<[u8; 16], DatabaseError> {
         let mut seed = [0; 16];
         match self.seed {
@@ -405,8 +410,8 @@ fn parent(dir: &Path) -> &Path {
     dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Removes the directories that killed builds of the database in `dir` have left. Keeps those of running builds, which
-/// are locked, and empty ones, which may belong to a build that has not locked them yet.
+/// Removes the directories that killed builds of the database in `dir` have left. Keeps the directories of running
+/// builds, which are locked, and empty directories, which may belong to a build that has not locked them yet.
 fn remove_unfinished(dir: &Path) -> Result<(), DatabaseError> {
     let (prefix, parent) = (unfinished_prefix(dir), parent(dir));
     let entries = match fs::read_dir(parent) {

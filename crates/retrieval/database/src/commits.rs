@@ -1,5 +1,10 @@
 //! The commits of a generation, as the one who writes them sees them: the journal, open for appending, and the number
 //! of the newest version beside it.
+//!
+//! A commit writes a frame without its trailer, waits until that is durable, writes the trailer, and waits again. Then
+//! it replaces `newest-G.txt`. Readers read that file before the journal, so they never see a number whose frame is not
+//! there, unless the journal has lost it. A reader waits until a frame is durable before it serves it, so that a power
+//! failure cannot take back a version that was served.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +49,7 @@ impl Commits {
         Newest::record(&self.disk, &self.dir, self.generation, frame.version)
     }
 
-    /// The version of the last frame, or that of the generation.
+    /// The version of the last frame, or the version of the generation.
     pub fn version(&self) -> u64 {
         self.position.version()
     }

@@ -77,11 +77,11 @@ impl Database {
 
     /// Reads commits since the last call and returns whether there were any. If there were none, it only reads the
     /// manifest, a few hundred bytes, and the length of the journal. After a compaction or a replacement it maps and
-    /// checks the new files before it uses them. A replacement may have another layout: compare that of the snapshot.
+    /// checks the new files before it uses them. A replacement may have another layout: compare the snapshot's.
     ///
     /// # Errors
-    /// As [`Database::open`], or [`DatabaseError::Replaced`] if the database was replaced by one with other parameters,
-    /// or by one that was not written after it. Then the snapshot stays, and [`VersionedDatabase::staleness`] says so.
+    /// As [`Database::open`], or [`DatabaseError::Replaced`] if the database was replaced by a database with other
+    /// parameters, or by an older one. Then the snapshot stays, and [`VersionedDatabase::staleness`] says so.
     pub fn refresh(&self) -> Result<bool, DatabaseError> {
         let refreshed = self.load_newer();
         let staleness = refreshed.as_ref().err().map(|error| match error {

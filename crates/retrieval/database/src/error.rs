@@ -142,7 +142,7 @@ pub enum DatabaseError {
         /// The number of the later record, from zero.
         record: u64,
     },
-    /// A record is longer than those of any layout.
+    /// A record is longer than any layout allows.
     #[error(
         "record {record}{} has {found} bytes, needed at most {needed}; split it, shorten it, or leave it out",
         with_key(key.as_deref())

@@ -94,8 +94,8 @@ impl Generation {
     }
 }
 
-/// Opens and checks the cells of the generation that a manifest names. Also returns the hashes of all files, those of
-/// the tables first.
+/// Opens and checks the cells of the generation that a manifest names. Also returns the hashes of all files, the hashes
+/// of the tables first.
 pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, Cells, Vec<u8>), DatabaseError> {
     let geometry = Geometry::new(&manifest.parameters()?, manifest.layout, manifest.tables, manifest.masks)?;
     let files = Files::new(dir, manifest.generation);

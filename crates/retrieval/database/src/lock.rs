@@ -13,7 +13,8 @@ pub(crate) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child process that is starting has it, too, until it runs its program.
+        // Closing the file is not enough: a child process that is starting has the file open, too, until it runs its
+        // program.
         let _ = self.0.unlock();
     }
 }

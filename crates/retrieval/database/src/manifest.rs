@@ -142,7 +142,7 @@ impl Manifest {
         Manifest::of((&geometry.tables, sealing), generation, versions, sums, None)
     }
 
-    /// The manifest of a shard, whose directory has one generation. The sealing is that of the whole database.
+    /// The manifest of a shard, whose directory has one generation. The sealing is the sealing of the whole database.
     pub fn of_shard(
         contents: (&Tables, Option<SealingId>),
         versions: (u64, u64),
@@ -223,7 +223,7 @@ impl Manifest {
         self.preset == other.preset && (self.tables != other.tables || self.parameters == other.parameters)
     }
 
-    /// The parameters that it names. They must be those of this program.
+    /// The parameters that the manifest names. They must equal this program's parameters of that name.
     pub fn parameters(&self) -> Result<PirParameters, DatabaseError> {
         let parameters = Preset::find(&self.preset)?.build()?;
         let needed = fingerprint(&parameters, self.tables);

@@ -1,5 +1,8 @@
 //! The number of the newest version of a generation, in a file of its own beside the journal. A journal that was cut
 //! off between two frames looks like one with fewer commits; this number tells them apart.
+//!
+//! If the number is above the last version of the journal, versions are lost, and opening fails with both numbers. A
+//! missing file is not an error: databases of earlier releases have none.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,7 +24,7 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Reads the newest version of a generation: `version`, that of its tables, if none is recorded.
+    /// Reads the newest version of a generation: `version`, the version of its tables, if none is recorded.
     ///
     /// Read it before the journal: a commit writes its frame first, and then this number.
     pub fn read(dir: &Path, (generation, version): (u64, u64)) -> Result<Self, DatabaseError> {

@@ -1,4 +1,9 @@
 //! Cutting a version of a database into shards.
+//!
+//! The directory of a shard has `manifest.json`, which also names the shard and the split, and the sealing if the whole
+//! database is sealed; `table-1.bin` with the part of each plane; and `sums-1.bin`. A dense table has all bytes of its
+//! cells, so there is no file of cells. The id of a split is a hash of the cells, the layout, the version and the
+//! number of shards. So a shard that was lost can be written again, and fits the others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +39,7 @@ impl Split {
     /// written later, of the same version and in the same number, belong to the same split.
     ///
     /// # Errors
-    /// If the database has no dense tables, cannot be cut into so many shards, or [`DatabaseError::Cancelled`] soon
+    /// If the database has no dense tables, cannot be cut into `shards` shards, or [`DatabaseError::Cancelled`] soon
     /// after `cancel` is set.
     pub fn new(snapshot: Arc<Snapshot>, shards: usize, cancel: &AtomicBool) -> Result<Self, DatabaseError> {
         let split = snapshot.tables().split(shards)?;

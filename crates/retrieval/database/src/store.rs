@@ -135,7 +135,7 @@ pub(crate) fn write_whole(disk: &Disk, path: &Path, bytes: &[u8]) -> Result<(), 
     file.sync()
 }
 
-/// Writes the file of so many cells of a length, durably. Calls `cell` for all cells in order.
+/// Writes the file of `count` cells of `cell_bytes` bytes, durably. Calls `cell` for all cells in order.
 pub(crate) fn write_cells(
     disk: &Disk,
     path: &Path,

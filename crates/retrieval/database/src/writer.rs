@@ -167,7 +167,7 @@ impl Writer {
         self.set_cell(index, None)
     }
 
-    /// Adds a record behind the last one, and returns its index.
+    /// Adds a record after the last one, and returns its index.
     ///
     /// # Errors
     /// If there is no room, the record does not fit, or the database is read by key.

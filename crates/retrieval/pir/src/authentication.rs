@@ -47,7 +47,7 @@ impl TablesKey {
         keyed_hash(&self.0, &[&(plane as u64).to_le_bytes(), &index.to_le_bytes(), content])
     }
 
-    /// Whether a tag is that of a piece. Takes the same time for every tag.
+    /// Whether a tag is the tag of a piece. Takes the same time for every tag.
     pub(crate) fn verify(&self, plane: usize, index: u64, content: &[u8], tag: &[u8; TAG_BYTES]) -> bool {
         declassify(self.tag(plane, index, content).ct_eq(tag).into())
     }

@@ -193,8 +193,8 @@ impl PirSecret {
         Ok(self.ring.encrypt_seeded(&message, (seed, 0), rng)?)
     }
 
-    /// Decrypts a piece. `plane` and `index` are those of the table and the query that the response was computed from.
-    /// No branch and no address depends on the index or the piece, except that an unreadable response is an error.
+    /// Decrypts a piece. The response was computed from table `plane` and a query for `index`. No branch and no address
+    /// depends on the index or the piece, except that an unreadable response is an error.
     ///
     /// # Errors
     /// If the response has other parameters, or its noise is too large: it was not computed from a query and keys of
@@ -273,7 +273,7 @@ impl PirSecret {
 }
 
 /// The mean square of the distances of decrypted coefficients from integers, as a fraction of the modulus. The
-/// coefficients are in units of a plaintext of so many bits.
+/// coefficients are in units of a plaintext of `plaintext_bits` bits.
 pub(crate) fn noise_of(units: &[f64], plaintext_bits: u32) -> Noise {
     let squares: f64 = units.iter().map(|&unit| (unit - nearest(unit) as f64).powi(2)).sum();
     Noise(squares / units.len() as f64 * (-2.0 * f64::from(plaintext_bits)).exp2())

@@ -1,9 +1,9 @@
 //! Databases whose records are encrypted too (Pirouette, Remark 1): an owner stores its records at a server, which
 //! learns neither the records nor which one is read.
 //!
-//! An entry holds [`PirParameters::pieces`] consecutive pieces. It is stored as it is sent: for each plane a seed and a
-//! polynomial. The server expands the seeds when it reads the entries for an answer. A piece ends with a tag, by which
-//! the owner detects content that it did not store at this place ([`crate::PirSecret::extract_encrypted`]).
+//! An entry holds [`PirParameters::pieces`] consecutive pieces. An entry is stored as it is sent: for each plane a seed
+//! and a polynomial. The server expands the seeds when it reads the entries for an answer. A piece ends with a tag, by
+//! which the owner detects content that it did not store at this place ([`crate::PirSecret::extract_encrypted`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,13 +127,13 @@ impl PirSecret {
         Ok(EncryptedEntry { planes })
     }
 
-    /// Decrypts a piece of a database of encrypted entries. `plane` and `index` are those of the response and the
-    /// query. No branch and no address depends on the index or the piece, except that a piece that is not the owner's
-    /// is an error.
+    /// Decrypts a piece of a database of encrypted entries. The response was computed from plane `plane` and a query
+    /// for `index`. No branch and no address depends on the index or the piece, except that a piece that is not the
+    /// owner's is an error.
     ///
     /// # Errors
-    /// As for [`PirSecret::extract`]; [`PirError::Forged`] if the piece is not one that this secret has encrypted for
-    /// this place of these tables.
+    /// As for [`PirSecret::extract`]; [`PirError::Forged`] if this secret has not encrypted the piece for this place of
+    /// these tables.
     pub fn extract_encrypted(
         &self,
         response: &Response,
@@ -155,12 +155,12 @@ impl PirSecret {
 pub struct EncryptedView<'a> {
     /// All entries, by number, as [`EncryptedEntry::to_bytes`] writes them.
     pub entries: &'a [u8],
-    /// Entries that are different from those.
+    /// Entries that differ from `entries`, by number.
     pub changes: &'a BTreeMap<u64, Arc<[u8]>>,
 }
 
 impl EncryptedView<'_> {
-    /// One plane of an entry, expanded; `None` behind the last entry.
+    /// One plane of an entry, expanded; `None` after the last entry.
     fn expanded(&self, tables: &Tables, number: u64, plane: usize) -> Result<Option<RlweCiphertext>, PirError> {
         if number >= EncryptedEntry::count(tables) {
             return Ok(None);

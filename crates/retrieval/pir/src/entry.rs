@@ -1,13 +1,13 @@
 //! Encoding of pieces of records as polynomials.
 //!
-//! A sum over rows multiplies every entry of a column with the errors of a row's selector, and most of those errors are
-//! a random polynomial times the secret. The size of such a product must not depend on the content of records. If all
+//! A sum over rows multiplies every entry of a column with the errors of a row's selector. Most of these errors are a
+//! random polynomial times the secret. The size of such a product must not depend on the content of records. If all
 //! coefficients of an entry were equal, the product would be far larger than for other entries: a binary secret has
 //! mean one half, and both polynomials would have their weight at the lowest frequencies. Two measures prevent this:
 //!
 //! - Pieces are masked with a public pad. Bytes that were chosen without knowledge of the pad then look random.
-//! - Each unit is represented by one of two integers, the one that keeps the sums of the coefficients small. The entry
-//!   then has no weight at the frequencies of the secret's mean.
+//! - Each unit is represented by one of two integers: the integer that keeps the sums of the coefficients small. The
+//!   entry then has no weight at the frequencies of the secret's mean.
 
 use std::sync::LazyLock;
 

@@ -31,7 +31,7 @@ pub struct SeededKeys {
     pub(crate) rotation: Option<SeededBlindRotationKey>,
     /// Key for compact and session queries.
     pub(crate) compact: Option<SeededLweSwitchKey>,
-    /// Keys of the switch from the computation's ring to that of responses, one for each part of its secret.
+    /// Keys of the switch from the computation's ring to the ring of responses, one for each part of the secret.
     pub(crate) response: Vec<SeededRows>,
 }
 

@@ -19,7 +19,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes, the one with the largest keys first.
+    /// All modes, the largest keys first.
     pub const ALL: [Mode; 4] = [Mode::Compact, Mode::Session, Mode::Bits, Mode::Packed];
 
     /// Whether the mode needs keys for bootstrapping bits, and keys for extracting bits from an index.

@@ -16,8 +16,8 @@ use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
 /// Largest `log2` of the probability that a query fails.
 pub const MAX_LOG2_FAILURE: f64 = -40.0;
 
-/// The ring of responses. Its degree divides that of the computation's ring; its secrets and errors are Gaussian with
-/// the same deviation.
+/// The ring of responses. Its degree divides the degree of the computation's ring; its secrets and errors are Gaussian
+/// with the same deviation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseLiteral {
     /// Degree of the ring.
@@ -33,8 +33,8 @@ pub struct ResponseLiteral {
 /// The numbers that define a parameter set. [`PirParameters::new`] checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PirLiteral {
-    /// Parameters of circuit bootstrapping, from an encrypted bit to an RGSW ciphertext. Its ring is that of the whole
-    /// computation.
+    /// Parameters of circuit bootstrapping, from an encrypted bit to an RGSW ciphertext. Its ring is the ring of the
+    /// whole computation.
     pub bootstrap: BootstrapLiteral,
     /// The LWE secret of compact queries: its words are the coefficients of a secret of the same ring.
     pub compact: LweLiteral,
@@ -42,9 +42,9 @@ pub struct PirLiteral {
     pub compact_switch: GadgetLiteral,
     /// The ring of responses.
     pub response: ResponseLiteral,
-    /// Gadget of the bits of an index that select a column and a place. The errors of these bits add to those of a sum
-    /// over rows. The bits that select a row have the gadget of results of the bootstrap: a sum over rows multiplies
-    /// their errors.
+    /// Gadget of the bits of an index that select a column and a place. The errors of these bits add to the errors of a
+    /// sum over rows. The bits that select a row have the gadget of results of the bootstrap: a sum over rows
+    /// multiplies their errors.
     pub selection: GadgetLiteral,
     /// Bits of a record in each coefficient.
     pub plaintext_bits: u32,
@@ -198,7 +198,7 @@ impl PirParameters {
         self.0.bootstrap.ring()
     }
 
-    /// Gives the memory that computations left behind for the next ones back to the allocator.
+    /// Gives memory that computations keep for later ones back to the allocator.
     pub fn release_idle(&self) {
         self.ring().release_idle();
         self.response().release_idle();
@@ -224,8 +224,8 @@ impl PirParameters {
         Basis::chain(1)
     }
 
-    /// Pieces of records in an entry of the table: the degree of the computation's ring divided by that of the ring of
-    /// responses.
+    /// Pieces of records in an entry of the table: the degree of the computation's ring divided by the degree of the
+    /// ring of responses.
     pub fn pieces(&self) -> usize {
         self.ring().degree() / self.response().degree()
     }
@@ -240,7 +240,7 @@ impl PirParameters {
         self.scale(self.0.literal.plaintext_bits)
     }
 
-    /// Scale of a unit of data of so many bits: `Q` divided by the plaintext modulus, rounded.
+    /// Scale of a unit of data of `plaintext_bits` bits: `Q` divided by the plaintext modulus, rounded.
     pub(crate) fn scale(&self, plaintext_bits: u32) -> i128 {
         let product: i128 = self.ring().chain().iter().map(|&q| i128::from(q)).product();
         let modulus = 1i128 << plaintext_bits;
@@ -258,9 +258,9 @@ impl PirParameters {
         Noise::bootstrapped_product(self.bootstrap()).times(2.0)
     }
 
-    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. The errors of
-    /// selectors are proportional to the secret. Half of the secret's second moment comes from its mean, and balanced
-    /// entries have little weight at the frequencies of the mean.
+    /// Noise of a sum over rows: the coefficients of selectors multiply the coefficients of the rows' entries. The
+    /// errors of selectors are proportional to the secret. Half of the secret's second moment comes from its mean, and
+    /// balanced entries have little weight at the frequencies of the mean.
     pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
         /// Effective second moment of the secret. It is more than half because entries have some weight at the mean,
         /// and because some products affect one row only.
@@ -277,7 +277,7 @@ impl PirParameters {
         self.response_noise(DatabaseShape { pieces: 0, row_bits, column_bits, piece_bits: 0, rows }).times(2.25)
     }
 
-    /// Noise of a selected piece: that of the sums over rows, and that of selecting the column and the place.
+    /// Noise of a selected piece: of the sums over rows, and of selecting the column and the place.
     pub(crate) fn selection_noise(&self, shape: DatabaseShape) -> Noise {
         self.rows_noise(shape).plus(self.choice_noise().times(f64::from(shape.column_bits + shape.piece_bits)))
     }
@@ -307,17 +307,17 @@ impl PirParameters {
     }
 
     /// Noise of the phase of a bit that is extracted from a compact query whose index has `index_bits` bits: the noise
-    /// of the query and of the rotations for the bits below, which the shift multiplies, and that of the switch to the
-    /// bootstrap's secret.
+    /// of the query and of the rotations for the bits below, which the shift multiplies, and the noise of the switch to
+    /// the bootstrap's secret.
     pub fn extracted_bit_noise(&self, index_bits: u32, bit: u32) -> Noise {
         let fresh = Noise((ERROR_SIGMA.log2() - 32.0).exp2().powi(2));
         let below = self.compact_rotation_noise().times(f64::from(bit));
         fresh.plus(below).times((2.0 * f64::from(index_bits - 1 - bit)).exp2()).plus(self.compact_switch_noise())
     }
 
-    /// Number of the lowest bits of a compact index that are refreshed before they are bootstrapped: those that would
-    /// fail once in 2^64 or more often without it. A refresh costs a blind rotation and tolerates as many times more
-    /// noise as a bootstrap has blocks.
+    /// Number of the lowest bits of a compact index that are refreshed before they are bootstrapped: the bits that
+    /// would otherwise fail once in 2^64 or more often. A refresh costs a blind rotation. If a bootstrap has `k`
+    /// blocks, a refresh tolerates `k` times more noise.
     pub fn refreshed_bits(&self, shape: DatabaseShape) -> u32 {
         const MOST: f64 = -64.0;
         let noise = |bit| self.extracted_bit_noise(shape.index_bits(), bit);

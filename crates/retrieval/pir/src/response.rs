@@ -74,8 +74,8 @@ impl Response {
             let coefficients: Vec<i64> = words.iter().skip(k).step_by(pieces).map(|&x| x.into()).collect();
             Ok(small.from_i64(&coefficients, parameters.response_basis())?)
         };
-        // Compute the part of `c_1 s` in powers of `Y = X^pieces`. The coefficients of `c_1` at `X^k` multiply those of
-        // `s` at `X^(pieces - k)`, which gives one more factor `Y`.
+        // Compute the part of `c_1 s` in powers of `Y = X^pieces`. The coefficients of `c_1` at `X^k` multiply the
+        // coefficients of `s` at `X^(pieces - k)`, which gives one more factor `Y`.
         let mut sums: Option<[Poly; 2]> = None;
         for k in 0..pieces {
             let part = part(&c1, k)?;

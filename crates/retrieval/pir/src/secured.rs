@@ -27,8 +27,8 @@ pub struct SecuredObject {
 const BINARY: &str = "uniform binary";
 
 impl PirParameters {
-    /// All objects that a client sends to a server or stores there, by their secret: the numbers behind the checks of
-    /// [`PirParameters::new`].
+    /// All objects that a client sends to a server or stores there, by their secret. [`PirParameters::new`] checks
+    /// these numbers.
     pub fn secured_objects(&self) -> Vec<SecuredObject> {
         let purposes = [Purpose::Words, Purpose::Bits, Purpose::Responses];
         purposes.into_iter().flat_map(|purpose| self.objects_of(purpose)).collect()

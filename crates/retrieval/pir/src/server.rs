@@ -20,7 +20,7 @@ use crate::shape::DatabaseShape;
 /// A phase of an answer. Tables of each kind have some of them, and most of these once for each plane, or more often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Expansion of the query to RGSW ciphertexts of the index's bits, or of those that select.
+    /// Expansion of the query to RGSW ciphertexts of the index's bits, or only of the bits that select.
     Expansion,
     /// Expansion of the row bits to an encrypted unit vector.
     Selectors,
@@ -110,8 +110,9 @@ pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> 
 /// Most bits of the number of columns that are summed at one time.
 const MAX_INNER_BITS: u32 = 9;
 
-/// Most bits of the number of columns that are summed at one time: 32 columns for each thread. Their sums stay in the
-/// cache until one is selected, and in memory that the ring keeps. A device sums as many as it may.
+/// Most bits of the number of columns that are summed at one time: 32 columns for each thread. The sums stay in the
+/// cache until one of them is selected, and in memory that the ring keeps. A device sums the largest number that it
+/// may.
 fn most_inner_bits(ring: &SmallRing) -> u32 {
     if is_on_device(ring) {
         return MAX_INNER_BITS;

@@ -9,8 +9,8 @@ use crate::parameters::PirParameters;
 /// Maximum bits of an index.
 pub const MAX_INDEX_BITS: u32 = 25;
 
-/// Shape of a database. The bits of an index are, from the highest to the lowest, those of a row, a column and a place
-/// in an entry.
+/// Shape of a database. The bits of an index are, from the highest to the lowest, the bits of a row, a column and a
+/// place in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseShape {
     /// Number of pieces.
@@ -21,7 +21,7 @@ pub struct DatabaseShape {
     pub column_bits: u32,
     /// Bits that choose the place in an entry.
     pub piece_bits: u32,
-    /// Number of rows that are stored. The rows after that of the last piece are not.
+    /// Number of rows that are stored: up to the row of the last piece.
     pub rows: usize,
 }
 

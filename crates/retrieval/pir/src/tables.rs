@@ -63,7 +63,7 @@ impl TableKind {
         }
     }
 
-    /// The shape of planes of so many pieces of cells with this length.
+    /// The shape of planes for `cells` cells of `cell_bytes` bytes.
     pub(crate) fn shape(
         self,
         parameters: &PirParameters,
@@ -167,7 +167,7 @@ impl Tables {
         }
     }
 
-    /// The seed of the public masks; `None` if the tables are not dense, or have those that databases of earlier
+    /// The seed of the public masks; `None` if the tables are not dense, or have the masks that databases of earlier
     /// releases share.
     pub fn masks(&self) -> Option<MaskSeed> {
         match self.shape {
@@ -259,8 +259,8 @@ impl Tables {
     /// Cuts the tables of all planes into a number of shards.
     ///
     /// # Errors
-    /// If the tables are not dense, they cannot be cut into so many, or answers that are added from the shards would be
-    /// wrong too often.
+    /// If the tables are not dense, they cannot be cut into `shards` shards, or answers that are added from the shards
+    /// would be wrong too often.
     pub fn split(&self, shards: usize) -> Result<DenseSplit, PirError> {
         let PlaneShape::Dense(shape) = self.shape else {
             return Err(PirError::format(

@@ -10,7 +10,7 @@ pub const WRITE_KEY_BYTES: usize = 32;
 /// The version of a database before its first upload is committed: it has no entries.
 pub const EMPTY_VERSION: u64 = 1;
 
-/// An upload: entries that replace those of one version, and make the next one together.
+/// An upload: entries that replace entries of one version, and together make the next version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Random number that distinguishes the upload from others.
@@ -89,7 +89,7 @@ pub trait UploadedDatabase: VersionedDatabase {
     /// [`UploadError::Busy`].
     fn stage(&self, upload: Upload, chunk: u64, entries: &[(u64, &[u8])]) -> Result<UploadState, UploadError>;
 
-    /// Makes the next version of all entries of an upload of so many chunks, atomically and durably. An upload that is
+    /// Makes the next version of all entries of an upload of `chunks` chunks, atomically and durably. An upload that is
     /// committed already is not committed again.
     ///
     /// # Errors

@@ -49,8 +49,8 @@ impl Blinded {
         names.iter().flat_map(|name| name.borrow().element).collect()
     }
 
-    /// The keys of the records with these names, in their order, from the response of untrusted bytes to a request with
-    /// all of them.
+    /// The keys of the records with these names, in the order of the names. The response is untrusted bytes, and
+    /// answers a request with all the names.
     ///
     /// # Errors
     /// If the response is malformed, or [`SealedError::Proof`] if it was not computed with the secret of the public

@@ -30,12 +30,12 @@ const OUTPUT_BYTES: usize = 64;
 /// An output of the function. Wiped when dropped.
 pub(crate) type Output = Zeroizing<[u8; OUTPUT_BYTES]>;
 
-/// Length in bytes of a request with that many blinded names.
+/// Length in bytes of a request with `elements` blinded names.
 pub const fn request_bytes(elements: usize) -> usize {
     elements * ELEMENT_BYTES
 }
 
-/// Length in bytes of the response to a request with that many blinded names: an element for each, and one proof.
+/// Length in bytes of the response to a request with `elements` blinded names: an element for each name, and one proof.
 pub const fn response_bytes(elements: usize) -> usize {
     elements * ELEMENT_BYTES + PROOF_BYTES
 }
@@ -82,7 +82,7 @@ impl Response {
         bytes
     }
 
-    /// Reads the response to a request with that many blinded names.
+    /// Reads the response to a request with `count` blinded names.
     pub(crate) fn read(bytes: &[u8], count: usize) -> Result<Self, SealedError> {
         const WHAT: &str = "answer to blinded names";
         let length = || {

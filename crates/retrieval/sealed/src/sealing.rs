@@ -24,7 +24,7 @@ pub enum Name<'a> {
     Index(u64),
 }
 
-/// A sealed database, as its owner and its clients know it: the id, the public key of its service, and the length to
+/// A sealed database, as its owner and its clients know it: the id, the public key of the service, and the length to
 /// which all records are padded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealing {

@@ -70,7 +70,7 @@ impl ServiceKey {
     /// Reads a stored secret.
     ///
     /// # Errors
-    /// If the bytes are damaged, or are not those of [`ServiceKey::to_bytes`].
+    /// If the bytes are damaged, or do not come from [`ServiceKey::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SealedError> {
         let wrong = |found: &str| {
             let needed = "the bytes that this program stored; restore the file, or rebuild the database";

@@ -61,7 +61,7 @@ fn scalar(cell: Cell, column: &Type) -> Result<Field, String> {
         (Cell::TimestampMillis(time), _) => Field::Text(timestamp_text(time, TimeUnit::MILLIS, zone)?),
         (Cell::TimestampMicros(time), _) => Field::Text(timestamp_text(time, TimeUnit::MICROS, zone)?),
         (Cell::Long(time), Some(LogicalType::Timestamp(of))) => Field::Text(timestamp_text(time, of.unit, zone)?),
-        // Format as 32 bits: the shortest text differs from that of 64 bits.
+        // Format as 32 bits: the shortest text differs from the text of 64 bits.
         (Cell::Float16(value), _) => float(value.into()),
         (Cell::Float(value), _) => float(value),
         (Cell::Double(value), _) => Field::number(value),

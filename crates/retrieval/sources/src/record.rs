@@ -76,7 +76,7 @@ impl Columns {
         used
     }
 
-    /// The same columns in rows that hold only those of [`Columns::used`].
+    /// The same columns in rows that hold only the columns of [`Columns::used`].
     pub(crate) fn projected(self) -> Self {
         let used = self.used();
         let place = |i: usize| used.binary_search(&i).unwrap_or(i);

@@ -80,13 +80,13 @@ pub struct SourceSpec {
     /// Name of the encoding of a CSV or TSV file, as the Encoding Standard has it, for instance `windows-1252`; `None`
     /// for UTF-8.
     pub encoding: Option<String>,
-    /// Whether hidden files of a folder are records too: those whose name, or that of a folder above them, begins with
-    /// a dot.
+    /// Whether hidden files of a folder are records, too. A file is hidden if its name, or the name of a folder above
+    /// it, begins with a dot.
     pub hidden: bool,
 }
 
 impl SourceSpec {
-    /// Selects all records of a file or directory, read by index (those of a folder by name). The kind is guessed from
+    /// Selects all records of a file or directory, read by index (files of a folder by name). The kind is guessed from
     /// the ending of the name; a file with another ending that begins with `[` is a JSON array.
     ///
     /// # Errors

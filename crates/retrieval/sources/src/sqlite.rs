@@ -52,7 +52,7 @@ fn connect(file: &File) -> rusqlite::Result<Connection> {
         Some(name) => Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?,
         None => Connection::open_with_flags(file.path(), flags)?,
     };
-    // Do not trust the file's schema, and limit the length of all values to that of a record.
+    // Do not trust the file's schema, and limit the length of all values to the length of a record.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 2 * MAX_RECORD_BYTES as i32)?;

@@ -1,8 +1,8 @@
 //! A SQLite file, and whether it has a write-ahead log.
 //!
-//! SQLite reads a file with such a log through an index in shared memory, which it makes beside the file and leaves
-//! there, and cannot make in a directory that is not writable. A file whose log is empty needs neither: it is opened as
-//! one that does not change, and at the end it is checked that it has not.
+//! SQLite reads a file with such a log through an index in shared memory. It makes this index beside the file and
+//! leaves it there, and cannot make it in a directory that is not writable. A file with an empty log needs no index: it
+//! is opened as a file that does not change, and a check at the end confirms that it has not changed.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Place in the header of the version that a reader needs, and that of files with a write-ahead log.
+/// Place in the header of the version that a reader needs, and the version of files with a write-ahead log.
 const READ_VERSION: usize = 19;
 const WITH_LOG: u8 = 2;
 

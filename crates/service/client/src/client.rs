@@ -34,9 +34,9 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
     /// The secret key and the bundle's id are taken from `state` if they are stored there and the service still has the
-    /// bundle, also one that another application of the service uploaded, if it has all keys that this one needs.
-    /// Otherwise keys are made, uploaded and stored there: those of the other applications too, so that one bundle
-    /// serves all; the bundle before is then deleted. An interrupted upload is resumed.
+    /// bundle. A bundle that another application of the service uploaded will do, if it has all keys that this
+    /// application needs. Otherwise keys are made, uploaded and stored in `state`, also keys of the other applications,
+    /// so that one bundle serves all; the earlier bundle is then deleted. An interrupted upload is resumed.
     ///
     /// # Errors
     /// [`ClientError`], which says what to do about it.
@@ -104,13 +104,13 @@ impl<H: ClientHalf> ServiceClient<H> {
         &self.key
     }
 
-    /// The bytes that so many questions will take. The service has the keys already.
+    /// The bytes that `questions` questions will take. The service has the keys already.
     pub fn cost(&self, questions: usize) -> Cost {
         Cost::of_questions(&self.half, questions)
     }
 
-    /// The bytes that so many questions to an application will take, and those of the keys if the service does not
-    /// have them. Only the description is fetched; no keys are made, and nothing is stored.
+    /// The bytes that `questions` questions to an application will take, and the bytes of the keys if the service does
+    /// not have them. Only the description is fetched; no keys are made, and nothing is stored.
     ///
     /// # Errors
     /// As for [`ServiceClient::connect`].
@@ -132,15 +132,16 @@ impl<H: ClientHalf> ServiceClient<H> {
 
     /// Asks questions under encryption, in as many queries as their number needs. If the service has changed its model
     /// or database since this client connected, or no longer has the client's keys, it connects again and asks once
-    /// more; likewise, with a bundle of its own, if the service has no memory for one with keys of other applications.
+    /// more. If the service has no memory for a bundle with keys of other applications, it connects with a bundle of
+    /// its own and asks once more.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
-    /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
-    /// the same reason, do not let an error or an answer of one call decide whether you make the next.
+    /// not depend on the answers. If an answer cannot be read, the other answers are read before the error is returned.
+    /// For the same reason, do not let an error or an answer of one call decide whether you make the next.
     ///
     /// # Errors
-    /// [`ClientError`]. If a question cannot be encoded, the error is returned before anything is sent, and likewise
-    /// [`ClientError::TooMuch`] if the answers may have more than 2 GiB.
+    /// [`ClientError`]. If a question cannot be encoded, the error is returned before anything is sent. So is
+    /// [`ClientError::TooMuch`], if the answers may have more than 2 GiB.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],

@@ -29,9 +29,9 @@ pub(crate) struct Target<H: ClientHalf> {
 /// The bundles that a client may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bundle {
-    /// Any with its keys, also one that it shares with other applications.
+    /// Any bundle with the application's keys, also a bundle that other applications share.
     Shared,
-    /// One with its keys alone.
+    /// A bundle with the application's keys alone.
     Own,
 }
 
@@ -60,7 +60,7 @@ impl<H: ClientHalf> Target<H> {
 
     /// Opens the client's half, with the stored secret key if there is one. Then uploads evaluation keys, unless the
     /// service already has a bundle of that secret with all the keys that are needed; with `Bundle::Own`, a bundle with
-    /// these keys and no others. The bound of the error is at least that of the `earlier` description.
+    /// these keys and no others. The bound of the error is at least the bound of the `earlier` description.
     pub(crate) fn connect(
         &self,
         earlier: Option<&H::Description>,
@@ -106,8 +106,8 @@ impl<H: ClientHalf> Target<H> {
         Ok(Connected { half, key, surplus, described: offer.description, usage })
     }
 
-    /// The bytes that so many questions will take, and those of the keys if the service does not have them. Makes and
-    /// stores nothing.
+    /// The bytes that `questions` questions will take, and the bytes of the keys if the service does not have them.
+    /// Makes and stores nothing.
     pub(crate) fn cost(&self, questions: usize, cancel: &Cancel) -> Result<Cost, ClientError> {
         let offer = self.describe(cancel)?;
         let description = self.read(&offer.description)?;
@@ -142,9 +142,9 @@ impl<H: ClientHalf> Target<H> {
         }
     }
 
-    /// Makes and uploads a bundle with the keys of this application and those of a `shared` bundle that the service
-    /// has, so that it serves the applications of both and replaces that one. If the service has no room for such a
-    /// bundle, with this application's keys alone. Records it.
+    /// Makes and uploads a bundle with the keys of this application and the keys of a `shared` bundle that the service
+    /// has. The new bundle serves the applications of both and replaces the shared one. If the service has no room for
+    /// it, the new bundle has this application's keys alone. Records the new bundle.
     fn upload(
         &self,
         half: &mut H,
@@ -182,7 +182,7 @@ impl<H: ClientHalf> Target<H> {
         }
     }
 
-    /// Those of the recorded bundles that are of this secret and that the service still has.
+    /// The recorded bundles of this secret that the service still has.
     fn still_held(&self, known: Vec<Uploaded>, secret: &[u8], cancel: &Cancel) -> Result<Vec<Uploaded>, ClientError> {
         let mut held = Vec::new();
         for uploaded in known.into_iter().filter(|uploaded| uploaded.is_of(secret)) {

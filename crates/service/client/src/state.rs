@@ -89,7 +89,7 @@ impl StateDir {
         Ok(ids.into_iter().collect())
     }
 
-    /// Removes temporary files that a crash left, one of which may hold a secret key.
+    /// Removes temporary files that a crash left. Such a file may hold a secret key.
     fn remove_temporaries(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -167,7 +167,7 @@ impl DurableCounters for StateDir {
 }
 
 /// A locked file, which is unlocked when this is dropped. Closing the file would not do: a process that was forked
-/// meanwhile has the same lock, and would keep it, also from itself, until it ends.
+/// meanwhile shares the lock and would hold it until it ends, even against itself.
 #[derive(Debug)]
 pub(crate) struct HeldLock(File);
 
@@ -184,7 +184,7 @@ pub(crate) struct Entry<'a> {
     keys: String,
 }
 
-/// Record of the bundle at the service: its id, the keys that it has, and a hash of their secret.
+/// Record of the bundle at the service: the id, the list of its keys, and a hash of their secret.
 #[derive(Clone)]
 pub(crate) struct Uploaded {
     pub(crate) id: String,
@@ -231,8 +231,8 @@ impl Entry<'_> {
         replace_file(&self.secret_path(), secret, Access::Owner)
     }
 
-    /// The bundles with keys of this set: first the one that this application uses, then those of the others. Each
-    /// once.
+    /// The bundles with keys of this set, each once: first the bundle of this application, then the bundles of other
+    /// applications.
     pub(crate) fn uploaded(&self) -> io::Result<Vec<Uploaded>> {
         let mut found: Vec<Uploaded> = Vec::new();
         for path in [self.own_record()].into_iter().chain(self.other_records()?) {
@@ -300,8 +300,8 @@ impl Entry<'_> {
         self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, contents))))
     }
 
-    /// Removes bundles that no upload needs any more: those of this key set except `current`, and old ones of other
-    /// key sets.
+    /// Removes bundles that no upload needs any more: all bundles of this key set except `current`, and old bundles of
+    /// other key sets.
     pub(crate) fn remove_stale_bundles(&self, current: &Path) -> io::Result<()> {
         let own = self.bundle_prefix();
         for entry in fs::read_dir(&self.state.path)? {
@@ -347,7 +347,7 @@ fn tag(text: &[u8]) -> String {
     blake3::hash(text).to_hex()[..2 * TAG].to_owned()
 }
 
-/// Whether a path is that of a temporary file of a secret, an upload or a description.
+/// Whether a path names a temporary file of a secret, an upload or a description.
 fn is_own_temporary(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let text = name.to_string_lossy();

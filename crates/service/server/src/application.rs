@@ -141,7 +141,7 @@ pub struct Application {
     name: Arc<str>,
     pub(crate) key_set: KeySetId,
     half: Arc<AnyServerHalf>,
-    /// Number of uses in progress that may leave idle memory behind.
+    /// Number of uses in progress that may leave idle memory.
     running: Arc<AtomicUsize>,
     /// The requests that wait to be answered together, if the application does that.
     pub(crate) gathering: Option<Arc<Gathering>>,
@@ -149,7 +149,7 @@ pub struct Application {
     published: Option<Bytes>,
 }
 
-/// A use of an application that may leave idle memory behind. The last one that ends releases it.
+/// A use of an application that may leave idle memory. The last use that ends releases the memory.
 struct InUse<'a>(&'a Application);
 
 impl<'a> InUse<'a> {
@@ -173,7 +173,7 @@ impl Application {
         &self.name
     }
 
-    /// The server half. What its methods leave behind in memory stays until
+    /// The server half. The memory that its methods keep for later calls stays until
     /// [`release_idle_memory`](ServerHalf::release_idle_memory), or until the last
     /// [`load_keys`](Application::load_keys) or [`answer`](Application::answer) that runs has ended.
     pub fn half(&self) -> &AnyServerHalf {
@@ -185,7 +185,7 @@ impl Application {
         self.published.as_ref()
     }
 
-    /// As [`KeyLoader::load_keys`]; no idle memory is left behind when nothing else runs.
+    /// As [`KeyLoader::load_keys`]; no idle memory is left when nothing else runs.
     ///
     /// # Errors
     /// As [`KeyLoader::load_keys`].
@@ -195,7 +195,7 @@ impl Application {
     }
 
     /// Computes the answer to a request of untrusted bytes, and reports to `progress` how far it is; no idle memory is
-    /// left behind when nothing else runs.
+    /// left when nothing else runs.
     ///
     /// Of an application that answers requests together ([`Limits::most_together`]) at most `computations` run at a
     /// time. The other requests wait, nothing is reported and no helper is used; `observe` is told the number of

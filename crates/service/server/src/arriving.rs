@@ -1,4 +1,7 @@
 //! Memory for request bodies. It is reserved as their bytes arrive, not when they are declared.
+//!
+//! Memory is reserved in steps of 64 KiB; if none is free, the body waits. One body at a time may use a reserve with
+//! room for the largest body, so that half bodies never wait only for each other.
 
 use std::sync::Arc;
 

@@ -130,7 +130,7 @@ impl Authenticator {
         }
         let presented: [u8; 32] = Sha256::digest(secret.trim().as_bytes()).into();
         let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Compares every entry, so that the time does not reveal which one matches.
+        // Compares every entry, so that the time does not reveal which entry matches.
         let mut found = None;
         for (name, hash) in known.iter() {
             if bool::from(hash.ct_eq(&presented)) {

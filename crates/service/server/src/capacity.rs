@@ -1,4 +1,16 @@
 //! What a service can do at once with its memory and its file descriptors. Computed when it starts.
+//!
+//! Prepared models, the page, connections, bundles, keys, uploads, queries, work in progress and answers all count
+//! against `memory_bytes`: models for as long as the service runs, connections (32 KiB each, 96 KiB with TLS) as if all
+//! were open, the entries of bundles (1.25 KiB each, `src/store/index.rs`) as if all `bundles` were there, queries as
+//! they arrive, answers until they have been sent. Of what models and connections leave, a quarter is for bodies, or
+//! more if the largest body needs it; the rest is for keys, computations and answers. The number of workers is limited
+//! by this rest; a service without room for one worker does not start. Keys that can never fit are refused when they
+//! are uploaded.
+//!
+//! The limit is about bytes that the service knows of. That the process keeps to it is a matter of its allocator: the
+//! `unspoken` command sets one that returns freed memory soon. Another program that starts a `Server` should do the
+//! same.
 
 use crate::application::{Application, Applications};
 use crate::config::ServerConfig;

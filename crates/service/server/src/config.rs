@@ -85,8 +85,8 @@ pub struct TlsFiles {
 pub struct ServiceLimits {
     /// Bytes of memory of the process: models, loaded keys, queries, answers, work in progress, and connections.
     pub memory_bytes: u64,
-    /// Bytes of memory of the device. 0 means all that is free. Where it does not suffice, the copies that nobody used
-    /// for longest give way: those of keys of idle clients, of models and of databases.
+    /// Bytes of memory of the device. 0 means all that is free. Where the memory does not suffice, the least recently
+    /// used copies give way: copies of keys of idle clients, of models and of databases.
     pub device_memory_bytes: u64,
     /// Bytes of disk for key bundles. Unfinished uploads count with their declared length. 0 means half of the disk
     /// space that is free, or used for key bundles, when the service starts. When room is needed, bundles of clients
@@ -108,7 +108,7 @@ pub struct ServiceLimits {
     pub queue_per_client: usize,
     /// Queries of one client at once: arriving, waiting, or being answered.
     pub queries_per_client: usize,
-    /// Open connections; more wait to be accepted. There are fewer if the process may not open so many files.
+    /// Open connections; more wait to be accepted. There are fewer if the process may open too few files.
     pub connections: usize,
     /// Open connections from one address (of IPv6: from one /64 network); more are closed. 0 means a quarter of
     /// `connections`. Where all clients come through one proxy, it should equal `connections`.

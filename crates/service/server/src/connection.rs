@@ -1,4 +1,9 @@
-//! Connections: accepts them within limits, negotiates TLS, and closes those that send no authorized request.
+//! Connections: accepts them within limits, negotiates TLS, and closes connections that send no authorized request.
+//!
+//! A connection counts against the limit of its address. It is closed if it sends no request with a known token in
+//! time; files of the page may be loaded before, for `timeouts.page` at most. The head of a request has at most 16 KiB.
+//! A longer head is a 431, a malformed head a 400, both without a body (hyper writes them) and counted with the route
+//! `unreadable`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -67,7 +72,7 @@ pub(crate) struct ConnectionTimeouts {
 }
 
 impl ConnectionTimeouts {
-    /// Those of a listener for clients.
+    /// The time limits of a listener for clients.
     pub(crate) fn of_clients(timeouts: &Timeouts) -> Self {
         let Timeouts { head, stall, authorization, page, .. } = *timeouts;
         Self { head, stall, authorization: Some(authorization), page }
@@ -168,7 +173,7 @@ pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, 
             tokio::select! {
                 () = connection(stream, &context, &connected, watcher) => {}
                 () = context.stopped.cancelled() => {}
-                // Of the other connections, hyper closes those without a request, and the rest after their answer.
+                // Hyper closes other connections: without a request at once, with a request after its answer.
                 () = closing_unused(&context.closing, &connected.begun) => {}
                 () = connected.authorization.overdue(context.timeouts) => {
                     tracing::debug!(address = %peer.ip(), "connection closed: it sent no authorized request in time");

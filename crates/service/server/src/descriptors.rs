@@ -1,4 +1,8 @@
 //! File descriptors of the process: the limit on them, and the errors when they run out.
+//!
+//! `Server::bind` raises the soft limit of open files to the hard one. The service allows as many connections as this
+//! limit, less 128 descriptors for files. If descriptors run out nevertheless, requests are refused with 503 and
+//! `Retry-After`.
 
 use std::io;
 
@@ -25,7 +29,7 @@ pub(crate) fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Number of connections for which there are descriptors: all but those that are open already and a number for files.
+/// Number of connections for which there are descriptors: all descriptors, less the open ones and a number for files.
 pub(crate) fn room_for_connections(limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return usize::MAX };
     // Where descriptors cannot be counted, few are open at the start.

@@ -1,4 +1,4 @@
-//! The disk operations of the key store, behind a trait so that tests can make them fail.
+//! The disk operations of the key store: a trait, so that tests can make them fail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};

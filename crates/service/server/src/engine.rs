@@ -1,5 +1,8 @@
 //! Work on worker threads: loading keys and computing answers. A job has a slot of the queue, memory from the budget, a
 //! deadline, and a cancel flag.
+//!
+//! The application answers on a thread of its own. It is told to stop when the client disconnects, when the time limit
+//! is reached, or when a shutdown has waited long enough.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
@@ -36,7 +39,7 @@ pub(crate) struct Engine {
     /// Memory of request bodies.
     pub(crate) bodies: Arc<BodyMemory>,
     pub(crate) queue: FairQueue,
-    /// The queues of applications whose requests are answered together, with a slot for each that may wait for that.
+    /// The queues of applications whose requests are answered together, with a slot for each request that may wait.
     pub(crate) gathering_queues: HashMap<String, FairQueue>,
     /// Permits to load keys: more requests may wait to be answered together than there are workers.
     pub(crate) loads: Semaphore,
@@ -82,7 +85,7 @@ impl Engine {
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
         let name = entry.meta.application.clone();
-        // With the memory of an answer, so that keys never take the place of buffers that answers have left behind.
+        // With the memory of an answer, so that keys never take the place of buffers that answers keep for later ones.
         let work = offer.work_bytes();
         let job = self.work(&self.queue, client, (&name, offer), entry.clone(), work, move |job, memory| {
             let _guard = guard;
@@ -213,7 +216,7 @@ impl Query {
 /// Work of one request with the keys of one bundle.
 struct Job {
     engine: Arc<Engine>,
-    /// Name of the application that is asked, which may be another than that of the bundle.
+    /// Name of the application that is asked. The bundle may belong to another application.
     name: String,
     offer: Application,
     entry: Arc<Entry>,
@@ -277,7 +280,7 @@ impl Job {
         })
     }
 
-    /// Computes the answer. `memory` is that of the computation and the answer. Blocks.
+    /// Computes the answer. `memory` is the memory of the computation and the answer. Blocks.
     fn compute(
         &self,
         client: ClientId,
@@ -306,8 +309,8 @@ impl Job {
     }
 }
 
-/// The id by which applications know the client of a query. It depends on the name of the client's token or, without
-/// tokens, on the key bundle; then it has the network, because clients make as many bundles as they like.
+/// The id by which applications know the client of a query. The id depends on the name of the client's token or,
+/// without tokens, on the key bundle. Then it has the network, too, because a client may make any number of bundles.
 fn client_id(client: &ClientName, network: Option<Network>, key: KeyId) -> ClientId {
     let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 client of a service, as applications know it");
     if client.is_anonymous() {

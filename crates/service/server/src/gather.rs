@@ -1,9 +1,14 @@
-//! Requests to one application that are answered together: those that arrive while answers are computed wait, and one
-//! of the waiting threads then computes the answers to all of them that belong to one group.
+//! Requests to one application that are answered together. Requests that arrive while answers are computed wait. One of
+//! the waiting threads then computes the answers to all waiting requests of one group.
 //!
-//! Nobody waits for others to arrive, and no group is overtaken: that of the request that has waited longest is next.
-//! Clients take turns in it. So a request waits for the computation that is running, for those of the groups before it,
-//! and for further ones of its group if there are more requests than one computation takes.
+//! Nobody waits for other requests to arrive, and no group is overtaken: the group of the request that has waited
+//! longest is next. Clients take turns in a group. So a request waits for the running computation, for the computations
+//! of groups before its own, and, if its group has more requests than one computation takes, for computations of its
+//! group.
+//!
+//! An application that answers requests together (`Limits::most_together`) has a queue of its own. Requests with a
+//! slot, their memory and their keys wait while answers are computed. A client that is gone gives up its place. At most
+//! one computation runs for each worker.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,7 +69,7 @@ struct Waiting {
     request: OwnedRequest,
 }
 
-/// A computation that is running. Its number is that of its first request.
+/// A computation that is running. Its number is the number of its first request.
 struct Computing {
     number: u64,
     group: u32,
@@ -74,7 +79,7 @@ struct Computing {
 
 /// Requests that one thread computes.
 struct Batch {
-    /// That of the computation.
+    /// The number of the computation.
     number: u64,
     requests: Vec<Waiting>,
     cancel: Arc<AtomicBool>,
@@ -331,7 +336,7 @@ mod tests {
         for (query, answer) in queries.iter().zip(answers) {
             assert_eq!(answer.unwrap(), query.iter().rev().copied().collect::<Vec<u8>>());
         }
-        // The first alone; then four of its group, then the other group, then the one that was left.
+        // The first request alone, then four of its group, then the other group, then the last request.
         assert_eq!(sizes, [1, 4, 2, 1]);
         assert_eq!(mirror.most_running.load(Ordering::SeqCst), 1);
     }
@@ -378,7 +383,7 @@ mod tests {
                 Err(_) => "internal",
             })
             .collect();
-        // Those that were computed together with the panic fail with it.
+        // Requests that were computed together with the panic fail with it.
         assert_eq!(kinds, ["answer", "malformed", "answer", "internal", "internal", "answer"]);
     }
 

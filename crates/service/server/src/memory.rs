@@ -1,4 +1,9 @@
 //! Memory for loaded keys and running jobs, counted in bytes, and the cache of loaded keys.
+//!
+//! With its worker, a request waits for memory for its keys (unless they are loaded), its computation and its answer,
+//! all at once and in the order of the workers. So nothing is loaded that cannot be used, and nobody is overtaken for
+//! ever. When room is needed, keys that are not in use are removed from memory, the least recently used first. Keys
+//! come from memory or disk. When they are read from disk, their BLAKE3 hash is checked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -80,8 +85,8 @@ pub(crate) enum KeyMemory {
 pub(crate) struct KeyCache {
     budget: Arc<Budget>,
     state: Mutex<State>,
-    /// Held by the job that waits for memory; the next ones wait for it in their order. So a job that needs much is not
-    /// overtaken for ever by jobs that need little.
+    /// Held by the job that waits for memory. Later jobs wait for this lock, in their order. So a job that needs much
+    /// is not overtaken for ever by jobs that need little.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -120,7 +125,8 @@ impl KeyCache {
         loop {
             let freed = self.budget.freed();
             loaded = loaded.or_else(|| self.loaded(id));
-            // Keys that this job uses are not evicted for it, so work that has no room beside them never gets it.
+            // Keys that this job uses are not evicted for the job, so work without room beside these keys never gets
+            // room.
             let beside = loaded.as_ref().map_or(key_bytes, KeysInUse::bytes).saturating_add(work);
             if beside > self.budget.limit() {
                 let (in_use, limit) = self.usage();

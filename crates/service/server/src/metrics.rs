@@ -112,7 +112,7 @@ impl Metrics {
         self.answer_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
     }
 
-    /// A computation has begun that answers so many requests.
+    /// A computation has begun that answers `requests` requests.
     pub(crate) fn answered_together(&self, application: &str, requests: usize) {
         self.answered_together.with_label_values(&[application]).observe(requests as f64);
     }

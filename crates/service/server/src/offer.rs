@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// One application to offer: its kind, its name, the path of its files, and options.
 ///
 /// The server does not know kinds and options. The program that starts it loads the application of each offer and
-/// passes them to [`Server::bind`](crate::Server::bind) as [`Applications`](crate::Applications).
+/// passes the applications to [`Server::bind`](crate::Server::bind) as [`Applications`](crate::Applications).
 ///
 /// As a text it is `KIND[:NAME]=PATH[,OPTION=VALUE]...`. In a configuration file it is a table; fields other than
 /// `kind`, `name` and `path` are options, and numbers and booleans are read as texts.

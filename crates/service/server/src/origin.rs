@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// The origin of a web page: scheme, host, and port if it is not that of the scheme, exactly as browsers send it.
+/// The origin of a web page: scheme, host, and port if it is not the scheme's default, exactly as browsers send it.
 ///
 /// ```
 /// use unspoken_server::AllowedOrigin;

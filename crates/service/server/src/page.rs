@@ -137,8 +137,8 @@ impl Page {
         dir.join(INDEX).is_file()
     }
 
-    /// Reads all files of a directory and of those in it. Names that begin with a dot are left out, and so are links
-    /// that lead out of the directory.
+    /// Reads all files of a directory and its subdirectories. Names that begin with a dot are left out, and so are
+    /// links that lead out of the directory.
     pub(crate) fn load(dir: &Path) -> Result<Self, PageError> {
         let root = canonical(dir)?;
         let (mut found, mut bytes) = (BTreeMap::new(), 0);
@@ -247,7 +247,7 @@ fn canonical(path: &Path) -> Result<PathBuf, PageError> {
     path.canonicalize().map_err(|source| PageError::Read { path: path.to_owned(), source })
 }
 
-/// Where a file is, if it is a regular file in the directory `root`, possibly behind links.
+/// Where a file is, after links are followed, if it is a regular file in the directory `root`.
 fn regular_file_in(root: &Path, path: &Path) -> Result<Option<PathBuf>, PageError> {
     let target = match canonical(path) {
         Err(PageError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),

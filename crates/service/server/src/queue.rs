@@ -1,4 +1,7 @@
 //! Fair queue for workers: clients take turns, however many requests each one has.
+//!
+//! Without tokens, a client is a key bundle. Queues are bounded, in total and for each client; a refusal says when to
+//! try again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -158,8 +161,7 @@ mod tests {
         ClientName::new(text)
     }
 
-    /// Queues `clients` one after the other behind a taken slot and returns
-    /// the order in which they were served.
+    /// Queues `clients` one after the other while the slot is taken, and returns the order in which they were served.
     async fn order(queue: &FairQueue, clients: &[&str]) -> Vec<String> {
         let taken = queue.acquire(&name("holder")).await.unwrap();
         let served = Arc::new(Mutex::new(Vec::new()));

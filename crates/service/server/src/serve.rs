@@ -1,4 +1,7 @@
 //! Starting a service, accepting connections, and stopping.
+//!
+//! A shutdown closes connections without a request, refuses queries and uploads that are still arriving, and lets
+//! answers finish.
 
 use std::future::Future;
 use std::io;

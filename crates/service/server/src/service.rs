@@ -77,7 +77,7 @@ impl<S: Sync> FromRequestParts<S> for KnownClient {
     }
 }
 
-/// Runs disk work on other threads than those that serve connections.
+/// Runs disk work on threads that serve no connections.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "a disk thread failed");

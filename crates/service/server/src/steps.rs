@@ -1,4 +1,9 @@
 //! Answers that are sent while they are computed: how far they are, and at last the answer or the problem.
+//!
+//! A client that accepts `application/x-unspoken-progress` is sent the progress that the application reports
+//! (`Call::report`), and then the answer or the refusal. Such a request is logged and counted after its last step, with
+//! the status of a refusal, or 499. Only the newest progress is sent, and a client that reads slowly holds up no
+//! computation.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -73,8 +73,8 @@ codes! {
     ChecksumMismatch = "checksum_mismatch", 422;
     /// The application reads another version of the bundle format.
     UnsupportedFormat = "unsupported_format", 422;
-    /// The client's key bundles already take the bytes of disk that one token may use, or are as many as one token or,
-    /// without tokens, one address may have.
+    /// The client's key bundles already take the bytes of disk that one token may use, or their number is the most that
+    /// one token or, without tokens, one address may have.
     TooManyKeys = "too_many_keys", 429;
     /// The client already has the maximum number of waiting requests, or has used up what an application allows it.
     TooManyRequests = "too_many_requests", 429;

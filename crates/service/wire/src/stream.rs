@@ -1,6 +1,6 @@
 //! Answers that are sent while they are computed: an [`AnswerStream`](crate::v1::AnswerStream), field by field.
 //!
-//! Each field is a frame: a tag of one byte, the length as a varint, and so many bytes.
+//! Each field is a frame: a tag of one byte, the length as a varint, and the bytes of that length.
 
 use prost::{Message, decode_length_delimiter, encode_length_delimiter};
 
@@ -100,7 +100,7 @@ struct OpenFrame {
 }
 
 impl AnswerReader {
-    /// A reader of an answer of at most so many bytes.
+    /// A reader of an answer of at most `most_answer_bytes` bytes.
     pub fn new(most_answer_bytes: usize) -> Self {
         Self { most_answer_bytes, progress_frames: 0, front: Vec::new(), open: None, ended: false }
     }

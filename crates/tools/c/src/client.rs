@@ -1,4 +1,4 @@
-//! The client behind a handle, and what it makes.
+//! The client that a handle stands for, and what it makes.
 
 use std::io::{self, BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};

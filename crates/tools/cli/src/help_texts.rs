@@ -52,8 +52,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(move |word| bare(word))
 }
 
-/// A text in the source that goes on in the next line needs a space in between, and a column room behind its longest
-/// name. Without it two words run together, each of which is in other places, too.
+/// A text in the source that goes on in the next line needs a space in between, and a column needs room to the right of
+/// its longest name. Without the space two words run together, and each of the two is also a word elsewhere.
 #[test]
 fn no_words_run_together() {
     let mut found = BTreeMap::new();

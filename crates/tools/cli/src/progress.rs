@@ -112,7 +112,7 @@ impl Bars {
         self.show("sending contributions", done as u64, total as u64, false);
     }
 
-    /// Shows a text behind the bar.
+    /// Shows a text to the right of the bar.
     pub fn message(&mut self, text: &str) {
         if let Some((_, bar)) = &self.current {
             bar.set_message(text.to_owned());

@@ -260,7 +260,7 @@ impl DatabaseWriter {
         Ok(py.detach(|| self.0.clear(index)).map_err(Failure::from)?)
     }
 
-    /// Adds a record behind the last one; returns its index.
+    /// Adds a record after the last one; returns its index.
     fn push(&mut self, py: Python<'_>, value: &[u8]) -> PyResult<u64> {
         Ok(py.detach(|| self.0.push(value)).map_err(Failure::from)?)
     }

@@ -27,7 +27,7 @@ impl LlamaModel {
         Ok(LlamaModel(Arc::new(py.detach(|| ClientModel::load(&directory)).map_err(Failure::from)?)))
     }
 
-    /// Tokens of a text behind others.
+    /// Tokens of a text that follows another.
     fn tokens(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
         Ok(py.detach(|| self.0.tokenizer().encode_behind(text)).map_err(Failure::from)?)
     }
@@ -96,7 +96,7 @@ impl LlamaConnection {
         Ok(LlamaConnection { client, application })
     }
 
-    /// What so many questions will take, by name.
+    /// What `questions` questions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

@@ -52,7 +52,7 @@ impl RetrievalConnection {
         Ok(RetrievalConnection { client, unseal, application, version: None })
     }
 
-    /// What so many questions will take, by name.
+    /// What `questions` questions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

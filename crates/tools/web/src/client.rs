@@ -181,13 +181,13 @@ impl Client {
         self.half.batch()
     }
 
-    /// Maximum length in bytes of a request of so many questions.
+    /// Maximum length in bytes of a request of `questions` questions.
     #[wasm_bindgen(js_name = queryBytes)]
     pub fn query_bytes(&self, questions: usize) -> usize {
         self.half.query_bytes(questions)
     }
 
-    /// Expected length in bytes of the answer to a request of so many questions.
+    /// Expected length in bytes of the answer to a request of `questions` questions.
     #[wasm_bindgen(js_name = expectedAnswerBytes)]
     pub fn expected_answer_bytes(&self, questions: usize) -> usize {
         self.half.expected_answer_bytes(questions)
@@ -291,8 +291,8 @@ impl Client {
         written(&self.answers(request, answer)?)
     }
 
-    /// Begins a text that the service continues by at most `most_tokens` tokens. It reads the public part, and does not
-    /// see the private one, which comes behind it, nor the tokens that follow.
+    /// Begins a text that the service continues by at most `most_tokens` tokens. The service reads the public part. It
+    /// does not see the private part, which comes after the public one, nor the tokens that follow.
     ///
     /// # Errors
     /// If the application continues no texts, there is no private text, or the texts do not fit.

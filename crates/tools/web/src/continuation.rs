@@ -106,7 +106,7 @@ impl Continuation {
     }
 }
 
-/// The text of tokens behind others, whose own text is not in it.
+/// The text of `tokens`, which follow the tokens `before`. The text of `before` is not in it.
 fn text_behind(model: &ClientModel, before: &[u32], tokens: &[u32]) -> Result<Zeroizing<String>, Failure> {
     let mut stream = model.tokenizer().stream(before).map_err(refused)?;
     let pieces: Vec<Zeroizing<String>> = tokens

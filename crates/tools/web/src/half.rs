@@ -36,7 +36,7 @@ pub(crate) trait Half {
     fn ask(&mut self, questions: &[Question]) -> Result<(Encoded, Vec<u8>), Failure>;
     /// Begins a text that the service continues.
     fn continuation(&self, beginning: &Beginning<'_>) -> Result<Continuation, Failure>;
-    /// Checks everything in an answer to so many questions that can be checked without the secret.
+    /// Checks everything in an answer to `questions` questions that can be checked without the secret.
     fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), Failure>;
     /// Decrypts the answer to encoded questions of this half.
     fn read(&self, answer: &[u8], encoded: &Encoded) -> Result<Vec<Answer>, Failure>;

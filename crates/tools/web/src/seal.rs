@@ -1,11 +1,11 @@
 //! Secrets encrypted under a passphrase, to be stored.
 //!
-//! A sealed secret is 8 bytes of magic and version, the parameters of Argon2id (memory in KiB, passes and lanes, each
-//! 4 bytes, little-endian), 16 bytes of salt, 24 bytes of nonce, and the secret under XChaCha20-Poly1305 with its tag.
-//! All bytes before the nonce are authenticated, and behind them the service and the application of the secret, each as
-//! its length in bytes (8 bytes, little-endian) and its UTF-8: so nobody who can write to the storage passes a secret
-//! off as that of another application. A passphrase is used in UTF-8 and the normalisation form C of Unicode, so that
-//! it is the same on every system.
+//! A sealed secret is 8 bytes of magic and version, the parameters of Argon2id (memory in KiB, passes and lanes, each 4
+//! bytes, little-endian), 16 bytes of salt, 24 bytes of nonce, and the secret under XChaCha20-Poly1305 with its tag.
+//! All bytes before the nonce are authenticated, then the service and the application of the secret, each as its length
+//! in bytes (8 bytes, little-endian) and its UTF-8. So nobody who can write to the storage can pass a secret off as the
+//! secret of another application. A passphrase is used in UTF-8 and the normalisation form C of Unicode, so that it is
+//! the same on every system.
 //!
 //! Version 1 was the same without service and application.
 

@@ -10,12 +10,12 @@ use crate::error::ChatError;
 /// The caches that were used last, with their tokens.
 pub(super) struct PublicCaches {
     most: usize,
-    /// The one that was used last is in front.
+    /// The cache that was used last is in front.
     caches: Mutex<VecDeque<(Vec<u32>, Arc<KvCache>)>>,
 }
 
 impl PublicCaches {
-    /// Room for so many.
+    /// Room for `most` caches.
     pub(super) fn new(most: usize) -> Self {
         PublicCaches { most, caches: Mutex::default() }
     }

@@ -209,7 +209,7 @@ fn without_public_text_and_to_the_end_of_the_context() {
     let mut generation = party.generation(7, &[], private, 1000);
     let told = party.run(&mut generation).unwrap();
     assert_eq!(generation.end(), Some(End::Context));
-    // The last pass gives the token behind the last place.
+    // The last pass gives the token after the last place.
     assert_eq!(told.len(), CHUNKS * CHUNK + 1 - private.len());
     let clear = setting().told(&[], private, told.len());
     let same = told.iter().zip(&clear).take_while(|(a, b)| a == b).count();
@@ -235,7 +235,7 @@ fn texts_that_do_not_fit_are_refused_before_anything_is_sent() {
     assert!(encode(pass(0, &[512; 8])).contains("outside the vocabulary"));
 }
 
-/// The polynomials of some models are right behind public text only.
+/// The polynomials of some models are right only after public text.
 #[test]
 fn too_few_public_tokens_are_refused_by_the_client_and_by_the_service() {
     let served = unspoken_chat::ServedModel { least_public: 3, ..setting().served() };

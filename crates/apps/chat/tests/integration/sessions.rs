@@ -93,7 +93,8 @@ fn finish(party: &mut Party, generation: &mut PrivateGeneration) -> Vec<&'static
     asked
 }
 
-/// A service that ends in the middle of a pass continues with the last whole one, in the first chunk and behind it.
+/// A service that ends in the middle of a pass continues after the last whole pass, in the first chunk and in later
+/// ones.
 #[test]
 fn a_session_continues_after_the_service_ended_in_the_middle_of_a_pass() {
     let (disk, setting) = (Arc::new(Disk::default()), setting());

@@ -12,7 +12,7 @@ use crate::shard::problem::ShardProblem;
 /// Bytes before the partial responses: the version, the id of the layout, the id of the split, the number of the shard.
 const HEADER_BYTES: usize = 8 + 8 + 16 + 4;
 
-/// Length of a partial answer to a request of that many queries, in bytes.
+/// Length of a partial answer to a request of `queries` queries, in bytes.
 pub(crate) fn partial_answer_bytes(description: &Description, queries: usize) -> usize {
     let tables = description.tables();
     let responses = queries * tables.planes() * PartialResponse::byte_len(tables.parameters());
@@ -37,7 +37,7 @@ pub(crate) fn write_partial_answer<'a>(
     bytes
 }
 
-/// Reads the partial answer of a shard to a request of that many queries from untrusted bytes: the partial responses of
+/// Reads the partial answer of a shard to a request of `queries` queries from untrusted bytes: the partial responses of
 /// all planes to the first query, then to the next.
 ///
 /// # Errors

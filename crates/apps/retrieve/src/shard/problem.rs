@@ -20,7 +20,7 @@ pub enum ShardProblem {
     /// A shard does not fit the others.
     #[error("shard {number} of {shards}: found {found}, needed {needed}")]
     Differs {
-        /// Its number, from 1: that which it had before, or that of its address.
+        /// Its number, from 1: the number that it had before, or the number of its address.
         number: u32,
         /// Number of shards.
         shards: u32,

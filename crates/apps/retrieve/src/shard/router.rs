@@ -27,7 +27,7 @@ impl<A: ShardAccess> RetrieveRouter<A> {
     }
 }
 
-/// Adds the partial answers of all shards to a request of that many queries, and rounds them.
+/// Adds the partial answers of all shards to a request of `queries` queries, and rounds them.
 fn merged(
     agreed: &Agreed,
     queries: usize,
@@ -67,7 +67,7 @@ impl<A: ShardAccess> KeyLoader for RetrieveRouter<A> {
     type Keys = ForwardedKeys;
     type KeyError = RetrieveError;
 
-    /// Not that of databases: a service that has these would load the keys for computing.
+    /// Not the key set of databases: a service that offers databases would load the keys for computing.
     fn key_set(&self) -> KeySetId {
         KeySetId::new("private retrieval, passed on", &self.shards.agreed().database().parameters().fingerprint())
     }

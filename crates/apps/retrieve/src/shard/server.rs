@@ -135,7 +135,7 @@ impl<S: DatabaseShard> ServerHalf for ShardServer<S> {
         together::only(self.answer_together(std::slice::from_ref(request), call))
     }
 
-    /// Requests are answered together, as many as have the queries of one pass.
+    /// Requests are answered together, up to the queries of one pass.
     fn group(&self, request: &Request<'_, PreparedKeys>) -> Group {
         message::dense_group(self.description.database(), request.query)
     }

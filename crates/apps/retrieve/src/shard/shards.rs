@@ -41,7 +41,7 @@ impl ForwardedKeys {
 pub enum ShardFailure {
     /// The request was cancelled.
     Cancelled,
-    /// There was no answer, after as many tries as are allowed.
+    /// There was no answer after all tries that are allowed.
     NoAnswer,
 }
 
@@ -122,12 +122,13 @@ impl<A: ShardAccess> Shards<A> {
         Ok(Shards { shards, accept_insecure, agreed, problem: RwLock::new(None) })
     }
 
-    /// Looks at all shards: whether they answer, and whether all have been replaced by those of a later version, which
-    /// is then served. Returns whether there is one. To be called every few seconds; readiness is what the last call
-    /// has found.
+    /// Looks at all shards: whether they answer, and whether shards of a later version have replaced all of them. A
+    /// later version is then served. Returns whether there is one. Call this every few seconds: readiness is the result
+    /// of the last call.
     ///
     /// # Errors
-    /// What is wrong with the shards. The version before stays, until its shards answer again or all are replaced.
+    /// What is wrong with the shards. The version before stays until its shards answer again or all shards are
+    /// replaced.
     pub fn look(&self) -> Result<bool, ShardProblem> {
         let before = self.agreed();
         let numbers: Vec<u32> = before.shards.iter().map(|shard| shard.id().number).collect();
@@ -186,7 +187,7 @@ impl<A: ShardAccess> Shards<A> {
             loop {
                 match arriving.recv_timeout(LOOK) {
                     Ok((position, answer)) => {
-                        // After the first failure, those of the others are due to it.
+                        // After the first failure, the other shards fail because they were stopped.
                         let stopped = answer.is_err() && stop.swap(true, Ordering::Relaxed);
                         answers[position] = if stopped { Err(ShardFailure::Cancelled) } else { answer };
                     }
@@ -202,7 +203,7 @@ impl<A: ShardAccess> Shards<A> {
     }
 }
 
-/// What all shards agree on. `numbers` are those that shards are called by if they do not answer.
+/// What all shards agree on. `numbers` are the numbers that errors give to shards that do not answer.
 fn agreement<A: ShardAccess>(shards: &[A], numbers: &[u32], accept_insecure: bool) -> Result<Agreed, ShardProblem> {
     let count = shards.len() as u32;
     let described: Vec<Result<Vec<u8>, ShardFailure>> = thread::scope(|scope| {

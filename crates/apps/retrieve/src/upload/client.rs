@@ -44,7 +44,7 @@ pub enum UploadQuestion {
     },
 }
 
-/// The owner of a database: a client with the same secret as the one that queries it, and a write key.
+/// The owner of a database: a client with a write key and the secret of the client that queries the database.
 pub struct UploadClient {
     reads: RetrieveClient,
     write_key: Zeroizing<[u8; WRITE_KEY_BYTES]>,

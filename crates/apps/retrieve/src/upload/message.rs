@@ -50,7 +50,7 @@ pub(super) fn most_entries(tables: &Tables) -> usize {
     (CHUNK_BYTES / (NUMBER_BYTES + EncryptedEntry::byte_len(tables))).max(1)
 }
 
-/// Length in bytes of a request with so many entries.
+/// Length in bytes of a request with `entries` entries.
 pub(super) fn request_bytes(tables: &Tables, entries: usize) -> usize {
     HEAD_BYTES + entries * (NUMBER_BYTES + EncryptedEntry::byte_len(tables)) + CHECKSUM_BYTES
 }

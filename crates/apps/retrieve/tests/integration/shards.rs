@@ -430,7 +430,7 @@ fn a_router_takes_keys_for_packed_queries_alone_and_stops_when_told_to() {
     }
     let description = Description::read(&scene.router.describe(), true).unwrap();
     let mut compact = bundle.clone();
-    // The mode is behind the magic number, the version and the fingerprint.
+    // The mode follows the magic number, the version and the fingerprint.
     let modes: Vec<u8> = (0..=u8::MAX).filter(|&mode| mode != bundle[28]).collect();
     for mode in modes {
         compact[28] = mode;

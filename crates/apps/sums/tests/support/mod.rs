@@ -19,7 +19,7 @@ pub const CLIENT: ClientId = ClientId::new([1; 16]);
 /// A parameter set for tests.
 pub const PRESET: &str = "insecure_n10_exact17";
 
-/// What a write that fails leaves behind.
+/// What a write that fails leaves in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     Nothing,

@@ -10,8 +10,8 @@ use crate::error::CircuitError;
 use crate::place::Quantity;
 use crate::ranges::Interval;
 
-/// Weights of a token and head sum to 1 after each round, so their squares sum to 1 at most, and to the inverse of
-/// their number at least. The errors of the inner rounds add to that.
+/// Weights of a token and head sum to 1 after each round, so their squares sum to at most 1 and at least the inverse of
+/// their number. The errors of the inner rounds widen this range.
 const LARGEST_WEIGHT_SQUARES: f64 = 1.2;
 const SMALLEST_WEIGHT_SQUARES: f64 = 0.8;
 
@@ -92,7 +92,8 @@ pub(super) fn inverse_sqrt(
         let widened = logarithms.widened(factor);
         Interval { low: widened.low.exp().max(least), high: widened.high.exp().min(most) }
     };
-    // Calibration has exact factors; those of an inner round move the sums of the next one, the fourth power of them.
+    // Calibration has exact factors. An inner round's factors have errors, which move the sums of the next round by
+    // their fourth power.
     let moved = |range: &Interval| match need.argument.quantity {
         Quantity::SoftmaxSquare(round) if round > 0 => {
             let error = (-INNER_ROUND_BITS).exp2();
@@ -174,7 +175,7 @@ fn below_grid(radius: f64) -> f64 {
 }
 
 /// The radius that each coordinate of a gate has at least: the median over the layer. A coordinate with a small range
-/// costs nothing if its interval is as wide as that of half of the others.
+/// costs nothing extra with the interval of a median coordinate.
 pub(super) fn gate_floor(ranges: &[Interval]) -> f64 {
     median(ranges.iter().map(Interval::largest)).max(1.0)
 }

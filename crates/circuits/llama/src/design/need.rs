@@ -6,14 +6,14 @@ use crate::circuit::Circuit;
 use crate::place::{Place, Quantity};
 
 /// Precision of the inverse square root of each round of softmax but the last, in bits. An error there multiplies all
-/// weights of a token and head by the same number, which the next round divides out again (Section 4.4 of the paper):
-/// it only has to keep them in their range.
+/// weights of a token and head by the same number, which the next round divides out again (Section 4.4 of the paper).
+/// The root only has to keep the weights in their range.
 pub(super) const INNER_ROUND_BITS: f64 = 5.0;
 
 /// Bits by which polynomials are more precise than the circuit.
 const SPARE_BITS: f64 = 2.0;
 
-/// A function of the circuit: its result, its argument, and the precision it needs.
+/// A function of the circuit: its result, its argument, and the precision that it needs.
 pub(super) struct Need {
     pub function: Function,
     pub argument: Place,

@@ -10,7 +10,7 @@ use crate::error::CircuitError;
 use crate::ranges::Ranges;
 
 impl Margins {
-    /// The smallest margins with which the ranges of calibration text hold those of other text.
+    /// The smallest margins with which the ranges of calibration text contain the ranges of other text.
     ///
     /// # Errors
     /// [`CircuitError::NoRange`] for ranges of another model.

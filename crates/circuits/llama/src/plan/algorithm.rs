@@ -66,7 +66,7 @@ pub(super) struct Attention {
     pub(super) results: usize,
     /// Rows of a tile.
     pub(super) rows: usize,
-    /// Whether the tiles have several columns: then those of the cache rotate, for a level and a mask.
+    /// Whether the tiles have several columns: then the tiles of the cache rotate, for a level and a mask.
     pub(super) columns: bool,
     /// Rotations that add tiles that share a ciphertext.
     pub(super) doublings: usize,
@@ -159,7 +159,7 @@ impl Algorithm {
         Ok(Work::of(own))
     }
 
-    /// Its keys at a working level, without those of bootstraps and of the small ring.
+    /// The keys of the algorithm at a working level, without the keys of bootstraps and of the small ring.
     pub(super) fn keys(&self, prices: &Prices, level: usize) -> KeyPlan {
         let (ring, mut keys) = (prices.parameters.ring(), KeyPlan::new());
         let mut rotate = |steps: usize, level: usize| {

@@ -13,7 +13,7 @@ pub enum PlanError {
     Context {
         /// Public tokens.
         public: usize,
-        /// Private tokens, with the one that is generated if a step of generation is planned.
+        /// Private tokens. If a step of generation is planned, the generated token counts, too.
         private: usize,
         /// The model's context.
         context: usize,

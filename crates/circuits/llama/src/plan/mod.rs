@@ -75,7 +75,7 @@ impl PlanRequest {
 /// the cost model of `machine`, exactly (a shortest path over the levels of all live tensors). See the crate's README.
 ///
 /// # Errors
-/// Those of [`PlanRequest::check`]; if a chunk has too many tokens, or the parameters have no bootstrap or too few
+/// The errors of [`PlanRequest::check`]; if a chunk has too many tokens, or the parameters have no bootstrap or too few
 /// levels for a step.
 pub fn plan(request: &PlanRequest, parameters: &CkksParameters, machine: &Machine) -> Result<Plan, PlanError> {
     request.check(parameters)?;

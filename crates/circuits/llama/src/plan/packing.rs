@@ -36,12 +36,12 @@ pub(super) struct Grid {
     pub(super) kv_heads: usize,
     /// Tiles of public keys.
     pub(super) public_tiles: usize,
-    /// Tiles of private keys, those of this chunk included.
+    /// Tiles of private keys, the tiles of this chunk included.
     pub(super) private_tiles: usize,
 }
 
 impl Grid {
-    /// The grid of a chunk of `tokens` tokens behind `public` public and `earlier` private ones.
+    /// The grid of a chunk of `tokens` tokens, after `public` public and `earlier` private tokens.
     pub(super) fn new(config: &Config, slots: usize, tokens: usize, public: usize, earlier: usize) -> Self {
         let head = config.head_width.next_power_of_two();
         Grid {
@@ -98,7 +98,7 @@ impl Grid {
         Packing { copies: self.head, ..self.queries() }
     }
 
-    /// The same values with those of several ciphertexts side by side.
+    /// The same values, with the values of several ciphertexts side by side in one.
     pub(super) fn packed_factors(&self) -> Packing {
         let spread = self.head_factors().ciphertexts;
         let together = spread.min(self.head).next_power_of_two();

@@ -88,8 +88,8 @@ impl Prices {
         self.parameters.limbs(level)
     }
 
-    /// The cheaper bootstrap of vectors whose slots repeat with `period`: that of the period, or that of all slots. A
-    /// small period has smaller maps, but its repeated slots are summed at the highest level.
+    /// The cheaper bootstrap of vectors whose slots repeat with `period`: of the period, or of all slots. A small
+    /// period has smaller maps, but its repeated slots are summed at the highest level.
     pub(super) fn refresh(&mut self, period: usize, complex: bool) -> Result<&Refresh, CkksError> {
         let period = period.max(self.least_period());
         let (slots, key) = (self.parameters.slots(), (period, complex));
@@ -170,8 +170,8 @@ impl Prices {
         Ok(simulator.cost())
     }
 
-    /// A polynomial of a degree on one ciphertext whose values occur `copies` times, as sums of two squares
-    /// (Algorithm 1 of the paper): at least one square, at most as many as copies allow, the cheapest number. Degree
+    /// A polynomial of a degree on one ciphertext whose values occur `copies` times, as sums of two squares (Algorithm
+    /// 1 of the paper). The number of squares is the cheapest one, from one to the number that the copies allow. Degree
     /// `2^j - 1` is evaluated as `2^j` and takes `j` levels, because the leading coefficients of the leaves are part of
     /// the map of the interval (`apply_mapped` of `unspoken-slim`). `None` without copies.
     pub(super) fn slim(&mut self, degree: usize, copies: usize, level: usize) -> Result<Option<Cost>, CkksError> {
@@ -179,7 +179,7 @@ impl Prices {
         let mut best: Option<(f64, Cost)> = None;
         for squares in 1..=most {
             let leaf = 1 << (depth(degree) - squares);
-            // A leaf of degree 2^m takes as many products as a polynomial of degree 2^m - 1.
+            // A leaf of degree 2^m takes the same number of products as a polynomial of degree 2^m - 1.
             let mut cost = if leaf > 1 { self.polynomial(leaf - 1, level)? } else { Cost::default() };
             // The coefficients differ between slots.
             cost += Cost::sum_of_products(self.parameters.ring(), self.basis(level), leaf as u64);
@@ -285,8 +285,8 @@ impl Prices {
         (self.limbs(0), self.limbs(0) + 1)
     }
 
-    /// One switch between the main secret and that of the small ring, in the ring of the ciphertexts: keys over the
-    /// primes of level 0 and one special prime, one digit for each prime.
+    /// One switch between the main secret and the secret of the small ring, in the ring of the ciphertexts: keys over
+    /// the primes of level 0 and one special prime, one digit for each prime.
     pub(super) fn ring_switch(&self) -> Cost {
         let ring = self.parameters.ring();
         let (chain, extended) = self.lowest();
@@ -300,7 +300,7 @@ impl Prices {
         cost
     }
 
-    /// `count` key switches in the small ring, as a part of those in the large one.
+    /// `count` key switches in the small ring, as a part of the cost of key switches in the large ring.
     pub(super) fn small_switches(&self, count: usize) -> Cost {
         let one = self.ring_switch();
         let transforms = self.small_transforms(count * one.limb_transforms as usize);
@@ -320,7 +320,7 @@ impl Prices {
         (count * work(self.small_degree)).div_ceil(work(self.parameters.ring().degree())) as u64
     }
 
-    /// Bytes of a key between the main secret and that of the small ring, and of a key in the small ring.
+    /// Bytes of a key between the main secret and the secret of the small ring, and of a key in the small ring.
     pub(super) fn small_key_bytes(&self) -> [u64; 2] {
         let ring = self.parameters.ring();
         let (chain, extended) = self.lowest();
@@ -342,8 +342,8 @@ pub(super) fn paired(vectors: usize) -> impl Iterator<Item = (bool, u64)> {
     [(true, vectors as u64 / 2), (false, vectors as u64 % 2)].into_iter().filter(|(_, count)| *count > 0)
 }
 
-/// The smallest degree where a dense secret is secure with the primes of level 0 and one special prime, at most that of
-/// the ciphertexts; a sixteenth of that for parameters that are not secure.
+/// The smallest degree where a dense secret is secure with the primes of level 0 and one special prime, at most the
+/// degree of the ciphertexts; a sixteenth of their degree for parameters that are not secure.
 fn small_degree(parameters: &CkksParameters) -> usize {
     let degree = parameters.ring().degree();
     if parameters.rlwe().is_insecure() {

@@ -48,7 +48,7 @@ pub struct Totals {
     pub seconds: f64,
     /// The part of `seconds` that bootstraps take.
     pub bootstrap_seconds: f64,
-    /// Key switches in the ring of the ciphertexts, those of bootstraps included.
+    /// Key switches in the ring of the ciphertexts, the key switches of bootstraps included.
     pub key_switches: u64,
     /// Key switches in the small ring of products on coefficients.
     pub small_key_switches: u64,
@@ -90,7 +90,7 @@ pub struct Row {
     /// Its phase. The seconds of bootstraps around a product on coefficients belong to [`Phase::Bootstrap`] all the
     /// same.
     pub phase: Phase,
-    /// Level at which it works: that of the inputs, lowered.
+    /// Level at which the operation works, to which the inputs are lowered.
     pub level_in: usize,
     /// Level of the result.
     pub level_out: usize,
@@ -201,7 +201,7 @@ pub struct MemoryPlan {
     pub keys: Vec<KeyUse>,
     /// Bytes of all keys.
     pub key_bytes: u64,
-    /// Bytes of the engine's keys on the wire, where uniform halves are seeds; without those of the small ring.
+    /// Bytes of the engine's keys on the wire, where uniform halves are seeds; without the keys of the small ring.
     pub key_wire_bytes: u64,
     /// Weights of all layers and of the head, 2 bytes each.
     pub weight_bytes: u64,

@@ -234,7 +234,7 @@ impl<'a> Builder<'a> {
         let node = &self.nodes[number];
         let inputs: Vec<usize> = match node.operation {
             Operation::Input => vec![],
-            // The cache of a part is that of this pass; earlier chunks are part of the private tiles.
+            // The cache of a part belongs to this pass; earlier chunks are part of the private tiles.
             _ => node
                 .inputs
                 .iter()

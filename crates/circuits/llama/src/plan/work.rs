@@ -98,7 +98,7 @@ impl Machine {
     /// Measures this machine on the threads of the current rayon pool, in some seconds and 512 MiB.
     ///
     /// # Errors
-    /// Those of [`CostModel::measure`].
+    /// The errors of [`CostModel::measure`].
     pub fn measure(parameters: &CkksParameters) -> Result<Self, CkksError> {
         Ok(Machine { model: CostModel::measure(parameters)?, bandwidth: read_bandwidth() })
     }

@@ -4,8 +4,8 @@
 //! With `B` tokens and `W = slots / B` positions, slot `B j + b` contains coordinate `j` of token `b`. A query has one
 //! number per token, repeated in every position, which is the form of a vector of `B` slots in a larger ring. The
 //! powers `a^1 .. a^n`, each in its position, are a product over the bits of the position: `a prod_i (1 + mask_i
-//! (a^(2^i) - 1))`. This needs `log2 n` squarings and as many products, and one level for the masks. The linear step is
-//! a product of a matrix with a vector, with diagonals at multiples of `B` slots, baby steps, giant steps and hoisting.
+//! (a^(2^i) - 1))`. This needs `log2 n` squarings, `log2 n` products, and one level for the masks. The linear step is a
+//! product of a matrix with a vector, with diagonals at multiples of `B` slots, baby steps, giant steps and hoisting.
 //!
 //! There are two differences from the paper. The complex combination comes before the conjugation, so `n = p/2`
 //! diagonals are sufficient instead of `p`, and one ciphertext instead of two. And subtables share a ciphertext if `n`
@@ -195,7 +195,7 @@ impl StridedLookup {
     /// The second stage (MatVec). Returns one vector with the rows of every token.
     ///
     /// # Errors
-    /// If the number of `selections` is not that of this lookup, or keys are missing.
+    /// If the number of `selections` does not fit this lookup, or keys are missing.
     pub fn combine<A: Arithmetic>(&self, arithmetic: &A, selections: &[A::Vector]) -> Result<A::Vector, LookupError> {
         let images = self.transforms.iter().zip(selections).map(|(map, vector)| arithmetic.linear(map, vector));
         self.finish(arithmetic, &images.collect::<Result<Vec<_>, _>>()?)

@@ -70,7 +70,7 @@ struct Flattening {
 }
 
 impl Flattening {
-    /// Adds the value of a node of the original graph, which is used so many times.
+    /// Adds the value of a node of the original graph, which is used `uses` times.
     fn add(&mut self, original: &Graph, number: usize, operands: &[usize], uses: usize) -> Option<()> {
         let node: &Node = original.nodes.get(number)?;
         let shape = operands.first().and_then(|&operand| original.nodes.get(operand)).map(Node::shape);

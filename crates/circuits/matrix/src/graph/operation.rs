@@ -188,7 +188,7 @@ impl Operation {
     /// The operation of this kind with this payload.
     ///
     /// # Errors
-    /// If the type of the payload is not that of the kind.
+    /// If the payload has another type than the kind needs.
     pub fn new(kind: OperationKind, payload: Payload<'_>) -> Result<Self, MatrixError> {
         use OperationKind as Kind;
         Ok(match (kind, payload) {
@@ -484,8 +484,8 @@ impl Action {
         }
     }
 
-    /// Number of ciphertexts it holds at the same time, besides its operands and its result. `tiles` are the numbers of
-    /// tiles of the operands.
+    /// Number of ciphertexts that the operation holds at the same time, besides its operands and its result. `tiles`
+    /// are the numbers of tiles of the operands.
     pub(super) fn working_ciphertexts(&self, parameters: &CkksParameters, tiles: &[usize]) -> usize {
         let own = match (self, tiles) {
             (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),

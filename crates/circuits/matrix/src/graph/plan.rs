@@ -25,7 +25,7 @@ pub struct Budget<'a> {
 }
 
 /// Plans the last node of a graph for inputs at `level`, the parameters' scale and this layout. Products use the method
-/// that is predicted to be fastest within the budget. If there are too few levels for that, they use the shallowest
+/// that is predicted to be fastest within the budget. If there are too few levels for it, products use the shallowest
 /// method.
 ///
 /// # Errors
@@ -213,7 +213,7 @@ impl<'a> Planner<'a> {
         Ok(Operand { shape: result.shape(), level, scale })
     }
 
-    /// The number of the step itself if its result is clean, else of a step that masks it.
+    /// The number of the step itself if its result is clean, else of a step that masks the result.
     pub(super) fn clean(&mut self, step: usize) -> Result<usize, MatrixError> {
         if self.result(step)?.is_clean() {
             return Ok(step);

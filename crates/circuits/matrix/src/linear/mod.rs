@@ -207,7 +207,7 @@ impl LinearMap {
         Self::by_rows(builder, rows, block)
     }
 
-    /// The map to so many rows whose blocks of a tile of the result and one of the input have these terms, the same in
+    /// The map to `rows` rows whose blocks of a tile of the result and one of the input have these terms, the same in
     /// each column of tiles.
     fn by_rows(
         builder: Builder<'_>,
@@ -226,8 +226,8 @@ impl LinearMap {
         Ok(builder.finish((rows, shape.1), transforms, tiles))
     }
 
-    /// The map to so many columns whose blocks of a tile of the result and one of the input have these terms, the same
-    /// in each row of tiles.
+    /// The map to `columns` columns whose blocks of a tile of the result and one of the input have these terms, the
+    /// same in each row of tiles.
     fn right(
         builder: Builder<'_>,
         columns: usize,

@@ -91,7 +91,7 @@ fn moves(
 }
 
 /// The terms of moves, and the unit of their indices: the greatest common divisor of the distances. In tiles of one row
-/// it is the greatest power of two that divides them, because it must divide the row, which is cyclic.
+/// the unit is the greatest power of two that divides the distances, because it must divide the row, which is cyclic.
 fn terms(layout: Layout, moves: &[Move]) -> (usize, impl Iterator<Item = Term> + '_) {
     let divisor = moves.iter().fold(0, |divisor, &(_, _, distance)| gcd(divisor, distance.unsigned_abs() as usize));
     let unit = match layout.tile() {

@@ -38,7 +38,8 @@ struct Side {
 }
 
 impl Side {
-    /// `unit` is the distance of neighbouring columns (rows) in slots, `shift` that of the copies in the expansion.
+    /// `unit` is the distance of neighbouring columns (rows) in slots, `shift` the distance of the copies in the
+    /// expansion.
     fn new(
         layout: Layout,
         (radix, step): (usize, usize),

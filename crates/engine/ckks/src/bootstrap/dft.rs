@@ -29,8 +29,8 @@ pub(super) fn slots_to_coeffs(slots: usize, factors: usize) -> Vec<Diagonals> {
     result
 }
 
-/// Factors of a multiple of the inverse of `F` for `slots` slots, in the order of application. The constants multiply
-/// the factors, and there are as many of them.
+/// Factors of a multiple of the inverse of `F` for `slots` slots, in the order of application. Each factor is
+/// multiplied by one of the constants.
 pub(super) fn coeffs_to_slots(slots: usize, constants: &[f64]) -> Vec<Diagonals> {
     let groups = groups(slots, constants.len());
     let mut result: Vec<Diagonals> = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn with_parts(matrix: Diagonals) -> Diagonals {
 }
 
 /// Half lengths of the butterflies of each factor, smallest first. If the stages do not divide evenly, the factors with
-/// larger strides get one stage more, because the last factor wraps around and has half as many diagonals.
+/// larger strides get one stage more, because the last factor wraps around and so has half the diagonals.
 fn groups(slots: usize, factors: usize) -> Vec<Vec<usize>> {
     let stages = slots.trailing_zeros() as usize;
     let factors = factors.clamp(1, stages.max(1));

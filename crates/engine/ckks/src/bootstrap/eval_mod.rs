@@ -68,9 +68,9 @@ impl EvalMod {
         self.doubled(a, &v, &self.cosine, scale, double_angle)
     }
 
-    /// As [`EvalMod::sine`], for slots that hold `parts` real parts and then as many imaginary parts, again and
-    /// again: the sines of the imaginary parts are multiplied by `i`, at no level. The polynomial and every doubling
-    /// compute their result times a power of that factor: `2 (v y)^2 - v^2 = v^2 (2 y^2 - 1)`.
+    /// As [`EvalMod::sine`], for slots that hold `parts` real parts, then `parts` imaginary parts, and so on: the sines
+    /// of the imaginary parts are multiplied by `i`, at no level. The polynomial and every doubling compute their
+    /// result times a power of that factor: `2 (v y)^2 - v^2 = v^2 (2 y^2 - 1)`.
     pub(super) fn sine_of_parts<A: Arithmetic>(
         &self,
         a: &A,

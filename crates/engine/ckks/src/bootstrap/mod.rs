@@ -3,6 +3,22 @@
 //! The steps are: slots to coefficients, raise of the modulus, coefficients to slots, modular reduction. The first map
 //! runs at the lowest levels, where it is cheap, and the sine must resolve each slot of its input. The raise happens
 //! under a sparse secret (see `unspoken_rlwe`), which bounds the integer that the raise adds.
+//!
+//! Values of at most 1 in each part are precise. The error of larger values grows with their cube, and a simulator
+//! lists them in `overflows()`.
+//!
+//! A vector whose slots repeat (sparse packing) is cheaper: the linear maps have fewer factors, so ModRaise goes to a
+//! lower level, keys cover fewer primes, and the real and the imaginary parts share one EvalMod in unused slots.
+//!
+//! Most of the noise of EvalMod comes from its first levels. Near zero the cosine, as a polynomial in `2 u^2 - 1`, has
+//! a slope of about 1,800. So a rounding error of that variable costs 11 bits, and a rounding error of each power
+//! `T_2`, `T_4`, ... costs two bits less than of the power before. This does not depend on the number of levels that
+//! double the argument: reductions of seven or eight levels with no to three doublings have the same precision where
+//! the polynomial is exact enough. Fewer doublings save a level at most and take more products. The search (`unspoken
+//! plan --bootstrap --bits 16 --search`) tries them.
+//!
+//! The sparse secret has weight 32, and its keys have a small modulus of their own. Each factor of the two maps needs
+//! the keys of its baby steps and of one giant step, because giant steps use Horner's rule.
 
 mod dft;
 mod estimate;
@@ -88,7 +104,7 @@ pub struct Bootstrap {
     layout: PartLayout,
     /// The map from slots to coefficients, down to level 0. Sparse slots need fewer factors and levels.
     slots_to_coeffs: Vec<LinearPlan>,
-    /// The map from coefficients to slots, from the level of the raise down to that of the reduction.
+    /// CoeffsToSlots, from the level after ModRaise down to the level of EvalMod.
     coeffs_to_slots: Vec<LinearPlan>,
     /// Sums the copies of sparse slots.
     sub_sum: InnerSum,
@@ -105,16 +121,16 @@ fn baby_steps(diagonals: &Diagonals) -> usize {
     stride << (log2.ceil() as u32)
 }
 
-/// Number of factors of a map of sparse slots: no factor has more stages than those of the map of all slots, which has
-/// `most` factors.
+/// Number of factors of a map of sparse slots: no factor has more stages than a factor of the map of all slots, which
+/// has `most` factors.
 fn factor_count(parameters: &CkksParameters, slots: usize, most: usize) -> usize {
     let stages = |slots: usize| slots.trailing_zeros() as usize;
     let longest = stages(parameters.slots()).div_ceil(most);
     stages(slots).div_ceil(longest).max(most.min(2))
 }
 
-/// The factors of a constant for the factors of the map from coefficients to slots, whose entries are rounded at the
-/// given bits: those that make the errors of all entries relative to their size the same. A stage halves the entries.
+/// The share of a constant for each factor of the map from coefficients to slots. The entries of a factor are rounded
+/// at the given bits; the shares make the relative errors of all entries equal. A stage halves the entries.
 fn shares(constant: f64, stages: &[usize], bits: &[f64]) -> Vec<f64> {
     let size: Vec<f64> = bits.iter().zip(stages).map(|(bits, &stages)| bits - stages as f64).collect();
     let mean = (size.iter().sum::<f64>() + constant.log2()) / size.len() as f64;
@@ -144,7 +160,7 @@ struct CoeffsToSlots {
 }
 
 impl CoeffsToSlots {
-    /// The plans of its factors, from the level of the raise down to that of the reduction.
+    /// The plans of its factors, from the level after ModRaise down to the level of EvalMod.
     fn plans(
         &self,
         parameters: &CkksParameters,

@@ -132,8 +132,8 @@ impl CoefficientMatrix {
         (self.matrix.bytes() + size_of_val(self.weights.as_slice()) + places) as u64
     }
 
-    /// Bytes of memory of the rows of inputs and outputs during a product, beside those of the halves of a bootstrap
-    /// ([`Bootstrapper::working_bytes`]).
+    /// Bytes of memory of the rows of inputs and outputs during a product. The halves of a bootstrap need more:
+    /// [`Bootstrapper::working_bytes`].
     pub fn working_bytes(&self) -> u64 {
         let ring = self.small.parameters().ring();
         let row = (ring.degree() + self.small.row_len()) * self.small.basis().chain * size_of::<u32>();
@@ -142,7 +142,7 @@ impl CoefficientMatrix {
         (rows * row) as u64
     }
 
-    /// Checks a product of so many vectors at level 0, in which there are `parts` vectors of real slots each.
+    /// Checks a product of `found` vectors at level 0, each of which holds `parts` vectors of real slots.
     fn check(&self, plan: &Bootstrap, parts: usize, found: usize) -> Result<(), CkksError> {
         self.check_plan(plan)?;
         check_parts(parts)?;
@@ -306,11 +306,11 @@ impl Bootstrap {
 impl Bootstrapper {
     /// Multiplies the dimensions of bootstrapped vectors of real slots by a matrix, between the halves of their
     /// bootstraps. There are `parts` vectors (one or two, with other tokens each) for each vector of the matrix, next
-    /// to each other; two go through the bootstrap as one. There are as many first halves as vectors of the matrix's
-    /// inputs; as many second halves as vectors of its outputs, or half as many if there is one part; and no level for
-    /// the product. The inputs are as for [`Bootstrapper::refresh`], with slot `token + tokens * dimension`. Outputs
-    /// have values of at most 1, at the scale of the parameters and [`Bootstrap::output_level`]; inputs may be as large
-    /// as the precision allows.
+    /// to each other; two go through the bootstrap as one. The first half of a bootstrap runs once for each input
+    /// vector of the matrix. The second half runs once for each output vector, or once for two if there is one part.
+    /// The product takes no level. The inputs are as for [`Bootstrapper::refresh`], with slot `token + tokens *
+    /// dimension`. Outputs have values of at most 1, at the scale of the parameters and [`Bootstrap::output_level`];
+    /// inputs may be as large as the precision allows.
     ///
     /// # Errors
     /// If the plan was not made by [`Bootstrap::for_products`] with the same bits, the number of inputs is not that of

@@ -42,7 +42,7 @@ pub(super) struct Works {
 }
 
 impl Works {
-    /// Those of a new bootstrapper.
+    /// The works of a new bootstrapper: none yet.
     pub(super) fn new() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         Works { number: NUMBER.fetch_add(1, Ordering::Relaxed), outputs: Mutex::default() }

@@ -169,8 +169,8 @@ impl Bootstrap {
         }
     }
 
-    /// The real slots, or the real and the imaginary parts of slots, reduced, and multiplied by a factor. The scale of
-    /// the results is that of the sine.
+    /// The real slots, or the real and the imaginary parts of slots, reduced, and multiplied by a factor. The results
+    /// have the scale of the sine.
     pub(super) fn eval_mod_of_parts<A: Refresh>(
         &self,
         a: &A,
@@ -420,7 +420,7 @@ impl Bootstrapper {
 
     /// [`Bootstrapper::refresh`] of several vectors, in less time than one after the other: whole vectors are spread
     /// over the threads, and a plan for real slots takes two vectors through its linear maps as one. The imaginary
-    /// parts of such slots must be zero up to noise: those of one vector add to the values of the other.
+    /// parts of such slots must be zero up to noise: the imaginary parts of one vector add to the values of the other.
     ///
     /// # Errors
     /// As for [`Bootstrapper::refresh`]; [`CkksError::InGroup`] has the index of a vector, or of a pair of real

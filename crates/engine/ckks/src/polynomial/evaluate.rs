@@ -1,6 +1,6 @@
 //! Evaluation of polynomials by baby steps and giant steps, with late relinearisation.
 //!
-//! The algorithm is that of Paterson and Stockmeyer ("On the number of nonscalar multiplications necessary to evaluate
+//! The algorithm is Paterson and Stockmeyer's ("On the number of nonscalar multiplications necessary to evaluate
 //! polynomials", SIAM J. Comput. 1973), with the scale of every part computed backwards from the result, so that all
 //! summands have equal scales by construction (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section
 //! 5).
@@ -59,8 +59,8 @@ pub fn evaluate_to_scale<A: Arithmetic>(
 /// Evaluates in every slot the polynomial of that slot. The result has scale `scale` and is [`SlotPolynomials::depth`]
 /// levels below the input.
 ///
-/// Every coefficient becomes a vector, which is encoded during the evaluation; levels and scales are those of one
-/// polynomial for all slots.
+/// Every coefficient becomes a vector, which is encoded during the evaluation; levels and scales are the same as for
+/// one polynomial for all slots.
 ///
 /// # Errors
 /// As for [`evaluate_to_scale`].

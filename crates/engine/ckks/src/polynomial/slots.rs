@@ -7,7 +7,7 @@ use num_complex::Complex64;
 use super::{Polynomial, PolynomialBasis, ceil_log2};
 use crate::error::CkksError;
 
-/// Several polynomials on [-1, 1], and the one that each slot has.
+/// Several polynomials on [-1, 1], and for each slot the number of its polynomial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotPolynomials {
     /// By degree, lowest first, then by polynomial.
@@ -16,8 +16,8 @@ pub struct SlotPolynomials {
 }
 
 impl SlotPolynomials {
-    /// Slot `j` has polynomial `slots[j]`, in the Chebyshev basis on [-1, 1]. Slots repeat if they are fewer than those
-    /// of a vector.
+    /// Slot `j` has polynomial `slots[j]`, in the Chebyshev basis on [-1, 1]. If a vector has more slots, `slots`
+    /// repeats.
     ///
     /// # Errors
     /// If there are no slots, a slot has a polynomial that does not exist, one is in another basis, or all are

@@ -32,7 +32,7 @@ pub struct Preset {
     groups: [LevelGroup; MAX_GROUPS],
     /// The group of the levels of circuits.
     circuit: usize,
-    /// Terminal primes, where the levels of a group have neither the size of one prime nor that of two.
+    /// Terminal primes, for groups whose levels have neither the size of one prime nor the size of two.
     terminal: Option<TerminalShape>,
     special_primes: usize,
     digit_len: usize,
@@ -185,7 +185,7 @@ struct BootstrapSizes {
     /// Levels of the map from coefficients to slots, but for the lowest, and the lowest.
     up: f64,
     last: f64,
-    /// Whether the levels above those of circuits are nested.
+    /// Whether the levels above the levels of circuits are nested.
     nested: bool,
 }
 
@@ -194,7 +194,7 @@ const fn rational_sizes(base: f64, down: f64, [doubling, polynomial, up, last]: 
     BootstrapSizes { base, down, doubling, polynomial, up, last, nested: false }
 }
 
-/// Sizes of nested levels; those of the map from slots to coefficients have the size of those of circuits.
+/// Sizes of nested levels. The levels of SlotsToCoeffs have the size of the levels of circuits.
 const fn nested_sizes(base: f64, down: f64, reduction: f64, up: f64) -> BootstrapSizes {
     BootstrapSizes { base, down, doubling: reduction, polynomial: reduction, up, last: up, nested: true }
 }
@@ -208,8 +208,8 @@ const fn real(preset: Preset) -> Preset {
     Preset { kind: RingKind::ConjugateInvariant, ..preset }
 }
 
-/// Adds the levels of a bootstrap to those of the circuit: the slots-to-coefficients map at the bottom, and above the
-/// circuit the modular reduction and the coefficients-to-slots map. Groups of equal sizes are one group.
+/// Adds the levels of a bootstrap to the levels of the circuit: SlotsToCoeffs at the bottom, EvalMod and CoeffsToSlots
+/// above the circuit. Groups of equal sizes are one group.
 const fn boot(preset: Preset, literal: BootstrapLiteral, sizes: BootstrapSizes, encapsulation_primes: usize) -> Preset {
     let BootstrapSizes { base, down, doubling, polynomial, up, last, nested } = sizes;
     let own = preset.groups[0];

@@ -2,9 +2,9 @@
 //!
 //! A candidate is a scale, the sizes of the levels of each step of the bootstrap, the numbers of factors of the two
 //! linear maps, the levels and the doublings of the reduction (the degree of its polynomial follows), the ratio of
-//! modulus to message, and the length of a digit. It has as many levels for circuits as 128
-//! bits of security leave. Its precision and its time are simulated. From the shape of each named set the search goes
-//! to the best neighbour until none is better.
+//! modulus to message, and the length of a digit. It has all levels for circuits for which 128 bits of security leave
+//! room. Its precision and its time are simulated. From the shape of each named set the search goes to the best
+//! neighbour until no neighbour is better.
 //!
 //! The weight of the sparse secret is not searched: a smaller one leaves keys under the sparse secret no room, and a
 //! larger one needs a longer interval of the reduction.
@@ -59,7 +59,8 @@ struct Candidate {
     sizes: BootstrapSizes,
 }
 
-/// Levels and doublings of reductions. With fewer levels, or more doublings of as many levels, no reduction is precise.
+/// Levels and doublings of reductions. With fewer levels, or with more doublings at the same number of levels, no
+/// reduction is precise.
 const REDUCTIONS: [(usize, usize); 5] = [(8, 3), (8, 2), (8, 1), (7, 1), (7, 0)];
 
 /// The sets of one scale.
@@ -112,8 +113,8 @@ const NAME: &str = "candidate";
 const SCALE_ABOVE: RangeInclusive<f64> = 21.0..=36.0;
 
 impl BootstrapSearch {
-    /// Simulates candidates and returns those that are precise enough, the fastest for a product first. `model`
-    /// predicts their seconds. `progress` gets a line for every candidate.
+    /// Simulates candidates and returns the precise enough ones, the fastest for a product first. `model` predicts
+    /// their seconds. `progress` gets a line for every candidate.
     ///
     /// # Errors
     /// As for [`Bootstrap::new`].

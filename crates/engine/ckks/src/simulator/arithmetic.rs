@@ -141,8 +141,8 @@ impl Arithmetic for Simulator {
         self.transform(transform.plan(), a)
     }
 
-    /// Uses divided rotations, which are slightly noisier than those of the encrypted run. The cost is that of the
-    /// encrypted run.
+    /// Uses divided rotations, which are slightly noisier than the rotations of the encrypted run. Counts the cost of
+    /// the encrypted run.
     fn rotation_products(
         &self,
         a: &Simulated,

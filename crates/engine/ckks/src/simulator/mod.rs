@@ -1,4 +1,14 @@
 //! Simulation of circuits in the clear, with the noise, keys and cost of the encrypted run.
+//!
+//! The simulator draws its own secret and keys from a seed. It propagates errors through the circuit, so they add up
+//! and cancel as in the encrypted run; the tests compare both runs, for each operation and for random circuits. It runs
+//! a linear transformation without hoisting (`LinearPlan::evaluate`), which is slightly noisier than the encrypted one;
+//! it counts the cost and the memory of the hoisted form.
+//!
+//! The simulator counts work (`cost`) and memory (`working_bytes`) during a run; `Simulator::counting` does so without
+//! values, in a fraction of the time. `working_bytes` is the peak memory of the vectors, of temporary values of
+//! operations, and of freed buffers that the ring keeps (`with_idle_buffers`); tests compare it to a counting
+//! allocator.
 
 mod arithmetic;
 mod product;
@@ -22,9 +32,10 @@ use crate::parameters::Drop;
 /// Simulator that runs circuits in the clear.
 ///
 /// It stores every vector twice: exactly, and with the noise that the evaluator would have added so far. Levels, scales
-/// and errors are those of an [`Evaluator`](crate::Evaluator). It records the keys the circuit used, its cost, the
-/// memory of the encrypted run, and each value that exceeded its modulus. The same operation on the same vector has the
-/// same noise, as in the encrypted run. Two runs with the same seed agree, on any number of threads.
+/// and errors are the same as with an [`Evaluator`](crate::Evaluator). The simulator records the keys that the circuit
+/// used, the cost, the memory of the encrypted run, and each value that exceeded its modulus. The same operation on the
+/// same vector has the same noise, as in the encrypted run. Two runs with the same seed agree, on any number of
+/// threads.
 pub struct Simulator {
     encoder: Encoder,
     noise: Arc<NoiseSource>,
@@ -168,9 +179,9 @@ impl Simulator {
         Simulator { encoder, noise, keys: None, samples_encodings: false, record, meter }
     }
 
-    /// Adds a rounding error of typical size to every plaintext that is encoded. Some plaintexts have nearly none of
-    /// their own, those of equal values for example; so a run on other values than the encrypted one, as
-    /// [`WorstCase`](crate::WorstCase) makes it, would find errors that are too small.
+    /// Adds a rounding error of typical size to every plaintext that is encoded. Some plaintexts, of equal values for
+    /// example, have almost no rounding error of their own. So a run on other values than the encrypted run, such as
+    /// [`WorstCase`](crate::WorstCase), would find errors that are too small.
     pub fn with_sampled_encodings(self) -> Self {
         Simulator { samples_encodings: true, ..self }
     }
@@ -296,8 +307,8 @@ impl Simulator {
     }
 
     /// The raise of a fresh subring query of these torus elements to `level`, at scale `scale`: integers are added to
-    /// the coefficients of the subring, those without elements get others, and the switch to the main secret adds its
-    /// noise. An unused coefficient that no trace removes adds to the imaginary part of a slot alone.
+    /// the coefficients of the subring, other values to its coefficients without elements, and the switch to the main
+    /// secret adds its noise. An unused coefficient that no trace removes adds to the imaginary part of a slot alone.
     pub(crate) fn raise_query(
         &self,
         queries: &SubringQueryParameters,
@@ -349,7 +360,7 @@ impl Simulator {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the cost of an operation and the limbs it held at its peak, including its result but not its operands.
+    /// Records the cost of an operation, and the limbs that it held at its peak: with the result, without the operands.
     fn charge(&self, cost: Cost, limbs: usize) {
         self.record().cost += cost;
         self.meter.pass(memory::bytes(self.parameters().ring(), limbs));
@@ -398,8 +409,8 @@ impl Simulator {
         Ok([first, self.stored(second.draft())])
     }
 
-    /// Simulates a linear transformation by plain rotations, which are slightly noisier than the hoisted ones of the
-    /// encrypted run. Cost and memory are those of the hoisted form. Without values, nothing is rotated.
+    /// Simulates a linear transformation by plain rotations, which are slightly noisier than the hoisted rotations of
+    /// the encrypted run. Counts the cost and the memory of the hoisted form. Without values, nothing is rotated.
     pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
         let charged = (plan.cost(), plan.live_bytes());
         let a = a.draft();
@@ -612,7 +623,7 @@ impl Simulator {
             if element != 1 {
                 let kind = KeyKind::Galois { element };
                 self.use_key(OPERATION, kind, parameters.basis(a.level))?;
-                // The digits are those of the vector, so the noise is the same as in a single automorphism.
+                // The digits are the digits of the vector itself, so the noise is the same as in a single automorphism.
                 let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
                 switched = plus(&switched, self.noise.key_switch(stream, kind, basis), a.scale);
                 rotations += 1;
@@ -627,8 +638,8 @@ impl Simulator {
         }
         let to = parameters.basis(a.level - drop);
         let copies = steps.len() as u64 - rotations;
-        // The raised digits, the sums of both components over the chain, their rotations' sums over the extended basis,
-        // and the division of the latter.
+        // The raised digits, the sums of both components over the chain, the sums of their rotations over the extended
+        // basis, and the division of these last sums.
         let limbs = memory::raised_digits(ring, basis) + 4 * own + 2 * extended + memory::division(extended);
         self.charge(Cost::sum_of_rotations(ring, basis, rotations, copies, to), limbs);
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };

@@ -73,7 +73,7 @@ fn product_cost(ring: &Ring, small: &SmallRing, (outputs, inputs, (rows, columns
     let mut part = Cost::decomposition(small_ring, basis);
     part += Cost::hoisted_product(small_ring, basis);
     part.limb_transforms += basis.chain as u64;
-    // A key switch of the small ring for each row of an output. Transforms are counted in those of the large ring.
+    // A key switch of the small ring for each row of an output. Transforms are counted in transforms of the large ring.
     let mut output = part.times((small.rows()) as u64);
     output.limb_transforms /= ratio;
     output += Cost::division(ring, extended(basis), basis).times(2);

@@ -10,7 +10,7 @@ pub struct DigitArgs {
     pub ring: Ring,
     /// Coefficients over one or two primes.
     pub source: Address,
-    /// Words from those modulo one to those modulo the other.
+    /// Words from the residues modulo the first prime to the residues modulo the second.
     pub source_prime: u64,
     /// `[prime][component][level]`.
     pub out: Address,

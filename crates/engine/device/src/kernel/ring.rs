@@ -30,7 +30,7 @@ pub struct Prime {
     pub to_montgomery: Shoup,
     /// `1/n` out of Montgomery form.
     pub degree_scale: Shoup,
-    /// The square root of -1 at positions below `n/2`, or that of the fold.
+    /// The square root of -1 at positions below `n/2`, or the root of the fold.
     pub imaginary: Shoup,
     /// Its negative.
     pub neg_imaginary: Shoup,

@@ -50,7 +50,7 @@ pub struct ConvertArgs {
 pub struct QuotientArgs {
     /// The ring.
     pub ring: Ring,
-    /// `count` limbs, and that of the result.
+    /// `count` limbs, then the limb of the result.
     pub words: Address,
     /// Number of sources.
     pub count: u32,

@@ -40,7 +40,7 @@ pub struct ByteArgs {
     pub columns: u32,
     /// Number of queries.
     pub queries: u32,
-    /// Words from the factors of a query to those of the next.
+    /// Words from the first factor of a query to the first of the next query.
     pub stride: u32,
 }
 

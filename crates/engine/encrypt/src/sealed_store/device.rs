@@ -52,7 +52,7 @@ impl Device for File {
     }
 
     /// The inode number and the birth time, if the file system stores it. The device number is not included, because
-    /// that of the same disk may change when the system restarts. Therefore a writable snapshot of the file system,
+    /// the number of a disk may change when the system restarts. Therefore a writable snapshot of the file system,
     /// which keeps inode numbers and birth times, is not distinguished from the original.
     fn identity(&self) -> io::Result<[u8; IDENTITY_BYTES]> {
         let metadata = self.metadata()?;

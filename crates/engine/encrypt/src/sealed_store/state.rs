@@ -55,9 +55,9 @@ impl StoreState {
         })
     }
 
-    /// Makes the record that was read durable. It may exist only in the system's cache, if its writer was killed or its
-    /// sync failed; after a failed sync the system may treat the cache as clean. Therefore the same bytes are written
-    /// again before the sync.
+    /// Makes the record that was read durable. The record may exist only in the system's cache, if its writer was
+    /// killed or a sync failed; after a failed sync the system may treat the cache as clean. Therefore the same bytes
+    /// are written again before the sync.
     pub(super) fn settle(&self, device: &impl Device) -> Result<(), EncryptError> {
         let place = self.version % 2 * RECORD_STRIDE;
         let mut bytes = [0; RECORD_BYTES];

@@ -28,12 +28,12 @@ impl DeviceRing {
         Ok(self.device.upload(&all)?)
     }
 
-    /// So many polynomials with unspecified residues, in the evaluation domain.
+    /// `count` polynomials with unspecified residues, in the evaluation domain.
     pub(super) fn blanks(&self, ring: &Ring, basis: Basis, count: usize) -> Result<Vec<Poly>, RingError> {
         (0..count).map(|_| self.blank(ring, basis, Domain::Evaluation)).collect()
     }
 
-    /// Blocks for all residues of so many limbs of so many items.
+    /// Blocks for all residues of `limbs` limbs of each of `items` items.
     fn item_blocks(&self, ring: &Ring, items: usize, limbs: usize) -> [usize; 3] {
         [ring.degree().div_ceil(kernel::THREADS), items, limbs]
     }
@@ -127,7 +127,7 @@ impl DeviceRing {
         Ok(products)
     }
 
-    /// An operation on polynomials and as many others.
+    /// An operation on polynomials, each paired with another polynomial.
     pub(crate) fn batch(
         &self,
         ring: &Ring,

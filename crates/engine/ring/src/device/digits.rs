@@ -40,8 +40,7 @@ impl DeviceRing {
         Ok(words)
     }
 
-    /// The transformed digits of so many polynomials, `[prime][polynomial][level]`, from their limbs,
-    /// `[prime][polynomial]`.
+    /// The transformed digits of polynomials, `[prime][polynomial][level]`, from their limbs, `[prime][polynomial]`.
     pub(super) fn digits_of(
         &self,
         ring: &Ring,
@@ -57,7 +56,7 @@ impl DeviceRing {
         Ok(words)
     }
 
-    /// Writes the digits of operands to so many rows of each prime, from row `first` on.
+    /// Writes the digits of operands to rows of each prime, from row `first` on.
     fn cut(
         &self,
         ring: &Ring,

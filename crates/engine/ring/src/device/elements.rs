@@ -191,7 +191,7 @@ impl DeviceRing {
     }
 
     /// Both components of `sum factor inputs[i]` for a row of pairs `(i, factor)`. `factor_stride` is the number of
-    /// words from one limb of a factor to the next, each of which stands for `run` residues.
+    /// words from one limb of a factor to the next. Each word stands for `run` residues.
     pub(crate) fn product_sum(
         &self,
         ring: &Ring,

@@ -64,7 +64,7 @@ impl DeviceRing {
         Ok(out)
     }
 
-    /// The vectors are those of the columns, and then those of the rows.
+    /// First the vectors of the columns, then the vectors of the rows.
     fn products(
         &self,
         ring: &Ring,
@@ -95,7 +95,7 @@ impl DeviceRing {
         self.launch(kernel::MATRIX_PRODUCT, [blocks[0], blocks[1], ring.limb_count(basis)], &arguments)
     }
 
-    /// Copies words of each of so many limbs, `count` of each.
+    /// Copies words of each of `limbs` limbs, `count` of each.
     fn copy_steps(
         &self,
         (source, source_limb, from): (&Words, usize, Step),

@@ -1,8 +1,8 @@
 //! Rings on a device: the operations of [`Ring`] as kernels. They return the same bits as on the processor.
 //!
-//! A polynomial that an operation computes is in the memory of the device. One that is made on the processor (from
-//! integers, from bytes, from a seed) is copied there at its first use. What has no kernel computes on the processor:
-//! it fetches its operands, and [`Ring::fetched_polynomials`] counts them.
+//! A polynomial that an operation computes is in the memory of the device. A polynomial that is made on the processor
+//! (from integers, from bytes, from a seed) is copied to the device at its first use. An operation without a kernel
+//! computes on the processor: it fetches its operands, and [`Ring::fetched_polynomials`] counts them.
 
 mod batches;
 mod digits;
@@ -81,17 +81,17 @@ impl DeviceRing {
         Ok(ring.poly_of(ring.pool().on_device(buffer), basis, Domain::Evaluation))
     }
 
-    /// Memory on the device for so many limbs, with unspecified words.
+    /// Memory on the device for `limbs` limbs, with unspecified words.
     fn words(&self, ring: &Ring, limbs: usize) -> Result<Words, RingError> {
         self.memory(ring, limbs * ring.stride())
     }
 
-    /// Memory on the device for so many words, which are unspecified.
+    /// Memory on the device for `words` words, which are unspecified.
     fn memory(&self, ring: &Ring, words: usize) -> Result<Words, RingError> {
         Ok(ring.pool().on_device(self.device.buffer(words)?))
     }
 
-    /// Blocks for all residues of so many limbs, with so many residues in each.
+    /// Blocks for all residues of `limbs` limbs.
     fn blocks(&self, ring: &Ring, run: usize, limbs: usize) -> [usize; 3] {
         [ring.degree().div_ceil(run), limbs, 1]
     }
@@ -99,8 +99,8 @@ impl DeviceRing {
     /// Queues a kernel.
     #[expect(unsafe_code, reason = "kernels get addresses")]
     fn launch<A: Arguments>(&self, kernel: Kernel<A>, blocks: [usize; 3], arguments: &A) -> Result<(), RingError> {
-        // SAFETY: the operations of this module give buffers of this device that are as large as the shapes which they
-        // pass beside them, and hold them until the call.
+        // SAFETY: the operations of this module give buffers of this device that are as large as the shapes in the
+        // arguments, and hold the buffers until the call.
         Ok(unsafe { self.device.launch(kernel, blocks, arguments) }?)
     }
 }

@@ -109,7 +109,7 @@ impl DeviceRing {
         self.scattered(ring, basis, &raised, queries)
     }
 
-    /// The values of a key over chain primes in orbit order, those of each half twice.
+    /// The values of a key over chain primes in orbit order, each half twice.
     pub(crate) fn orbit_key(&self, ring: &Ring, key: &Poly) -> Result<Words, RingError> {
         let (n, primes) = (ring.degree(), key.basis.chain);
         let words = self.memory(ring, 2 * n * primes)?;

@@ -68,7 +68,7 @@ impl DeviceRing {
         Ok(out)
     }
 
-    /// Converts plain digits to the primes of `basis`; those of a digit itself are copied from `own`.
+    /// Converts plain digits to the primes of `basis`. The primes of a digit itself are copied from `own`.
     fn convert(
         &self,
         ring: &Ring,

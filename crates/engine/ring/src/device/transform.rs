@@ -14,12 +14,12 @@ pub(super) fn all(basis: kernel::Basis) -> Many {
     Many { basis, per_prime: 1, skip: 0, listed: 0, list: [0; kernel::MOST_SOURCES] }
 }
 
-/// So many limbs for each prime of a basis.
+/// `per_prime` limbs for each prime of a basis.
 pub(super) fn several(basis: kernel::Basis, per_prime: usize) -> Many {
     Many { per_prime: per_prime as u32, ..all(basis) }
 }
 
-/// The raised digits of a decomposition, without those of each prime itself.
+/// The raised digits of a decomposition, without the digit of each prime itself.
 pub(super) fn raised(basis: kernel::Basis, digits: usize) -> Many {
     Many { skip: 1, ..several(basis, digits) }
 }
@@ -56,8 +56,7 @@ impl DeviceRing {
         Ok(())
     }
 
-    /// Forward transforms of so many limbs in place: of residues in Montgomery form, or of plain ones in the standard
-    /// ring.
+    /// Forward transforms of limbs in place: of residues in Montgomery form, or of plain residues in the standard ring.
     pub(super) fn forward(
         &self,
         ring: &Ring,
@@ -85,8 +84,8 @@ impl DeviceRing {
         self.launch(kernel::FORWARD_RUNS, tiles, &arguments)
     }
 
-    /// Inverse transforms of so many limbs from one place to another, times the factor of each at `scales` (none: out
-    /// of Montgomery form), plus the word of each at `words` (none: zero), which only the standard ring has.
+    /// Inverse transforms of limbs from one place to another. Each limb is multiplied by its factor at `scales` (none:
+    /// out of Montgomery form), and its word at `words` (none: zero) is added; only the standard ring has such words.
     pub(super) fn inverse(
         &self,
         ring: &Ring,

@@ -132,8 +132,8 @@ pub(crate) trait Kernels: Send + Sync {
     /// `out = (low + 2^32 high) * w` for signed double words.
     fn embed_wide(&self, modulus: &Modulus, out: &mut [u32], low: &[u32], high: &[i32], w: Shoup);
 
-    /// Appends to `out`, from `filled` on, those of `words` that are below `bound` after `mask` is applied, in their
-    /// order, until `out` is full. Returns the number of words in `out` afterwards. `bound` is below 2^31. `words` and
+    /// Appends words to `out`, from `filled` on, until `out` is full: each of `words`, in order, that is below `bound`
+    /// after `mask` is applied. Returns the number of words in `out` afterwards. `bound` is below 2^31. `words` and
     /// `out` may have any length.
     fn select_below(&self, words: &[u32], mask: u32, bound: u32, out: &mut [u32], filled: usize) -> usize;
 
@@ -208,7 +208,7 @@ impl Backend {
     /// All backends, slowest first.
     pub const ALL: [Backend; 4] = [Backend::Portable, Backend::Simd128, Backend::Avx2, Backend::Avx512];
 
-    /// The fastest backend that this machine can run, or the one of [`Backend::set_default`].
+    /// The fastest backend that this machine can run, or the backend of [`Backend::set_default`].
     pub fn detect() -> Backend {
         let fastest = || Backend::ALL.into_iter().rev().find(|b| b.is_available()).unwrap_or(Backend::Portable);
         *DEFAULT.get_or_init(fastest)

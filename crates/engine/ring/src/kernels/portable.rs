@@ -379,8 +379,8 @@ pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[M
 }
 
 /// The absolute value of the representative of `x` between `-Q/2` and `Q/2`, plus the table's offset; and its sign as a
-/// mask of all ones or all zeros. The digits of `-x` are those of `x` negated, so their mean is zero. Digits with a
-/// non-zero mean would add up under a binary secret.
+/// mask of all ones or all zeros. The digits of `-x` are the digits of `x` negated, so digits have mean zero. Digits
+/// with a non-zero mean would add up under a binary secret.
 #[inline(always)]
 fn sign_and_magnitude(x: u64, table: &DigitTable) -> (i64, i64) {
     let surplus = if x > table.half { table.product } else { 0 };

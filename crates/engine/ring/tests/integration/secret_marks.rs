@@ -323,7 +323,7 @@ fn every_operation_is_in_the_table() {
         "evaluate_f64",
     ];
     const ALWAYS_SECRET: [&str; 2] = ["small_minus_uniform_product", "small_products"];
-    // The builder behind `gadget_key`, and the short form, which has a test of its own.
+    // The builder that `gadget_key` uses, and the short form, which has a test of its own.
     const COVERED: [&str; 5] =
         ["gadget_key_builder", "seeded_gadget_key_builder", "push", "finish", "short_gadget_key"];
     let mut known: BTreeSet<&str> = operations().iter().flat_map(|operation| operation.methods).copied().collect();

@@ -81,7 +81,7 @@ fn matrices_multiply_the_rows_of_ciphertexts() {
                 client.encrypt(&(0..DEGREE).map(coefficient).collect::<Vec<_>>(), 2)
             })
             .collect();
-        // All rows of the inputs but the first, backwards; each row of the matrix twice, behind a row of zeros.
+        // All rows of the inputs but the first, backwards; a row of zeros, then each row of the matrix twice.
         let read: Vec<usize> = (1..columns.max(2)).rev().map(|row| row % columns).collect();
         let places: Vec<Option<usize>> = std::iter::once(None).chain((0..2 * outputs).map(|o| Some(o / 2))).collect();
         let matrix = small.matrix(outputs, read.len(), weight);

@@ -14,7 +14,8 @@ use crate::text::{TextCoverage, TextReader};
 /// Options of the training of a head.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadOptions {
-    /// Tokens of a text that are read, a power of two; later ones are ignored. A service takes as many slots per text.
+    /// Tokens of a text that are read, a power of two; later tokens are ignored. A text takes this number of slots at a
+    /// service.
     pub max_tokens: usize,
     /// Half this times the squared weights, of standardised features, is added to the loss of all texts.
     pub ridge: f64,
@@ -40,7 +41,7 @@ pub struct TrainedHead {
 impl LinearHead {
     /// Trains a head on labelled texts: logistic regressions on the means of the compressed embeddings, to their
     /// optimum. With two classes, the scores are minus and plus half of the logarithm of the odds; with more, the score
-    /// of a class is that of a regression of this class against the others. Nothing is random.
+    /// of a class comes from a regression of this class against the others. Nothing is random.
     ///
     /// # Errors
     /// [`HeadError::Training`] if the numbers of texts and labels differ, there are fewer than two labels or too many,

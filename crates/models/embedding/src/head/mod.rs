@@ -21,7 +21,7 @@ const MAX_TOKENS: usize = 1 << 16;
 const LARGEST_WEIGHT: f64 = 1e6;
 
 /// A linear head: the scores of a text are `z = W m + b`, where `m` is the mean of the embeddings of its tokens, or
-/// zero if it has none. The class of a text is that of the largest score.
+/// zero for a text without tokens. The class of a text is the class with the largest score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearHead {
     classes: Vec<String>,

@@ -69,8 +69,8 @@ impl Source {
         self.rows(usize::MAX)?.joined()
     }
 
-    /// Reads and checks the first `count` rows of the table, or all if there are fewer: rows and tokens behind them
-    /// are not looked at, such as rows that pad a table.
+    /// Reads and checks the first `count` rows of the table, or all if there are fewer. Later rows and tokens, such as
+    /// rows that pad a table, are not looked at.
     ///
     /// # Errors
     /// Any of [`TableError`].
@@ -101,7 +101,8 @@ impl Rows {
     }
 }
 
-/// The width of an array of this shape, after checking that its values, of so many bytes each, need at most `bytes`.
+/// The width of an array of this shape, after checking that its values, of `each` bytes each, need at most `bytes`
+/// bytes.
 fn width_of(path: &Path, shape: &[u64], each: u64, bytes: u64) -> Result<usize, TableError> {
     let refuse = |needed: &str| TableError::Array {
         path: path.to_owned(),

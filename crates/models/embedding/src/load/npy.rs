@@ -11,9 +11,9 @@ use crate::error::TableError;
 
 /// First bytes of a NumPy file.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Maximum bytes of a header; that of a plain array has about a hundred.
+/// Maximum bytes of a header; the header of a plain array has about a hundred.
 const MAX_HEADER_BYTES: usize = 4096;
-/// Maximum number of opening brackets in a header; that of a plain array has two.
+/// Maximum number of opening brackets in a header; the header of a plain array has two.
 const MAX_BRACKETS: usize = 16;
 /// Maximum number of decimal digits in a header, so that the product of its numbers is below 2^64.
 const MAX_DIGITS: usize = 19;

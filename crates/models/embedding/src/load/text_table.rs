@@ -12,7 +12,7 @@ use crate::shape::MAX_WIDTH;
 /// Maximum bytes of a line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Lines of a token and its numbers, at most so many rows. The first line may have the number of rows and their width
+/// Lines of a token and its numbers, at most `most` rows. The first line may have the number of rows and their width
 /// instead.
 pub(super) fn read(path: &Path, most: usize) -> Result<Rows, TableError> {
     let failed = |source| TableError::Io { path: path.to_owned(), source };

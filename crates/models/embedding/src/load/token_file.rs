@@ -22,7 +22,7 @@ struct TokeniserModel {
     vocab: Vocabulary,
 }
 
-/// Tokens with their ids, or in the order of their ids with their scores (Unigram).
+/// Tokens with their ids; or tokens in the order of their ids, with scores (Unigram).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Vocabulary {
@@ -39,7 +39,7 @@ struct AddedToken {
 /// The tokens of a list, and how many of them a table must have.
 pub(super) struct TokenNames {
     pub(super) names: Vec<String>,
-    /// Those behind the vocabulary were added later: a table may lack their rows.
+    /// Number of tokens of the vocabulary. Later tokens were added: a table may lack their rows.
     vocabulary: usize,
 }
 

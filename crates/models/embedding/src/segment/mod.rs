@@ -17,11 +17,11 @@ const MOST_JOINED: usize = 8;
 /// Splits texts into the tokens of a list.
 ///
 /// White space separates chunks. A chunk is split into words (letters and digits) and other characters, each with its
-/// combining marks and joiners; the longest run of them that the list has as one token is that token, such as `don't`
-/// or `c++`. A word is looked up as written, composed and decomposed, then in lower case, then without joiners, and
-/// without accents if the list has word pieces and no accent. If it is not found, it is split into the longest pieces
-/// that the list has, from the left: those of WordPiece (`##`), byte-level BPE (`Ġ`) or SentencePiece (`▁`), whose
-/// tokenizers may choose other pieces. `docs/model-format.md` has all rules.
+/// combining marks and joiners. The longest run of words and characters that is a token of the list becomes that token,
+/// such as `don't` or `c++`. A word is looked up as written, composed and decomposed, then in lower case, then without
+/// joiners, and without accents if the list has word pieces and no accent. A word that is not found is split into the
+/// longest pieces of the list, from the left: pieces of WordPiece (`##`), byte-level BPE (`Ġ`) or SentencePiece (`▁`).
+/// Their own tokenizers may choose other pieces. `docs/model-format.md` has all rules.
 ///
 /// ```
 /// use unspoken_embedding::{Segmenter, TokenList};

@@ -6,7 +6,8 @@ use crate::tokens::TokenList;
 const CONTINUES: &str = "##";
 /// Marks a token that begins a word, in byte-level BPE and in SentencePiece.
 const BEGINS: [(&str, bool); 2] = [("\u{120}", true), ("\u{2581}", false)];
-/// One in so many tokens must begin a word for the mark to count: a table of words may have the character by itself.
+/// One in this number of tokens must begin a word for the mark to count: a table of words may have the character by
+/// itself.
 const MARKED_SHARE: usize = 10;
 /// Maximum length of a word in characters that is split into pieces; longer words are unknown, as in BERT.
 pub(super) const LONGEST_WORD: usize = 100;
@@ -18,7 +19,7 @@ pub(super) enum Pieces {
     None,
     /// Tokens that continue a word begin with `##`.
     Continuing,
-    /// Tokens that begin a word have a mark in front, `Ġ` or `▁`; characters are bytes in the former.
+    /// Tokens that begin a word have a mark in front, `Ġ` or `▁`. With `Ġ`, characters stand for bytes.
     Beginning {
         /// The mark.
         mark: &'static str,

@@ -7,7 +7,7 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 pub(super) const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
 
 /// The units of a text without white space: words, ideographs, and other characters, each with the marks and joiners
-/// behind it.
+/// after it.
 pub(super) fn units(chunk: &str) -> Vec<&str> {
     let mut units = Vec::new();
     let mut rest = chunk;

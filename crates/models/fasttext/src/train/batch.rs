@@ -85,7 +85,7 @@ impl Batch {
         self.pool(folded.classes, &contributions, |_, _, _| ())
     }
 
-    /// Scores each example and calls `each` with its places, its class and its gradient with respect to the pooled
+    /// Scores each example and calls `each` with the example's places, class and gradient with respect to the pooled
     /// scores.
     fn pool(&self, classes: usize, contributions: &[f32], mut each: impl FnMut(&[usize], usize, &[f32])) -> Tally {
         let mut tally = Tally::default();

@@ -3,7 +3,7 @@
 //! Training has two phases. *Relaxed*: each token and subtable has logits over the columns; the forward pass uses
 //! `softmax(logits / temperature)`, and everything is learnt together while the temperature falls. *Hard*: each token
 //! is fixed to its most probable column, and subtables and classifier are tuned to these codes, so that the reported
-//! accuracy is that of the final model.
+//! accuracy is the accuracy of the final model.
 
 mod batch;
 mod codes;
@@ -62,7 +62,7 @@ pub struct Progress {
 /// `cancel` stops training at the next batch.
 ///
 /// # Errors
-/// [`TrainError::Data`] if the numbers of texts and labels differ, and those of [`fit_with_validation`].
+/// [`TrainError::Data`] if the numbers of texts and labels differ, and the errors of [`fit_with_validation`].
 pub fn fit(
     texts: &[String],
     labels: &[String],

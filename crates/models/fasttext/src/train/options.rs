@@ -66,11 +66,11 @@ pub struct TrainOptions {
 /// How much the examples of a class count in the loss.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ClassWeights {
-    /// As much as those of the others.
+    /// Each example counts the same, whatever its class.
     #[default]
     Equal,
-    /// All examples of a class together count as much as those of another: with `n` of `N` examples in `c` classes,
-    /// each counts `N / (c n)`.
+    /// All examples of a class together count as much as all examples of another class: with `n` of `N` examples in `c`
+    /// classes, each counts `N / (c n)`.
     Balanced,
     /// So much by label, above 0 and at most 10,000; 1 for labels that are not named.
     Given(BTreeMap<String, f32>),

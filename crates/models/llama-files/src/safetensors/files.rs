@@ -43,8 +43,8 @@ struct Place {
 }
 
 impl Files {
-    /// Reads the header of `model.safetensors`, or without that file those of all that `model.safetensors.index.json`
-    /// names.
+    /// Reads the header of `model.safetensors`. Without this file, reads the headers of all files that
+    /// `model.safetensors.index.json` names.
     pub fn open(directory: &Path) -> Result<Self, LoadError> {
         let mut files = Files {
             directory: directory.to_owned(),
@@ -96,7 +96,7 @@ impl Files {
         }
         let mut bytes = vec![];
         file.by_ref().take(header).read_to_end(&mut bytes).map_err(LoadError::io(&path))?;
-        // Checks as well that the tensors lie one behind the other and have the bytes of their shapes.
+        // Checks as well that the tensors lie one after the other and have the bytes of their shapes.
         let metadata: Metadata = serde_json::from_slice(&bytes)
             .map_err(|error| LoadError::content(&path, error.to_string(), "a whole safetensors file"))?;
         for (name, info) in metadata.tensors() {

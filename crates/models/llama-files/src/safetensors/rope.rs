@@ -98,7 +98,7 @@ impl JsonScaling {
     }
 }
 
-/// Reads the tensors of angles that old files have, and refuses those that differ from `config.json`. Some programs
+/// Reads the tensors of angles that old files have, and refuses angles that differ from `config.json`. Some programs
 /// wrote angles before they were scaled.
 pub(super) fn check_angles(files: &mut Files, json: &Json, config: &Config) -> Result<(), LoadError> {
     let names: Vec<String> =

@@ -43,7 +43,7 @@ fn flags_of_a_gguf_tokenizer_are_obeyed() {
     write_gguf(&path, &model, &metadata, GgmlDType::F32);
     let plain = load(&path, None).unwrap().tokenizer;
     assert_eq!(plain.begin(), None);
-    // With the space in front, the same text is the one behind it.
+    // With the space in front, the text gives the same tokens.
     assert_eq!(plain.encode(" big dog").unwrap(), tokenizer.encode("big dog").unwrap()[1..]);
     assert_ne!(plain.encode("big dog").unwrap(), tokenizer.encode("big dog").unwrap()[1..]);
     let behind = |tokenizer: &Tokenizer, text: &str| tokenizer.encode_behind(text).unwrap();
@@ -116,7 +116,7 @@ fn an_unknown_quantisation_is_named() {
     let bytes = fs::read(&path).unwrap();
     let name = b"blk.3.ffn_up.weight";
     let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len();
-    // Behind the name: the number of dimensions, two dimensions, the type.
+    // After the name: the number of dimensions, two dimensions, the type.
     let place = at + 4 + 16..at + 4 + 16 + 4;
     for (kind, found) in [(23u32, "of type IQ4_XS"), (9, "of type Q8_1"), (4, "of unknown type 4"), (99, "type 99")] {
         let mut changed = bytes.clone();

@@ -26,7 +26,7 @@ const HEAD_PAIR: FilePair = FilePair::new(HEAD, KIND, VERSION);
 const TOKENIZER: &str = "tokenizer.json";
 const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
 
-/// Names of the tensors; that of the head has a file of this name.
+/// Names of the tensors. The head has a file of its own, named after its tensor.
 const EMBEDDING: &str = "embedding";
 const HEAD: &str = "head";
 
@@ -108,8 +108,8 @@ impl ClientModel {
         &self.tokenizer
     }
 
-    /// The texts of those of the tokens that the preparation has not run, each once: the service's answer may be wrong
-    /// behind them. Empty if the half does not say which it has run.
+    /// The texts of the tokens that the preparation has not run, each text once: the service's answer may be wrong
+    /// after such a token. Empty if the half does not say which tokens the preparation has run.
     pub fn uncovered(&self, tokens: &[u32]) -> Vec<String> {
         let Some(coverage) = &self.coverage else { return Vec::new() };
         let mut uncovered: Vec<u32> = tokens.iter().copied().filter(|token| !coverage.covers(*token)).collect();

@@ -78,7 +78,7 @@ impl Coverage {
     /// Reads what [`Coverage::save`] wrote; `None` if there is no such file, as in halves of earlier versions.
     ///
     /// # Errors
-    /// If the file is damaged, or that of another model.
+    /// If the file is damaged, or belongs to another model.
     pub(super) fn read(files: ModelFiles<'_>, id: ModelId) -> Result<Option<Self>, FileError> {
         let bytes = match files.read(FILE, MAX_BYTES) {
             Err(FileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(None),

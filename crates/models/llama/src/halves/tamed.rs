@@ -97,7 +97,7 @@ impl TamedModel {
     /// Reads what [`TamedModel::save`] wrote.
     ///
     /// # Errors
-    /// If a file is missing, has other dimensions than it states, or other weights than those of its id.
+    /// If a file is missing, has other dimensions than it states, or its weights do not belong to its id.
     pub fn load(directory: &Path) -> Result<Self, FileError> {
         Self::read(directory.into())
     }
@@ -194,7 +194,7 @@ fn wrong(path: &Path, found: impl Into<String>, needed: impl Into<String>) -> Fi
     FileError::Tensor { path: path.to_owned(), found: found.into(), needed: needed.into() }
 }
 
-/// The header and all bytes of a file, whose length is that of the weights that the header states: nothing longer is
+/// The header and all bytes of a file. The length of the file must fit the weights in the header: nothing longer is
 /// read.
 fn read(path: &Path, mut file: impl Read, length: u64) -> Result<(Metadata, Vec<u8>), FileError> {
     let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };

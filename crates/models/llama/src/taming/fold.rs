@@ -1,10 +1,10 @@
-//! Gains of norms, folded into the matrices behind them.
+//! Gains of norms, folded into the matrices after them.
 
 use ndarray::{Array1, Array2};
 
 use crate::weights::Weights;
 
-/// Multiplies the columns of the matrices behind each norm by the norm's gains and sets the gains to 1. The logits stay
+/// Multiplies the columns of the matrices after each norm by the norm's gains and sets the gains to 1. The logits stay
 /// the same up to rounding. A head that was tied to the embedding becomes a matrix of its own.
 pub fn fold_norms(weights: &mut Weights) {
     for layer in &mut weights.layers {

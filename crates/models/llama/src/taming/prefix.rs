@@ -68,8 +68,8 @@ pub fn find_prefix(
     Ok(best)
 }
 
-/// Runs the texts behind a prefix. Returns the largest residual, and the tokens of the texts, that with the largest
-/// residual first.
+/// Runs the texts after a prefix. Returns the largest residual, and the tokens of the texts, ordered from the largest
+/// residual down.
 fn attempt(model: &Model, texts: &[Vec<u32>], prefix: &[u32]) -> Result<(Prefix, Vec<u32>), InputError> {
     let start = model.prefix_cache(prefix)?;
     let mut found: Vec<(f32, u32)> = vec![];

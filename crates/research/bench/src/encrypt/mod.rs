@@ -1,4 +1,22 @@
 //! The encryption suite: the published methods, the product's and SEAL's, in CKKS, BFV and BGV, and on real tables.
+//!
+//! - **The modulus** is the largest with 128 bits of security at N = 32768: 868 bits in 29 primes of ours. SEAL has the
+//!   paper's 16 primes of 881 bits, which SEAL's own check allows: 15 primes of 864 bits in a ciphertext and a special
+//!   prime of 17 bits, the smallest possible. SEAL's times do not depend on the bits of a prime. `SEAL of one prime
+//!   less` has 840 bits in 14 primes.
+//! - **SEAL's public-key encryption** works over all primes and divides by the special prime. It cannot skip the
+//!   division, but it encrypts zeros at the level of its keys, which shows the cost of the division. tenseal's
+//!   `sealapi` calls SEAL's encoder and encryptor separately. So `encrypt` is encryption alone on both sides, and
+//!   `encode_and_encrypt` the sum of the two calls on both sides. The targets of the project are stated for `encrypt`.
+//!   SEAL's encoding includes turning a Python list into a vector.
+//! - **Pools** hold eight zeros, of which the oldest is taken; filling a pool is not timed.
+//! - **Zinc and Rache** come from `unspoken-audit`, which explains why they must not be used. Each cache of Rache is
+//!   timed in turn with vanilla encryption only: several caches would fill the memory. Rache holds one number in a
+//!   ciphertext. Random numbers have one digit for each pivot. Radix 6 ends at 24 pivots, because 2^55 6^24 is the
+//!   largest number that can be encoded.
+//! - **Tables**: one column of each table. Rows from all parts of the table are encrypted one by one, and the time is
+//!   extrapolated to all rows (`params.rows_measured`); then the column is packed. SEAL encrypts other numbers than the
+//!   table's, below 1. Tables that were not downloaded are skipped.
 
 mod methods;
 mod modes;

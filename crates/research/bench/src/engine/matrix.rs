@@ -1,4 +1,4 @@
-//! The integer matrix product behind plaintext-ciphertext matrix multiplication (PCMM).
+//! The integer matrix product of plaintext-ciphertext matrix multiplication (PCMM).
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, Poly, Ring, RingKind, RingLiteral, RingMatrix, Seed};

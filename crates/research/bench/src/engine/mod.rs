@@ -1,5 +1,18 @@
 //! The engine suite: evaluator operations compared with OpenFHE's, transforms, matrix products, keys, threads,
 //! memory, bootstraps.
+//!
+//! - **OpenFHE** (`research/peers/README.md`; `make peers` sets it up) runs in a child process and times its own calls.
+//!   Levels are matched by bits of Q: each of our levels is compared with the OpenFHE chain nearest in bits; `params`
+//!   has both. A rescale divides by two primes of 29 bits in ours and by one prime of 50 bits in OpenFHE. "Multiply,
+//!   relinearise and rescale" is one division in ours and the sum of two calls in OpenFHE. Without OpenFHE, `baseline`
+//!   and `ratio` are null.
+//! - **AVX2** is measured in addition to the fastest backend if that is another one, because the targets are stated for
+//!   AVX2.
+//! - **NTT** times are times of `Ring::to_evaluation` and `Ring::to_coefficients` on a polynomial of several primes,
+//!   divided by the number of primes. The forward transform includes a pass into Montgomery form, the inverse transform
+//!   the division by n.
+//! - **PCMM** counts one multiply-accumulate for each matrix entry, coefficient and prime, on 30-bit residues,
+//!   reductions included.
 
 mod bootstrap;
 mod fixture;

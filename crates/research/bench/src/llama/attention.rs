@@ -192,7 +192,7 @@ impl Setting {
         vectors.map(slots).collect()
     }
 
-    /// Vectors of weights, for each block of heads, vector of columns and part, behind this many public tokens.
+    /// Vectors of weights, for each block of heads, vector of columns and part, after this many public tokens.
     fn weights(&self, public: usize) -> Vec<Vec<Complex64>> {
         let (layout, columns) = (self.layout(), Columns::new(self.layout(), public, 1));
         let value = |block: usize, vector: usize, part: usize, slot: usize| {

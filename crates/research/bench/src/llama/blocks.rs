@@ -126,7 +126,7 @@ impl Case {
     }
 }
 
-/// Counts a block: the private tokens as one chunk, and a pass of generation behind them.
+/// Counts a block: the private tokens as one chunk, and a pass of generation after them.
 pub(super) fn run(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     let encoder = Encoder::new(&parameters);

@@ -57,7 +57,7 @@ pub(super) const QUICK: Case = Case { private: 6, tokens: 3, ..SMALL };
 
 /// A chunk of 64 private tokens, all of them of the prompt.
 pub(super) const PREFILL: Case = Case { chunk: 64, public: 257, private: 64, tokens: 1, ..FULL };
-/// A chunk of the prompt, and passes of 8 tokens behind it.
+/// A chunk of the prompt, and passes of 8 tokens after it.
 pub(super) const STEPS: Case = Case { chunk: 8, public: 257, private: 8, tokens: 2, ..FULL };
 
 impl Case {
@@ -154,7 +154,7 @@ impl Party {
     }
 }
 
-/// The logits behind tokens of the prompt and generated ones in the clear, and what was decrypted.
+/// The logits after tokens of the prompt and after generated tokens: decrypted, and in the clear.
 struct Steps<'a> {
     model: &'a Model,
     all: Agreement,
@@ -162,7 +162,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Adds the logits at places of a chunk that was sent behind other tokens.
+    /// Adds the logits at places of a chunk that was sent after other tokens.
     fn add(&mut self, before: &[u32], sent: &[u32], logits: &Logits, places: Range<usize>) -> Result<(), BenchError> {
         let mut cache = self.model.prefix_cache(before)?;
         let normed = self.model.forward(sent, &mut cache, &mut ())?;

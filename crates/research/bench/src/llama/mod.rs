@@ -1,5 +1,36 @@
 //! The llama suite: the linear algebra and the polynomials of encrypted Llama models, whole passes, and blocks of the
 //! published models.
+//!
+//! - **Slim polynomials** (`--only slim`): a polynomial of degree `2^k` as sums of squares, of the depth that is
+//!   predicted to be fastest, beside `evaluate` at degree `2^k - 1`, which takes the same number of levels. The
+//!   function is `1 / sqrt(x)`, and all results are compared with the polynomial.
+//! - **Attention** (`--only attention`) has heads that fill a ciphertext, each with one token for each channel. Ours is
+//!   what a pass does: it arranges keys and values, multiplies queries by keys and weights by values, with all heads in
+//!   one vector. All ways end at the same level, and each is decrypted and compared with products in the clear.
+//!   Products of matrices are the planner's choice of `unspoken-matrix` with at most 200 keys; they transpose the keys
+//!   first. With a head per ciphertext, one head is measured and multiplied by the number of heads. Linear
+//!   transformations by diagonals multiply by the public cache with baby steps and giant steps. Their diagonals are
+//!   encoded when they are used, as ours are, or before, which needs `params.kept_bytes` for each layer. What the
+//!   public tokens add to ours is a difference of two measurements. At real parameters each way is measured once, after
+//!   a measurement that is not counted.
+//! - **Passes and chains** (`--only passes`, `--only chain`) run stories260K, with a preparation that the suite makes
+//!   from stories of the model, as `unspoken llama prepare` does. They run on all cores. CPU seconds are summed over
+//!   all threads: on a machine with other load they are steadier than seconds. The bootstraps of a step belong to its
+//!   phase. Key switches are the simulator's counts, and `params.predicted_seconds` is the prediction of the engine's
+//!   nominal cost model for one AVX2 core. The chain runs client and service of `unspoken-chat` in one process, over
+//!   their messages; seconds are the service's. The logits after all private and generated tokens are compared with the
+//!   logits of the model in the clear.
+//! - **`--only small-chain`** is the same chain in a small insecure ring with the same scale and levels, in chunks of
+//!   eight tokens. **`--only prefill`** and **`--only steps`** are chains of a model of your own: a chunk of 64 tokens
+//!   of the prompt, and passes of eight tokens, each after 256 public tokens. They need `--preparation DIR --text
+//!   FILE`; a run of the whole suite without these options leaves them out.
+//! - **Blocks** (`--only blocks`) are counted, not run: a simulator without values runs the pass of one layer with
+//!   random weights, and `predicted_*` are seconds of one core by the nominal cost model. Embeddings, scores and gates
+//!   have about the spread of real models after taming, and `params.degrees` are the degrees that follow. Generation is
+//!   a pass of eight tokens, the smallest chunk, after the public tokens and 16 private chunks.
+//! - **A share of a block** (`--only share`) is run, on all cores: the full width and all tokens, but one eighth of the
+//!   heads and of the feed-forward network. Its attention is one eighth of a block's; its norms are whole. It is
+//!   skipped if it needs more memory than there is.
 
 mod agreement;
 mod attention;

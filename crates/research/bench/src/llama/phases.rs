@@ -262,7 +262,7 @@ impl<M: Machine> Machine for Metered<'_, M> {
     }
 }
 
-/// A session behind public tokens.
+/// A session after public tokens.
 pub(super) struct PassPlace<'a, V> {
     pub(super) public: &'a KvCache,
     pub(super) session: &'a mut Session<V>,
@@ -312,7 +312,7 @@ pub(super) struct Counted {
     pub(super) requirements: Requirements,
 }
 
-/// Runs the passes of `chunks` chunks behind public tokens without values, with the seconds that a model predicts.
+/// Runs the passes of `chunks` chunks after public tokens without values, with the seconds that a model predicts.
 pub(super) fn count(
     program: &Program,
     encoder: &Encoder,

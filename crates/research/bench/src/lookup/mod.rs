@@ -1,4 +1,31 @@
 //! The lookup suite: encrypted fastText and encrypted embeddings by every plan, and the baselines of the paper.
+//!
+//! - **fastText** is `ClassifyServer::timed_answer` on held-out messages of the SMS collection
+//!   (`scripts/fetch_data.py`), or, without the collection, on a synthetic set of the same shape; `params.data` says
+//!   which. `ive-paper` is `Plan::Paper` at the same preset. All plans take turns, batch by batch. Query forms do not:
+//!   one batch of each form is measured, after a batch that is not counted. Seconds per message are seconds of a full
+//!   query. VecGen and Linear are the two stages of the total. Linear includes the sum over the tokens and the answer's
+//!   encoding; the rest of the total is the decoding of the query.
+//! - **Errors** are the largest distance of a decrypted score from the clear model's score, relative to the largest
+//!   score of the same message, over all messages. `labels_differ` counts messages whose label is not the clear
+//!   model's.
+//! - **Kim et al.**: the encrypted indicators of a few columns, in turn with batches of ours. The product with the
+//!   matrix and the sum over the tokens are measured once. All is extrapolated to all columns; the case names the
+//!   number of measured columns. `unspoken_lookup::indicator` is our implementation of their circuit.
+//! - **Embeddings** are looked up with all slots full, in four subtables at once, with the paper's plan, the planner's
+//!   choice, and the planner's choice in the real ring. The entries are random, which does not change the time, or come
+//!   from a compressed table (`--table`). All plans and the indicators of Kim et al. take turns: VecGen, then the
+//!   linear stage. The linear stage works row by row. It is measured on all rows of a compressed table, and on at most
+//!   64 random rows (`params.rows_measured`), also of the baseline. Each repetition measures another column of Kim et
+//!   al. and extrapolates VecGen of all columns from it; the product with the matrix of all columns uses this one
+//!   ciphertext for every column. `params.baseline_columns_measured` is the number of measured columns. The part
+//!   `whole` measures all columns of one subtable, and multiplies by the number of subtables, which have the same
+//!   operations.
+//! - **Few tokens**: both sides pack their subtables as densely as they fit, at the smallest ring with their levels.
+//!   The first and the last row of our embeddings, and every slot of the small batches, are decrypted and compared
+//!   before a time counts. If the baseline's subtables divide into equal parts, only one part is measured and
+//!   `params.baseline_measured_times` is the number of parts: the encoded diagonals of all parts would need 15 GB.
+//! - **One-hot** (HE-LRM): bytes are computed; the server's time is the time of the matrix product and its rescale.
 
 mod accuracy;
 mod data;

@@ -1,4 +1,18 @@
 //! The matrix suite: the tables of the permutation paper; our algorithms compared with the published ones.
+//!
+//! - **Products** of encrypted matrices all end three levels below the highest; deeper methods start higher. Times and
+//!   key switches are per product, with every slot in use (`params.at_once`). Rizomiliotis and Triakosia's product
+//!   rotates one by one, as published. Its hoisted form is another baseline, as is the paper's product by doublings.
+//!   Jiang et al.'s product that rotates one by one is a baseline, too. Its hoisted form counts as ours, and is the
+//!   planner's choice in a single block (`params.method`). Every result is decrypted and compared once.
+//! - **The planner's choice** is compared with the fastest plan. Every plan is checked and timed alone that the limits
+//!   allow and that is predicted to take at most 1.6 times as long as the choice; then the fastest three are timed in
+//!   turn with the choice. `planned_over_the_fastest_candidate` is the largest of the medians of the paired ratios, and
+//!   1 if the choice is the fastest. With `--quick` only the five plans that are predicted to be fastest are timed;
+//!   `params` has the number of plans.
+//! - **Plain products** (`--only plain`): one plaintext matrix by all the encrypted matrices that fit; times are per
+//!   product. All end two levels below the highest. One ciphertext for each row holds more matrices at once than slots
+//!   do; `params` has the number.
 
 mod keys;
 mod permutations;

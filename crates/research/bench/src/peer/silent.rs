@@ -57,7 +57,7 @@ impl SilentRetrieval {
         }
     }
 
-    /// Arguments for a table of so many bytes in records of so many.
+    /// Arguments for a table of `bytes` bytes in records of `record` bytes.
     fn arguments(self, bytes: u64, record: u64, trials: usize, report: &str) -> Vec<String> {
         match self {
             SilentRetrieval::Inspire => {

@@ -1,4 +1,28 @@
 //! The retrieval suite: answers by mode and size, phase by phase, and projections from them.
+//!
+//! - **Records** are pseudorandom functions of their indices. So a table of 1 GB, which needs 16 GB of memory, is
+//!   stored once and every answer can still be checked. Modes take turns, on one thread and on all cores, with one
+//!   thread as the baseline. Seconds are wall-clock time of `unspoken_pir::answer`, which reports its phases.
+//! - **The projection** to 8 GB starts from the phases of the largest measured table, on one thread. Expansion grows
+//!   with the bits of the index, sums over rows and selection grow with the bytes, selectors and compression do not
+//!   grow; `params.growth_of_phases` has the factors. Compact queries to a table of that size are refused
+//!   (`params.answered`).
+//! - **A service** (`--only service`) runs in this process, on a local address, with default limits except for its
+//!   queues, which have room for all clients. Clients are threads, each with its own connection; all use one set of
+//!   keys.
+//! - **Shards** (`--only shards`) are built one after the other. Each answers the same query, from memory, and is
+//!   dropped. So the table of 8 GB needs only the memory of one shard (2.6 GB with the spare gigabyte). The record that
+//!   the added answers give is compared. `all_shards_time` is the time of one machine for all shards,
+//!   `slowest_shard_time` the time of one machine for each shard, without the network.
+//! - **Published forms** (`--only published`): Pirouette's decomposition of an index, its selectors for large records,
+//!   and T-Respire, as baselines. The module `published` says what is built, at which parameters, what was corrected,
+//!   and what is a stand-in; `params.stand_in`, `params.extrapolated` and `params.not_built` say so in rows. Numbers
+//!   that the paper prints are baselines named `the paper's text`.
+//! - **Respire** runs after ours, because the two tables do not fit into memory together. It is its own program with
+//!   its own phases, and checks its own results. `ratio` is the ratio of the medians, and `params.order` says so.
+//!   `research/peers/README.md` gives the path of the program.
+//! - **InsPIRe and YPIR** (`--only dense`) run before ours, for the same reason, if they are installed: at 256 MB and 1
+//!   GB, a single query on one thread. Bytes of a query include the keys that come with it. YPIR's records are longer.
 
 mod answers;
 mod client;

@@ -1,5 +1,10 @@
 //! Crash tests: a log of all changes of the file system, and a model of a file system that loses changes that were not
 //! made durable.
+//!
+//! The log records every change of the file system (the replacement of the manifest as the steps that the README of
+//! `crates/base/files` lists). The tests end the sequence at every step in four ways: as it is, in the middle of a
+//! write, without content that was not synced, and without names that were not synced either. Then they open the
+//! remaining files.
 
 mod model;
 mod tests;

@@ -93,7 +93,7 @@ impl Declaration {
         Ok(store_bytes(&self.tables()?))
     }
 
-    /// Bytes of disk that the database needs at most: the entries, those of an upload and those of the next generation
+    /// Bytes of disk that the database needs at most: its entries, the entries of an upload and of the next generation
     /// at the same time, and a journal.
     ///
     /// # Errors

@@ -183,7 +183,7 @@ impl EncryptedStore {
     /// Checks that entries can be stored: their numbers and their bytes.
     fn check_entries(&self, entries: &[(u64, &[u8])], last: Option<u64>) -> Result<(), UploadError> {
         let (mut last, count) = (last, EncryptedEntry::count(&self.tables));
-        // Then an upload has as many chunks as entries, at most.
+        // Then an upload has at most one chunk for each entry.
         if entries.is_empty() {
             return Err(UploadError::refused("chunk of an upload", "no entries", "one at least"));
         }

@@ -20,8 +20,8 @@ use crate::parameters::PirParameters;
 #[serde(transparent)]
 pub struct MaskSeed(pub [u8; 16]);
 
-/// Streams of the public seed: the masks of the key for `X -> X^5`, of the key for `X -> X^-1`, and from here on those
-/// of blocks of rows.
+/// Streams of the public seed: the mask of the key for `X -> X^5`, the mask of the key for `X -> X^-1`, and from here
+/// on the masks of blocks of rows.
 pub(crate) const ROTATION_STREAM: u32 = 0;
 pub(crate) const CONJUGATION_STREAM: u32 = 1;
 pub(crate) const FIRST_ROW_STREAM: u32 = 2;

@@ -70,7 +70,7 @@ const QUERY_BITS: u32 = 28;
 /// Gadget of the switches of a packing: one digit. More digits would make tables larger and queries slower.
 const PACKING: GadgetLiteral = GadgetLiteral { log2_base: 25, levels: 1 };
 
-/// Gadget of the encrypted bits that select a group and a place. Their noise is small beside that of the packing.
+/// Gadget of the encrypted bits that select a group and a place. Their noise is small beside the noise of the packing.
 const SELECTION: GadgetLiteral = GadgetLiteral { log2_base: 7, levels: 3 };
 
 /// Bits that the components of a response are rounded to.

@@ -34,8 +34,8 @@ pub struct LastFactors {
 /// View of a packing.
 #[derive(Clone, Copy, Debug)]
 pub struct PackingView<'a> {
-    /// The factors of the images of the rotation key, then those of the images of its conjugate: as many words as
-    /// [`Packing::word_count`].
+    /// The factors of the images of the rotation key, then the factors of the images of its conjugate:
+    /// [`Packing::word_count`] words.
     pub words: Stored<'a, u32>,
     /// The factors of the last two switches.
     pub last: &'a LastFactors,
@@ -111,7 +111,7 @@ impl Packing {
     /// the processor.
     ///
     /// # Errors
-    /// If the number of bytes is not that of a group.
+    /// If the bytes do not have the length of a group.
     pub fn new(parameters: &PirParameters, of: &DensePart, bytes: &[u8]) -> Result<Self, PirError> {
         let host = parameters.host();
         let Packing { words, copy, last } = Self::on_processor(host, of, bytes)?;

@@ -24,11 +24,11 @@ impl DensePart {
         DensePart { shape, rows: 0..shape.rows(), groups: 0..shape.groups() }
     }
 
-    /// A part of a table. Masks are drawn for blocks of as many rows as the ring has coefficients, so a part begins at
-    /// the first row of a block, and ends with a block or with the table.
+    /// A part of a table. Masks are drawn for blocks of rows, one row for each coefficient of the ring. So a part
+    /// begins at the first row of a block, and ends with a block or with the table.
     ///
     /// # Errors
-    /// If a range is empty or not in the table, or the rows do not begin and end so.
+    /// If a range is empty or not in the table, or the rows do not begin and end at such places.
     pub fn new(
         parameters: &PirParameters,
         shape: DenseShape,
@@ -56,12 +56,12 @@ impl DensePart {
         self.shape
     }
 
-    /// The rows of the part, among those of the table.
+    /// The rows of the part, among the rows of the table.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// The groups of the part, among those of the table.
+    /// The groups of the part, among the groups of the table.
     pub fn groups(&self) -> Range<usize> {
         self.groups.clone()
     }
@@ -126,11 +126,12 @@ impl DenseSplit {
         DenseSplit { shape, row_parts: 1, group_parts: 1 }
     }
 
-    /// Cuts a table into a number of parts: its groups into as many ranges as possible, because a packing is needed for
-    /// each group of each part, however few rows it has; and their rows, in whole blocks.
+    /// Cuts a table into a number of parts. It cuts the groups first, into the largest possible number of ranges,
+    /// because each group of each part needs a packing, however few rows the part has. Then it cuts the rows, in whole
+    /// blocks.
     ///
     /// # Errors
-    /// If it cannot be cut into so many parts, or answers that are added from them would be wrong too often.
+    /// If it cannot be cut into `parts` parts, or answers that are added from them would be wrong too often.
     pub fn new(parameters: &PirParameters, shape: DenseShape, parts: usize) -> Result<Self, PirError> {
         let (groups, blocks) = (shape.groups(), shape.rows().div_ceil(parameters.ring().degree()));
         let fits = |&group_parts: &usize| parts.is_multiple_of(group_parts) && parts / group_parts <= blocks;

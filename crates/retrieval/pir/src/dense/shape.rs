@@ -25,9 +25,9 @@ pub struct CellPlace {
     pub place: usize,
 }
 
-/// The shape of a dense table. The bytes of a group are, for each [`BYTE_BLOCK`](unspoken_ring::BYTE_BLOCK) columns and
-/// each row, those columns; groups follow each other. The number of a cell is, from the highest to the lowest bits, its
-/// row, its group of columns and its place in the group.
+/// The shape of a dense table. The bytes of a group are, for each block of [`BYTE_BLOCK`](unspoken_ring::BYTE_BLOCK)
+/// columns and each row, the columns of the block; groups follow each other. The number of a cell is, from the highest
+/// to the lowest bits, its row, its group of columns and its place in the group.
 ///
 /// The shape also names the public masks of queries, which packings depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl DenseShape {
         DenseShape { masks: Some(masks), ..self }
     }
 
-    /// The seed of its masks; `None` for those that databases of earlier releases share.
+    /// The seed of its masks; `None` for the masks that databases of earlier releases share.
     pub fn masks(&self) -> Option<MaskSeed> {
         self.masks
     }
@@ -93,7 +93,7 @@ impl DenseShape {
         self.rows
     }
 
-    /// Number of groups of columns. A group has as many columns of bytes as the ring has coefficients.
+    /// Number of groups of columns. A group has one column of bytes for each coefficient of the ring.
     pub fn groups(&self) -> usize {
         1 << self.group_bits
     }

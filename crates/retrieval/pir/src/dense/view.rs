@@ -10,7 +10,7 @@ use crate::dense::shape::{CellPlace, DenseShape};
 use crate::error::PirError;
 use crate::parameters::PirParameters;
 
-/// View of a group of columns: its bytes as they were written, the changes of cells since then, and the packing of its
+/// View of a group of columns: the bytes as they were written, the changes of cells since then, and the packing of the
 /// sums.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupView<'a> {
@@ -40,7 +40,7 @@ impl CellChange {
 }
 
 impl GroupView<'_> {
-    /// The changes as those of the bytes of a table.
+    /// The changes as changes of the bytes of a table.
     pub(crate) fn byte_changes(&self, parameters: &PirParameters, shape: DenseShape) -> Result<ByteChanges, PirError> {
         let mut changes = ByteChanges::new(shape.cell_bytes, shape.places(parameters));
         for CellChange { at, differences } in self.changes.iter().map(AsRef::as_ref) {

@@ -112,7 +112,7 @@ impl Bucket {
         &self.entries
     }
 
-    /// Adds an entry, or overwrites the one with the same tag and returns its value.
+    /// Adds an entry, or overwrites the entry with the same tag and returns the old value.
     pub fn insert(&mut self, tag: Tag, value: Vec<u8>) -> Option<Vec<u8>> {
         let mut value = value;
         match self.entries.binary_search_by_key(&tag, |(tag, _)| *tag) {

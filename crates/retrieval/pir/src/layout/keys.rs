@@ -5,8 +5,7 @@ use zeroize::{Zeroizing, zeroize_stack};
 use super::{Bucket, Layout, LayoutError, MAX_CANDIDATES};
 use crate::entry::HASH_STACK_BYTES;
 
-/// Tag of a key: 12 bytes of a hash. Finding an absent key whose tag equals that of one of `n` records needs `2^96 / n`
-/// hashes.
+/// Tag of a key: 12 bytes of a hash. Finding an absent key with the tag of one of `n` records needs `2^96 / n` hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub [u8; TAG_BYTES]);
 

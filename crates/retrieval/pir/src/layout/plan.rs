@@ -42,9 +42,9 @@ impl KeysPlan {
 }
 
 impl Layout {
-    /// Plans buckets for values of these lengths. Each has room for the longest entry and some average ones, in whole
-    /// pieces, or in a piece of its own length if such tables have them. Their number is as small as the load allows,
-    /// and then rounded up to fill the table's last row.
+    /// Plans buckets for values of these lengths. Each bucket has room for the longest entry and some average entries,
+    /// in whole pieces, or in one piece of the bucket's length if such tables have these. The number of buckets is as
+    /// small as the load allows, then rounded up to fill the table's last row.
     ///
     /// # Errors
     /// If the plan is outside its limits, or the values do not fit into any layout.

@@ -33,7 +33,7 @@ pub enum UnreachableCause {
     /// TLS failed for another reason.
     #[error("TLS failed: {0}")]
     Tls(String),
-    /// The port answers an HTTP request with other bytes, for instance those of TLS.
+    /// The port answers an HTTP request with other bytes, for instance with TLS.
     #[error("the port does not speak http")]
     NotHttp,
     /// The connection was lost before the whole answer had arrived.
@@ -90,7 +90,7 @@ impl UnreachableCause {
     }
 }
 
-/// The error, its cause, the cause of that, and so on.
+/// The error, its cause, the cause of its cause, and so on.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> Vec<&'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| cause_of(error)).collect()
 }

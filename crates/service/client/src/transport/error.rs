@@ -78,7 +78,7 @@ pub enum GiveUp {
     Timeout,
     /// The time that [`RetryPolicy`](super::RetryPolicy) allows is used up.
     Patience,
-    /// The service asks to wait for longer than that.
+    /// The service asks to wait for longer than the caller allows.
     ToldToWait {
         /// The pause that the service asks for.
         asked: Duration,

@@ -21,7 +21,7 @@ pub(super) struct ClientSettings {
 }
 
 /// An HTTP client and its runtime, for the process that made them. A forked child has none of its parent's threads, so
-/// it would wait for ever there: it makes its own, which hang on those of its parent.
+/// it would wait for ever on the parent's client. It makes a client and a runtime of its own.
 pub(super) struct Live {
     generation: u64,
     /// Taken when dropped.
@@ -79,8 +79,8 @@ impl Drop for Live {
             drop(client);
             runtime.shutdown_background();
         } else {
-            // They are the parent's. To end them here would wait for its threads, and take its sockets out of the
-            // poll that both processes share.
+            // Client and runtime are the parent's. To end them here would wait for the parent's threads, and take the
+            // parent's sockets out of the poll that both processes share.
             std::mem::forget((client, runtime));
         }
     }

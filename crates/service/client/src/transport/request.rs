@@ -28,7 +28,7 @@ const NOTICE_AFTER: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Control,
-    /// An answer of at most so many bytes.
+    /// An answer of at most this number of bytes.
     Answer(usize),
     /// The same, and its progress if the service sends that.
     AnswerWithProgress(usize),

@@ -12,7 +12,7 @@ impl Resolve for SystemResolver {
         Box::pin(async move {
             let lookup = move || dns_lookup::lookup_host(name.as_str()).map(|found| found.collect::<Vec<_>>());
             let found = tokio::task::spawn_blocking(lookup).await??;
-            // Port 0 stands for that of the address.
+            // Port 0 stands for the port of the address.
             let addresses = found.into_iter().map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(addresses) as Addrs)
         })

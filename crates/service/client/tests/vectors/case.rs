@@ -78,7 +78,7 @@ pub struct Case {
     pub refused: Vec<Refused>,
 }
 
-/// What a client asks before and behind a query in a session. None of it is random.
+/// What a client asks before and after a query in a session. None of it is random.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {

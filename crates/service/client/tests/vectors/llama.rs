@@ -35,7 +35,7 @@ const CHUNK: usize = 8;
 #[serde(deny_unknown_fields)]
 struct Pass {
     session: Bytes,
-    /// Public tokens, behind the prefix of the model.
+    /// Public tokens, after the prefix of the model.
     public: Vec<u32>,
     chunk: u32,
     /// Private tokens.

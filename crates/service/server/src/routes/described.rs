@@ -1,4 +1,7 @@
 //! Routes with their OpenAPI descriptions: there is no way to add one without the other.
+//!
+//! A test compares the paths of the router with the paths of the document. Other tests compare them with the README of
+//! `unspoken-wire` and with what the service answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +53,7 @@ impl DescribedRouter {
         H: Handler<T, Arc<Service>>,
         T: 'static,
     {
-        // Those of pages of other origins are refused, see `refuse_other_pages`.
+        // Requests of pages of other origins are refused, see `refuse_other_pages`.
         let about = if method == HttpMethod::Get { about } else { about.problems(&[ProblemCode::Forbidden]) };
         let operation = about.into_operation();
         let head = (method == HttpMethod::Get).then(|| head_of(&operation));
@@ -86,7 +89,7 @@ impl Description {
 
     /// A route for everybody.
     pub(super) fn open(id: &str, summary: &str, description: &str) -> Self {
-        // No requirement at all; without this line those of the document would apply.
+        // No requirement at all; without this line the requirements of the document would apply.
         let operation = operation(id, summary, description).securities(Some([]));
         Self { operation, responses: BTreeMap::new(), problems: Vec::new() }
     }

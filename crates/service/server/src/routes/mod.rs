@@ -1,4 +1,9 @@
 //! Routes of the service.
+//!
+//! A path that is no route is looked up among the files of the page (`src/page.rs`). The layer for other origins is
+//! inside the layer that logs and counts, so preflight requests are counted; they are answered before any handler.
+//! Answers under `/v1` are never compressed: their length would tell about a secret beside a text that somebody else
+//! chose.
 
 mod apps;
 mod described;

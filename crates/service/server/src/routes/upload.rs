@@ -51,7 +51,7 @@ pub(super) async fn append(
             Ok(None) => break Ok(()),
             Err(refusal) => break Err(refusal),
         };
-        // The collected bytes, and as many that are being written.
+        // The collected bytes, and the same number of bytes that are being written.
         let needed = 2 * (gathered.len() + piece.len()) as u64;
         if let Err(refusal) = cover(&mut memory, needed.min(UPLOAD_BYTES), UPLOAD_BYTES, &deadlines).await {
             break Err(refusal);

@@ -28,7 +28,7 @@ impl Holder {
         Self { owner, network }
     }
 
-    /// That of a bundle on the disk.
+    /// The holder of a bundle on the disk.
     pub(super) fn stored(meta: &Meta) -> Self {
         Self::new(ClientName::new(&meta.owner), None)
     }

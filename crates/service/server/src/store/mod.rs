@@ -10,6 +10,14 @@
 //! A bundle becomes usable by one rename of its directory from `uploads` to `keys`, after its bytes were checked and
 //! synced. Whenever the process dies, a bundle is therefore either finished or an upload that resumes or expires. One
 //! rename to `trash` deletes it.
+//!
+//! A full disk is a 507; the upload keeps its bytes. Only one service may use a `data_dir` at a time. It must belong to
+//! the user of the service, also if that is root.
+//!
+//! `meta.json` names the key set (`KeyLoader::key_set`). Every application of that key set accepts the bundle;
+//! `KeyLoader::check_keys` decides whether it has all keys that the application needs, also when another application
+//! loaded them. A bundle that is deleted while a question loads it does not exist for that question; the disk has not
+//! failed.
 
 mod index;
 mod meta;
@@ -294,8 +302,8 @@ impl Store {
         }
     }
 
-    /// Starts an upload, or finds the bundle with the same content. If there is no room, deletes other bundles, each of
-    /// which it passes to `gave_way`. Blocks.
+    /// Starts an upload, or finds the bundle with the same content. If there is no room, deletes other bundles and
+    /// passes each to `gave_way`. Blocks.
     pub(crate) fn declare(
         &self,
         holder: &Holder,

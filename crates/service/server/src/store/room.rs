@@ -26,19 +26,20 @@ const MOST_EMPTY_UPLOADS: usize = 64;
 /// Room that a bundle needs.
 #[derive(Clone, Copy)]
 pub(super) struct Need {
-    /// Bytes that it takes now, in addition to those that it has.
+    /// Bytes that the bundle takes now, in addition to its present bytes.
     now: u64,
-    /// Bytes that it will take when it is complete, in addition to those that it has.
+    /// Bytes that the bundle will take when it is complete, in addition to its present bytes.
     in_all: u64,
 }
 
 impl Need {
-    /// That of a new bundle. It takes its room as its bytes arrive: whoever declares many displaces nothing.
+    /// The room that a new bundle needs. A bundle takes room as its bytes arrive: whoever declares many bundles
+    /// displaces nothing.
     pub(super) fn declared(new: &Meta) -> Self {
         Need { now: LEAST_BYTES, in_all: new.length.max(LEAST_BYTES) }
     }
 
-    /// That of bytes that have arrived for an upload.
+    /// The room that newly arrived bytes of an upload need.
     pub(super) fn arrived(entry: &Entry, bytes: u64) -> Self {
         let offset = entry.offset();
         let [held, then] = [offset, offset.saturating_add(bytes)].map(weight);
@@ -67,7 +68,7 @@ enum Reason {
 }
 
 impl StorePolicy {
-    /// Replaces limits of 0 by their defaults, given the bytes that are free and those of stored bundles.
+    /// Replaces limits of 0 by their defaults, given the free bytes and the bytes of stored bundles.
     pub(super) fn resolve(&mut self, free: u64, stored: u64) {
         if self.key_disk_bytes == 0 {
             self.key_disk_bytes = free.saturating_add(stored) / DISK_SHARE;
@@ -231,7 +232,7 @@ fn room_within<'a, I: Iterator<Item = Idle<'a>>>(
     }
 }
 
-/// The bytes that a bundle takes on the disk, of which so many have arrived.
+/// The bytes that a bundle takes on the disk when `arrived` bytes have arrived.
 pub(super) fn weight(arrived: u64) -> u64 {
     arrived.max(LEAST_BYTES)
 }

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Show the requirements, time and result of a bootstrap instead; a simulation in the clear predicts the precision
     #[arg(long)]
     bootstrap: bool,
-    /// Compare the presets whose bootstrap gives at least so many bits
+    /// Compare the presets whose bootstrap gives at least this number of bits
     #[arg(long, requires = "bootstrap", conflicts_with = "preset")]
     bits: Option<f64>,
     /// Search for the shape of a parameter set for these bits, instead of comparing the presets; takes minutes

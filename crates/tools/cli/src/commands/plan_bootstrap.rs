@@ -25,7 +25,7 @@ pub fn show(parameters: &CkksParameters, slots: Option<usize>) -> anyhow::Result
     Ok(())
 }
 
-/// Shows the same for subring queries of that many elements.
+/// Shows the same for subring queries of `elements` elements.
 fn show_queries(parameters: &CkksParameters, elements: Option<usize>) -> anyhow::Result<()> {
     let elements = elements.map_or_else(|| SubringQueryParameters::most(parameters.rlwe()), Ok)?;
     let plan = SubringBootstrap::new(parameters, elements)?;

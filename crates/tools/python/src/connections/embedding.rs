@@ -41,7 +41,7 @@ impl EmbeddingConnection {
         Ok(EmbeddingConnection { client, application })
     }
 
-    /// What so many questions will take, by name.
+    /// What `questions` questions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

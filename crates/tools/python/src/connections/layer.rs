@@ -46,7 +46,7 @@ impl LayerConnection {
         Ok(LayerConnection { client, application })
     }
 
-    /// What so many questions will take, by name.
+    /// What `questions` questions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

@@ -46,7 +46,7 @@ impl MatrixConnection {
         Ok(MatrixConnection { client, application })
     }
 
-    /// What so many questions will take, by name.
+    /// What `questions` questions will take, by name.
     #[staticmethod]
     fn cost<'py>(
         py: Python<'py>,

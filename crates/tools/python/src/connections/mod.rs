@@ -170,8 +170,8 @@ pub(crate) fn prepare<H: ClientHalf + CkksClientHalf>(
     Ok(())
 }
 
-/// What so many questions will take, by name, for a client with the model that `model` returns. Sends no keys and no
-/// queries.
+/// What `questions` questions will take, by name, for a client with the model that `model` returns. Sends no keys and
+/// no queries.
 pub(crate) fn predicted_cost<'py, H: ClientHalf>(
     py: Python<'py>,
     service: &Service,

@@ -169,7 +169,7 @@ impl LocalApplication {
         Ok(as_bytes(py, py.detach(|| self.0.answer(request, &work.progress, helpers, 1, |_| ()))))
     }
 
-    /// Gives back the memory that parts left behind for the next ones.
+    /// Gives back the memory that parts keep for later ones.
     fn release_idle_memory(&self, py: Python<'_>) {
         py.detach(|| self.0.half().release_idle_memory());
     }

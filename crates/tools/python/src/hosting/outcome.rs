@@ -15,7 +15,7 @@ pub(super) fn outcome(result: Result<Vec<u8>, PlainError>) -> Outcome {
     let (name, text, wait) = match kind {
         ErrorKind::Malformed => ("malformed", text, 0),
         ErrorKind::Mismatch => ("does not fit", text, 0),
-        // The remedy is in a line behind the text.
+        // The remedy is in a line after the text.
         ErrorKind::Refused { remedy } => ("refused", format!("{text}\n{remedy}"), 0),
         ErrorKind::Busy => ("busy", text, 0),
         ErrorKind::Exhausted { wait_seconds } => ("exhausted", text, wait_seconds),

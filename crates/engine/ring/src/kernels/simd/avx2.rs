@@ -128,7 +128,7 @@ impl Register {
     operation!(mul_even(self, other) = _mm256_mul_epu32(self.0, other.0));
     operation!(odd(self) = _mm256_shuffle_epi32::<0b11_11_01_01>(self.0));
 
-    /// Lanes 0, 1 and lanes 2, 3 of each half, alternating with those of `other`.
+    /// Lanes 0, 1 and lanes 2, 3 of each half, alternating with the lanes of `other`.
     #[inline(always)]
     fn interleave32(self, other: Self) -> (Self, Self) {
         // SAFETY: a `Register` exists only where the machine has AVX2, see `Vector`.

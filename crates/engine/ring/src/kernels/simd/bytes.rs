@@ -28,7 +28,7 @@ pub(super) unsafe fn sum<V: Vector>(bytes: &[u8], factors: &[&[u32]], sums: &mut
     }
 }
 
-/// The sums of `Q` queries, as many columns at a time as fit the registers.
+/// The sums of `Q` queries. Columns are summed together in groups that fit the registers.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

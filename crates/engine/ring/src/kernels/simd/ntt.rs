@@ -169,8 +169,8 @@ impl Strip {
 }
 
 /// The radices for `rows` rows: the least number of passes, each of at most [`MAX_RADIX`] rows and of about equal
-/// radix. Returns the radix of the pass over the longest distances and that of the pass over the shortest distances.
-/// The latter is the larger one, because that pass has more blocks to set up.
+/// radix. Returns the radix of the pass over the longest distances and the radix of the pass over the shortest
+/// distances. The second radix is the larger one, because its pass has more blocks to set up.
 fn radices(rows: usize) -> (usize, usize) {
     let stages = rows.ilog2();
     let passes = stages.div_ceil(MAX_RADIX.ilog2());

@@ -137,7 +137,7 @@ impl Vector for Register {
 }
 
 impl Register {
-    /// Lanes 0, 1 and lanes 2, 3, alternating with those of `other`.
+    /// Lanes 0, 1 and lanes 2, 3, alternating with the lanes of `other`.
     #[inline(always)]
     fn interleave32(self, other: Self) -> (Self, Self) {
         (Register(u32x4_shuffle::<0, 4, 1, 5>(self.0, other.0)), Register(u32x4_shuffle::<2, 6, 3, 7>(self.0, other.0)))

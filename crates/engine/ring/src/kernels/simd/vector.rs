@@ -86,7 +86,7 @@ pub(super) trait Vector: Copy {
     fn equal_operand(self) -> Self::Operand;
     /// The 64-bit products.
     fn products(a: Self::Operand, b: Self::Operand) -> Wide<Self>;
-    /// The 64-bit products `(t * a mod 2^32) * b`. The lanes of `a` are all equal, and so are those of `b`.
+    /// The 64-bit products `(t * a mod 2^32) * b`. All lanes of `a` are equal, and all lanes of `b` are equal.
     fn low_products(t: Wide<Self>, a: Self, b: Self) -> Wide<Self>;
     /// `self + other` on wide lanes, wrapping.
     fn add64(self, other: Self) -> Self;

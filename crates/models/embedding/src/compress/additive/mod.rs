@@ -1,14 +1,14 @@
 //! Compression by additive quantisation.
 //!
-//! The compressed form and the objective are those of Shu and Nakayama (2018), *Compressing word embeddings via deep
+//! The compressed form and the objective come from Shu and Nakayama (2018), *Compressing word embeddings via deep
 //! compositional code learning*: `M_j ~ sum_t M^(t)[:, j_t]`, least mean squared error. They learn the codes with an
 //! encoder network (the other method of this crate). Here codes are found by alternating minimisation (Babenko and
 //! Lempitsky 2014; Martinez et al. 2016, 2018):
 //!
-//! 1. *Start*: subtable `t` is the k-means of the residual of the previous ones.
+//! 1. *Start*: subtable `t` is the k-means of the residual of the subtables before.
 //! 2. *Refine*, repeatedly: compute subtables by least squares with fixed codes; move columns that no row uses to the
 //!    rows with the largest errors; compute codes by iterated conditional modes with fixed subtables, from the present
-//!    code and from random changes of it.
+//!    code and from random changes of this code.
 
 mod fit;
 mod options;

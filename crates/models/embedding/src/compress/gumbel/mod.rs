@@ -4,8 +4,8 @@
 //! The encoder maps an embedding to a distribution over the columns of each subtable, relaxed by Gumbel noise and a
 //! softmax (Jang, Gu and Poole; Maddison, Mnih and Teh; both ICLR 2017). Encoder and columns are trained together for
 //! the least squared error of the reconstruction. The codes are the largest logits, without noise. As in the lookup
-//! paper, Appendix D.1, the epoch with the least error of hard codes is kept; here that is the error of all rows, since
-//! the rows to be coded are those trained on.
+//! paper, Appendix D.1, the epoch with the least error of hard codes is kept. Here this is the error of all rows, since
+//! all rows are both coded and trained on.
 
 mod network;
 mod options;

@@ -8,8 +8,8 @@ use crate::shape::Shape;
 /// Maximum number of columns of all subtables together: the weights of the network and their gradients need 1 GB then.
 const MOST_COLUMNS: usize = 1 << 13;
 
-/// Options of compression by an encoder network. Batch and temperature are those of Shu and Nakayama; rate and epochs
-/// suit some ten thousand rows.
+/// Options of compression by an encoder network. Batch and temperature come from Shu and Nakayama; rate and epochs suit
+/// some ten thousand rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GumbelOptions {
     /// Seed of the initial weights, the order of rows and the noise. The same seed, table and options give the same

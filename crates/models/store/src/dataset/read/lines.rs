@@ -21,7 +21,7 @@ pub(super) fn read_tab_separated(path: &Path) -> Result<Dataset, DataError> {
     read(path, NEEDED, add)
 }
 
-/// Lines of words, of which those with the mark are labels: a record for each label.
+/// Lines of words. Words with the mark are labels: a line gives a record for each label.
 pub(super) fn read_marked(path: &Path) -> Result<Dataset, DataError> {
     read(path, NEEDED_MARKED, add_marked)
 }

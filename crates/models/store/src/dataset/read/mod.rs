@@ -69,7 +69,7 @@ impl Dataset {
     ///
     /// # Errors
     /// [`DataError::Io`], [`DataError::TooLarge`] for a mail of more than 16 MiB too, [`DataError::Folder`] for a
-    /// folder with another layout, [`DataError::Column`] and [`DataError::Record`] as those of [`Dataset::read_csv`].
+    /// folder with another layout, [`DataError::Column`] and [`DataError::Record`] as in [`Dataset::read_csv`].
     pub fn read_enron_spam(path: impl AsRef<Path>) -> Result<Self, DataError> {
         enron::read(path.as_ref())
     }
@@ -78,12 +78,12 @@ impl Dataset {
     /// Malberg and Zaunseder, DH 2018): `drugsComTrain_raw.tsv` or `drugsComTest_raw.tsv`, tab-separated, quoted as in
     /// RFC 4180, with columns `review` and `rating`.
     ///
-    /// Ratings of 1 to 5 have the label `negative`, those of 6 to 10 `positive`, as in the lookup paper, Appendix D.2.
-    /// A rating that is one of these words is the label itself. Of a review the outer quotes are removed, HTML entities
-    /// are decoded and white space is one space.
+    /// Ratings of 1 to 5 have the label `negative`, ratings of 6 to 10 `positive`, as in the lookup paper, Appendix
+    /// D.2. A rating that is one of these words is the label itself. Of a review the outer quotes are removed, HTML
+    /// entities are decoded and white space is one space.
     ///
     /// # Errors
-    /// Those of [`Dataset::read_csv`]; [`DataError::Record`] for another rating too.
+    /// The errors of [`Dataset::read_csv`]; [`DataError::Record`] for another rating too.
     pub fn read_drug_reviews(path: impl AsRef<Path>) -> Result<Self, DataError> {
         drugs::read(path.as_ref())
     }

@@ -12,8 +12,8 @@ use crate::error::DataError;
 /// Calls `each` with the first line of every record, from 1, and its fields in these columns.
 ///
 /// # Errors
-/// [`DataError::Io`], [`DataError::Column`], [`DataError::Record`] for a malformed or too long record, and those of
-/// `each`.
+/// [`DataError::Io`], [`DataError::Column`], [`DataError::Record`] for a malformed or too long record, and the errors
+/// of `each`.
 pub(super) fn read<const N: usize>(
     path: &Path,
     delimiter: u8,

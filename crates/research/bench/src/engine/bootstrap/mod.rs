@@ -3,6 +3,17 @@
 //!
 //! Each backend's keys are dropped before the next backend's are generated, and all of ours before OpenFHE starts:
 //! its keys and matrices take 12 to 17 GB. So ours and OpenFHE's are measured one after the other, not in turn.
+//!
+//! These are the only rows with OpenFHE that are not measured in turn. OpenFHE runs in its own process, and is skipped
+//! if less than 18 GB are free. `ratio` is the ratio of the medians, and `params.order` says so. One bootstrap is
+//! decrypted and checked against the simulator's estimate; one more is not counted.
+//!
+//! OpenFHE runs with an encapsulated sparse secret, as ours, at two scales: at 59 bits, the largest scale of its 64-bit
+//! build, which 20 bits of precision need, with the 4 levels that then fit 128 bits of security; and at 50 bits with 8
+//! levels. It also runs with a ternary secret. `time_per_slot_and_bit_left` makes different levels comparable: seconds
+//! over slots and over bits of modulus left between two bootstraps. Precision is `-log2` of the error over all slots;
+//! its baseline is the estimate, then OpenFHE's precision. The bytes of OpenFHE's keys are the number of keys times one
+//! serialised rotation key.
 
 mod fixture;
 mod forms;

@@ -153,7 +153,7 @@ fn described(parameters: &Decomposition) -> Map<String, Value> {
     }
 }
 
-/// The shape whose indices have so many bits.
+/// The shape whose indices have `bits` bits.
 fn shape(pir: &PirParameters, bits: u32) -> Result<DatabaseShape, BenchError> {
     Ok(DatabaseShape::new(pir, 1 << bits)?)
 }

@@ -30,7 +30,7 @@ pub fn run(_: &Path) -> anyhow::Result<()> {
         server.answer(&Request::new(CLIENT, &(), &query), &Call::default())?;
     }
     let mut private = key.to_bytes();
-    // Behind the format and the fingerprint.
+    // The secret follows the format and the fingerprint.
     mark_secret(&mut private[40..]);
     let key = CollectorKey::from_bytes(&private)?;
     let mut collector = SumsCollector::open(description, Arc::new(key), None)?;

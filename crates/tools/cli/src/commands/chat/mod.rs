@@ -124,7 +124,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     generated?;
     finished?;
     if let Some(check) = check {
-        // Behind a text that has ended, the model in the clear must have ended, too.
+        // Where a text has ended, the model in the clear must have ended, too.
         let count = told.tokens.len() + usize::from(told.end == Some(End::Token));
         told.clear = Some(in_the_clear(&check, &model, &prompt, count)?);
     }
@@ -134,7 +134,7 @@ fn chat(arguments: &Arguments, told: &mut Told) -> anyhow::Result<()> {
     told.check()
 }
 
-/// What the model gives in the clear behind a prompt: tokens, and their text.
+/// What the model gives in the clear after a prompt: tokens, and their text.
 fn in_the_clear(
     check: &TamedModel,
     client: &ClientModel,

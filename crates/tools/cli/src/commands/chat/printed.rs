@@ -7,12 +7,12 @@ use unspoken_llama_model::TextStream;
 
 use crate::progress::Bars;
 
-/// Characters of a line of text, and of the text behind a progress bar.
+/// Characters of a line of text, and of the text to the right of a progress bar.
 const LINE: usize = 80;
 const TAIL: usize = 40;
 
 /// Text that is printed as it comes. On a terminal, where a bar would overwrite an unfinished line, lines are printed
-/// when they are complete, and the end of the last one is shown behind the bar.
+/// when they are complete, and the end of the last line is shown to the right of the bar.
 pub struct Printed<'a> {
     stream: TextStream<'a>,
     pub text: String,

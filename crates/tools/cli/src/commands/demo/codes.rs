@@ -23,7 +23,7 @@ const CODES: [&str; 5] = ["E11.9", "I10", "J45.909", "S82.401A", "X99.99"];
 /// Codes queried in each mode. The second mode needs larger keys and at least a second per query.
 const QUERIES: [(Mode, &[&str]); 2] = [(Mode::Packed, &CODES), (Mode::Compact, &[CODES[0]])];
 
-/// Offset of the shown bytes in a request: behind the seed of the first query.
+/// Offset of the shown bytes in a request: after the seed of the first query.
 const SAMPLE_START: usize = 32;
 
 /// Runs this part of the demonstration.

@@ -90,14 +90,14 @@ impl Texts {
         &self.text[0]
     }
 
-    /// All windows for calibration behind a prefix. All but the fewest public tokens are private, so that a text may
-    /// have any number of public ones from there on: it does not matter to the values which tokens are public.
+    /// All windows for calibration after a prefix. All tokens after the fewest public ones are private, so that a text
+    /// may have more public tokens: which tokens are public does not matter to the values.
     pub fn calibration(&self, prefix: &[u32]) -> Vec<Sample> {
         let kinds = [&self.text[0], &self.broad, &self.vocabulary[0]];
         kinds.iter().flat_map(|windows| samples(prefix, windows, self.least_public)).collect()
     }
 
-    /// The held-out text behind a prefix, and the held-out part of the vocabulary.
+    /// The held-out text after a prefix, and the held-out part of the vocabulary.
     pub fn held_out(&self, prefix: &[u32]) -> [Vec<Sample>; 2] {
         [&self.text[1], &self.vocabulary[1]].map(|windows| samples(prefix, windows, self.least_public))
     }

@@ -21,7 +21,7 @@ const OPENINGS: [&str; 6] = [
 /// Tokens of each continuation.
 const CONTINUED: usize = 160;
 
-/// A text that the model tells: the continuations of the openings, until there are so many tokens.
+/// A text that the model tells: the continuations of the openings, until there are `tokens` tokens.
 pub fn told(model: &Model, tokenizer: &Tokenizer, tokens: usize, bars: &mut Bars) -> anyhow::Result<String> {
     let mut all = String::new();
     let mut count = 0;

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Directory that `unspoken llama prepare` wrote
     #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "shape", "generate"])]
     preparation: Option<PathBuf>,
-    /// Tokens of the public part of the prompt, behind the prefix of a preparation
+    /// Tokens of the public part of the prompt, after the prefix of a preparation
     #[arg(long, value_name = "N")]
     public: usize,
     /// Tokens of the private part, which follows the public one
@@ -52,8 +52,8 @@ pub struct Arguments {
     /// Memory of the service, in GB of 10^9 bytes: the plan says whether it is enough
     #[arg(long, value_name = "GB")]
     memory: Option<f64>,
-    /// With --preparation: also predict the pass in so many processes, helpers and all, each like this machine;
-    /// several numbers with commas
+    /// With --preparation: also predict the pass in N processes, counting helpers, each like this machine; several
+    /// numbers with commas
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "preparation")]
     processes: Vec<usize>,
     /// Speed of the network of each process, in Gbit/s

@@ -32,14 +32,13 @@ const MOST_ROUNDS: u8 = 6;
 /// The command searches a prefix and rotates the model as `unspoken llama report` does. Then it runs the circuit of
 /// private inference over the first part of the text in windows, over a page with many kinds of characters, and over
 /// all tokens of the vocabulary in random order, and measures the range of each value. A window is as long as a session
-/// can be, with --public and --private tokens; its tokens are private from the first one behind --least-public ones, so
-/// that a text may have any number of public tokens from there on. A polynomial is right on an interval only: held-out
-/// text, the rest, shows by which margins intervals must be wider than these ranges so that no value leaves them. With
-/// these margins, and the ranges of all text, the command chooses the polynomials that replace functions at the
-/// precision, and runs the held-out text with them. The directory gets all that a service needs: preparation.json
-/// (prefix, seed of the rotations, margins, precision), ranges.safetensors, and tamed.safetensors, the rotated weights.
-/// Its directory client gets what clients need: client.json, the rotated rows of the embedding in client.safetensors,
-/// and tokenizer.json.
+/// can be, with --public and --private tokens; its tokens are private after the first --least-public ones, so that a
+/// text may have that many public tokens or more. A polynomial is right on an interval only: held-out text, the rest,
+/// shows by which margins intervals must be wider than these ranges so that no value leaves them. With these margins,
+/// and the ranges of all text, the command chooses the polynomials that replace functions at the precision, and runs
+/// the held-out text with them. The directory gets all that a service needs: preparation.json (prefix, seed of the
+/// rotations, margins, precision), ranges.safetensors, and tamed.safetensors, the rotated weights. Its directory client
+/// gets what clients need: client.json, the rotated rows of the embedding in client.safetensors, and tokenizer.json.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

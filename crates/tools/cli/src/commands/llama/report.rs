@@ -16,9 +16,9 @@ use crate::output_file::OutputFile;
 ///
 /// Encrypted arithmetic needs values of bounded size. Tokens in front of every text (the prefix) take the outliers of
 /// the first tokens; rotations, folded into the weights, spread those of single coordinates. The command searches a
-/// prefix, runs the text through the model without and with both, and prints the largest absolute values: the inputs
-/// of the functions (Table 1 of "Private Llama inference") and the outputs of the linear maps (Table 2). It also
-/// compares the logits of the rotated model with those of the original behind the same prefix.
+/// prefix, runs the text through the model without and with both, and prints the largest absolute values: the inputs of
+/// the functions (Table 1 of "Private Llama inference") and the outputs of the linear maps (Table 2). It also compares
+/// the logits of the rotated model with those of the original after the same prefix.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -5,9 +5,9 @@ use unspoken_llama_model::{InputError, KvCache, Model, Statistics, Step, perplex
 
 /// What texts show of a model and its tamed forms.
 pub struct Study {
-    /// The model as it is, behind a prefix, rotated, and both.
+    /// The model as it is, after a prefix, rotated, and both.
     pub variants: [Variant; 4],
-    /// How far rotations change the logits of the first text behind the prefix: the largest difference over the largest
+    /// How far rotations change the logits of the first text after the prefix: the largest difference over the largest
     /// absolute logit.
     pub logit_error: f64,
     /// Share of positions of that text where the most likely token stays the same.
@@ -74,7 +74,7 @@ impl Study {
     }
 }
 
-/// Texts behind the token for the begin of a text, which is seen as well.
+/// Texts after the token for the begin of a text, which is seen as well.
 fn untamed(name: &'static str, model: &Model, begin: &[u32], texts: &[Vec<u32>]) -> Result<Variant, InputError> {
     let mut statistics = Statistics::new();
     if !begin.is_empty() {
@@ -83,7 +83,7 @@ fn untamed(name: &'static str, model: &Model, begin: &[u32], texts: &[Vec<u32>])
     behind(name, model, begin, texts, statistics)
 }
 
-/// Texts behind a prefix.
+/// Texts after a prefix.
 fn behind(
     name: &'static str,
     model: &Model,
@@ -95,7 +95,7 @@ fn behind(
     Ok(Variant { name, statistics, perplexity })
 }
 
-/// Logits of a text behind a prefix: a row for each token.
+/// Logits of a text after a prefix: a row for each token.
 fn logits(model: &Model, prefix: &[u32], text: &[u32]) -> Result<Array2<f32>, InputError> {
     let normed = model.forward(text, &mut model.prefix_cache(prefix)?, &mut ())?;
     Ok(model.logits(normed.view()))

@@ -22,7 +22,7 @@ pub struct TextArguments {
     /// Maximum number of tokens of the text that are used, from its start
     #[arg(long, value_name = "N", default_value_t = 2048)]
     tokens: usize,
-    /// Number of tokens that are run together, each time behind the prefix
+    /// Number of tokens that are run together, each time after the prefix
     #[arg(long, value_name = "N", default_value_t = 256)]
     window: usize,
 }
@@ -33,7 +33,7 @@ pub struct SampleArguments {
     /// Maximum number of private tokens, from the start of the text
     #[arg(long, value_name = "N", default_value_t = 4096)]
     tokens: usize,
-    /// Number of public tokens of a window, behind the prefix [default: 256, or what a short context has room for]
+    /// Number of public tokens of a window, after the prefix [default: 256, or what a short context has room for]
     #[arg(long, value_name = "N", value_parser = parse_public)]
     public: Option<usize>,
     /// Number of private tokens of a window [default: 256, or half of a short context]
@@ -103,7 +103,7 @@ fn parse_between(text: &str, least: usize) -> Result<usize, String> {
 }
 
 impl TextArguments {
-    /// The text in pieces of one window, without the token for its begin. `room` tokens fit behind the prefix.
+    /// The text in pieces of one window, without the token for its begin. `room` tokens fit after the prefix.
     pub fn windows(&self, tokenizer: &Tokenizer, room: usize) -> anyhow::Result<Vec<Vec<u32>>> {
         anyhow::ensure!(
             self.window <= room,
@@ -127,7 +127,7 @@ impl TextArguments {
 }
 
 impl SampleArguments {
-    /// Public and private tokens of a window where `room` tokens fit behind the prefix.
+    /// Public and private tokens of a window where `room` tokens fit after the prefix.
     pub fn sizes(&self, room: usize) -> anyhow::Result<Sizes> {
         let sizes = match (self.public, self.private) {
             (Some(public), Some(private)) => Sizes { public, private },
@@ -153,7 +153,7 @@ impl SampleArguments {
         self.tokens.div_ceil(sizes.private)
     }
 
-    /// A text in windows; what is left behind the last whole one is not used.
+    /// A text in windows; what is left after the last whole window is not used.
     pub fn windows(&self, tokens: &[u32], sizes: Sizes) -> anyhow::Result<Vec<Vec<u32>>> {
         let windows = tokens.chunks_exact(sizes.window()).take(self.count(sizes));
         let windows: Vec<Vec<u32>> = windows.map(<[u32]>::to_vec).collect();
@@ -169,7 +169,7 @@ impl SampleArguments {
     }
 }
 
-/// Windows behind a prefix, with `public` public tokens each.
+/// Windows after a prefix, with `public` public tokens each.
 pub fn samples(prefix: &[u32], windows: &[Vec<u32>], public: usize) -> Vec<Sample> {
     // A last window may be short.
     let windows = windows.iter().filter(|window| window.len() > public);

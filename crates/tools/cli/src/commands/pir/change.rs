@@ -14,8 +14,8 @@ const MOST_JOURNAL: u64 = 1 << 20;
 
 /// Overwrite the record at an index
 ///
-/// For databases that are read by index. The index may be behind the last record, as long as there is room. The
-/// indices between then have no record, or a record of zeros if all records have equal length.
+/// For databases that are read by index. The index may be after the last record, as long as there is room. The indices
+/// between then have no record, or a record of zeros if all records have equal length.
 #[derive(clap::Args)]
 pub struct SetArguments {
     /// Directory of the database

@@ -19,7 +19,7 @@ const STEP: u64 = 256;
 /// Add or overwrite records
 ///
 /// Writes one record, or all records of a file or a folder (--from) as one version: all of them, or none on an error.
-/// In a database that is read by index, new records go behind the last one; `unspoken pir set` overwrites.
+/// In a database that is read by index, new records go after the last one; `unspoken pir set` overwrites.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database

@@ -130,7 +130,7 @@ fn layer(step: &ExplainedStep) -> usize {
 }
 
 impl Planned {
-    /// Whether a pass may take longer than so many seconds.
+    /// Whether a pass may take longer than `seconds` seconds.
     fn may_exceed(&self, seconds: f64) -> bool {
         Sums::of(&self.steps).seconds / PREDICTED[0] > seconds
     }
