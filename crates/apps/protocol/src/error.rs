@@ -120,8 +120,8 @@ pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
     }
 }
 
-/// An error of any application: its kind and its text, which is all that a service needs to know of it. Also the error of
-/// applications that need no other.
+/// An error of any application: its kind and its text, which is all that a service needs to know of it. Also the error
+/// of applications that need no other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct PlainError {

@@ -1,7 +1,7 @@
 //! The interface of an application towards a service, for every encryption scheme.
 //!
-//! The bytes of bundles and queries come from clients and may be hostile. [`KeyLoader::load_keys`] and the computation of
-//! answers run on threads of their own and may take long; everything else must be quick.
+//! The bytes of bundles and queries come from clients and may be hostile. [`KeyLoader::load_keys`] and the computation
+//! of answers run on threads of their own and may take long; everything else must be quick.
 
 use std::io::Read;
 

@@ -198,8 +198,8 @@ fn a_shutdown_finishes_an_answer_in_steps_or_says_why_not() {
     }
 }
 
-/// Reports a million steps in a second and answers with so many zeros that they do not fit in the sockets' buffers. Takes
-/// no thread of the pool, which other tests use.
+/// Reports a million steps in a second and answers with so many zeros that they do not fit in the sockets' buffers.
+/// Takes no thread of the pool, which other tests use.
 struct Busy;
 
 const STEPS_OF_BUSY: u32 = 1_000_000;

@@ -35,8 +35,8 @@ pub struct Seen {
 ///
 /// A bundle is `b"XORK"`, the bytes of memory that it claims (u64), the payload length (u64), and the payload. A query
 /// is the milliseconds that the answer takes (u32), then the bytes. The milliseconds are the steps that it reports. The
-/// bytes `panic`, `long`, `busy`, `misfit` and `internal` cause the error that they name, after this time. As it sleeps,
-/// it must not take threads of the pool.
+/// bytes `panic`, `long`, `busy`, `misfit` and `internal` cause the error that they name, after this time. It sleeps, so
+/// it takes no thread of the pool.
 pub struct Xor {
     pub prepared_bytes: u64,
     pub working_bytes: u64,
@@ -149,7 +149,7 @@ impl ServerHalf for Xor {
     }
 }
 
-/// Makes these the server halves of clients with any bundle: loaded keys take five bytes.
+/// Makes any bytes a bundle of an application: loaded keys take five bytes.
 macro_rules! takes_any_keys {
     ($half:ty) => {
         impl unspoken_protocol::KeyLoader for $half {
