@@ -1,7 +1,6 @@
 //! Targets for sums of contributions: requests that a service decodes, descriptions and answers that clients decode,
 //! and the collector's private file.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use prost::Message;

@@ -2,7 +2,6 @@
 //! decodes, and stored keys.
 
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_protocol::{
