@@ -54,8 +54,8 @@ pub struct Arguments {
     /// and both are printed
     #[arg(long, value_name = "DIR")]
     check: Option<PathBuf>,
-    /// Refuse a text with tokens that the preparation of the model never ran, and send nothing; without it the command
-    /// warns. A service that chose these tokens learns from a text that is not sent that it has one of them
+    /// Refuse a text with tokens that the preparation of the model never ran, and send nothing; without this option the
+    /// command warns. If a service chose these tokens, an unsent text tells it that the text has one of them
     #[arg(long)]
     covered_only: bool,
     /// Print one JSON object at the end, with the text, its tokens, what it took, and the error if there is one

@@ -58,7 +58,7 @@ impl SealOption {
         Ok(Sealer(self.seal.as_deref().map(unspoken_offers::read_key).transpose()?))
     }
 
-    /// Reads the key for a database, which must be the one that its records are sealed with, or none.
+    /// Reads the key for a database: the key with which its records are sealed, or none if they are not sealed.
     pub fn open_for(&self, writer: &Writer) -> anyhow::Result<Sealer> {
         let sealer = self.open()?;
         match (writer.sealing(), sealer.id()) {
