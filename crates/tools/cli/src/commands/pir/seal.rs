@@ -10,8 +10,8 @@ use unspoken_sealed::{MOST_RECORD_BYTES, Name, OVERHEAD_BYTES, ServiceKey};
 /// Make the secret key of a sealed database
 ///
 /// The records of a sealed database are encrypted, each under a key of its own. A client gets whole buckets, but opens
-/// only the records whose keys it asked for: `unspoken serve --offer unseal=FILE` gives them, without learning which,
-/// and counts them. The file opens all records; the database's owner and its service need it, nobody else.
+/// only the records whose keys it asked for: `unspoken serve --offer unseal=FILE` gives these keys, without learning
+/// which, and counts them. The file opens all records; the database's owner and its service need it, nobody else.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Bytes to which all records are padded, so that their length tells nothing; longer ones are refused. A sealed
